@@ -1,0 +1,234 @@
+//===- Case.cpp -------------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Case/Case.h"
+#include "Case/Derive.h"
+#include <algorithm>
+#include <limits>
+
+using namespace llvm;
+
+namespace culprit {
+
+Citation Case::cite(TableId Id, size_t Row) const {
+  unsigned T = static_cast<unsigned>(Id);
+  Citation Out;
+  const auto &Parts = Segments[T];
+  auto It = std::upper_bound(
+      Parts.begin(), Parts.end(), Row,
+      [](size_t R, const auto &Segment) { return R < Segment.first; });
+  if (It == Parts.begin())
+    return Out;
+  Out.Path = Inputs[std::prev(It)->second].Path;
+  if (const ColumnView *Place = Tables[T].find("place"))
+    Out.Place = Place->getInt(Row);
+  return Out;
+}
+
+size_t Case::bytes() const {
+  size_t Sum = 0;
+  for (const Table &T : Tables)
+    for (const ColumnView &View : T.columns())
+      Sum += View.Data->bytes();
+  return Sum;
+}
+
+CaseBuilder::CaseBuilder() : Pool(std::make_shared<StringPool>()) {}
+
+void CaseBuilder::add(std::unique_ptr<Source> S, Error E) {
+  Failed.push_back(static_cast<bool>(E));
+  for (Diagnostic &D : toDiagnostics(std::move(E)))
+    S->Remarks.insert(S->Remarks.begin(), std::move(D));
+  Sources.push_back(std::move(S));
+}
+
+/// The earliest time in any time column of \p S, or none.
+static std::optional<int64_t> earliestTime(Source &S) {
+  int64_t Earliest = std::numeric_limits<int64_t>::max();
+  for (unsigned T = 0; T != NumTables; ++T) {
+    TableBuilder *B = S.existing(static_cast<TableId>(T));
+    if (!B)
+      continue;
+    const TableSchema &Schema = schemas()[T];
+    for (unsigned C = 0; C != Schema.Columns.size(); ++C)
+      if (Schema.Columns[C].Unit == "time" && B->touched(C))
+        for (int64_t Value : B->finished(C).ints())
+          if (Value != NullInt)
+            Earliest = std::min(Earliest, Value);
+  }
+  if (Earliest == std::numeric_limits<int64_t>::max())
+    return std::nullopt;
+  return Earliest;
+}
+
+/// Adds \p Shift to every time of \p S.
+static void shiftTimes(Source &S, int64_t Shift) {
+  if (Shift == 0)
+    return;
+  for (unsigned T = 0; T != NumTables; ++T) {
+    TableBuilder *B = S.existing(static_cast<TableId>(T));
+    if (!B)
+      continue;
+    const TableSchema &Schema = schemas()[T];
+    for (unsigned C = 0; C != Schema.Columns.size(); ++C)
+      if (Schema.Columns[C].Unit == "time" && B->touched(C))
+        for (int64_t &Value : B->finished(C).mutableInts())
+          if (Value != NullInt)
+            Value = static_cast<int64_t>(static_cast<uint64_t>(Value) +
+                                         static_cast<uint64_t>(Shift));
+  }
+}
+
+/// Makes time 0 the start of the case: the earliest event over all sources
+/// that know their epoch. A source without an epoch starts at its own
+/// earliest event, since nothing says how it lies to the others.
+static std::optional<int64_t>
+alignTimes(ArrayRef<std::unique_ptr<Source>> Sources) {
+  std::vector<std::optional<int64_t>> First;
+  std::optional<int64_t> CaseStart;
+  for (const auto &S : Sources) {
+    First.push_back(earliestTime(*S));
+    if (!First.back() || !S->EpochNs)
+      continue;
+    int64_t Absolute = *S->EpochNs + *First.back();
+    CaseStart = CaseStart ? std::min(*CaseStart, Absolute) : Absolute;
+  }
+  for (size_t I = 0; I != Sources.size(); ++I) {
+    if (!First[I])
+      continue;
+    shiftTimes(*Sources[I], Sources[I]->EpochNs
+                                ? *Sources[I]->EpochNs - *CaseStart
+                                : -*First[I]);
+  }
+  return CaseStart;
+}
+
+namespace {
+
+/// Joins the rows of all sources for one table.
+class TableJoin {
+public:
+  TableJoin(TableId Id, ArrayRef<std::unique_ptr<Source>> Sources)
+      : Schema(schema(Id)) {
+    for (size_t I = 0; I != Sources.size(); ++I)
+      if (TableBuilder *B = Sources[I]->existing(Id); B && B->rows()) {
+        Segments.push_back({Rows, I});
+        Parts.push_back(B);
+        Rows += B->rows();
+      }
+  }
+
+  Table finish(std::shared_ptr<StringPool> Pool, std::vector<bool> &Known) {
+    // Every absent column reads the same single null through one index of
+    // zeros, so that it costs 4 bytes a row once and not 8 each.
+    std::shared_ptr<const RowIndex> Zeros;
+    std::vector<ColumnView> Views;
+    for (unsigned C = 0; C != Schema.Columns.size(); ++C) {
+      ColumnRef Data = joined(C);
+      Known.push_back(Data != nullptr);
+      if (!Data || isConstant(*Data)) {
+        if (!Zeros)
+          Zeros = std::make_shared<const RowIndex>(Rows, 0);
+        auto One = std::make_shared<Column>(Schema.Columns[C].Type);
+        if (Data)
+          One->addInt(Data->ints()[0]);
+        else
+          One->addNull();
+        Views.push_back({Schema.Columns[C].Name.str(), std::move(One), Zeros});
+        continue;
+      }
+      Views.push_back(
+          {Schema.Columns[C].Name.str(), std::move(Data), nullptr});
+    }
+    return Table(Schema.Name.str(), std::move(Pool), std::move(Views), Rows,
+                 /*IsOrigin=*/true);
+  }
+
+  std::vector<std::pair<size_t, size_t>> Segments;
+
+private:
+  /// Ranks, devices and contexts of a single-GPU trace are one number.
+  static bool isConstant(const Column &Data) {
+    if (Data.type() != ColumnType::Int || Data.size() < 1024)
+      return false;
+    ArrayRef<int64_t> Values = Data.ints();
+    return llvm::all_equal(Values);
+  }
+
+  /// Column \p C over all parts, or null when no row has a value in it.
+  std::shared_ptr<Column> joined(unsigned C) {
+    std::shared_ptr<Column> Data;
+    for (TableBuilder *Part : Parts) {
+      if (!Part->touched(C) && !Data && Parts.size() == 1)
+        return nullptr;
+      Column &Values = Part->finished(C);
+      if (!Data) {
+        Data = std::make_shared<Column>(std::move(Values));
+        if (Parts.size() > 1)
+          Data->reserve(Rows);
+      } else {
+        Data->append(Values);
+        Values = Column(Values.type()); // free it before the next one
+      }
+    }
+    if (!Data)
+      return nullptr;
+    for (size_t I = 0, E = Data->size(); I != E; ++I)
+      if (!Data->isNull(I))
+        return Data;
+    return nullptr;
+  }
+
+  const TableSchema &Schema;
+  std::vector<TableBuilder *> Parts;
+  size_t Rows = 0;
+};
+
+} // namespace
+
+Case CaseBuilder::build() {
+  Case Out;
+  Out.Pool = Pool;
+  Out.EpochNs = alignTimes(Sources);
+  for (size_t I = 0; I != Sources.size(); ++I) {
+    Source &S = *Sources[I];
+    InputSummary Summary{S.path(), S.Format, S.Run, {}, std::move(S.Remarks),
+                         Failed[I]};
+    for (unsigned T = 0; T != NumTables; ++T)
+      if (TableBuilder *B = S.existing(static_cast<TableId>(T)); B && B->rows())
+        Summary.Rows.push_back({static_cast<TableId>(T), B->rows()});
+    Out.Inputs.push_back(std::move(Summary));
+    for (TensorRecord &Record : S.tensors())
+      Out.Tensors.push_back(Record.Data);
+    for (std::shared_ptr<void> &Owner : S.owners())
+      Out.Owners.push_back(std::move(Owner));
+  }
+  for (unsigned T = 0; T != NumTables; ++T) {
+    TableJoin Join(static_cast<TableId>(T), Sources);
+    std::vector<bool> Known;
+    Out.Tables.push_back(Join.finish(Pool, Known));
+    Out.Known.push_back(std::move(Known));
+    Out.Segments.push_back(std::move(Join.Segments));
+  }
+  Sources.clear();
+
+  // Derived tables read the recorded ones, in the order of their definition.
+  for (TableId Id : {TableId::steps, TableId::windows, TableId::gaps}) {
+    unsigned T = static_cast<unsigned>(Id);
+    TableBuilder Rows(Id, *Pool);
+    derive(Id, Out, Rows);
+    std::vector<std::pair<std::string, ColumnRef>> Columns;
+    for (unsigned C = 0; C != schema(Id).Columns.size(); ++C) {
+      Out.Known[T][C] = Rows.touched(C);
+      Columns.push_back({schema(Id).Columns[C].Name.str(),
+                         std::make_shared<Column>(std::move(Rows.finished(C)))});
+    }
+    size_t Count = Rows.rows();
+    Out.Tables[T] = Table(schema(Id).Name.str(), Pool, std::move(Columns),
+                          Count, /*IsOrigin=*/true);
+  }
+  return Out;
+}
+
+} // namespace culprit

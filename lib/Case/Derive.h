@@ -1,0 +1,37 @@
+//===- Derive.h - Tables computed from other tables -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Facts that several detectors share and that are worth computing once: the
+/// steps of a profile, the steady window of each device, and the pieces of
+/// that window in which the device ran nothing. Facts only, no verdicts.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_CASE_DERIVE_H
+#define CULPRIT_CASE_DERIVE_H
+
+#include "Case/Case.h"
+
+namespace culprit {
+
+/// Fills \p Into with the rows of the derived table \p Id.
+void derive(TableId Id, const Case &C, TableBuilder &Into);
+
+/// Steps are the ranges of category `step`, per rank in order of start. A step
+/// is steady unless it is the first or last of at least four on its rank, or
+/// the first of three: those hold warm-up, profiler start and flush.
+void deriveSteps(const Case &C, TableBuilder &Into);
+
+/// One window a device: from the first to the last steady step of its rank,
+/// or the span of its work where the record has no steps or no work in them.
+void deriveWindows(const Case &C, TableBuilder &Into);
+
+/// The complement of a device's work in its window, cut where the call that
+/// launched the next work begins; see the `state` column.
+void deriveGaps(const Case &C, TableBuilder &Into);
+
+} // namespace culprit
+
+#endif // CULPRIT_CASE_DERIVE_H

@@ -1,0 +1,55 @@
+//===- Source.cpp -----------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Case/Source.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+TableBuilder::TableBuilder(TableId Id, StringPool &Pool)
+    : Id(Id), Strings(Pool) {
+  for (const ColumnSchema &C : schema(Id).Columns)
+    Columns.emplace_back(C.Type);
+}
+
+void TableBuilder::append(const TableBuilder &Other) {
+  assert(Id == Other.Id && "rows of one table only");
+  for (unsigned I = 0; I != Columns.size(); ++I) {
+    const Column &Theirs = Other.Columns[I];
+    if (Theirs.size() == 0)
+      continue;
+    while (Columns[I].size() < NumRows)
+      Columns[I].addNull();
+    Columns[I].append(Theirs);
+  }
+  NumRows += Other.NumRows;
+}
+
+Column &TableBuilder::finished(unsigned I) {
+  while (Columns[I].size() < NumRows)
+    Columns[I].addNull();
+  return Columns[I];
+}
+
+Source::Source(std::string Path, StringPool &Pool)
+    : Path(std::move(Path)), Pool(Pool), Tables(NumTables) {
+  Run = sys::path::parent_path(this->Path).str();
+}
+
+Source::~Source() = default;
+
+TableBuilder &Source::table(TableId Id) {
+  std::unique_ptr<TableBuilder> &Slot = Tables[static_cast<unsigned>(Id)];
+  if (!Slot)
+    Slot = std::make_unique<TableBuilder>(Id, Pool);
+  return *Slot;
+}
+
+TableBuilder *Source::existing(TableId Id) {
+  return Tables[static_cast<unsigned>(Id)].get();
+}
+
+} // namespace culprit

@@ -1,0 +1,54 @@
+//===- Search.h - From a complaint to entries -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// The result of a search. One symptom has many causes, so results are spread
+/// over classes, and each says which question tells it from the others.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_KB_SEARCH_H
+#define CULPRIT_KB_SEARCH_H
+
+#include "KB/Entry.h"
+#include "llvm/Support/JSON.h"
+#include <string>
+#include <vector>
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace culprit {
+
+/// One entry found. Points into the KnowledgeBase.
+struct SearchHit {
+  unsigned Rank = 0; ///< From 1.
+  const Entry *Found = nullptr;
+  double Score = 0;
+  std::string Separates; ///< The question that tells it from the other hits.
+};
+
+struct SearchResult {
+  std::string Query;
+  std::vector<SearchHit> Hits; ///< Best first; ties by entry id.
+  /// Words of the query that were read as another: `recieved` as `received`.
+  std::vector<std::pair<std::string, std::string>> Corrections;
+};
+
+/// The contract of `kb search --format json`.
+llvm::json::Value searchJson(const SearchResult &Result);
+
+/// \p Result for people: plain text, at most 100 columns.
+void printSearchText(llvm::raw_ostream &OS, const SearchResult &Result);
+
+/// All of \p E for people: plain text, at most 100 columns.
+void printEntryText(llvm::raw_ostream &OS, const Entry &E);
+
+/// All of \p E as an object, for `kb show --format json`.
+llvm::json::Value entryJson(const Entry &E);
+
+} // namespace culprit
+
+#endif // CULPRIT_KB_SEARCH_H

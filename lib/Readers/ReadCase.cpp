@@ -1,0 +1,127 @@
+//===- ReadCase.cpp - From paths to a case ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/CsvScalars.h"
+#include "Readers/JsonConfig.h"
+#include "Readers/JsonLines.h"
+#include "Readers/KinetoTrace.h"
+#include "Readers/NsightSystems.h"
+#include "Readers/Npy.h"
+#include "Readers/Npz.h"
+#include "Readers/Reader.h"
+#include "Readers/SafeTensors.h"
+#include "Readers/TextLog.h"
+#include "Readers/TrainerState.h"
+#include "Readers/YamlConfig.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ThreadPool.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+ArrayRef<const Reader *> readers() {
+  // Function-local: nothing is constructed before main.
+#define READER(Name) static const Name##Reader The##Name;
+#include "Readers/Readers.def"
+  static const Reader *const All[] = {
+#define READER(Name) &The##Name,
+#include "Readers/Readers.def"
+  };
+  return All;
+}
+
+/// Appends the regular files under \p Path to \p Files, in name order.
+/// Hidden files and folders (.git, .ipynb_checkpoints) are nobody's evidence.
+static void walk(StringRef Path, std::vector<std::string> &Files) {
+  std::vector<std::string> Entries;
+  std::error_code EC;
+  for (sys::fs::directory_iterator It(Path, EC), End; It != End && !EC;
+       It.increment(EC))
+    if (!sys::path::filename(It->path()).starts_with("."))
+      Entries.push_back(It->path());
+  llvm::sort(Entries);
+  for (const std::string &Entry : Entries) {
+    sys::fs::file_status Status;
+    if (sys::fs::status(Entry, Status))
+      continue;
+    if (sys::fs::is_directory(Status))
+      walk(Entry, Files);
+    else if (sys::fs::is_regular_file(Status))
+      Files.push_back(Entry);
+  }
+}
+
+static const Reader *readerFor(const InputFile &File) {
+  const Reader *Best = nullptr;
+  Match BestMatch = Match::No;
+  for (const Reader *R : readers()) {
+    Match M = R->matches(File);
+    if (M > BestMatch) {
+      Best = R;
+      BestMatch = M;
+    }
+  }
+  return Best;
+}
+
+/// Reads one file into \p S. The file stays open as long as the case: tensors
+/// point into its map.
+static Error readOne(Source &S) {
+  Expected<std::unique_ptr<InputFile>> File = InputFile::open(S.path());
+  if (!File)
+    return File.takeError();
+  std::shared_ptr<InputFile> Shared(std::move(*File));
+  if (Shared->diskSize() == 0)
+    return failure(S.path() + ": the file is empty",
+                   "nothing was recorded into it; record again or leave it "
+                   "out");
+  const Reader *R = readerFor(*Shared);
+  if (!R)
+    return Error::success(); // listed as unknown, never guessed
+  S.Format = R->name().str();
+  Error E = R->read(*Shared, S);
+  if (!Shared->truncation().empty())
+    S.warn(S.path() + ": " + Shared->truncation(),
+           "what came before the break was read; copy the file again to get "
+           "the rest");
+  if (!S.tensors().empty())
+    S.keepAlive(Shared);
+  return E;
+}
+
+Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads) {
+  std::vector<std::string> Files;
+  for (const std::string &Path : Paths) {
+    sys::fs::file_status Status;
+    if (std::error_code EC = sys::fs::status(Path, Status))
+      return failure(Path + ": " + EC.message(),
+                     "give a file or a folder that a run left behind");
+    if (sys::fs::is_directory(Status))
+      walk(Path, Files);
+    else
+      Files.push_back(Path);
+  }
+
+  CaseBuilder Builder;
+  std::vector<std::unique_ptr<Source>> Sources;
+  std::vector<std::optional<Error>> Errors(Files.size());
+  for (const std::string &File : Files)
+    Sources.push_back(std::make_unique<Source>(File, Builder.pool()));
+  if (Threads <= 1 || Files.size() <= 1) {
+    for (size_t I = 0; I != Files.size(); ++I)
+      Errors[I].emplace(readOne(*Sources[I]));
+  } else {
+    DefaultThreadPool Pool(hardware_concurrency(Threads));
+    for (size_t I = 0; I != Files.size(); ++I)
+      Pool.async([&, I] { Errors[I].emplace(readOne(*Sources[I])); });
+    Pool.wait();
+  }
+  for (size_t I = 0; I != Files.size(); ++I)
+    Builder.add(std::move(Sources[I]), std::move(*Errors[I]));
+  return Builder.build();
+}
+
+} // namespace culprit

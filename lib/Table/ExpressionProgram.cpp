@@ -1,0 +1,340 @@
+//===- ExpressionProgram.cpp - Evaluates column expressions -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Table/ExpressionProgram.h"
+#include "Support/Glob.h"
+#include "llvm/Support/ErrorHandling.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace culprit {
+
+// "No value" of each type; the loops below must inline these.
+static bool isNull(int64_t Value) { return Value == NullInt; }
+static bool isNull(double Value) { return isNullDouble(Value); }
+static bool isNull(uint8_t Value) { return Value == NullBool; }
+static bool isNull(StringId Value) { return Value == NullString; }
+
+bool textHolds(NodeKind Kind, StringRef Text, StringRef Wanted) {
+  switch (Kind) {
+  case NodeKind::Equal:
+    return Text == Wanted;
+  case NodeKind::NotEqual:
+    return Text != Wanted;
+  case NodeKind::Less:
+    return Text < Wanted;
+  case NodeKind::LessEqual:
+    return Text <= Wanted;
+  case NodeKind::Greater:
+    return Text > Wanted;
+  case NodeKind::GreaterEqual:
+    return Text >= Wanted;
+  case NodeKind::Contains:
+    return Text.contains(Wanted);
+  case NodeKind::Match:
+    for (;;) {
+      auto [Glob, Rest] = Wanted.split('|');
+      if (globMatch(Glob, Text))
+        return true;
+      if (Glob.size() == Wanted.size())
+        return false;
+      Wanted = Rest;
+    }
+  default:
+    llvm_unreachable("not a test of text");
+  }
+}
+
+namespace {
+
+/// An operand of a loop: a block of values, or one for all rows.
+template <typename T> struct Operand {
+  const T *Data;
+  bool Scalar;
+};
+
+} // namespace
+
+template <typename In, typename Out, typename Fn>
+static void mapOne(const In *A, Out *__restrict Result, size_t N, Fn F) {
+  for (size_t I = 0; I != N; ++I)
+    Result[I] = F(A[I]);
+}
+
+/// Three loops, so that a constant stays in a register.
+template <typename In, typename Out, typename Fn>
+static void mapTwo(Operand<In> A, Operand<In> B, Out *__restrict Result,
+                   size_t N, Fn F) {
+  if (B.Scalar) {
+    const In Y = *B.Data;
+    for (size_t I = 0; I != N; ++I)
+      Result[I] = F(A.Data[I], Y);
+  } else if (A.Scalar) {
+    const In X = *A.Data;
+    for (size_t I = 0; I != N; ++I)
+      Result[I] = F(X, B.Data[I]);
+  } else {
+    for (size_t I = 0; I != N; ++I)
+      Result[I] = F(A.Data[I], B.Data[I]);
+  }
+}
+
+template <typename T>
+static const T *gather(ArrayRef<T> Values, const ColumnView &View, T *Result,
+                       size_t First, size_t Count) {
+  if (!View.Rows)
+    return Values.data() + First;
+  const uint32_t *Rows = View.Rows->data() + First;
+  for (size_t I = 0; I != Count; ++I)
+    Result[I] = Values[Rows[I]];
+  return Result;
+}
+
+/// Integers wrap: two's complement, through unsigned, where C++ defines it.
+static void arithmetic(NodeKind Op, Operand<int64_t> A, Operand<int64_t> B,
+                       int64_t *Out, size_t N) {
+  auto run = [&](auto F) {
+    mapTwo(A, B, Out, N, [F](int64_t X, int64_t Y) {
+      return isNull(X) | isNull(Y)
+                 ? NullInt
+                 : static_cast<int64_t>(
+                       F(static_cast<uint64_t>(X), static_cast<uint64_t>(Y)));
+    });
+  };
+  if (Op == NodeKind::Add)
+    run([](uint64_t X, uint64_t Y) { return X + Y; });
+  else if (Op == NodeKind::Subtract)
+    run([](uint64_t X, uint64_t Y) { return X - Y; });
+  else
+    run([](uint64_t X, uint64_t Y) { return X * Y; });
+}
+
+static void arithmetic(NodeKind Op, Operand<double> A, Operand<double> B,
+                       double *Out, size_t N) {
+  auto run = [&](auto F) {
+    mapTwo(A, B, Out, N, [F](double X, double Y) {
+      return isNull(X) | isNull(Y) ? nullDouble() : F(X, Y);
+    });
+  };
+  if (Op == NodeKind::Add)
+    run([](double X, double Y) { return X + Y; });
+  else if (Op == NodeKind::Subtract)
+    run([](double X, double Y) { return X - Y; });
+  else if (Op == NodeKind::Multiply)
+    run([](double X, double Y) { return X * Y; });
+  else
+    run([](double X, double Y) { return X / Y; });
+}
+
+/// Operators of one number.
+static void sign(NodeKind Op, const int64_t *A, int64_t *Out, size_t N) {
+  // Nulls and the smallest integer negate to themselves.
+  bool Abs = Op == NodeKind::Abs;
+  mapOne(A, Out, N, [Abs](int64_t X) {
+    return Abs && X >= 0 ? X : static_cast<int64_t>(0 - uint64_t(X));
+  });
+}
+
+static void sign(NodeKind Op, const double *A, double *Out, size_t N) {
+  bool Abs = Op == NodeKind::Abs;
+  mapOne(A, Out, N, [Abs](double X) {
+    return isNull(X) ? X : Abs ? std::fabs(X) : -X;
+  });
+}
+
+/// F over a condition: 0, 1, or NullBool for unknown (Kleene's logic).
+static void logic(NodeKind Op, Operand<uint8_t> A, Operand<uint8_t> B,
+                  uint8_t *Out, size_t N) {
+  if (Op == NodeKind::And)
+    // 0 absorbs; otherwise 2 absorbs, and 2 * 2 is still unknown.
+    mapTwo(A, B, Out, N, [](uint8_t X, uint8_t Y) {
+      uint8_t Product = X * Y;
+      return Product > NullBool ? NullBool : Product;
+    });
+  else
+    // 1 absorbs; what is left are 0s and 2s.
+    mapTwo(A, B, Out, N, [](uint8_t X, uint8_t Y) {
+      return (X == 1) | (Y == 1) ? uint8_t(1) : uint8_t(X | Y);
+    });
+}
+
+template <typename T>
+void ExpressionProgram::compare(Instruction &I, uint8_t *Out, size_t N) {
+  Operand<T> A = {static_cast<const T *>(Results[I.Left]), Code[I.Left].Scalar};
+  Operand<T> B = {static_cast<const T *>(Results[I.Right]),
+                  Code[I.Right].Scalar};
+  auto run = [&](auto F) {
+    mapTwo(A, B, Out, N, [F](T X, T Y) {
+      return isNull(X) | isNull(Y) ? NullBool : uint8_t(F(X, Y));
+    });
+  };
+  switch (I.Op) {
+  case NodeKind::Equal:
+    return run([](T X, T Y) { return X == Y; });
+  case NodeKind::NotEqual:
+    return run([](T X, T Y) { return X != Y; });
+  case NodeKind::Less:
+    return run([](T X, T Y) { return X < Y; });
+  case NodeKind::LessEqual:
+    return run([](T X, T Y) { return X <= Y; });
+  case NodeKind::Greater:
+    return run([](T X, T Y) { return X > Y; });
+  default:
+    return run([](T X, T Y) { return X >= Y; });
+  }
+}
+
+void ExpressionProgram::testText(Instruction &I, uint8_t *Out, size_t N) {
+  const auto *Ids = static_cast<const StringId *>(Results[I.Left]);
+  constexpr uint8_t Unseen = UINT8_MAX;
+  for (size_t R = 0; R != N; ++R) {
+    StringId Id = Ids[R];
+    if (isNull(Id)) {
+      Out[R] = NullBool;
+    } else if (I.Verdicts.empty()) {
+      Out[R] = textHolds(I.Op, Pool->text(Id), I.Text);
+    } else {
+      uint8_t &Verdict = I.Verdicts[Id];
+      if (Verdict == Unseen)
+        Verdict = textHolds(I.Op, Pool->text(Id), I.Text);
+      Out[R] = Verdict;
+    }
+  }
+}
+
+void ExpressionProgram::compareTexts(Instruction &I, uint8_t *Out, size_t N) {
+  // Both sides are columns: the checker turns constants into tests.
+  const auto *A = static_cast<const StringId *>(Results[I.Left]);
+  const auto *B = static_cast<const StringId *>(Results[I.Right]);
+  for (size_t R = 0; R != N; ++R)
+    Out[R] = isNull(A[R]) || isNull(B[R])
+                 ? NullBool
+                 : textHolds(I.Op, Pool->text(A[R]), Pool->text(B[R]));
+}
+
+const void *ExpressionProgram::runAll(size_t First, size_t Count) {
+  for (size_t K = 0; K != Code.size(); ++K) {
+    Instruction &I = Code[K];
+    std::byte *Out = I.Buffer == Instruction::NoBuffer
+                         ? nullptr
+                         : Buffers.get() + I.Buffer * BlockRows * 8;
+    Results[K] = I.Scalar ? I.Value : step(I, Out, First, Count);
+  }
+  return Results.back();
+}
+
+const void *ExpressionProgram::step(Instruction &I, std::byte *Out,
+                                    size_t First, size_t N) {
+  auto *Ints = reinterpret_cast<int64_t *>(Out);
+  auto *Doubles = reinterpret_cast<double *>(Out);
+  auto *Bools = reinterpret_cast<uint8_t *>(Out);
+  auto *Ids = reinterpret_cast<StringId *>(Out);
+
+  if (I.Op == NodeKind::Column) {
+    const Column &Data = *I.View->Data;
+    switch (I.Type) {
+    case ColumnType::Int:
+      return gather(Data.ints(), *I.View, Ints, First, N);
+    case ColumnType::Double:
+      return gather(Data.doubles(), *I.View, Doubles, First, N);
+    case ColumnType::Bool:
+      return gather(Data.bools(), *I.View, Bools, First, N);
+    case ColumnType::String:
+      return gather(Data.strings(), *I.View, Ids, First, N);
+    case ColumnType::IntList:
+      return nullptr; // only `is null` takes one, and asks the column
+    }
+  }
+
+  const void *A = Results[I.Left], *B = Results[I.Right];
+  bool ScalarA = Code[I.Left].Scalar, ScalarB = Code[I.Right].Scalar;
+  auto ints = [](const void *P) { return static_cast<const int64_t *>(P); };
+  auto doubles = [](const void *P) { return static_cast<const double *>(P); };
+  auto bools = [](const void *P) { return static_cast<const uint8_t *>(P); };
+
+  switch (I.Op) {
+  case NodeKind::Widen:
+    mapOne(ints(A), Doubles, N, [](int64_t X) {
+      return isNull(X) ? nullDouble() : static_cast<double>(X);
+    });
+    return Out;
+  case NodeKind::Add:
+  case NodeKind::Subtract:
+  case NodeKind::Multiply:
+  case NodeKind::Divide:
+    if (I.In == ColumnType::Int)
+      arithmetic(I.Op, {ints(A), ScalarA}, {ints(B), ScalarB}, Ints, N);
+    else
+      arithmetic(I.Op, {doubles(A), ScalarA}, {doubles(B), ScalarB}, Doubles,
+                 N);
+    return Out;
+  case NodeKind::Negate:
+  case NodeKind::Abs:
+    if (I.In == ColumnType::Int)
+      sign(I.Op, ints(A), Ints, N);
+    else
+      sign(I.Op, doubles(A), Doubles, N);
+    return Out;
+  case NodeKind::Finite:
+    if (I.In == ColumnType::Int)
+      mapOne(ints(A), Bools, N, [](int64_t X) { return !isNull(X); });
+    else
+      mapOne(doubles(A), Bools, N, [](double X) { return std::isfinite(X); });
+    return Out;
+  case NodeKind::And:
+  case NodeKind::Or:
+    logic(I.Op, {bools(A), ScalarA}, {bools(B), ScalarB}, Bools, N);
+    return Out;
+  case NodeKind::Not:
+    mapOne(bools(A), Bools, N,
+           [](uint8_t X) { return isNull(X) ? X : uint8_t(1 - X); });
+    return Out;
+  case NodeKind::IsNull:
+  case NodeKind::IsNotNull: {
+    bool Wanted = I.Op == NodeKind::IsNull;
+    auto test = [&](const auto *Values) {
+      mapOne(Values, Bools, N,
+             [Wanted](auto X) { return isNull(X) == Wanted; });
+    };
+    switch (I.In) {
+    case ColumnType::Int:
+      test(ints(A));
+      break;
+    case ColumnType::Double:
+      test(doubles(A));
+      break;
+    case ColumnType::Bool:
+      test(bools(A));
+      break;
+    case ColumnType::String:
+      test(static_cast<const StringId *>(A));
+      break;
+    case ColumnType::IntList:
+      for (size_t R = 0; R != N; ++R)
+        Bools[R] = I.View->isNull(First + R) == Wanted;
+      break;
+    }
+    return Out;
+  }
+  default:
+    break;
+  }
+
+  if (I.TestsText)
+    testText(I, Bools, N);
+  else if (I.In == ColumnType::Int)
+    compare<int64_t>(I, Bools, N);
+  else if (I.In == ColumnType::Double)
+    compare<double>(I, Bools, N);
+  else if (I.In == ColumnType::Bool)
+    compare<uint8_t>(I, Bools, N);
+  else if (I.Op == NodeKind::Equal || I.Op == NodeKind::NotEqual)
+    compare<StringId>(I, Bools, N);
+  else
+    compareTexts(I, Bools, N);
+  return Out;
+}
+
+} // namespace culprit

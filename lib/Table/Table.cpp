@@ -1,0 +1,576 @@
+//===- Table.cpp ------------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Table/Table.h"
+#include "Support/Error.h"
+#include "Support/Glob.h"
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
+using namespace llvm;
+
+namespace culprit {
+
+double ColumnView::number(size_t I) const {
+  size_t Row = row(I);
+  switch (Data->type()) {
+  case ColumnType::Int: {
+    int64_t Value = Data->ints()[Row];
+    return Value == NullInt ? nullDouble() : static_cast<double>(Value);
+  }
+  case ColumnType::Double:
+    return Data->doubles()[Row];
+  case ColumnType::Bool: {
+    uint8_t Value = Data->bools()[Row];
+    return Value == NullBool ? nullDouble() : Value;
+  }
+  default:
+    return nullDouble();
+  }
+}
+
+Table::Table(std::string Name, std::shared_ptr<StringPool> Pool)
+    : Name(std::move(Name)),
+      Pool(Pool ? std::move(Pool) : std::make_shared<StringPool>()) {}
+
+Table::Table(std::string Name, std::shared_ptr<StringPool> Pool,
+             std::vector<std::pair<std::string, ColumnRef>> Columns,
+             size_t Rows, bool IsOrigin)
+    : Table(std::move(Name), std::move(Pool)) {
+  NumRows = Rows;
+  for (auto &[ColumnName, Data] : Columns) {
+    assert(Data->size() == Rows && "columns of one length only");
+    Views.push_back({std::move(ColumnName), std::move(Data), nullptr});
+  }
+  if (IsOrigin)
+    Origin = this->Name;
+}
+
+Table::Table(std::string Name, std::shared_ptr<StringPool> Pool,
+             std::vector<ColumnView> Columns, size_t Rows, bool IsOrigin)
+    : Table(std::move(Name), std::move(Pool)) {
+  NumRows = Rows;
+  Views.assign(std::make_move_iterator(Columns.begin()),
+               std::make_move_iterator(Columns.end()));
+  if (IsOrigin)
+    Origin = this->Name;
+}
+
+const ColumnView *Table::find(StringRef Name) const {
+  for (const ColumnView &View : Views)
+    if (View.Name == Name)
+      return &View;
+  return nullptr;
+}
+
+Expected<const ColumnView *> Table::column(StringRef Wanted) const {
+  if (const ColumnView *View = find(Wanted))
+    return View;
+  std::vector<std::string> Names;
+  for (const ColumnView &View : Views)
+    Names.push_back(View.Name);
+  std::string Close = closestName(Wanted, Names);
+  return failure("unknown column '" + Wanted + "' in '" + Name + "'",
+                 (Close.empty() ? "" : "did you mean '" + Close + "'? ") +
+                     "columns: " + llvm::join(Names, ", "));
+}
+
+Expected<const ColumnView *> Table::column(StringRef Wanted,
+                                           ColumnType Type) const {
+  Expected<const ColumnView *> View = column(Wanted);
+  if (View && (*View)->type() != Type)
+    return failure("column '" + Wanted + "' in '" + Name + "' is " +
+                   toString((*View)->type()) + ", not " + toString(Type));
+  return View;
+}
+
+/// Reads \p Outer through \p Inner: the index of a filtered view.
+static std::shared_ptr<const RowIndex>
+compose(const std::shared_ptr<const RowIndex> &Inner,
+        const std::shared_ptr<const RowIndex> &Outer) {
+  if (!Inner)
+    return Outer;
+  auto Result = std::make_shared<RowIndex>(Outer->size());
+  for (size_t I = 0, E = Outer->size(); I != E; ++I)
+    (*Result)[I] = (*Inner)[(*Outer)[I]];
+  return Result;
+}
+
+Table Table::take(RowIndex Rows) const {
+  auto Shared = std::make_shared<const RowIndex>(std::move(Rows));
+  Table Out(Name, Pool);
+  Out.NumRows = Shared->size();
+  // Columns of one origin share one index; compose it once.
+  SmallVector<std::pair<const RowIndex *, std::shared_ptr<const RowIndex>>, 4>
+      Done;
+  auto composed = [&](const std::shared_ptr<const RowIndex> &Inner) {
+    for (auto &[Key, Result] : Done)
+      if (Key == Inner.get())
+        return Result;
+    Done.push_back({Inner.get(), compose(Inner, Shared)});
+    return Done.back().second;
+  };
+  for (const ColumnView &View : Views)
+    Out.Views.push_back({View.Name, View.Data, composed(View.Rows)});
+  if (!Origin.empty()) {
+    Out.Origin = Origin;
+    Out.OriginRows = composed(OriginRows);
+  }
+  return Out;
+}
+
+Table Table::slice(size_t First, size_t Count) const {
+  First = std::min(First, NumRows);
+  Count = std::min(Count, NumRows - First);
+  RowIndex Rows(Count);
+  std::iota(Rows.begin(), Rows.end(), static_cast<uint32_t>(First));
+  return take(std::move(Rows));
+}
+
+Expected<Table> Table::select(ArrayRef<std::string> Names) const {
+  Table Out = *this;
+  Out.Views.clear();
+  for (const std::string &Wanted : Names) {
+    Expected<const ColumnView *> View = column(Wanted);
+    if (!View)
+      return View.takeError();
+    Out.Views.push_back(**View);
+  }
+  return Out;
+}
+
+Table Table::with(StringRef ColumnName, ColumnRef Data) const {
+  assert(Data->size() == NumRows && "a value for every row");
+  Table Out = *this;
+  for (ColumnView &View : Out.Views) {
+    if (View.Name != ColumnName)
+      continue;
+    View.Data = std::move(Data);
+    View.Rows = nullptr;
+    return Out;
+  }
+  Out.Views.push_back({ColumnName.str(), std::move(Data), nullptr});
+  return Out;
+}
+
+Table Table::renamed(std::string NewName) const {
+  Table Out = *this;
+  Out.Name = std::move(NewName);
+  return Out;
+}
+
+namespace {
+
+/// Compares rows of one column: negative, zero, positive; nulls last.
+class RowOrder {
+public:
+  RowOrder(const ColumnView &View, const StringPool &Pool, bool Descending)
+      : View(View), Pool(Pool), Sign(Descending ? -1 : 1) {}
+
+  int operator()(uint32_t A, uint32_t B) const {
+    size_t RowA = View.row(A), RowB = View.row(B);
+    bool NullA = View.Data->isNull(RowA), NullB = View.Data->isNull(RowB);
+    if (NullA || NullB)
+      return int(NullA) - int(NullB);
+    switch (View.type()) {
+    case ColumnType::Int:
+      return Sign * three(View.Data->ints()[RowA], View.Data->ints()[RowB]);
+    case ColumnType::Bool:
+      return Sign * three(View.Data->bools()[RowA], View.Data->bools()[RowB]);
+    case ColumnType::Double: {
+      double X = View.Data->doubles()[RowA], Y = View.Data->doubles()[RowB];
+      // A NaN value sorts after every number, before the nulls.
+      if (std::isnan(X) || std::isnan(Y))
+        return int(std::isnan(X)) - int(std::isnan(Y));
+      return Sign * three(X, Y);
+    }
+    case ColumnType::String: {
+      StringId X = View.Data->strings()[RowA], Y = View.Data->strings()[RowB];
+      return X == Y ? 0 : Sign * Pool.text(X).compare(Pool.text(Y));
+    }
+    case ColumnType::IntList: {
+      ArrayRef<int64_t> X = View.Data->list(RowA), Y = View.Data->list(RowB);
+      if (std::lexicographical_compare(X.begin(), X.end(), Y.begin(), Y.end()))
+        return -Sign;
+      return X == Y ? 0 : Sign;
+    }
+    }
+    return 0;
+  }
+
+private:
+  template <typename T> static int three(T X, T Y) {
+    return X < Y ? -1 : Y < X ? 1 : 0;
+  }
+
+  const ColumnView &View;
+  const StringPool &Pool;
+  int Sign;
+};
+
+} // namespace
+
+Expected<Table> Table::sort(ArrayRef<SortKey> Keys) const {
+  SmallVector<RowOrder, 4> Orders;
+  SmallVector<const ColumnView *, 4> Columns;
+  for (const SortKey &Key : Keys) {
+    Expected<const ColumnView *> View = column(Key.Column);
+    if (!View)
+      return View.takeError();
+    Columns.push_back(*View);
+    Orders.emplace_back(**View, *Pool, Key.Descending);
+  }
+  RowIndex Rows(NumRows);
+  std::iota(Rows.begin(), Rows.end(), 0);
+
+  // One ascending Int key is what nearly every detector sorts by: compare a
+  // gathered copy instead of going through three indirections a comparison.
+  if (Keys.size() == 1 && !Keys[0].Descending &&
+      Columns[0]->type() == ColumnType::Int) {
+    std::vector<std::pair<int64_t, uint32_t>> Pairs(NumRows);
+    for (size_t I = 0; I != NumRows; ++I) {
+      int64_t Value = Columns[0]->getInt(I);
+      Pairs[I] = {Value == NullInt ? INT64_MAX : Value,
+                  static_cast<uint32_t>(I)};
+    }
+    if (std::is_sorted(Pairs.begin(), Pairs.end()))
+      return *this;
+    std::sort(Pairs.begin(), Pairs.end()); // the row breaks ties: stable
+    for (size_t I = 0; I != NumRows; ++I)
+      Rows[I] = Pairs[I].second;
+    return take(std::move(Rows));
+  }
+
+  auto Less = [&](uint32_t A, uint32_t B) {
+    for (const RowOrder &Order : Orders)
+      if (int Result = Order(A, B))
+        return Result < 0;
+    return false;
+  };
+  if (std::is_sorted(Rows.begin(), Rows.end(), Less))
+    return *this;
+  std::stable_sort(Rows.begin(), Rows.end(), Less);
+  return take(std::move(Rows));
+}
+
+Expected<Table> Table::top(size_t N, StringRef By) const {
+  Expected<const ColumnView *> View = column(By);
+  if (!View)
+    return View.takeError();
+  if ((*View)->type() == ColumnType::String ||
+      (*View)->type() == ColumnType::IntList)
+    return failure("top: column '" + By + "' in '" + Name + "' is " +
+                   toString((*View)->type()) + ", not a number");
+  RowIndex Rows;
+  Rows.reserve(NumRows);
+  for (size_t I = 0; I != NumRows; ++I)
+    if (!std::isnan((*View)->number(I)))
+      Rows.push_back(static_cast<uint32_t>(I));
+  N = std::min(N, Rows.size());
+  bool IsInt = (*View)->type() == ColumnType::Int;
+  std::partial_sort(Rows.begin(), Rows.begin() + N, Rows.end(),
+                    [&](uint32_t A, uint32_t B) {
+                      if (IsInt) {
+                        int64_t X = (*View)->getInt(A), Y = (*View)->getInt(B);
+                        return X != Y ? X > Y : A < B;
+                      }
+                      double X = (*View)->number(A), Y = (*View)->number(B);
+                      return X != Y ? X > Y : A < B;
+                    });
+  Rows.resize(N);
+  return take(std::move(Rows));
+}
+
+namespace {
+
+/// A row's key over a few columns as fixed-width words, so that grouping and
+/// joining compare integers. Strings compare by id: one pool a case.
+class KeyReader {
+public:
+  static Expected<KeyReader> make(const Table &T, ArrayRef<std::string> Names) {
+    KeyReader Reader;
+    for (const std::string &Name : Names) {
+      Expected<const ColumnView *> View = T.column(Name);
+      if (!View)
+        return View.takeError();
+      if ((*View)->type() == ColumnType::IntList)
+        return failure("column '" + Name + "' in '" + T.name() +
+                       "' is an int list and cannot be a key");
+      Reader.Views.push_back(*View);
+    }
+    return Reader;
+  }
+
+  using Key = SmallVector<uint64_t, 3>;
+
+  /// The key of row \p I in \p Out; false when a part is null.
+  bool read(size_t I, Key &Out) const {
+    Out.clear();
+    for (const ColumnView *View : Views) {
+      size_t Row = View->row(I);
+      if (View->Data->isNull(Row))
+        return false;
+      switch (View->type()) {
+      case ColumnType::Int:
+        Out.push_back(static_cast<uint64_t>(View->Data->ints()[Row]));
+        break;
+      case ColumnType::Bool:
+        Out.push_back(View->Data->bools()[Row]);
+        break;
+      case ColumnType::String:
+        Out.push_back(View->Data->strings()[Row]);
+        break;
+      default: {
+        double Value = View->Data->doubles()[Row];
+        uint64_t Bits;
+        static_assert(sizeof(Bits) == sizeof(Value));
+        Value = Value == 0 ? 0 : Value; // -0 and 0 are one key
+        std::memcpy(&Bits, &Value, sizeof(Bits));
+        Out.push_back(Bits);
+      }
+      }
+    }
+    return true;
+  }
+
+  ArrayRef<const ColumnView *> views() const { return Views; }
+
+private:
+  SmallVector<const ColumnView *, 3> Views;
+};
+
+struct KeyHash {
+  size_t operator()(const KeyReader::Key &K) const {
+    return hash_combine_range(K.begin(), K.end());
+  }
+};
+
+template <typename V>
+using KeyMap = std::unordered_map<KeyReader::Key, V, KeyHash>;
+
+} // namespace
+
+Expected<Table> Table::distinct(ArrayRef<std::string> Columns) const {
+  Expected<KeyReader> Reader = KeyReader::make(*this, Columns);
+  if (!Reader)
+    return Reader.takeError();
+  KeyMap<char> Seen;
+  KeyReader::Key Key;
+  RowIndex Rows;
+  for (size_t I = 0; I != NumRows; ++I)
+    if (Reader->read(I, Key) && Seen.try_emplace(Key, 0).second)
+      Rows.push_back(static_cast<uint32_t>(I));
+  return take(std::move(Rows));
+}
+
+Expected<Table> Table::around(size_t OriginRowNumber, size_t N) const {
+  for (size_t I = 0; I != NumRows; ++I) {
+    if (originRow(I) != OriginRowNumber)
+      continue;
+    size_t First = I < N ? 0 : I - N;
+    return slice(First, I + N + 1 - First);
+  }
+  return failure("around: '" + Name + "' does not hold that row",
+                 "pass a row of the same table, before it was filtered away");
+}
+
+Expected<Table> Table::concat(const Table &Other) const {
+  std::vector<std::pair<std::string, ColumnRef>> Columns;
+  for (const ColumnView &View : Views) {
+    const ColumnView *Second = Other.find(View.Name);
+    if (!Second || Second->type() != View.type())
+      continue;
+    auto Data = std::make_shared<Column>(View.type());
+    Data->reserve(NumRows + Other.NumRows);
+    for (const auto &[Source, Count] :
+         {std::pair(&View, NumRows), std::pair(Second, Other.NumRows)})
+      for (size_t I = 0; I != Count; ++I) {
+        size_t Row = Source->row(I);
+        switch (View.type()) {
+        case ColumnType::Int:
+          Data->addInt(Source->Data->ints()[Row]);
+          break;
+        case ColumnType::Double:
+          Data->addDouble(Source->Data->doubles()[Row]);
+          break;
+        case ColumnType::Bool:
+          if (Source->Data->isNull(Row))
+            Data->addNull();
+          else
+            Data->addBool(Source->Data->bools()[Row]);
+          break;
+        case ColumnType::String:
+          Data->addString(Source->Data->strings()[Row]);
+          break;
+        case ColumnType::IntList:
+          Data->addList(Source->Data->list(Row));
+          break;
+        }
+      }
+    Columns.push_back({View.Name, std::move(Data)});
+  }
+  Table Out(Name, Pool, std::move(Columns), NumRows + Other.NumRows);
+  // Rows of one case table stay citable.
+  if (!Origin.empty() && Origin == Other.Origin) {
+    auto Rows = std::make_shared<RowIndex>();
+    Rows->reserve(Out.NumRows);
+    for (size_t I = 0; I != NumRows; ++I)
+      Rows->push_back(static_cast<uint32_t>(originRow(I)));
+    for (size_t I = 0; I != Other.NumRows; ++I)
+      Rows->push_back(static_cast<uint32_t>(Other.originRow(I)));
+    Out.Origin = Origin;
+    Out.OriginRows = std::move(Rows);
+  }
+  return Out;
+}
+
+Expected<std::vector<Table>> Table::group(ArrayRef<std::string> Columns) const {
+  Expected<KeyReader> Reader = KeyReader::make(*this, Columns);
+  if (!Reader)
+    return Reader.takeError();
+  KeyMap<size_t> Slots;
+  std::vector<RowIndex> Members;
+  KeyReader::Key Key, Last;
+  size_t LastSlot = 0;
+  bool HaveLast = false;
+  for (size_t I = 0; I != NumRows; ++I) {
+    if (!Reader->read(I, Key))
+      continue;
+    // Runs of one key are common: device, rank, name of a burst.
+    if (!HaveLast || Key != Last) {
+      auto [It, New] = Slots.try_emplace(Key, Members.size());
+      if (New)
+        Members.emplace_back();
+      LastSlot = It->second;
+      Last = Key;
+      HaveLast = true;
+    }
+    Members[LastSlot].push_back(static_cast<uint32_t>(I));
+  }
+  std::vector<Table> Out;
+  Out.reserve(Members.size());
+  for (RowIndex &Rows : Members)
+    Out.push_back(take(std::move(Rows)));
+  return Out;
+}
+
+Expected<Table> Table::join(const Table &Other, ArrayRef<std::string> Keys,
+                            JoinKind Kind, StringRef Suffix) const {
+  Expected<KeyReader> Left = KeyReader::make(*this, Keys);
+  if (!Left)
+    return Left.takeError();
+  Expected<KeyReader> Right = KeyReader::make(Other, Keys);
+  if (!Right)
+    return Right.takeError();
+  for (size_t K = 0; K != Keys.size(); ++K)
+    if (Left->views()[K]->type() != Right->views()[K]->type())
+      return failure("join: key '" + Keys[K] + "' is " +
+                     toString(Left->views()[K]->type()) + " in '" + Name +
+                     "' and " + toString(Right->views()[K]->type()) +
+                     " in '" + Other.name() + "'");
+
+  KeyMap<uint32_t> First;
+  First.reserve(Other.NumRows);
+  KeyReader::Key Key;
+  for (size_t I = 0; I != Other.NumRows; ++I)
+    if (Right->read(I, Key))
+      First.try_emplace(Key, static_cast<uint32_t>(I));
+
+  constexpr uint32_t None = UINT32_MAX;
+  RowIndex Mine, Theirs;
+  bool AnyMissing = false;
+  for (size_t I = 0; I != NumRows; ++I) {
+    uint32_t Partner = None;
+    if (Left->read(I, Key)) {
+      auto It = First.find(Key);
+      if (It != First.end())
+        Partner = It->second;
+    }
+    if (Partner == None && Kind == JoinKind::Inner)
+      continue;
+    AnyMissing |= Partner == None;
+    Mine.push_back(static_cast<uint32_t>(I));
+    Theirs.push_back(Partner);
+  }
+
+  Table Out = take(std::move(Mine));
+  auto nameOf = [&](const ColumnView &View) {
+    return Out.find(View.Name) ? View.Name + Suffix.str() : View.Name;
+  };
+  auto isKey = [&](const ColumnView &View) {
+    return is_contained(Keys, View.Name);
+  };
+  if (!AnyMissing) {
+    Table Partners = Other.take(std::move(Theirs));
+    for (const ColumnView &View : Partners.Views)
+      if (!isKey(View))
+        Out.Views.push_back({nameOf(View), View.Data, View.Rows});
+    return Out;
+  }
+  for (const ColumnView &View : Other.Views) {
+    if (isKey(View))
+      continue;
+    auto Data = std::make_shared<Column>(View.type());
+    Data->reserve(Theirs.size());
+    for (uint32_t Partner : Theirs) {
+      if (Partner == None || View.isNull(Partner)) {
+        Data->addNull();
+        continue;
+      }
+      size_t Row = View.row(Partner);
+      switch (View.type()) {
+      case ColumnType::Int:
+        Data->addInt(View.Data->ints()[Row]);
+        break;
+      case ColumnType::Double:
+        Data->addDouble(View.Data->doubles()[Row]);
+        break;
+      case ColumnType::Bool:
+        Data->addBool(View.Data->bools()[Row]);
+        break;
+      case ColumnType::String:
+        Data->addString(View.Data->strings()[Row]);
+        break;
+      case ColumnType::IntList:
+        Data->addList(View.Data->list(Row));
+        break;
+      }
+    }
+    std::string ColumnName = nameOf(View);
+    Out.Views.push_back({std::move(ColumnName), std::move(Data), nullptr});
+  }
+  return Out;
+}
+
+Expected<std::vector<double>> Table::numbers(StringRef Wanted) const {
+  Expected<const ColumnView *> View = column(Wanted);
+  if (!View)
+    return View.takeError();
+  if ((*View)->type() == ColumnType::String ||
+      (*View)->type() == ColumnType::IntList)
+    return failure("column '" + Wanted + "' in '" + Name + "' is " +
+                   toString((*View)->type()) + ", not a number");
+  std::vector<double> Out(NumRows);
+  for (size_t I = 0; I != NumRows; ++I)
+    Out[I] = (*View)->number(I);
+  return Out;
+}
+
+Expected<std::vector<int64_t>> Table::integers(StringRef Wanted) const {
+  Expected<const ColumnView *> View = column(Wanted, ColumnType::Int);
+  if (!View)
+    return View.takeError();
+  std::vector<int64_t> Out(NumRows);
+  for (size_t I = 0; I != NumRows; ++I)
+    Out[I] = (*View)->getInt(I);
+  return Out;
+}
+
+} // namespace culprit

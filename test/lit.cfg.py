@@ -1,0 +1,43 @@
+"""The test suite: lit tests on real command lines, and the unit tests."""
+
+import glob
+import os
+import sys
+
+import lit.formats
+
+config.name = "culprit"
+config.suffixes = [".test"]
+config.excludes = ["Inputs"]
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.test_source_root = os.path.join(config.culprit_source, "test")
+config.test_exec_root = os.path.join(config.culprit_build, "test-output")
+
+binary = os.path.join(config.culprit_build, "bin", "culprit")
+shared = os.path.join(os.path.dirname(config.culprit_source), "shared")
+
+# Output must not depend on who runs it, where or when.
+config.environment["TZ"] = "UTC"
+config.environment["LC_ALL"] = "C"
+config.environment["NO_COLOR"] = "1"
+config.environment["COLUMNS"] = "100"
+config.environment["CULPRIT_FAKE_VERSION"] = "0.0.0"
+config.environment["HOME"] = config.test_exec_root
+
+config.substitutions += [
+    ("%culprit", binary),
+    ("%cases", os.path.join(config.culprit_source, "test", "cases")),
+    ("%source", config.culprit_source),
+    ("%shared", shared),
+    ("%unit", os.path.join(config.culprit_build, "unit")),
+    ("%python", sys.executable),
+    ("FileCheck", config.filecheck),
+    ("split-file", os.path.join(config.llvm_tools, "split-file")),
+    (r"\bnot\b", os.path.join(config.llvm_tools, "not")),
+]
+
+# Tests over the shared traces are skipped, with a word, where these are not.
+if os.path.isdir(os.path.join(shared, "traces")):
+    config.available_features.add("shared-traces")
+else:
+    lit_config.note("no shared traces beside the repository: their tests are unsupported")
