@@ -5,6 +5,7 @@
 #include "Support/Glob.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include <algorithm>
 
 using namespace llvm;
 
@@ -64,6 +65,11 @@ std::string closestName(StringRef Unknown, ArrayRef<std::string> Known) {
       Best = Name;
     }
   }
+  // An abbreviation is far by edits: 'duration' for 'dur'.
+  for (const std::string &Name : Known)
+    if (Best.empty() && std::min(Name.size(), Unknown.size()) >= 3 &&
+        (Unknown.starts_with(Name) || StringRef(Name).starts_with(Unknown)))
+      Best = Name;
   return Best;
 }
 

@@ -56,14 +56,14 @@ public:
     while (!Stretches.empty()) {
       auto [First, Last] = Stretches.back();
       Stretches.pop_back();
-      for (size_t At : splitsOf(First, Last)) {
+      SmallVector<size_t, 2> Splits = splitsOf(First, Last);
+      for (size_t At : Splits) {
         Out.push_back(At);
         partition(First, At, Last);
         Stretches.emplace_back(First, At);
         First = At;
       }
-      // After a split, what is left of the stretch is a part too.
-      if (!Out.empty() && Out.back() == First && First != Last)
+      if (!Splits.empty())
         Stretches.emplace_back(First, Last);
     }
     std::sort(Out.begin(), Out.end());
@@ -175,8 +175,8 @@ std::vector<ChangePoint> changePoints(ArrayRef<double> Values,
     double Noise = *robustDeviation(
         ArrayRef(Residuals).slice(Bounds[I], Bounds[I + 2] - Bounds[I]));
     double Size = std::fabs(Point.After - Point.Before);
-    double Floor = 1e-3 * std::max(std::fabs(Point.Before),
-                                   std::fabs(Point.After));
+    double Floor =
+        1e-3 * std::max(std::fabs(Point.Before), std::fabs(Point.After));
     Point.Score = Size == 0 ? 0 : Size / std::max(Noise, Floor);
     Out.push_back(Point);
   }

@@ -88,9 +88,8 @@ Expected<ColumnRef> compute(const Table &T, StringRef Expression,
       });
       break;
     default:
-      each(Program->run<StringId>(First, Count), [&](StringId Value) {
-        Out->addString(Root.Scalar ? Text : Value);
-      });
+      each(Program->run<StringId>(First, Count),
+           [&](StringId Value) { Out->addString(Root.Scalar ? Text : Value); });
     }
   }
   return Out;
@@ -113,9 +112,8 @@ static std::string quoted(StringRef Name) {
   return Out + "`";
 }
 
-Expected<Table>
-whereEqual(const Table &T,
-           ArrayRef<std::pair<std::string, Argument>> Equal) {
+Expected<Table> whereEqual(const Table &T,
+                           ArrayRef<std::pair<std::string, Argument>> Equal) {
   std::string Expression;
   std::vector<Argument> Arguments;
   for (const auto &[Name, Value] : Equal) {

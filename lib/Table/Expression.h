@@ -6,17 +6,27 @@
 /// The little language of `where("dur >= ? and kind == 'kernel'", x)`: parsed
 /// once, checked against a table's columns, evaluated a column at a time.
 ///
-///   or, and, not          three-valued: a comparison with null is not true
-///   == != < <= > >=       numbers with numbers, strings with strings
+///   or, and, not          three-valued: a comparison with null is not true,
+///                         nor is its `not`
+///   == != < <= > >=       numbers with numbers, text with text, == and !=
+///                         conditions with conditions; they do not chain
+///   is null, is not null
 ///   + - * /               numbers; `/` gives a double
 ///   match(col, 'glob*')   linear glob; `|` separates alternatives
 ///   contains(col, 'text') substring
-///   is null, is not null
 ///   finite(x)             neither null, NaN nor infinite
-///   abs(x)
-///   42, 2.5, 'text', true, false, ? (the next argument)
+///   abs(x), -x
+///   42, 2.5, 1e6, true, false, ? (the next argument)
+///   'text', "text"        a doubled quote stands for itself
+///   name, run.name, `any name at all`    a column
 ///
-/// Evaluation in integers stays exact: `start + dur > ?` is int64 arithmetic.
+/// From what binds least to what binds most: or, and, not, the comparisons
+/// and `is null`, + and -, * and /, the sign. NaN compares as in C: equal to
+/// nothing. A column of lists can only be tested for null.
+///
+/// Evaluation in integers stays exact: `start + dur > ?` is int64 arithmetic,
+/// wraps on overflow, and compares with a whole double such as 1e6 exactly.
+/// A simple filter takes 1.5 to 3 ns a row.
 ///
 //===----------------------------------------------------------------------===//
 

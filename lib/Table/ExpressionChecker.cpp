@@ -82,9 +82,15 @@ public:
     Out.Buffers.reset(
         new std::byte[NumBuffers * ExpressionProgram::BlockRows * 8]);
     Out.Results.resize(Out.Code.size());
-    for (Instruction &I : Out.Code)
-      if (I.Scalar && I.Op != NodeKind::Constant)
+    // What does not depend on the row is computed now.
+    for (size_t K = 0; K != Out.Code.size(); ++K) {
+      Instruction &I = Out.Code[K];
+      if (!I.Scalar)
+        continue;
+      if (I.Op != NodeKind::Constant)
         Out.step(I, I.Value, 0, 1);
+      Out.Results[K] = I.Value; // stays when Out moves: on the heap
+    }
     return std::move(Out);
   }
 

@@ -5,7 +5,7 @@
 #include "Table/ExpressionParser.h"
 #include "Support/Error.h"
 #include "Support/Glob.h"
-#include "llvm/ADT/StringExtras.h"
+#include "Table/ExpressionLexer.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <optional>
 
@@ -21,152 +21,6 @@ Error expressionFailure(StringRef Text, const Twine &What, size_t At,
 
 namespace {
 
-struct Token {
-  enum KindTy : uint8_t { End, Symbol, Word, Literal, Bad } Kind = End;
-  size_t At = 0;
-  StringRef Text;      ///< Of a Symbol or an unquoted Word.
-  bool Quoted = false; ///< A Word in back quotes: never a keyword.
-  std::string Name; ///< Of a Word, without quotes.
-  Argument Value; ///< Of a Literal.
-  // Of a Bad token.
-  std::string Problem;
-  StringRef Hint;
-};
-
-bool isNameStart(char C) { return isAlpha(C) || C == '_'; }
-bool isNamePart(char C) { return isAlnum(C) || C == '_' || C == '.'; }
-
-class Lexer {
-public:
-  explicit Lexer(StringRef Text) : Text(Text) {}
-
-  Token next() {
-    while (At != Text.size() && isSpace(Text[At]))
-      ++At;
-    Token Result;
-    Result.At = At + 1;
-    if (At == Text.size())
-      return Result;
-    char C = Text[At];
-    if (isDigit(C) || (C == '.' && At + 1 != Text.size() &&
-                       isDigit(Text[At + 1])))
-      lexNumber(Result);
-    else if (isNameStart(C))
-      lexName(Result);
-    else if (C == '\'' || C == '"' || C == '`')
-      lexQuoted(Result, C);
-    else
-      lexSymbol(Result);
-    return Result;
-  }
-
-private:
-  void lexNumber(Token &Result) {
-    size_t First = At;
-    bool IsInt = true;
-    while (At != Text.size() && (isNamePart(Text[At]) || isSign(First))) {
-      IsInt &= isDigit(Text[At]);
-      ++At;
-    }
-    StringRef Word = Text.slice(First, At);
-    Result.Kind = Token::Literal;
-    int64_t Int;
-    double Double;
-    if (IsInt && !Word.getAsInteger(10, Int))
-      Result.Value = Int;
-    else if (IsInt)
-      bad(Result, "the number " + Word.str() + " does not fit 64 bits",
-          "write it with an exponent, as in 1e20");
-    else if (Word.find_first_not_of("0123456789.eE+-") == StringRef::npos &&
-             !Word.getAsDouble(Double))
-      Result.Value = Double;
-    else
-      bad(Result, "malformed number '" + Word.str() + "'",
-          "numbers have no units; times are in nanoseconds, as in 5e6");
-  }
-
-  /// The sign of an exponent belongs to its number: 1e-9.
-  bool isSign(size_t First) const {
-    return (Text[At] == '+' || Text[At] == '-') && At > First &&
-           (Text[At - 1] == 'e' || Text[At - 1] == 'E');
-  }
-
-  void lexName(Token &Result) {
-    size_t First = At;
-    while (At != Text.size() && isNamePart(Text[At]))
-      ++At;
-    Result.Kind = Token::Word;
-    Result.Text = Text.slice(First, At);
-    Result.Name = Result.Text.str();
-  }
-
-  /// As in SQL, a doubled quote stands for itself.
-  void lexQuoted(Token &Result, char Quote) {
-    std::string Value;
-    for (++At;; ++At) {
-      if (At == Text.size())
-        return bad(Result, "unclosed quote", "");
-      if (Text[At] == Quote) {
-        ++At;
-        if (At == Text.size() || Text[At] != Quote)
-          break;
-      }
-      Value += Text[At];
-    }
-    if (Quote == '`') {
-      Result.Kind = Token::Word;
-      Result.Quoted = true;
-      Result.Name = std::move(Value);
-      return;
-    }
-    Result.Kind = Token::Literal;
-    Result.Value = std::move(Value);
-  }
-
-  void lexSymbol(Token &Result) {
-    // What other languages write, with what to write here. The longest first.
-    static constexpr struct {
-      StringLiteral Text, Use;
-    } Symbols[] = {{"==", ""},  {"!=", ""},
-                   {"<=", ""},  {">=", ""},
-                   {"<>", "use '!='"}, {"~=", "use '!='"},
-                   {"&&", "use 'and'"}, {"||", "use 'or'"},
-                   {"=", "use '==' to compare"}, {"!", "use 'not'"},
-                   {"&", "use 'and'"}, {"|", "use 'or'"},
-                   {"<", ""},   {">", ""},
-                   {"+", ""},   {"-", ""},
-                   {"*", ""},   {"/", ""},
-                   {"(", ""},   {")", ""},
-                   {",", ""},   {"?", ""}};
-    StringRef Rest = Text.drop_front(At);
-    for (const auto &Symbol : Symbols) {
-      if (!Rest.starts_with(Symbol.Text))
-        continue;
-      At += Symbol.Text.size();
-      if (!Symbol.Use.empty())
-        return bad(Result, "unexpected '" + Symbol.Text.str() + "'",
-                   Symbol.Use);
-      Result.Kind = Token::Symbol;
-      Result.Text = Symbol.Text;
-      return;
-    }
-    // A character outside ASCII is several bytes; name it whole.
-    StringRef Odd = Rest.take_while([](char C) { return !isASCII(C); });
-    if (Odd.empty())
-      Odd = Rest.take_front(1);
-    bad(Result, "unexpected '" + Odd.str() + "'", "");
-  }
-
-  static void bad(Token &Result, std::string Problem, StringRef Hint) {
-    Result.Kind = Token::Bad;
-    Result.Problem = std::move(Problem);
-    Result.Hint = Hint;
-  }
-
-  StringRef Text;
-  size_t At = 0;
-};
-
 /// Recursive descent, one function a level of precedence. After the first
 /// error the input looks ended, so every function just returns.
 class Parser {
@@ -178,7 +32,7 @@ public:
 
   Expected<std::vector<Node>> parse() {
     parseOr();
-    if (Current.Kind != Token::End)
+    if (Current.Kind != ExpressionToken::End)
       fail("expected an operator");
     if (Problem)
       return expressionFailure(Text, *Problem, ProblemAt, Hint);
@@ -248,8 +102,8 @@ private:
   uint32_t parseProduct() {
     uint32_t Left = parseSign();
     while (isSymbol("*") || isSymbol("/"))
-      Left = binary(isSymbol("*") ? NodeKind::Multiply : NodeKind::Divide,
-                    Left, &Parser::parseSign);
+      Left = binary(isSymbol("*") ? NodeKind::Multiply : NodeKind::Divide, Left,
+                    &Parser::parseSign);
     return Left;
   }
 
@@ -261,7 +115,7 @@ private:
   }
 
   uint32_t parsePrimary() {
-    if (Current.Kind == Token::Literal) {
+    if (Current.Kind == ExpressionToken::Literal) {
       Argument Value = std::move(Current.Value);
       return constant(std::move(Value), advance());
     }
@@ -282,7 +136,7 @@ private:
       expect(")");
       return Inner;
     }
-    if (Current.Kind != Token::Word || isReserved())
+    if (Current.Kind != ExpressionToken::Word || isReserved())
       return fail("expected a value");
     std::string Name = std::move(Current.Name);
     bool MayCall = !Current.Quoted;
@@ -295,13 +149,12 @@ private:
   }
 
   uint32_t parseCall(StringRef Name, size_t At) {
-    std::optional<NodeKind> Kind =
-        StringSwitch<std::optional<NodeKind>>(Name)
-            .Case("match", NodeKind::Match)
-            .Case("contains", NodeKind::Contains)
-            .Case("finite", NodeKind::Finite)
-            .Case("abs", NodeKind::Abs)
-            .Default(std::nullopt);
+    std::optional<NodeKind> Kind = StringSwitch<std::optional<NodeKind>>(Name)
+                                       .Case("match", NodeKind::Match)
+                                       .Case("contains", NodeKind::Contains)
+                                       .Case("finite", NodeKind::Finite)
+                                       .Case("abs", NodeKind::Abs)
+                                       .Default(std::nullopt);
     if (!Kind) {
       std::string Close =
           closestName(Name, {"match", "contains", "finite", "abs"});
@@ -320,7 +173,7 @@ private:
   }
 
   std::optional<NodeKind> comparison() const {
-    if (Current.Kind != Token::Symbol)
+    if (Current.Kind != ExpressionToken::Symbol)
       return std::nullopt;
     return StringSwitch<std::optional<NodeKind>>(Current.Text)
         .Case("==", NodeKind::Equal)
@@ -333,10 +186,10 @@ private:
   }
 
   bool isSymbol(StringRef Wanted) const {
-    return Current.Kind == Token::Symbol && Current.Text == Wanted;
+    return Current.Kind == ExpressionToken::Symbol && Current.Text == Wanted;
   }
   bool isKeyword(StringRef Wanted) const {
-    return Current.Kind == Token::Word && !Current.Quoted &&
+    return Current.Kind == ExpressionToken::Word && !Current.Quoted &&
            Current.Text == Wanted;
   }
   bool isReserved() const {
@@ -368,8 +221,7 @@ private:
   /// Only what nests can exhaust the stack; chains of one level are loops.
   uint32_t nested(uint32_t (Parser::*Inner)()) {
     if (Depth == MaxDepth)
-      return fail("nested deeper than " + std::to_string(MaxDepth) +
-                  " levels");
+      return fail("nested deeper than " + std::to_string(MaxDepth) + " levels");
     ++Depth;
     uint32_t Result = (this->*Inner)();
     --Depth;
@@ -394,9 +246,8 @@ private:
   }
 
   uint32_t fail(std::string What, std::string Remedy = "") {
-    if (Current.Kind == Token::Bad)
-      return failAt(std::move(Current.Problem), Current.At,
-                    Current.Hint.str());
+    if (Current.Kind == ExpressionToken::Bad)
+      return failAt(std::move(Current.Problem), Current.At, Current.Hint.str());
     return failAt(std::move(What), Current.At, std::move(Remedy));
   }
 
@@ -406,14 +257,14 @@ private:
       ProblemAt = At;
       Hint = std::move(Remedy);
     }
-    Current = Token();
+    Current = ExpressionToken();
     return 0;
   }
 
   StringRef Text;
   ArrayRef<Argument> Arguments;
-  Lexer Source;
-  Token Current;
+  ExpressionLexer Source;
+  ExpressionToken Current;
   std::vector<Node> Nodes;
   size_t NextArgument = 0;
   unsigned Depth = 0;

@@ -217,10 +217,12 @@ void ExpressionProgram::compareTexts(Instruction &I, uint8_t *Out, size_t N) {
 const void *ExpressionProgram::runAll(size_t First, size_t Count) {
   for (size_t K = 0; K != Code.size(); ++K) {
     Instruction &I = Code[K];
+    if (I.Scalar)
+      continue; // computed when compiled
     std::byte *Out = I.Buffer == Instruction::NoBuffer
                          ? nullptr
                          : Buffers.get() + I.Buffer * BlockRows * 8;
-    Results[K] = I.Scalar ? I.Value : step(I, Out, First, Count);
+    Results[K] = step(I, Out, First, Count);
   }
   return Results.back();
 }

@@ -28,8 +28,8 @@ struct Instruction {
   ColumnType Type = ColumnType::Int; ///< Of the result.
   bool Scalar = false;               ///< One value for all rows.
   uint32_t Left = 0, Right = 0;
-  uint32_t Buffer = NoBuffer; ///< Where a block of the result goes.
-  const ColumnView *View = nullptr; ///< Of a Column, and of what tests one.
+  uint32_t Buffer = NoBuffer;         ///< Where a block of the result goes.
+  const ColumnView *View = nullptr;   ///< Of a Column, and of what tests one.
   alignas(8) std::byte Value[8] = {}; ///< Of a Scalar.
   std::string Text; ///< Of a text constant, and what to test text against.
   /// With a Text to test: the outcome for each id of the pool, so that a

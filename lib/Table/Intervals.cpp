@@ -52,14 +52,12 @@ int64_t length(int64_t Start, int64_t Stop) {
 static void sortByStart(std::vector<Interval> &Values) {
   constexpr size_t RadixPays = 4096;
   if (Values.size() < RadixPays)
-    return std::stable_sort(Values.begin(), Values.end(),
-                            [](const Interval &A, const Interval &B) {
-                              return A.Start < B.Start;
-                            });
+    return std::stable_sort(
+        Values.begin(), Values.end(),
+        [](const Interval &A, const Interval &B) { return A.Start < B.Start; });
   auto [Least, Most] = std::minmax_element(
-      Values.begin(), Values.end(), [](const Interval &A, const Interval &B) {
-        return A.Start < B.Start;
-      });
+      Values.begin(), Values.end(),
+      [](const Interval &A, const Interval &B) { return A.Start < B.Start; });
   uint64_t Base = static_cast<uint64_t>(Least->Start);
   uint64_t Range = static_cast<uint64_t>(Most->Start) - Base;
   constexpr unsigned Bits = 11;
@@ -306,8 +304,8 @@ static size_t countUpTo(ArrayRef<int64_t> Values, int64_t Limit, size_t Hint) {
     }
   }
   ArrayRef<int64_t> Rest = Values.slice(Low, High - Low);
-  return Low + (std::upper_bound(Rest.begin(), Rest.end(), Limit) -
-                Rest.begin());
+  return Low +
+         (std::upper_bound(Rest.begin(), Rest.end(), Limit) - Rest.begin());
 }
 
 Expected<ColumnRef> overlapWith(const Table &A, const Table &B) {

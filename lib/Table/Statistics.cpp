@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace llvm;
 
@@ -36,7 +37,7 @@ static double quantileOf(std::vector<double> &Values, double Q) {
   std::nth_element(Values.begin(), At, Values.end());
   if (Part == 0)
     return *At;
-  return *At + Part * (*std::min_element(At + 1, Values.end()) - *At);
+  return std::lerp(*At, *std::min_element(At + 1, Values.end()), Part);
 }
 
 std::optional<double> quantile(ArrayRef<double> Values, double Q) {
@@ -90,8 +91,7 @@ namespace {
 class SortedWindow {
 public:
   void insert(double Value) {
-    Values.insert(std::upper_bound(Values.begin(), Values.end(), Value),
-                  Value);
+    Values.insert(std::upper_bound(Values.begin(), Values.end(), Value), Value);
   }
   void erase(double Value) {
     Values.erase(std::lower_bound(Values.begin(), Values.end(), Value));
@@ -102,7 +102,7 @@ public:
     size_t Half = Values.size() / 2;
     if (Values.size() % 2)
       return Values[Half];
-    return middle(Values[Half - 1], Values[Half]);
+    return std::midpoint(Values[Half - 1], Values[Half]);
   }
 
   /// Median absolute deviation from \p Median. The distances fall towards it
@@ -125,14 +125,13 @@ public:
     if (Size % 2)
       return Largest;
     // The second largest of the run is at the other end or beside this one.
-    double Next = Left > Right ? std::max(Median - Values[Low + 1], Right)
-                               : std::max(Values[Low + Want - 2] - Median, Left);
-    return middle(std::max(Next, 0.0), Largest);
+    double Next = Left > Right
+                      ? std::max(Median - Values[Low + 1], Right)
+                      : std::max(Values[Low + Want - 2] - Median, Left);
+    return std::midpoint(std::max(Next, 0.0), Largest);
   }
 
 private:
-  static double middle(double A, double B) { return A + (B - A) / 2; }
-
   std::vector<double> Values;
 };
 
@@ -224,7 +223,8 @@ std::vector<double> rolling(ArrayRef<double> Values, size_t Window,
   auto one = [&](size_t I) {
     return std::isfinite(Values[I]) ? Summary{Values[I], 1} : Summary();
   };
-  std::vector<Summary> Ends(Values.size()); // from each value to its block's end
+  std::vector<Summary> Ends(
+      Values.size()); // from each value to its block's end
   for (size_t I = Values.size(); I-- != 0;) {
     bool LastOfBlock = (I + 1) % Window == 0 || I + 1 == Values.size();
     Ends[I] = LastOfBlock ? one(I) : join(one(I), Ends[I + 1], Kind);

@@ -374,6 +374,7 @@ Expected<Table> Table::around(size_t OriginRowNumber, size_t N) const {
   for (size_t I = 0; I != NumRows; ++I) {
     if (originRow(I) != OriginRowNumber)
       continue;
+    N = std::min(N, NumRows); // any N may be asked for
     size_t First = I < N ? 0 : I - N;
     return slice(First, I + N + 1 - First);
   }

@@ -1,0 +1,168 @@
+//===- Analyzer.cpp ---------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "KB/Analyzer.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// A part of an identifier, or a whole word.
+struct Analyzer::Part {
+  std::string Key;     ///< What phrases are matched by.
+  std::string Spelled; ///< In lower case.
+  unsigned Word;
+  bool Stop;
+  bool Number;
+};
+
+std::vector<Analyzer::Part> Analyzer::parts(ArrayRef<Word> Words) const {
+  std::vector<Part> Out;
+  for (unsigned I = 0; I < Words.size(); ++I) {
+    const Word &W = Words[I];
+    switch (W.K) {
+    case Word::Kind::Han:
+      break; // No phrase of several words.
+    case Word::Kind::Number:
+    case Word::Kind::Repeated:
+      Out.push_back({W.Text, W.Text, I, false, W.K == Word::Kind::Number});
+      break;
+    case Word::Kind::Name:
+      for (std::string &P : splitIdentifier(W.Text)) {
+        bool Stop = isStopWord(P);
+        std::string Key = stem(P);
+        Out.push_back({std::move(Key), std::move(P), I, Stop, false});
+      }
+      break;
+    }
+  }
+  return Out;
+}
+
+Analyzer::Analyzer(const Vocabulary &V) {
+  for (const AliasGroup &G : V.aliases()) {
+    unsigned Concept = Concepts.size();
+    Concepts.push_back("#" + G.Concept);
+    for (const std::string &Phrase : G.Phrases)
+      addPhrase(Phrase, Concept);
+  }
+}
+
+void Analyzer::addPhrase(StringRef Phrase, unsigned Concept) {
+  std::vector<Word> Words = lex(Phrase);
+  if (Words.size() == 1 && Words.front().K == Word::Kind::Han) {
+    HanPhrases.push_back({Words.front().Text, Concept});
+    return;
+  }
+  std::string Key;
+  std::vector<Part> Parts = parts(Words);
+  for (const Part &P : Parts) {
+    if (!Key.empty()) {
+      Phrases[Key]; // A start of a phrase.
+      Key += ' ';
+    }
+    Key += P.Key;
+  }
+  if (Key.empty())
+    return;
+  std::vector<unsigned> &Found = Phrases[Key];
+  if (!is_contained(Found, Concept))
+    Found.push_back(Concept);
+}
+
+void Analyzer::addConcepts(ArrayRef<Part> Parts,
+                           std::vector<Term> &Out) const {
+  // The longest phrase from each part on; `out of memory` inside `cuda out of
+  // memory` is found again from its own start.
+  for (size_t Begin = 0; Begin < Parts.size(); ++Begin) {
+    std::string Key;
+    const std::vector<unsigned> *Longest = nullptr;
+    for (size_t End = Begin; End < Parts.size(); ++End) {
+      if (!Key.empty())
+        Key += ' ';
+      Key += Parts[End].Key;
+      auto It = Phrases.find(Key);
+      if (It == Phrases.end())
+        break;
+      if (!It->second.empty())
+        Longest = &It->second;
+    }
+    if (!Longest)
+      continue;
+    for (unsigned Concept : *Longest)
+      Out.push_back(
+          {Term::Kind::Concept, Concepts[Concept], "", Parts[Begin].Word});
+  }
+}
+
+/// Numbers of fewer digits are counts and sizes and tell nothing alone.
+static bool isTellingNumber(StringRef S) {
+  return count_if(S, isDigit) >= 3 || S.starts_with("-");
+}
+
+/// Appends the characters of \p Run in overlapping pairs.
+static void addHanPairs(StringRef Run, unsigned Index,
+                        std::vector<Term> &Out) {
+  SmallVector<size_t, 32> Starts;
+  for (size_t I = 0; I < Run.size(); ++I)
+    if ((static_cast<unsigned char>(Run[I]) & 0xC0) != 0x80)
+      Starts.push_back(I);
+  Starts.push_back(Run.size());
+  for (size_t I = 0; I + 2 < Starts.size(); ++I)
+    Out.push_back({Term::Kind::Plain, Run.slice(Starts[I], Starts[I + 2]).str(),
+                   "", Index});
+}
+
+std::vector<Term> Analyzer::terms(ArrayRef<Word> Words) const {
+  std::vector<Term> Out;
+  std::vector<Part> Parts = parts(Words);
+
+  const Part *Previous = nullptr;
+  for (const Part &P : Parts) {
+    const Word &W = Words[P.Word];
+    if (P.Number && !isTellingNumber(P.Key))
+      continue;
+    if (P.Stop || (!P.Number && P.Spelled.size() < 2))
+      continue;
+    Out.push_back({P.Number ? Term::Kind::Number : Term::Kind::Plain, P.Key,
+                   P.Number ? "" : P.Spelled, P.Word});
+    if (Previous && Words[Previous->Word].Line == W.Line)
+      Out.push_back({Term::Kind::Pair, Previous->Key + "+" + P.Key, "",
+                     Previous->Word});
+    if (Previous && W.Joined && Previous->Word + 1 == P.Word) // fine-tune
+      Out.push_back({Term::Kind::Plain, stem(Previous->Spelled + P.Spelled),
+                     "", P.Word});
+    Previous = &P;
+  }
+  for (unsigned I = 0; I < Words.size(); ++I) {
+    const Word &W = Words[I];
+    if (W.K == Word::Kind::Han) {
+      addHanPairs(W.Text, I, Out);
+      for (const auto &[Phrase, Concept] : HanPhrases)
+        if (StringRef(W.Text).contains(Phrase))
+          Out.push_back({Term::Kind::Concept, Concepts[Concept], "", I});
+    } else if (W.K == Word::Kind::Name && splitIdentifier(W.Text).size() > 1) {
+      Out.push_back(
+          {Term::Kind::Identifier, StringRef(W.Text).lower(), "", I});
+    }
+  }
+  addConcepts(Parts, Out);
+  // By place, so that a long query can be cut anywhere.
+  stable_sort(Out, [](const Term &A, const Term &B) { return A.Word < B.Word; });
+  return Out;
+}
+
+std::string Analyzer::indexText(StringRef Text) const {
+  std::string Out;
+  for (const Term &T : terms(lex(Text))) {
+    if (!Out.empty())
+      Out += ' ';
+    Out += T.Text;
+  }
+  return Out;
+}
+
+} // namespace culprit

@@ -1,0 +1,69 @@
+//===- Analyzer.h - Terms of entries and queries ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Turns words into the terms that are indexed and searched. Both sides go
+/// through here, so that what people ask meets what entries say:
+///
+///   CUDA error: 700 at step 1200    cudaErrorIllegalAddress
+///   -> cuda 700 #cuda-700           -> cudaerrorillegaladdress cuda illegal
+///                                      address #cuda-700
+///
+/// A term that begins with `#` is a concept of the aliases; `a+b` is a pair of
+/// neighbours; everything else is a word.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_KB_ANALYZER_H
+#define CULPRIT_KB_ANALYZER_H
+
+#include "KB/Lexer.h"
+#include "KB/Vocabulary.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
+#include <vector>
+
+namespace culprit {
+
+struct Term {
+  enum class Kind { Plain, Identifier, Number, Concept, Pair };
+  Kind K = Kind::Plain;
+  std::string Text;
+  std::string Spelled; ///< Lower case, before stemming; of plain terms only.
+  unsigned Word = 0; ///< Index of the (first) word it comes from.
+};
+
+/// Immutable after construction; safe to use from several threads.
+class Analyzer {
+public:
+  /// Changes whenever equal text may give other terms, so that stores know
+  /// that their index is of an older analyzer.
+  static constexpr unsigned Version = 1;
+
+  explicit Analyzer(const Vocabulary &V);
+
+  /// The terms of \p Words in order.
+  std::vector<Term> terms(llvm::ArrayRef<Word> Words) const;
+  /// The terms of \p Text joined by blanks, as the index holds them.
+  std::string indexText(llvm::StringRef Text) const;
+
+private:
+  struct Part;
+  void addConcepts(llvm::ArrayRef<Part> Parts, std::vector<Term> &Out) const;
+  std::vector<Part> parts(llvm::ArrayRef<Word> Words) const;
+  void addPhrase(llvm::StringRef Phrase, unsigned Concept);
+
+  std::vector<std::string> Concepts;
+  /// Phrases of the aliases by their parts joined by blanks, and the starts
+  /// of such phrases with no concepts.
+  llvm::StringMap<std::vector<unsigned>> Phrases;
+  /// Phrases in Han characters, which no blanks separate.
+  std::vector<std::pair<std::string, unsigned>> HanPhrases;
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_KB_ANALYZER_H

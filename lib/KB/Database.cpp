@@ -1,0 +1,130 @@
+//===- Database.cpp ---------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "KB/Database.h"
+#include "Support/Error.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+#include <sqlite3.h>
+
+using namespace llvm;
+
+namespace culprit {
+
+void Statement::Finalizer::operator()(sqlite3_stmt *S) const {
+  sqlite3_finalize(S);
+}
+
+void Database::Closer::operator()(sqlite3 *D) const { sqlite3_close(D); }
+
+void Statement::bind(int Index, StringRef Text) {
+  // A null pointer would bind NULL instead of the empty text.
+  sqlite3_bind_text(Handle.get(), Index, Text.empty() ? "" : Text.data(),
+                    static_cast<int>(Text.size()), SQLITE_TRANSIENT);
+}
+
+void Statement::bind(int Index, int64_t Value) {
+  sqlite3_bind_int64(Handle.get(), Index, Value);
+}
+
+Expected<bool> Statement::next() {
+  int Code = sqlite3_step(Handle.get());
+  if (Code == SQLITE_ROW)
+    return true;
+  if (Code == SQLITE_DONE)
+    return false;
+  sqlite3 *D = sqlite3_db_handle(Handle.get());
+  return failure(sqlite3_errmsg(D));
+}
+
+Error Statement::run() {
+  while (true) {
+    Expected<bool> More = next();
+    if (!More)
+      return More.takeError();
+    if (!*More)
+      break;
+  }
+  reset();
+  return Error::success();
+}
+
+void Statement::reset() { sqlite3_reset(Handle.get()); }
+
+StringRef Statement::text(int Column) const {
+  const unsigned char *Text = sqlite3_column_text(Handle.get(), Column);
+  int Size = sqlite3_column_bytes(Handle.get(), Column);
+  return Text ? StringRef(reinterpret_cast<const char *>(Text),
+                          static_cast<size_t>(Size))
+              : StringRef();
+}
+
+int64_t Statement::integer(int Column) const {
+  return sqlite3_column_int64(Handle.get(), Column);
+}
+
+Expected<Database> Database::open(StringRef Uri, StringRef Name, int Flags) {
+  Database D;
+  D.Name = Name.str();
+  sqlite3 *Raw = nullptr;
+  int Code = sqlite3_open_v2(Uri.str().c_str(), &Raw,
+                             Flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+                             nullptr);
+  D.Handle.reset(Raw);
+  if (Code != SQLITE_OK)
+    return failure(Name + ": " + sqlite3_errstr(Code));
+  return D;
+}
+
+Expected<Database> Database::inMemory() {
+  return open(":memory:", "knowledge base", SQLITE_OPEN_READWRITE);
+}
+
+/// `file:` URIs end their path at `?` and `#` and read `%` escapes.
+static std::string fileUri(StringRef Path, StringRef Query) {
+  std::string Uri = "file:";
+  for (char C : Path) {
+    if (C == '%' || C == '?' || C == '#') {
+      Uri += '%';
+      Uri += toHex(StringRef(&C, 1));
+    } else {
+      Uri += C;
+    }
+  }
+  Uri += Query;
+  return Uri;
+}
+
+Expected<Database> Database::create(StringRef Path) {
+  return open(fileUri(Path, ""), Path,
+              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+}
+
+Expected<Database> Database::openImmutable(StringRef Path) {
+  return open(fileUri(Path, "?immutable=1"), Path, SQLITE_OPEN_READONLY);
+}
+
+Error Database::error() const {
+  return failure(Name + ": " + sqlite3_errmsg(Handle.get()));
+}
+
+Expected<Statement> Database::prepare(StringRef Sql) const {
+  sqlite3_stmt *Raw = nullptr;
+  int Code = sqlite3_prepare_v2(Handle.get(), Sql.data(),
+                                static_cast<int>(Sql.size()), &Raw, nullptr);
+  if (Code != SQLITE_OK)
+    return error();
+  Statement S;
+  S.Handle.reset(Raw);
+  return S;
+}
+
+Error Database::execute(StringRef Sql) const {
+  if (sqlite3_exec(Handle.get(), Sql.str().c_str(), nullptr, nullptr,
+                   nullptr) != SQLITE_OK)
+    return error();
+  return Error::success();
+}
+
+} // namespace culprit

@@ -1,0 +1,81 @@
+//===- Database.h - SQLite with errors and ownership ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// The little of SQLite that a store needs, with owned handles and
+/// llvm::Error.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_KB_DATABASE_H
+#define CULPRIT_KB_DATABASE_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+#include <string>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace culprit {
+
+class Database;
+
+/// A prepared statement. Must not outlive its database. Parameters count from
+/// 1, columns from 0.
+class Statement {
+public:
+  void bind(int Index, llvm::StringRef Text);
+  void bind(int Index, int64_t Value);
+
+  /// Steps to the next row; false when there is none.
+  llvm::Expected<bool> next();
+  /// Runs to the end and makes the statement ready to run again.
+  llvm::Error run();
+  /// Makes the statement ready to run again; keeps its parameters.
+  void reset();
+
+  /// Valid until the next step.
+  llvm::StringRef text(int Column) const;
+  int64_t integer(int Column) const;
+
+private:
+  friend class Database;
+  struct Finalizer {
+    void operator()(sqlite3_stmt *S) const;
+  };
+  std::unique_ptr<sqlite3_stmt, Finalizer> Handle;
+};
+
+/// A connection, used by one thread at a time.
+class Database {
+public:
+  /// A new database in memory.
+  static llvm::Expected<Database> inMemory();
+  /// Creates the file \p Path or opens it for writing.
+  static llvm::Expected<Database> create(llvm::StringRef Path);
+  /// Opens \p Path, which nobody may change meanwhile: no locks, no journal,
+  /// no writing. Stores are replaced by renaming, never changed in place.
+  static llvm::Expected<Database> openImmutable(llvm::StringRef Path);
+
+  llvm::Expected<Statement> prepare(llvm::StringRef Sql) const;
+  /// Runs the statements of \p Sql, which give no rows.
+  llvm::Error execute(llvm::StringRef Sql) const;
+
+private:
+  static llvm::Expected<Database> open(llvm::StringRef Uri,
+                                       llvm::StringRef Name, int Flags);
+  llvm::Error error() const;
+
+  struct Closer {
+    void operator()(sqlite3 *D) const;
+  };
+  std::unique_ptr<sqlite3, Closer> Handle;
+  std::string Name; ///< For messages.
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_KB_DATABASE_H

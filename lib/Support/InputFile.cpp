@@ -1,0 +1,188 @@
+//===- InputFile.cpp --------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// Files are opened for each operation and closed after it: a case may hold
+// thousands of mapped tensor dumps, and a map needs no descriptor.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Support/InputFile.h"
+#include "Support/Decompress.h"
+#include "Support/Error.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/MathExtras.h"
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Readable bytes promised after the end of contents().
+static constexpr size_t Padding = 64;
+
+/// Pages that hold the content, of a file or anonymous.
+struct InputFile::Storage {
+  char *Base = nullptr;
+  size_t Bytes = 0; ///< Mapped, a multiple of the page size.
+  size_t Size = 0;  ///< Of the content.
+
+  ~Storage() {
+    if (Base)
+      ::munmap(Base, Bytes);
+  }
+  /// Maps \p Wanted anonymous zero bytes or more.
+  bool reserve(size_t Wanted);
+  /// Grows an anonymous map, moving its pages and not its bytes.
+  bool grow(size_t Wanted);
+};
+
+static size_t roundToPages(size_t Bytes) {
+  static const size_t Page = ::sysconf(_SC_PAGESIZE);
+  return alignTo(std::max<size_t>(Bytes, 1), Page);
+}
+
+bool InputFile::Storage::reserve(size_t Wanted) {
+  size_t Rounded = roundToPages(Wanted);
+  void *At = ::mmap(nullptr, Rounded, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (At == MAP_FAILED)
+    return false;
+  Base = static_cast<char *>(At);
+  Bytes = Rounded;
+  return true;
+}
+
+bool InputFile::Storage::grow(size_t Wanted) {
+  size_t Rounded = roundToPages(Wanted);
+  void *At = ::mremap(Base, Bytes, Rounded, MREMAP_MAYMOVE);
+  if (At == MAP_FAILED)
+    return false;
+  Base = static_cast<char *>(At);
+  Bytes = Rounded;
+  return true;
+}
+
+/// Opens \p Path for reading; only a regular file will do. O_NONBLOCK keeps a
+/// pipe without a writer from hanging the program.
+static Expected<int> openRegular(const std::string &Path, uint64_t &Size) {
+  int Fd = ::open(Path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (Fd < 0)
+    return failure(Path + ": cannot be opened: " + std::strerror(errno),
+                   errno == EACCES ? "check its permissions" : "");
+  struct stat Status;
+  if (::fstat(Fd, &Status) != 0) {
+    int Cause = errno;
+    ::close(Fd);
+    return failure(Path + ": cannot be read: " + std::strerror(Cause));
+  }
+  if (S_ISREG(Status.st_mode)) {
+    Size = Status.st_size;
+    return Fd;
+  }
+  ::close(Fd);
+  if (S_ISDIR(Status.st_mode))
+    return failure(Path + ": is a folder, not a file",
+                   "give the files in it");
+  return failure(Path + ": is not a regular file but a pipe, socket or device",
+                 "save what it gives to a file first");
+}
+
+Expected<std::unique_ptr<InputFile>> InputFile::open(StringRef Path) {
+  std::unique_ptr<InputFile> File(new InputFile);
+  File->Path = Path.str();
+  Expected<int> Fd = openRegular(File->Path, File->DiskSize);
+  if (!Fd)
+    return Fd.takeError();
+  auto Close = make_scope_exit([&] { ::close(*Fd); });
+
+  char Start[4] = {};
+  ssize_t Got = ::pread(*Fd, Start, sizeof(Start), 0);
+  if (Got < 0)
+    return failure(Path + ": cannot be read: " + std::strerror(errno));
+  File->Kind = detectCompression(StringRef(Start, Got));
+  std::unique_ptr<Decoder> Bytes = makeDecoder(File->Kind, *Fd);
+  File->Head.resize(HeadBytes);
+  File->Head.resize(Bytes->read(File->Head.data(), HeadBytes));
+  if (File->Head.empty() && !Bytes->Broken.empty())
+    return failure(Path + ": " + Bytes->Broken,
+                   "nothing in it can be read; copy the file again");
+  return File;
+}
+
+InputFile::~InputFile() = default;
+
+Expected<StringRef> InputFile::contents() {
+  if (Content)
+    return StringRef(Content->Base, Content->Size);
+  uint64_t Size = 0;
+  Expected<int> Fd = openRegular(Path, Size);
+  if (!Fd)
+    return Fd.takeError();
+  auto Close = make_scope_exit([&] { ::close(*Fd); });
+  auto Made = std::make_unique<Storage>();
+  auto OutOfMemory = [&] {
+    return failure(Path + ": does not fit into memory");
+  };
+
+  // A small file is read, which is cheaper than mapping it. A large one is
+  // laid over an anonymous map that is one page longer, so that reading past
+  // the end of a file that fills its last page stays legal.
+  static constexpr uint64_t MapFrom = 256 * 1024;
+  if (Kind == Compression::None && Size >= MapFrom) {
+    if (!Made->reserve(Size + Padding + roundToPages(1)))
+      return OutOfMemory();
+    if (::mmap(Made->Base, Size, PROT_READ, MAP_PRIVATE | MAP_FIXED, *Fd, 0) ==
+        MAP_FAILED)
+      return failure(Path + ": cannot be mapped: " + std::strerror(errno));
+    Made->Size = Size;
+    Content = std::move(Made);
+    return StringRef(Content->Base, Content->Size);
+  }
+
+  // Deflate cannot exceed 1032:1, so a claim beyond that is a lie; without a
+  // claim, logs and traces shrink about 8 to 1. Untouched pages cost nothing.
+  uint64_t Claim = Kind == Compression::None ? Size
+                                             : claimedSize(Kind, *Fd, Size);
+  if (Claim == 0 || Claim / 1000 > Size)
+    Claim = 8 * Size;
+  if (!Made->reserve(Claim + Padding + 1) && !Made->reserve(Size + Padding + 1))
+    return OutOfMemory();
+  std::unique_ptr<Decoder> Bytes = makeDecoder(Kind, *Fd);
+  for (;;) {
+    size_t Room = Made->Bytes - Padding - Made->Size;
+    size_t Got = Bytes->read(Made->Base + Made->Size, Room);
+    Made->Size += Got;
+    if (Got < Room)
+      break;
+    if (!Made->grow(Made->Bytes + Made->Bytes / 2 + Padding))
+      return OutOfMemory();
+  }
+  Made->grow(Made->Size + Padding); // gives the unused pages back
+  Truncation = Bytes->Broken;
+  Content = std::move(Made);
+  return StringRef(Content->Base, Content->Size);
+}
+
+Error InputFile::stream(function_ref<bool(StringRef)> Sink) {
+  uint64_t Size = 0;
+  Expected<int> Fd = openRegular(Path, Size);
+  if (!Fd)
+    return Fd.takeError();
+  auto Close = make_scope_exit([&] { ::close(*Fd); });
+  std::unique_ptr<Decoder> Bytes = makeDecoder(Kind, *Fd);
+  std::vector<char> Piece(1 << 20);
+  while (size_t Got = Bytes->read(Piece.data(), Piece.size()))
+    if (!Sink(StringRef(Piece.data(), Got)))
+      return Error::success();
+  Truncation = Bytes->Broken;
+  return Error::success();
+}
+
+} // namespace culprit
