@@ -6,6 +6,9 @@
 #include "Case/Derive.h"
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
+#include <tuple>
 
 using namespace llvm;
 
@@ -104,6 +107,47 @@ alignTimes(ArrayRef<std::unique_ptr<Source>> Sources) {
   return CaseStart;
 }
 
+/// Gives profiles that claim the same rank ranks of their own: eight traces
+/// without `distributedInfo` all say rank 0, and their times must not be
+/// mixed on one device.
+static void separateRanks(ArrayRef<std::unique_ptr<Source>> Sources) {
+  constexpr std::pair<TableId, unsigned> RankColumns[] = {
+      {TableId::gpu_work, gpu_work::rank},
+      {TableId::host_calls, host_calls::rank},
+      {TableId::host_ops, host_ops::rank},
+      {TableId::syncs, syncs::rank},
+      {TableId::ranges, ranges::rank},
+      {TableId::memory_events, memory_events::rank},
+      {TableId::counters, counters::rank},
+      {TableId::devices, devices::rank},
+      {TableId::ranks, ranks::rank},
+      {TableId::collectives, collectives::rank}};
+  std::set<int64_t> Taken;
+  for (const auto &S : Sources) {
+    std::set<int64_t> Mine;
+    for (auto [Id, C] : RankColumns)
+      if (TableBuilder *B = S->existing(Id); B && B->touched(C))
+        for (int64_t Rank : B->finished(C).ints())
+          if (Rank != NullInt && (Mine.empty() || *Mine.rbegin() != Rank))
+            Mine.insert(Rank);
+    if (Mine.size() == 1 && Taken.count(*Mine.begin())) {
+      int64_t Old = *Mine.begin(), New = 0;
+      while (Taken.count(New))
+        ++New;
+      for (auto [Id, C] : RankColumns)
+        if (TableBuilder *B = S->existing(Id); B && B->touched(C))
+          for (int64_t &Rank : B->finished(C).mutableInts())
+            if (Rank == Old)
+              Rank = New;
+      S->warn(S->path() + ": says it is rank " + Twine(Old) +
+                  ", as an earlier profile does; taken as rank " + Twine(New),
+              "diagnose profiles of different runs one at a time");
+      Mine = {New};
+    }
+    Taken.insert(Mine.begin(), Mine.end());
+  }
+}
+
 namespace {
 
 /// Joins the rows of all sources for one table.
@@ -187,9 +231,72 @@ private:
 
 } // namespace
 
+/// Sets scalars.primary. The same loss is often logged to a metrics file and
+/// printed to a log; a detector that saw both would see each step twice.
+static void
+markPrimaryScalars(Table &Scalars,
+                   ArrayRef<std::pair<size_t, size_t>> Segments,
+                   ArrayRef<InputSummary> Inputs) {
+  if (Scalars.empty())
+    return;
+  auto view = [&](unsigned C) { return Scalars.columns()[C]; };
+  ColumnView Run = view(scalars::run), Rank = view(scalars::rank),
+             Name = view(scalars::name), Step = view(scalars::step);
+  using Series = std::tuple<StringId, int64_t, StringId>;
+  auto seriesOf = [&](size_t I) {
+    return Series{Run.getString(I), Rank.getInt(I), Name.getString(I)};
+  };
+
+  std::map<Series, std::map<size_t, size_t>> RowsBySegment;
+  size_t Segment = 0;
+  std::vector<uint32_t> SegmentOf(Scalars.rows());
+  for (size_t I = 0; I != Scalars.rows(); ++I) {
+    while (Segment + 1 < Segments.size() && Segments[Segment + 1].first <= I)
+      ++Segment;
+    SegmentOf[I] = static_cast<uint32_t>(Segment);
+    ++RowsBySegment[seriesOf(I)][Segment];
+  }
+  // The most rows win; between equals a metrics file beats a text log, whose
+  // steps may only be counted, and then the earlier file.
+  std::map<Series, size_t> Chosen;
+  for (auto &[Key, Counts] : RowsBySegment) {
+    size_t Best = Counts.begin()->first;
+    auto better = [&](size_t A, size_t B) {
+      if (Counts[A] != Counts[B])
+        return Counts[A] > Counts[B];
+      bool LogA = Inputs[Segments[A].second].Format == "text log";
+      bool LogB = Inputs[Segments[B].second].Format == "text log";
+      return !LogA && LogB;
+    };
+    for (auto &[Candidate, Count] : Counts)
+      if (better(Candidate, Best))
+        Best = Candidate;
+    Chosen[Key] = Best;
+  }
+
+  std::vector<bool> Primary(Scalars.rows(), false);
+  std::map<std::pair<Series, int64_t>, size_t> LastOfStep;
+  for (size_t I = 0; I != Scalars.rows(); ++I) {
+    Series Key = seriesOf(I);
+    if (Chosen[Key] != SegmentOf[I])
+      continue;
+    auto [It, New] = LastOfStep.try_emplace({Key, Step.getInt(I)}, I);
+    if (!New) {
+      Primary[It->second] = false;
+      It->second = I;
+    }
+    Primary[I] = true;
+  }
+  auto Data = std::make_shared<Column>(ColumnType::Bool);
+  for (bool Value : Primary)
+    Data->addBool(Value);
+  Scalars = Scalars.with("primary", std::move(Data));
+}
+
 Case CaseBuilder::build() {
   Case Out;
   Out.Pool = Pool;
+  separateRanks(Sources);
   Out.EpochNs = alignTimes(Sources);
   for (size_t I = 0; I != Sources.size(); ++I) {
     Source &S = *Sources[I];
@@ -212,6 +319,12 @@ Case CaseBuilder::build() {
     Out.Segments.push_back(std::move(Join.Segments));
   }
   Sources.clear();
+
+  markPrimaryScalars(Out.Tables[static_cast<unsigned>(TableId::scalars)],
+                     Out.Segments[static_cast<unsigned>(TableId::scalars)],
+                     Out.Inputs);
+  Out.Known[static_cast<unsigned>(TableId::scalars)][scalars::primary] =
+      Out.has(TableId::scalars);
 
   // Derived tables read the recorded ones, in the order of their definition.
   for (TableId Id : {TableId::steps, TableId::windows, TableId::gaps}) {

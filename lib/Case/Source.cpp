@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/Source.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace llvm;
@@ -34,9 +35,27 @@ Column &TableBuilder::finished(unsigned I) {
   return Columns[I];
 }
 
+/// Folders that trainers make inside the folder of a run.
+static bool isPartOfRun(StringRef Folder) {
+  for (StringRef Name : {"dumps", "tensors", "tensor_dumps", "logs", "log",
+                         "metrics", "events", "checkpoints", "traces"})
+    if (Folder == Name)
+      return true;
+  for (StringRef Prefix : {"step", "rank", "checkpoint-", "version_"})
+    if (Folder.starts_with(Prefix) &&
+        Folder.drop_front(Prefix.size())
+            .drop_while([](char C) { return C == '_' || C == '-'; })
+            .find_if_not(isDigit) == StringRef::npos)
+      return true;
+  return false;
+}
+
 Source::Source(std::string Path, StringPool &Pool)
     : Path(std::move(Path)), Pool(Pool), Tables(NumTables) {
-  Run = sys::path::parent_path(this->Path).str();
+  StringRef Folder = sys::path::parent_path(this->Path);
+  while (isPartOfRun(sys::path::filename(Folder)))
+    Folder = sys::path::parent_path(Folder);
+  Run = Folder.empty() ? "." : Folder.str();
 }
 
 Source::~Source() = default;

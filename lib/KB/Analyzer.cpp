@@ -19,7 +19,8 @@ struct Analyzer::Part {
   bool Number;
 };
 
-std::vector<Analyzer::Part> Analyzer::parts(ArrayRef<Word> Words) const {
+std::vector<Analyzer::Part> Analyzer::parts(ArrayRef<Word> Words,
+                                            Corrector Correct) const {
   std::vector<Part> Out;
   for (unsigned I = 0; I < Words.size(); ++I) {
     const Word &W = Words[I];
@@ -34,6 +35,8 @@ std::vector<Analyzer::Part> Analyzer::parts(ArrayRef<Word> Words) const {
       for (std::string &P : splitIdentifier(W.Text)) {
         bool Stop = isStopWord(P);
         std::string Key = stem(P);
+        if (Correct && !Stop)
+          Correct(Key);
         Out.push_back({std::move(Key), std::move(P), I, Stop, false});
       }
       break;
@@ -65,6 +68,7 @@ void Analyzer::addPhrase(StringRef Phrase, unsigned Concept) {
       Key += ' ';
     }
     Key += P.Key;
+    AliasWords.insert(P.Key);
   }
   if (Key.empty())
     return;
@@ -116,9 +120,10 @@ static void addHanPairs(StringRef Run, unsigned Index,
                    "", Index});
 }
 
-std::vector<Term> Analyzer::terms(ArrayRef<Word> Words) const {
+std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
+                                  Corrector Correct) const {
   std::vector<Term> Out;
-  std::vector<Part> Parts = parts(Words);
+  std::vector<Part> Parts = parts(Words, Correct);
 
   const Part *Previous = nullptr;
   for (const Part &P : Parts) {

@@ -16,7 +16,7 @@ void Statement::Finalizer::operator()(sqlite3_stmt *S) const {
   sqlite3_finalize(S);
 }
 
-void Database::Closer::operator()(sqlite3 *D) const { sqlite3_close(D); }
+void Database::Closer::operator()(sqlite3 *D) const { sqlite3_close_v2(D); }
 
 void Statement::bind(int Index, StringRef Text) {
   // A null pointer would bind NULL instead of the empty text.

@@ -140,7 +140,7 @@ Expected<BuildResult> buildStore(ArrayRef<std::string> Files, StringRef Out,
   if (!Changed)
     return Result;
   if (Error E = replaceStore(Out, New, V))
-    return std::move(E);
+    return E;
   Result.Written = true;
   return Result;
 }

@@ -20,7 +20,7 @@ static constexpr unsigned SchemaVersion = 1;
 static constexpr const char *Schema = R"sql(
 PRAGMA page_size = 4096;
 PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
+PRAGMA synchronous = FULL;
 BEGIN;
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE files(id INTEGER PRIMARY KEY, path TEXT, hash TEXT);
@@ -239,12 +239,12 @@ public:
                      "rebuild it with 'culprit kb build'");
     }
     if (Error Err = entries())
-      return std::move(Err);
+      return Err;
     if (Error Err = lists())
-      return std::move(Err);
+      return Err;
     if (WithIndex)
       if (Error Err = index())
-        return std::move(Err);
+        return Err;
     return std::move(C);
   }
 

@@ -5,6 +5,7 @@
 #include "KB/Vocabulary.h"
 #include "Support/Error.h"
 #include "Support/Glob.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -32,7 +33,7 @@ Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
                                        StringRef AliasesTsv) {
   Vocabulary V;
   std::string Group;
-  Error E = forEachLine(SymptomsMd, [&](StringRef Line, unsigned Number) {
+  Error E = forEachLine(SymptomsMd, [&](StringRef Line, unsigned Number) -> Error {
     if (Line.consume_front("## "))
       Group = Line.trim().str();
     if (!Line.consume_front("- `"))
@@ -51,9 +52,9 @@ Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
     return Error::success();
   });
   if (E)
-    return std::move(E);
+    return E;
 
-  E = forEachLine(ClassesTsv, [&](StringRef Line, unsigned Number) {
+  E = forEachLine(ClassesTsv, [&](StringRef Line, unsigned Number) -> Error {
     if (Number == 1 || Line.trim().empty() || Line.starts_with("#"))
       return Error::success();
     SmallVector<StringRef, 3> Cells;
@@ -71,9 +72,9 @@ Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
     return Error::success();
   });
   if (E)
-    return std::move(E);
+    return E;
 
-  E = forEachLine(AliasesTsv, [&](StringRef Line, unsigned Number) {
+  E = forEachLine(AliasesTsv, [&](StringRef Line, unsigned Number) -> Error {
     if (Line.trim().empty() || Line.starts_with("#"))
       return Error::success();
     auto [Concept, Rest] = Line.split('\t');
@@ -92,7 +93,7 @@ Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
     return Error::success();
   });
   if (E)
-    return std::move(E);
+    return E;
 
   uint64_t Parts[] = {xxh3_64bits(SymptomsMd), xxh3_64bits(ClassesTsv),
                       xxh3_64bits(AliasesTsv)};

@@ -25,7 +25,7 @@
 /// nothing. A column of lists can only be tested for null.
 ///
 /// Evaluation in integers stays exact: `start + dur > ?` is int64 arithmetic,
-/// wraps on overflow, and compares with a whole double such as 1e6 exactly.
+/// wraps on overflow, and compares with a whole constant such as 1e6 exactly.
 /// A simple filter takes 1.5 to 3 ns a row.
 ///
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,234 @@
+//===- LogMatcher.cpp -------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Fragments are cut at `...` into pieces; all pieces of all fragments go into
+/// one Aho-Corasick automaton, which is run over each line once. A fragment
+/// matches a line when its pieces were seen in their order without overlap.
+///
+/// Numbers: lines are folded before matching, every run of digits to one `0`
+/// (with a fraction: `0.0` is again folded to `0`). Fragments are folded in
+/// the same way, except where the number is the message. Such a piece goes to
+/// a second automaton over the unfolded line, as `Xid 79` must not match
+/// `Xid 13`.
+///
+//===----------------------------------------------------------------------===//
+
+#include "KB/LogMatcher.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include <algorithm>
+#include <array>
+#include <map>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// \p S with every number as one `0`.
+static std::string foldNumbers(StringRef S) {
+  std::string Out;
+  for (size_t I = 0; I < S.size();) {
+    if (!isDigit(S[I])) {
+      Out += S[I++];
+      continue;
+    }
+    while (I < S.size() &&
+           (isDigit(S[I]) || ((S[I] == '.' || S[I] == ',') &&
+                              I + 1 < S.size() && isDigit(S[I + 1]))))
+      ++I;
+    Out += '0';
+  }
+  return Out;
+}
+
+/// Whether a number of \p Lower is the message itself: it belongs to a word
+/// (`fp16`, `sm_90`), or one that says so stands before it.
+static bool numbersMatter(StringRef Lower) {
+  static constexpr std::array<StringRef, 9> Words = {
+      "error", "code", "xid", "signal", "errno", "status",
+      "exit",  "version", "capability"};
+  for (size_t I = 0; I < Lower.size(); ++I) {
+    if (!isDigit(Lower[I]) || (I && (isDigit(Lower[I - 1]))))
+      continue;
+    if (I && (isAlpha(Lower[I - 1]) || Lower[I - 1] == '_'))
+      return true;
+    StringRef Before = Lower.take_front(I).rtrim(" :=(#");
+    for (StringRef Word : Words)
+      if (Before.ends_with(Word))
+        return true;
+  }
+  // Nothing but the number: 2147483648.
+  return !any_of(Lower, [](char C) { return isAlpha(C); });
+}
+
+namespace {
+
+/// An Aho-Corasick automaton over bytes.
+class Automaton {
+public:
+  /// Adds \p Text; it is reported as \p Id.
+  void add(StringRef Text, unsigned Id) {
+    unsigned At = 0;
+    for (char C : Text) {
+      unsigned Next = child(At, C);
+      if (!Next) {
+        Next = Nodes.size();
+        Nodes.emplace_back();
+        Nodes[At].Children.push_back({C, Next});
+      }
+      At = Next;
+    }
+    Nodes[At].Ids.push_back(Id);
+  }
+
+  /// Links each node to the longest suffix that is a node too.
+  void finish() {
+    std::vector<unsigned> Queue = {0};
+    for (size_t I = 0; I < Queue.size(); ++I) {
+      unsigned At = Queue[I];
+      for (auto [C, Next] : Nodes[At].Children) {
+        unsigned Link = At ? Nodes[At].Link : 0;
+        while (Link && !child(Link, C))
+          Link = Nodes[Link].Link;
+        unsigned Target = child(Link, C);
+        Nodes[Next].Link = Target == Next ? 0 : Target;
+        append_range(Nodes[Next].Ids, Nodes[Nodes[Next].Link].Ids);
+        Queue.push_back(Next);
+      }
+    }
+  }
+
+  /// Calls \p Found with the id and the end of every occurrence in \p Text.
+  template <typename Function> void scan(StringRef Text, Function Found) const {
+    if (Nodes.size() == 1)
+      return;
+    unsigned At = 0;
+    for (size_t I = 0; I < Text.size(); ++I) {
+      unsigned Next;
+      while (!(Next = child(At, Text[I])) && At)
+        At = Nodes[At].Link;
+      At = Next;
+      for (unsigned Id : Nodes[At].Ids)
+        Found(Id, I + 1);
+    }
+  }
+
+private:
+  struct Node {
+    SmallVector<std::pair<char, unsigned>, 2> Children;
+    SmallVector<unsigned, 1> Ids;
+    unsigned Link = 0;
+  };
+
+  unsigned child(unsigned At, char C) const {
+    for (auto [Byte, Next] : Nodes[At].Children)
+      if (Byte == C)
+        return Next;
+    return 0;
+  }
+
+  std::vector<Node> Nodes = std::vector<Node>(1);
+};
+
+struct Piece {
+  unsigned Pattern;
+  unsigned Order; ///< Within the fragment.
+  unsigned Length;
+};
+
+struct Pattern {
+  unsigned Entry, Fragment, Pieces;
+};
+
+} // namespace
+
+struct LogMatcher::State {
+  std::vector<Pattern> Patterns;
+  std::vector<Piece> Pieces;
+  Automaton Folded, Exact;
+
+  void add(unsigned Entry, unsigned Fragment, StringRef Text) {
+    std::string Lower = Text.lower();
+    bool Matter = numbersMatter(Lower) && any_of(Lower, isDigit);
+    SmallVector<StringRef, 4> Parts;
+    for (size_t At; (At = Lower.find("…")) != std::string::npos;)
+      Lower.replace(At, 3, "...");
+    StringRef(Lower).split(Parts, "...", -1, false);
+    size_t Letters = 0;
+    for (StringRef Part : Parts)
+      Letters += Part.trim().size();
+    if (Letters < MinFragment)
+      return;
+    unsigned Index = Patterns.size(), Order = 0;
+    for (StringRef Part : Parts) {
+      Part = Part.trim();
+      if (Part.empty())
+        continue;
+      std::string Key = Matter ? Part.str() : foldNumbers(Part);
+      (Matter ? Exact : Folded).add(Key, Pieces.size());
+      Pieces.push_back({Index, Order++, static_cast<unsigned>(Key.size())});
+    }
+    Patterns.push_back({Entry, Fragment, Order});
+  }
+};
+
+LogMatcher::LogMatcher(ArrayRef<Entry> Entries) {
+  std::unique_ptr<State> New = std::make_unique<State>();
+  for (unsigned E = 0; E < Entries.size(); ++E)
+    for (unsigned F = 0; F < Entries[E].LogFragments.size(); ++F)
+      New->add(E, F, Entries[E].LogFragments[F]);
+  New->Folded.finish();
+  New->Exact.finish();
+  S = std::move(New);
+}
+
+LogMatcher::LogMatcher(LogMatcher &&) noexcept = default;
+LogMatcher &LogMatcher::operator=(LogMatcher &&) noexcept = default;
+LogMatcher::~LogMatcher() = default;
+
+std::vector<LogMatch> LogMatcher::match(ArrayRef<StringRef> Lines) const {
+  std::map<unsigned, LogMatch> Found; // By pattern, so in order.
+  // The pieces of a pattern seen on this line, and where the last one ended.
+  struct Progress {
+    unsigned Line = ~0u, Next = 0;
+    size_t End = 0;
+  };
+  std::vector<Progress> Seen(S->Patterns.size());
+  for (unsigned L = 0; L < Lines.size(); ++L) {
+    auto See = [&](unsigned Id, size_t End) {
+      const Piece &P = S->Pieces[Id];
+      Progress &Now = Seen[P.Pattern];
+      if (Now.Line != L)
+        Now = {L, 0, 0};
+      if (P.Order != Now.Next || End < Now.End + P.Length)
+        return;
+      Now.End = End;
+      const Pattern &Whole = S->Patterns[P.Pattern];
+      if (++Now.Next != Whole.Pieces)
+        return;
+      LogMatch &M = Found[P.Pattern];
+      M.Entry = Whole.Entry;
+      M.Fragment = Whole.Fragment;
+      if (M.Count++ < MaxLines)
+        M.Lines.push_back(L);
+    };
+    std::string Lower = Lines[L].lower();
+    S->Exact.scan(Lower, See);
+    S->Folded.scan(foldNumbers(Lower), See);
+  }
+  std::vector<LogMatch> Out;
+  for (auto &[Index, M] : Found)
+    Out.push_back(std::move(M));
+  return Out;
+}
+
+std::vector<LogMatch> LogMatcher::match(StringRef Text) const {
+  SmallVector<StringRef, 64> Lines;
+  Text.split(Lines, '\n');
+  return match(Lines);
+}
+
+} // namespace culprit

@@ -1,0 +1,113 @@
+//===- Diagnosis.h - From symptoms to ranked root causes --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Joins what the detectors saw with what the knowledge base knows, and ranks
+/// the causes. Knows neither tables nor Lua nor output formats.
+///
+/// Order of hypotheses: by posterior, and among causes that cost device time
+/// by posterior times the time that could be won, since a certain cause of 1 %
+/// of a step is not what made the run slow. Both figures are shown.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_RANK_DIAGNOSIS_H
+#define CULPRIT_RANK_DIAGNOSIS_H
+
+#include "KB/Entry.h"
+#include "KB/Vocabulary.h"
+#include "Rank/Network.h"
+#include "Rank/Weights.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace culprit {
+
+/// What the detectors say of one symptom, all of them taken together.
+struct SymptomEvidence {
+  std::string Symptom;
+  Presence State = Presence::Unknown;
+  double Score = 0;          ///< The highest of its reports.
+  std::string Detector;      ///< That reported it, found it clear, or was
+                             ///< skipped.
+  std::string Message;       ///< Of the best report.
+  std::optional<int64_t> Recoverable; ///< ns; the largest of its reports.
+  /// Whose absence kept it from being checked: tables and columns.
+  std::vector<std::string> Missing;
+  /// Index of the best report's outcome and of the report in it, for output.
+  int Outcome = -1, Report = -1;
+};
+
+/// A log line that quotes an entry.
+struct LogEvidence {
+  const Entry *Quoted = nullptr;
+  std::string Fragment;
+  std::string Path;
+  int64_t Line = 0;
+  unsigned Count = 0;
+};
+
+/// One piece of evidence for or against a hypothesis.
+struct EvidenceItem {
+  std::string Symptom;
+  std::string Detector;
+  std::string Message;
+  double LogOdds = 0; ///< nats
+  int Outcome = -1, Report = -1;
+};
+
+/// A symptom of the hypothesis that nobody could check.
+struct Unchecked {
+  std::string Symptom;
+  std::string Text;  ///< What it would look like.
+  std::string Needs; ///< What to record to decide it.
+};
+
+struct NextCheck {
+  std::string Class;
+  std::string Experiment, Confirms, Refutes;
+  double Gain = 0; ///< Expected information, in bits.
+};
+
+struct Hypothesis {
+  std::string Class, Layer;
+  std::string Title; ///< The class's definition, as a sentence part.
+  double Probability = 0;
+  int64_t Recoverable = 0; ///< ns; 0 when it is not about device time.
+  std::vector<const Entry *> Entries; ///< Of the class, best fit first.
+  std::vector<EvidenceItem> Supports, Against;
+  std::vector<Unchecked> Open;
+  NextCheck Next;
+};
+
+enum class Verdict {
+  Diagnosed,    ///< A cause stands out.
+  Uncertain,    ///< Symptoms, but no cause reaches a half.
+  Healthy,      ///< Checked, and nothing found.
+  Insufficient, ///< Nothing that decides anything could be checked.
+};
+/// diagnosed, uncertain, healthy, insufficient.
+llvm::StringRef toString(Verdict V);
+
+struct Diagnosis {
+  Verdict Result = Verdict::Insufficient;
+  std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.05.
+  std::optional<NextCheck> Next;      ///< The best over all hypotheses.
+};
+
+/// Probability below which a hypothesis is not listed, and from which a cause
+/// is claimed.
+inline constexpr double ListedFrom = 0.05, ClaimedFrom = 0.5;
+
+/// Ranks the causes of \p Entries. \p Symptoms has one element a symptom that
+/// any detector declares. Entries without a class take no part.
+Diagnosis diagnose(llvm::ArrayRef<SymptomEvidence> Symptoms,
+                   llvm::ArrayRef<LogEvidence> Logs,
+                   llvm::ArrayRef<Entry> Entries, const Vocabulary &Words,
+                   const Weights &W);
+
+} // namespace culprit
+
+#endif // CULPRIT_RANK_DIAGNOSIS_H

@@ -1,0 +1,54 @@
+--- ## What it detects
+--- Finite values beyond half of the largest number of a narrow format (fp16, fp8), and tensors whose values mostly lie
+--- below its normal range.
+---
+--- ## Why it matters
+--- The next doubling overflows; what lies below the range has lost its digits already.
+---
+--- ## How to confirm
+--- Compare with the same tensor computed in fp32.
+---
+--- ## Known false positives
+--- Sentinels such as the most negative finite number in masks; name them `*mask*`.
+---
+--- ## References
+--- fp16 ends at 65504, fp8 e4m3 at 448, e5m2 at 57344; bf16 shares fp32's range and is not judged.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Values at the edge of their number format",
+  needs    = { tensors = { "dtype", "absmax", "subnormal_share" } },
+  symptoms = { "near-dtype-max", "many-subnormals" },
+  options  = {
+    subnormal = { default = 0.20, doc = "Share of values below the normal range worth reporting" },
+  },
+
+  run = function(case)
+    local narrow = case.tensors:where("match(dtype, 'float16|float8*') and not match(name, '*mask*')")
+    if narrow:count() == 0 then return skip("a dump that holds fp16 or fp8 tensors") end
+    local limits = { float16 = 65504, float8_e4m3 = 448, float8_e5m2 = 57344 }
+    local near = narrow:where("near_max_share > 0"):top(1, "absmax"):first()
+    if near then
+      report {
+        symptom  = "near-dtype-max",
+        score    = 0.9,
+        at       = { step = near.step, layer = near.layer },
+        message  = ("%s at step %s reaches %.5g of the %g that %s can hold"):format(near.name, tostring(near.step), near.absmax,
+          limits[near.dtype], near.dtype),
+        evidence = { near },
+      }
+    end
+    local small = narrow:where("subnormal_share >= ? and numel >= 64", case.options.subnormal):top(1, "subnormal_share"):first()
+    if small then
+      report {
+        symptom  = "many-subnormals",
+        score    = 0.8,
+        at       = { step = small.step, layer = small.layer },
+        message  = ("%s of %s at step %s lies below the normal range of %s"):format(units.percent(small.subnormal_share), small.name,
+          tostring(small.step), small.dtype),
+        evidence = { small },
+      }
+    end
+  end,
+}

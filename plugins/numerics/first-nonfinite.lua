@@ -1,0 +1,61 @@
+--- ## What it detects
+--- The first tensor in execution order that holds NaN or Inf, whether its inputs were finite, and what kind of tensor it is.
+---
+--- ## Why it matters
+--- NaN spreads to everything within one step. Only the tensor whose inputs are still finite was broken by its own operation.
+---
+--- ## How to confirm
+--- Recompute that one operation from the dumped inputs in fp32: finite confirms overflow, NaN again an undefined operation.
+---
+--- ## Known false positives
+--- Masks that hold -inf by design; name them `*mask*` and they are left out.
+---
+--- ## References
+--- Ascend's msprobe applies the same rule to operators: clean inputs, non-finite outputs.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "First tensor that is not finite, and where it was born",
+  needs    = { tensors = { "step", "layer", "role", "nonfinite" } },
+  symptoms = { "nonfinite-activation", "nonfinite-input", "nonfinite-gradient", "nonfinite-weight" },
+
+  run = function(case)
+    local dumped = case.tensors:where("not match(name, '*mask*')")
+    local first  = dumped:where("nonfinite > 0"):sort("step", "order"):first()
+    if not first then return end
+
+    local step   = dumped:where { step = first.step }:sort("order")
+    local inputs = step:where { layer = first.layer, role = "input" }:where("order < ?", first.order or 0)
+    local before = first.order and step:where("order < ? and role != 'weight' and role != 'grad'", first.order):last()
+    local clean  = dumped:where("step < ?", first.step):where { name = first.name }:last()
+    local born   = first.role ~= "input" and inputs:count() > 0 and inputs:sum("nonfinite") == 0
+    local kind   = match(first.name, "batch*|*input_ids*|*pixel_values*|*labels*") and "nonfinite-input"
+                   or first.role == "weight" and "nonfinite-weight"
+                   or first.role == "grad" and "nonfinite-gradient"
+                   or "nonfinite-activation"
+
+    local what = first.nan > 0 and first.inf > 0 and ("%d NaN and %d Inf"):format(first.nan, first.inf)
+                 or first.nan > 0 and ("%d NaN"):format(first.nan) or ("%d Inf"):format(first.inf)
+    local from
+    if born then
+      from = ("its inputs are finite (up to %.4g), so it was born here"):format(inputs:max("absmax"))
+    elseif before and before.nonfinite == 0 then
+      from = ("the tensor before it, %s, is finite up to %.4g"):format(before.name, before.absmax)
+    else
+      from = "what went into it was not dumped"
+    end
+    if clean and clean.nonfinite == 0 then
+      from = from .. ("; at step %d it was finite, up to %.5g"):format(clean.step, clean.absmax)
+    end
+    report {
+      symptom  = kind,
+      score    = born and 0.97 or 0.8,
+      severity = "error",
+      at       = { step = first.step, layer = first.layer },
+      message  = ("%s (%s) at step %d holds %s of %s, first at %s; %s"):format(first.name, first.dtype, first.step, what,
+        units.count(first.numel), first:unravel(first.first_nonfinite), from),
+      evidence = { first, inputs, clean or first },
+    }
+  end,
+}

@@ -1,0 +1,67 @@
+--- ## What it detects
+--- A loss that climbs away from its best level and stays there, and one that rises from the first steps on.
+---
+--- ## Why it matters
+--- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign or a
+--- target does.
+---
+--- ## How to confirm
+--- Restart from a checkpoint before the best step with a third of the learning rate.
+---
+--- ## Known false positives
+--- A change of data or of loss weights in the middle of the run.
+---
+--- ## References
+--- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The loss climbs away and does not come back",
+  needs    = { scalars = { "step", "value", metric = "loss" } },
+  symptoms = { "loss-diverges", "loss-rises-from-start" },
+  options  = {
+    lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
+    min_rows = { default = 20,  doc = "Logged values below which a trend is not judged" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+    for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+      local loss = run:sort("step"):where("finite(value)")
+      local rows = loss:count()
+      if rows >= opt.min_rows then
+        judged = true
+        local tenth  = math.max(3, rows // 10)
+        local level  = loss:with { level = loss:col("value"):rolling(5, "median") }
+        local start  = loss:slice(0, 3):median("value")
+        local finish = loss:slice(rows - tenth, tenth):median("value")
+        local best   = level:sort("level"):first()
+        local early  = best.step <= loss:row(math.max(1, rows // 20)).step
+        local fall   = start - best.level
+        if early and finish > start * 1.3 and finish - start > 0.1 then
+          report {
+            symptom  = "loss-rises-from-start",
+            score    = 0.95,
+            at       = { step = loss:first().step },
+            message  = ("loss rises from the start: %.4g at step %d, %.4g at step %d, and it was never lower than at step %d")
+              :format(loss:first().value, loss:first().step, finish, loss:last().step, best.step),
+            evidence = { loss:first(), loss:last() },
+          }
+        elseif not early and fall > 0.05 * start and finish - best.level >= opt.lost * fall then
+          local peak = loss:top(1, "value"):first()
+          report {
+            symptom  = "loss-diverges",
+            score    = math.min(0.98, 0.6 + 0.3 * (finish - best.level) / fall),
+            at       = { step = best.step },
+            message  = ("loss falls to %.4g by step %d, then climbs to %.4g at step %d and ends at %.4g: %s of the gain is lost")
+              :format(best.level, best.step, peak.value, peak.step, finish,
+                units.percent(math.min(1, (finish - best.level) / fall))),
+            evidence = { best, peak, loss:last() },
+          }
+        end
+      end
+    end
+    if not judged then skip(("at least %d logged losses"):format(opt.min_rows)) end
+  end,
+}

@@ -1,0 +1,100 @@
+--- ## What it detects
+--- The global gradient norm: a jump, a rise by an order of magnitude, zeros, NaN or Inf.
+---
+--- ## Why it matters
+--- It leads the loss by a few steps. A jump with a spike of the loss points at a batch, a slow rise at growing activations or
+--- step size, and exact zeros at a loss that is cut off from the parameters.
+---
+--- ## How to confirm
+--- Log the norm per layer: the first one to rise, or the last one that is not zero, names the place.
+---
+--- ## Known false positives
+--- Norms logged after clipping are flat by construction.
+---
+--- ## References
+--- nanoGPT does not log it at all; Hugging Face's Trainer does since 4.38.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The gradient norm jumps, grows, vanishes or breaks",
+  needs    = { scalars = { "step", "value", metric = "grad_norm" } },
+  symptoms = { "grad-norm-spike", "grad-norm-rising", "grad-norm-zero", "grad-norm-nonfinite" },
+  options  = {
+    window   = { default = 64,   doc = "Rows in the trailing window" },
+    sigmas   = { default = 8.0,  doc = "Robust deviations that count as a jump" },
+    factor   = { default = 3.0,  doc = "Least factor over the trailing median for a jump" },
+    growth   = { default = 10.0, doc = "Factor over the run that counts as a rise" },
+    zero     = { default = 1e-12, doc = "A norm at or below this is zero" },
+    min_rows = { default = 20,   doc = "Logged values below which a trend is not judged" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    local all = case.scalars:where { name = "grad_norm", primary = true }
+    if all:count() == 0 then return skip("the global gradient norm") end
+    for _, run in all:group("run") do
+      local norm   = run:sort("step")
+      local broken = norm:where("not finite(value)")
+      if broken:count() > 0 then
+        local first = broken:first()
+        report {
+          symptom  = "grad-norm-nonfinite",
+          score    = 0.97,
+          severity = "error",
+          at       = { step = first.step },
+          message  = ("gradient norm is %s from step %d on, %d of %d logged values"):format(units.number(first.value), first.step,
+            broken:count(), norm:count()),
+          evidence = { first },
+        }
+      end
+
+      local good  = norm:where("finite(value)")
+      local zeros = good:where("value <= ?", opt.zero)
+      if zeros:count() >= math.max(3, 0.1 * good:count()) then
+        report {
+          symptom  = "grad-norm-zero",
+          score    = 0.95,
+          at       = { step = zeros:first().step },
+          message  = ("gradient norm is zero in %d of %d logged values, first at step %d"):format(zeros:count(), good:count(),
+            zeros:first().step),
+          evidence = { zeros:slice(0, 5) },
+        }
+      end
+
+      local hot = good:with { z = good:col("value"):robust_z(opt.window), usual = good:col("value"):rolling(opt.window, "median") }
+        :where("z > ? and value > usual * ?", opt.sigmas, opt.factor)
+      local spike = hot:top(1, "z"):first()
+      if spike then
+        report {
+          symptom  = "grad-norm-spike",
+          score    = math.min(0.99, 1 - 0.5 * opt.sigmas / spike.z),
+          at       = { step = spike.step },
+          message  = ("gradient norm jumps to %.4g at step %d from a trailing median of %.4g"):format(spike.value, spike.step, spike.usual),
+          evidence = { spike, good:around(spike, 4) },
+        }
+      end
+
+      local rows = good:count()
+      if rows >= opt.min_rows then
+        local tenth, rises, last = rows // 10, 0, nil
+        local low, finish
+        for part = 0, 9 do
+          local level = good:slice(part * tenth, tenth):median("value")
+          if last and level > last then rises = rises + 1 end
+          low, last, finish = math.min(low or level, level), level, level
+        end
+        if low > 0 and finish / low >= opt.growth and rises >= 6 then
+          report {
+            symptom  = "grad-norm-rising",
+            score    = 0.85,
+            at       = { step = good:last().step },
+            message  = ("gradient norm grows from %.4g to %.4g over steps %d to %d, in %d of 9 tenths of the run"):format(low, finish,
+              good:first().step, good:last().step, rises),
+            evidence = { good:first(), good:last() },
+          }
+        end
+      end
+    end
+  end,
+}

@@ -1,0 +1,47 @@
+--- ## What it detects
+--- A dynamic loss scale that halves again and again instead of settling.
+---
+--- ## Why it matters
+--- Each halving is a skipped step because a gradient was not finite. A scale that keeps falling says that every step overflows,
+--- so the scale is not the problem.
+---
+--- ## How to confirm
+--- Log which parameter's gradient holds the first Inf at the next skipped step.
+---
+--- ## Known false positives
+--- The first ten steps: the scaler starts high and searches downwards.
+---
+--- ## References
+--- https://pytorch.org/docs/stable/amp.html#gradient-scaling
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The loss scale collapses",
+  needs    = { scalars = { "step", "value", metric = "loss_scale" } },
+  symptoms = { "loss-scale-collapse" },
+  options  = {
+    factor = { default = 16.0, doc = "Total fall after the first tenth of the run worth reporting" },
+  },
+
+  run = function(case)
+    for _, run in case.scalars:where { name = "loss_scale", primary = true }:group("run") do
+      local scale  = run:sort("step")
+      local steady = scale:slice(scale:count() // 10, scale:count())
+      if steady:count() >= 2 then
+        local top, last = steady:max("value"), steady:last()
+        if last.value > 0 and top / last.value >= case.options.factor then
+          local first = steady:where("value < ?", top):first()
+          report {
+            symptom  = "loss-scale-collapse",
+            score    = 0.9,
+            at       = { step = first.step },
+            message  = ("loss scale falls from %g to %g between steps %d and %d: every halving is a step skipped for a non-finite gradient")
+              :format(top, last.value, first.step, last.step),
+            evidence = { first, last },
+          }
+        end
+      end
+    end
+  end,
+}

@@ -1,0 +1,60 @@
+--- ## What it detects
+--- A loss that falls to nearly zero within the first half of the run, and one that is exactly zero.
+---
+--- ## Why it matters
+--- Language has entropy; a model that predicts it without error sees the answer. Exactly zero means that nothing was scored.
+---
+--- ## How to confirm
+--- Compare the labels of one batch with its inputs, and change a later token: earlier logits must not move.
+---
+--- ## Known false positives
+--- Deliberate overfitting of one batch, and tasks without noise.
+---
+--- ## References
+--- With a leak the loss passes any estimate of the data's entropy within a hundred steps.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The loss is too good to be true",
+  needs    = { scalars = { "step", "value", metric = "loss" } },
+  symptoms = { "loss-too-good", "loss-zero" },
+  options  = {
+    share    = { default = 0.03, doc = "Loss over first loss that counts as nearly zero" },
+    within   = { default = 0.50, doc = "Part of the run within which it gets there" },
+    min_rows = { default = 20,   doc = "Logged values below which a trend is not judged" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+      local loss  = run:sort("step"):where("finite(value)")
+      local rows  = loss:count()
+      local zeros = loss:where("value == 0")
+      if zeros:count() >= math.max(3, 0.1 * rows) then
+        report {
+          symptom  = "loss-zero",
+          score    = 0.95,
+          at       = { step = zeros:first().step },
+          message  = ("%d of %d logged losses are exactly 0, the first at step %d"):format(zeros:count(), rows, zeros:first().step),
+          evidence = { zeros:slice(0, 5) },
+        }
+      elseif rows >= opt.min_rows then
+        local start = loss:slice(0, 3):median("value")
+        local level = loss:with { level = loss:col("value"):rolling(5, "median") }
+        local there = level:where("level < ?", opt.share * start):first()
+        local first, last = loss:first().step, loss:last().step
+        if there and start > 0 and there.step - first <= opt.within * (last - first) then
+          report {
+            symptom  = "loss-too-good",
+            score    = 0.9,
+            at       = { step = there.step },
+            message  = ("loss falls from %.4g to %.4g by step %d of %d and ends at %.4g: less than the data can allow unless the answer is in the input")
+              :format(start, there.level, there.step, last, loss:last().value),
+            evidence = { there, loss:last() },
+          }
+        end
+      end
+    end
+  end,
+}

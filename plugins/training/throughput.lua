@@ -1,0 +1,51 @@
+--- ## What it detects
+--- Throughput that falls during the run and stays low, or a step time that rises.
+---
+--- ## Why it matters
+--- If throughput moves and the loss does not, the model is not the problem: look at the node, the loader and the clocks.
+---
+--- ## How to confirm
+--- Restart on another node with the same data: the old rate back means the node.
+---
+--- ## Known false positives
+--- Sequence-length curricula and evaluation inside the timed step.
+---
+--- ## References
+--- Minder and Greyhound find fail-slow machines by change points of exactly this series.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Throughput falls and stays low",
+  needs    = { scalars = { "step", "value", metric = { "throughput", "step_time" } } },
+  symptoms = { "throughput-drop" },
+  options  = {
+    drop = { default = 0.15, doc = "Loss of speed worth reporting" },
+  },
+
+  run = function(case)
+    for _, metric in ipairs { "throughput", "step_time" } do
+      for _, run in case.scalars:where { name = metric, primary = true }:group("run") do
+        local series = run:sort("step"):where("finite(value) and value > 0")
+        if series:count() >= 24 then
+          for change in series:col("value"):change_points():rows() do
+            local speed = metric == "throughput" and change.after / change.before or change.before / change.after
+            local lasts = series:count() - change.at >= series:count() / 10
+            if speed <= 1 - case.options.drop and lasts then
+              local at = series:row(change.at)
+              report {
+                symptom  = "throughput-drop",
+                score    = math.min(0.95, 0.5 + (1 - speed)),
+                at       = { step = at.step },
+                message  = ("%s goes from %.4g to %.4g at step %d and stays there: %s slower"):format(metric, change.before, change.after,
+                  at.step, units.percent(1 - speed)),
+                evidence = { at, series:around(at, 3) },
+              }
+              return
+            end
+          end
+        end
+      end
+    end
+  end,
+}

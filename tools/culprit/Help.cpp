@@ -1,0 +1,112 @@
+//===- Help.cpp - culprit help ----------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Support/Glob.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+static cl::SubCommand HelpCommand("help", "Explain a command or a topic");
+static cl::opt<std::string> Topic(cl::Positional, cl::sub(HelpCommand),
+                                  cl::desc("[COMMAND|TOPIC]"));
+static cl::SubCommand VersionCommand("version", "Print the version");
+
+namespace {
+
+struct TopicText {
+  StringRef Name, Summary, Text;
+};
+
+constexpr TopicText Topics[] = {
+    {"exit-codes", "What the exit status means",
+     "0    the analysis is complete, whatever it found: culprit is run after\n"
+     "     something failed, and a finding is a success\n"
+     "1    only with --fail-on: a hypothesis reached that probability;\n"
+     "     or 'kb check' refused an entry\n"
+     "2    wrong usage, or an input that cannot be read at all\n"
+     "130  interrupted\n"},
+    {"environment", "Environment variables",
+     "NO_COLOR         set to anything: no colour\n"
+     "CLICOLOR         0: no colour\n"
+     "CLICOLOR_FORCE   set and not 0: colour even into a pipe\n"
+     "COLUMNS          width of the text report (60 to 140, 100 by default)\n"
+     "CULPRIT_HOME     folder that holds 'kb' and 'plugins', in place of\n"
+     "                 ../share/culprit beside the program\n"},
+    {"inputs", "What culprit reads",
+     "Files are recognised by content. Give files or folders; folders are\n"
+     "walked. 'culprit list formats' names the formats, 'culprit inspect PATH'\n"
+     "says what was found in each file, and docs/tables.md what becomes of it.\n"
+     "No input is ever written to.\n"},
+};
+
+} // namespace
+
+static void printOverview() {
+  outs() << "culprit says why a model run broke, from the files it left.\n\n"
+            "usage: culprit COMMAND [OPTIONS] [ARGUMENTS]\n\ncommands:\n";
+#define COMMAND(NAME, FUNCTION, SUMMARY)                                       \
+  outs() << formatv("  {0,-10} {1}\n", NAME, SUMMARY);
+#include "Commands.def"
+  outs() << "\ntopics:\n";
+  for (const TopicText &T : Topics)
+    outs() << formatv("  {0,-12} {1}\n", T.Name, T.Summary);
+  outs() << "\n'culprit help COMMAND' lists the options of a command.\n"
+            "start with: culprit diagnose PATH...\n";
+}
+
+/// Prints the options of \p Sub, in the order of their names.
+static void printOptions(cl::SubCommand &Sub) {
+  outs() << "culprit " << Sub.getName() << ": " << Sub.getDescription() << "\n\n"
+         << "usage: culprit " << Sub.getName() << " [OPTIONS]";
+  for (cl::Option *O : Sub.PositionalOpts)
+    outs() << ' ' << O->HelpStr;
+  outs() << "\n\noptions:\n";
+  std::vector<std::pair<std::string, std::string>> Rows;
+  for (const auto &Item : Sub.OptionsMap) {
+    const cl::Option *O = Item.second;
+    StringRef Name = Item.first();
+    if (O->getOptionHiddenFlag() != cl::NotHidden || Name.empty())
+      continue;
+    std::string Left = (Name.size() == 1 ? "-" : "--") + Name.str();
+    if (!O->ValueStr.empty())
+      Left += (Name.size() == 1 ? " " : "=") + O->ValueStr.str();
+    Rows.push_back({std::move(Left), O->HelpStr.str()});
+  }
+  llvm::sort(Rows);
+  for (auto &[Left, Right] : Rows)
+    outs() << formatv("  {0,-26} {1}\n", Left, Right);
+}
+
+int runHelp() {
+  if (Topic.empty()) {
+    printOverview();
+    return ExitDone;
+  }
+  for (const TopicText &T : Topics)
+    if (T.Name == Topic) {
+      outs() << T.Text;
+      return ExitDone;
+    }
+  std::vector<std::string> Names;
+  for (cl::SubCommand *Sub : cl::getRegisteredSubcommands()) {
+    if (Sub->getName() == Topic && !Topic.empty()) {
+      printOptions(*Sub);
+      return ExitDone;
+    }
+    if (!Sub->getName().empty())
+      Names.push_back(Sub->getName().str());
+  }
+  for (const TopicText &T : Topics)
+    Names.push_back(T.Name.str());
+  std::string Close = closestName(Topic, Names);
+  return report(failure("no help on '" + Topic + "'",
+                        Close.empty() ? "'culprit help' lists what there is"
+                                      : "did you mean '" + Close + "'?"));
+}
+
+} // namespace culprit
