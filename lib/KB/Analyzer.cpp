@@ -36,7 +36,7 @@ std::vector<Analyzer::Part> Analyzer::parts(ArrayRef<Word> Words,
         bool Stop = isStopWord(P);
         std::string Key = stem(P);
         if (Correct && !Stop)
-          Correct(Key);
+          Correct(P, Key);
         Out.push_back({std::move(Key), std::move(P), I, Stop, false});
       }
       break;
@@ -68,7 +68,6 @@ void Analyzer::addPhrase(StringRef Phrase, unsigned Concept) {
       Key += ' ';
     }
     Key += P.Key;
-    AliasWords.insert(P.Key);
   }
   if (Key.empty())
     return;

@@ -24,7 +24,6 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/ADT/StringSet.h"
 #include <string>
 #include <vector>
 
@@ -47,16 +46,13 @@ public:
 
   explicit Analyzer(const Vocabulary &V);
 
-  /// Replaces the key of a plain word that nobody knows by one that is known.
-  using Corrector = llvm::function_ref<void(std::string &Key)>;
+  /// Replaces the key of a word spelled so, when it is a slip of another.
+  using Corrector =
+      llvm::function_ref<void(llvm::StringRef Spelled, std::string &Key)>;
 
   /// The terms of \p Words in order, each plain word put right by \p Correct.
   std::vector<Term> terms(llvm::ArrayRef<Word> Words,
                           Corrector Correct = nullptr) const;
-  /// Whether a phrase of the aliases holds the word \p Key.
-  bool isAliasWord(llvm::StringRef Key) const {
-    return AliasWords.contains(Key);
-  }
   /// The terms of \p Text joined by blanks, as the index holds them.
   std::string indexText(llvm::StringRef Text) const;
 
@@ -71,7 +67,6 @@ private:
   /// Phrases of the aliases by their parts joined by blanks, and the starts
   /// of such phrases with no concepts.
   llvm::StringMap<std::vector<unsigned>> Phrases;
-  llvm::StringSet<> AliasWords;
   /// Phrases in Han characters, which no blanks separate.
   std::vector<std::pair<std::string, unsigned>> HanPhrases;
 };

@@ -188,7 +188,7 @@ private:
       return false;
     if (at(End) == 'T' && isDigit(at(End + 1)))
       ++End; // The time follows as the next word.
-    while (at(End) == '.' && isDigit(at(End + 1))) {
+    while ((at(End) == '.' || at(End) == ',') && isDigit(at(End + 1))) {
       ++End;
       while (isDigit(at(End)))
         ++End;

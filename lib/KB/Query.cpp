@@ -14,7 +14,7 @@ using namespace llvm;
 namespace culprit {
 
 // A clause that holds one of these, in whole words, says what works.
-static constexpr std::array<StringRef, 37> WorkCues = {
+static constexpr std::array<StringRef, 36> WorkCues = {
     "is fine",     "are fine",   "was fine",    "were fine",  "runs fine",
     "work fine",   "works",      "worked",      "is right",   "are right",
     "is correct",  "correctly",  "properly",    "normally",   "as expected",
@@ -22,7 +22,7 @@ static constexpr std::array<StringRef, 37> WorkCues = {
     "is ok",       "are ok",     "ok with",     "fine with",  "fine on",
     "fine without", "without problems", "succeeds", "learns", "is good",
     "are good",    "looks good", "load fine",   "loads fine", "trains fine",
-    "converges",   "不会"};
+    "converges"};
 
 // Such a clause in turn says what fails.
 static constexpr std::array<StringRef, 8> Negations = {

@@ -31,6 +31,8 @@ Expected<Searcher> Searcher::create(ArrayRef<Entry> Entries,
                                     const Vocabulary &V,
                                     std::vector<TextIndex> Indexes) {
   Searcher S(Entries, V, std::move(Indexes));
+  for (const AliasGroup &G : V.aliases())
+    append_range(S.Phrases, G.Phrases);
   S.Lengths.resize(Entries.size());
   for (const TextIndex &Index : S.Indexes)
     if (Error E = Index.lengths(S.Lengths))
@@ -105,38 +107,6 @@ void Searcher::addLogMatches(StringRef Query,
     Scores[Entry] += Score;
 }
 
-Expected<std::string> Searcher::correction(StringRef Key) const {
-  // Short words are one letter away from too many others.
-  if (Key.size() < 5 || any_of(Key, isDigit))
-    return std::string();
-  if (Known.empty()) {
-    for (const TextIndex &Index : Indexes)
-      if (Error E = Index.vocabulary(Known))
-        return E;
-    llvm::sort(Known);
-    Known.erase(std::unique(Known.begin(), Known.end()), Known.end());
-  }
-  std::string Best;
-  unsigned Limit = Key.size() >= 7 ? 2 : 1;
-  for (StringRef Term : Known) {
-    // Typing errors spare the first letter.
-    if (Term.empty() || Term[0] != Key[0] || Term.size() + Limit < Key.size() ||
-        Key.size() + Limit < Term.size() || Term.contains('_') ||
-        Term.contains('.'))
-      continue;
-    unsigned Distance = Key.edit_distance(Term, true, Limit);
-    if (Distance > Limit)
-      continue;
-    Best = Term.str();
-    if (!Distance)
-      break;
-    Limit = Distance - 1; // Only a closer one replaces it.
-    if (!Limit)
-      break;
-  }
-  return Best;
-}
-
 std::vector<SearchHit> Searcher::diversify(ArrayRef<double> Scores,
                                            unsigned Limit) const {
   std::vector<unsigned> Order;
@@ -173,30 +143,20 @@ std::vector<SearchHit> Searcher::diversify(ArrayRef<double> Scores,
 Expected<SearchResult> Searcher::search(StringRef Query, unsigned Limit) const {
   SearchResult Result;
   Result.Query = Query.str();
-  Error Failed = Error::success();
-  auto Correct = [&](std::string &Key) {
-    if (Failed || A.isAliasWord(Key))
+  auto Correct = [&](StringRef Spelled, std::string &Key) {
+    if (Spell->knows(Spelled))
       return;
-    std::vector<Posting> Found;
-    if (Error E = postings(Key, Found)) {
-      Failed = joinErrors(std::move(Failed), std::move(E));
+    std::string Meant = Spell->meant(Spelled);
+    if (Meant.empty())
       return;
-    }
-    if (!Found.empty())
-      return;
-    Expected<std::string> Closest = correction(Key);
-    if (!Closest) {
-      Failed = joinErrors(std::move(Failed), Closest.takeError());
-      return;
-    }
-    if (Closest->empty())
-      return;
-    Result.Corrections.push_back({Key, *Closest});
-    Key = *Closest;
+    std::pair<std::string, std::string> Pair(Spelled.str(), Meant);
+    if (!is_contained(Result.Corrections, Pair))
+      Result.Corrections.push_back(Pair);
+    Key = stem(Meant);
   };
+  if (!Spell)
+    Spell = std::make_unique<Speller>(Entries, Phrases);
   std::vector<QueryTerm> Terms = analyzeQuery(A, Query, Correct);
-  if (Failed)
-    return Failed;
 
   std::vector<double> Scores(Entries.size());
   for (const QueryTerm &Q : Terms)

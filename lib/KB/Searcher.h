@@ -17,10 +17,12 @@
 #include "KB/LogMatcher.h"
 #include "KB/Query.h"
 #include "KB/Search.h"
+#include "KB/Speller.h"
 #include "KB/TextIndex.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <array>
+#include <memory>
 #include <vector>
 
 namespace culprit {
@@ -44,8 +46,6 @@ private:
   llvm::Error postings(llvm::StringRef Term, std::vector<Posting> &Out) const;
   llvm::Error addTerm(const QueryTerm &Q, std::vector<double> &Scores) const;
   void addLogMatches(llvm::StringRef Query, std::vector<double> &Scores) const;
-  /// The known key closest to \p Key, or empty when none is close.
-  llvm::Expected<std::string> correction(llvm::StringRef Key) const;
   std::vector<SearchHit> diversify(llvm::ArrayRef<double> Scores,
                                    unsigned Limit) const;
 
@@ -55,7 +55,8 @@ private:
   std::vector<TextIndex> Indexes;
   std::vector<std::array<unsigned, NumFields>> Lengths;
   std::array<double, NumFields> MeanLength = {};
-  mutable std::vector<std::string> Known; ///< Filled by the first typo.
+  std::vector<std::string> Phrases;        ///< Of the aliases.
+  mutable std::unique_ptr<Speller> Spell; ///< Made by the first search.
 };
 
 /// Fills in what separates each of \p Hits from the others.

@@ -154,27 +154,27 @@ static std::vector<std::string> logFragments(StringRef Text) {
   }
 }
 
+/// The parts between commas, semicolons and line ends. An address ends its
+/// part; what else a part says about it is kept with it.
 static std::vector<std::string> references(StringRef Text) {
   std::vector<std::string> Out;
   for (const std::string &Item : listItems(Text)) {
-    // Addresses stand anywhere; what is left of an item without one is a
-    // reference in words.
-    bool HasAddress = false;
-    StringRef Rest = Item;
-    while (true) {
-      size_t At = std::min(Rest.find("http://"), Rest.find("https://"));
-      if (At == StringRef::npos)
-        break;
-      Rest = Rest.drop_front(At);
-      StringRef Url = Rest.take_until([](char C) {
-        return isSpace(C) || C == ',' || C == ';' || C == '>' || C == '"';
-      });
-      Rest = Rest.drop_front(Url.size());
-      Out.push_back(Url.rtrim(".)").str());
-      HasAddress = true;
+    for (StringRef Part : splitOutside(Item, ",;")) {
+      while (true) {
+        size_t At = Part.find("http");
+        size_t End = At == StringRef::npos ? At : Part.find(' ', At);
+        if (End == StringRef::npos)
+          break;
+        size_t Next = Part.find("http", End);
+        if (Next == StringRef::npos)
+          break;
+        Out.push_back(Part.take_front(Next).trim().str());
+        Part = Part.drop_front(Next);
+      }
+      Part = Part.trim().trim("<>").rtrim(".");
+      if (!Part.empty())
+        Out.push_back(Part.str());
     }
-    if (!HasAddress)
-      append_range(Out, splitOutside(Item, ",;"));
   }
   return Out;
 }

@@ -20,13 +20,10 @@ static unsigned fieldIndex(StringRef Name) {
 Expected<TextIndex> TextIndex::open(Database D, unsigned FirstEntry) {
   TextIndex T;
   T.FirstEntry = FirstEntry;
-  // The views on the index are temporary, so that a store that is read-only
-  // needs none of them.
+  // The view on the index is temporary, as a store is read-only.
   if (Error E = D.execute(
           "CREATE VIRTUAL TABLE temp.occurrences USING"
-          " fts5vocab('main', 'entry_text', 'instance');"
-          "CREATE VIRTUAL TABLE temp.terms USING"
-          " fts5vocab('main', 'entry_text', 'row');"))
+          " fts5vocab('main', 'entry_text', 'instance')"))
     return E;
   Expected<Statement> Find = D.prepare("SELECT doc, col FROM temp.occurrences"
                                        " WHERE term = ?");
@@ -56,23 +53,6 @@ Error TextIndex::postings(StringRef Term, std::vector<Posting> &Out) const {
   }
   Find.reset();
   return Error::success();
-}
-
-Error TextIndex::vocabulary(std::vector<std::string> &Out) const {
-  Expected<Statement> S =
-      D.prepare("SELECT term FROM temp.terms ORDER BY term");
-  if (!S)
-    return S.takeError();
-  while (true) {
-    Expected<bool> More = S->next();
-    if (!More)
-      return More.takeError();
-    if (!*More)
-      return Error::success();
-    StringRef Term = S->text(0);
-    if (!Term.contains('+') && !Term.starts_with("#"))
-      Out.push_back(Term.str());
-  }
 }
 
 Error TextIndex::lengths(

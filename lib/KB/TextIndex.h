@@ -35,9 +35,6 @@ public:
   /// Appends where \p Term occurs to \p Out, by entry.
   llvm::Error postings(llvm::StringRef Term, std::vector<Posting> &Out) const;
 
-  /// Appends all plain terms that occur to \p Out, sorted.
-  llvm::Error vocabulary(std::vector<std::string> &Out) const;
-
   /// Sets the number of terms of each field; \p Out has a row for each entry
   /// of all stores.
   llvm::Error lengths(std::vector<std::array<unsigned, NumFields>> &Out) const;

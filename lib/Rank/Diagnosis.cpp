@@ -249,7 +249,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
 
   bool AnyPresent = !Logs.empty(), AnyChecked = false;
   for (const SymptomEvidence &S : Symptoms) {
-    AnyPresent |= S.State == Presence::Present;
+    AnyPresent |= S.State == Presence::Present && !S.Informational;
     AnyChecked |= S.State != Presence::Unknown;
   }
   double Best = 0;

@@ -33,6 +33,7 @@ struct SymptomEvidence {
   std::string Detector;      ///< That reported it, found it clear, or was
                              ///< skipped.
   std::string Message;       ///< Of the best report.
+  bool Informational = false; ///< Of severity info: no sign of a fault.
   std::optional<int64_t> Recoverable; ///< ns; the largest of its reports.
   /// Whose absence kept it from being checked: tables and columns.
   std::vector<std::string> Missing;

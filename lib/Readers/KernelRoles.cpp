@@ -149,7 +149,7 @@ std::optional<int64_t> stepNumber(StringRef Name) {
 }
 
 StringRef rangeCategory(StringRef Name) {
-  if (stepNumber(Name))
+  if (Name.starts_with("ProfilerStep#"))
     return "step";
   if (Name.starts_with("enumerate(DataLoader)") ||
       (Name.contains("DataLoader") && Name.contains("__next__")))

@@ -49,10 +49,11 @@ CopyKinds copyKinds(llvm::StringRef Label);
 /// The canonical kind of memory of "Pageable", "Managed Static", ...
 llvm::StringRef memoryKind(llvm::StringRef Name);
 
-/// step, dataloader, optimizer, collective or annotation.
+/// step, dataloader, optimizer, collective or annotation. Only a profiler's
+/// own step is one by its name; of the words that people use (stepNumber) a
+/// reader must choose one, for "step 3" may be a part of "iteration 7".
 llvm::StringRef rangeCategory(llvm::StringRef Name);
-/// The number of a step in the name of its range: ProfilerStep#12, step 12,
-/// iteration_12.
+/// The number in a name such as ProfilerStep#12, step 12 or iteration_12.
 std::optional<int64_t> stepNumber(llvm::StringRef Name);
 
 /// "nvidia" or "amd" for a device of that model name, or empty.

@@ -42,6 +42,8 @@ public:
 
   /// Name for reports: "Kineto trace", "Nsight Systems export".
   virtual llvm::StringRef name() const = 0;
+  /// What users know it as, for `culprit list formats`: one sentence part.
+  virtual llvm::StringRef about() const { return ""; }
   virtual Match matches(const InputFile &File) const = 0;
   virtual llvm::Error read(InputFile &File, Source &Into) const = 0;
 };

@@ -30,7 +30,7 @@ return {
     local before = first.order and step:where("order < ? and role != 'weight' and role != 'grad'", first.order):last()
     local clean  = dumped:where("step < ?", first.step):where { name = first.name }:last()
     local born   = first.role ~= "input" and inputs:count() > 0 and inputs:sum("nonfinite") == 0
-    local kind   = match(first.name, "batch*|*input_ids*|*pixel_values*|*labels*") and "nonfinite-input"
+    local kind   = first.name:glob("batch*|*input_ids*|*pixel_values*|*labels*") and "nonfinite-input"
                    or first.role == "weight" and "nonfinite-weight"
                    or first.role == "grad" and "nonfinite-gradient"
                    or "nonfinite-activation"

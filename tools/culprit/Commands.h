@@ -19,7 +19,7 @@
 
 namespace culprit {
 
-enum class OutputFormat { Text, Json };
+enum class OutputFormat { Text, Json, Markdown };
 
 /// Exit codes, also in `culprit help exit-codes`.
 enum ExitCode : int {

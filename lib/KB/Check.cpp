@@ -1,0 +1,328 @@
+//===- Check.cpp ------------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "KB/Check.h"
+#include "KB/Lexer.h"
+#include "KB/LogMatcher.h"
+#include "KB/MarkdownReader.h"
+#include "KB/Store.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// A symptom that shares this much of its words with the cause tells the
+/// cause again.
+static constexpr double Restating = 0.8;
+/// Two symptoms that share this much are one.
+static constexpr double SameSymptom = 0.75;
+
+/// The stems of \p Text that mean something.
+static std::set<std::string> stems(StringRef Text) {
+  std::set<std::string> Out;
+  for (const Word &W : lex(Text)) {
+    if (W.K != Word::Kind::Name)
+      continue;
+    std::string Lower = StringRef(W.Text).lower();
+    if (Lower.size() > 1 && !isStopWord(Lower))
+      Out.insert(stem(Lower));
+  }
+  return Out;
+}
+
+static size_t shared(const std::set<std::string> &A,
+                     const std::set<std::string> &B) {
+  return static_cast<size_t>(
+      count_if(A, [&](const std::string &S) { return B.count(S) != 0; }));
+}
+
+namespace {
+
+class EntryChecker {
+public:
+  EntryChecker(const Entry &E, const Vocabulary &V,
+               std::vector<Diagnostic> &Out)
+      : E(E), V(V), Out(Out) {}
+
+  void check(bool Curated) {
+    if (E.Title.empty())
+      error("the entry has no title", "write what broke in one line");
+    missing("Symptom", E.Symptom.empty(),
+            "write what one sees, in the words of who hits it");
+    missing("Root Cause", E.RootCause.empty(), "write why it happened");
+    missing("Fix", E.Fix.empty(), "write how it was resolved");
+    missing("Files", E.Files.empty(), "name the files that were changed");
+    missing("Prevention", E.Prevention.empty(),
+            "write what would have caught it earlier");
+    if (Curated) {
+      missing("Class", E.Class.empty(), "name a class of classes.tsv");
+      missing("Signals", E.Signals.empty(),
+              "list symptoms of symptoms.md with their frequency");
+      missing("Confirm",
+              E.Confirm.Experiment.empty() && E.Confirm.Confirms.empty(),
+              "name the cheapest experiment and its outcomes");
+      missing("References", E.References.empty(),
+              "link where the cause was confirmed");
+    }
+    prevention();
+    symptom();
+    rootCause();
+    signals();
+    confirmation();
+    references();
+    logFragments();
+  }
+
+private:
+  void report(Severity Level, const Twine &What, const Twine &Hint) {
+    Out.push_back({Level,
+                   (E.Source.File + ":" + Twine(E.Source.Line) + ": " + What)
+                       .str(),
+                   Hint.str()});
+  }
+  void error(const Twine &What, const Twine &Hint = "") {
+    report(Severity::Error, What, Hint);
+  }
+  void warning(const Twine &What, const Twine &Hint = "") {
+    report(Severity::Warning, What, Hint);
+  }
+
+  void missing(StringRef Label, bool Absent, StringRef Hint) {
+    if (Absent)
+      error("'" + E.Title + "' has no " + Label, Hint);
+  }
+
+  void prevention() {
+    for (const std::string &Item : E.Prevention) {
+      std::string Why = preventionObjection(Item);
+      if (!Why.empty())
+        error("prevention '" + firstSentence(Item) + "' " + Why,
+              "name a check, where it runs and what makes it fail: 'Test: "
+              "load the weights, compare all shapes'");
+    }
+  }
+
+  void symptom() {
+    std::set<std::string> Seen = stems(E.Symptom);
+    if (Seen.empty())
+      return;
+    if (Seen.size() >= 3 &&
+        shared(Seen, stems(E.RootCause)) >= Restating * Seen.size())
+      error("the symptom of '" + E.Title + "' restates the root cause",
+            "write what one sees before knowing the cause: output, numbers, "
+            "messages");
+    std::string Lower = StringRef(E.Symptom).lower();
+    for (StringRef Cue : {"because ", "due to ", "caused by "})
+      if (StringRef(Lower).contains(Cue)) {
+        warning("the symptom of '" + E.Title + "' explains ('" + Cue.rtrim() +
+                    "')",
+                "move the explanation to the Root Cause");
+        return;
+      }
+  }
+
+  void rootCause() {
+    if (E.Class.empty() || V.rootCause(E.Class))
+      return;
+    std::string Known = V.closestClass(E.Class);
+    error("unknown class '" + E.Class + "'",
+          Known.empty() ? "the classes are listed in classes.tsv"
+                        : "did you mean '" + Known + "'?");
+  }
+
+  void signals() {
+    std::map<StringRef, Frequency> Seen;
+    for (const Signal &S : E.Signals) {
+      if (!V.symptom(S.Symptom)) {
+        std::string Known = V.closestSymptom(S.Symptom);
+        error("unknown signal '" + S.Symptom + "'",
+              Known.empty() ? "the symptoms are listed in symptoms.md"
+                            : "did you mean '" + Known + "'?");
+      }
+      auto [It, New] = Seen.try_emplace(S.Symptom, S.How);
+      if (New)
+        continue;
+      if (It->second == S.How)
+        warning("signal '" + S.Symptom + "' is listed twice");
+      else
+        error("signal '" + S.Symptom + "' is both " +
+                  frequencyName(It->second) + " and " + frequencyName(S.How),
+              "keep one");
+    }
+  }
+
+  void confirmation() {
+    const Confirmation &C = E.Confirm;
+    if (!C.Experiment.empty() && C.Confirms.empty())
+      warning("the experiment of '" + E.Title + "' has no outcome that "
+                                                "confirms",
+              "add a sentence 'Confirmed if ...'");
+    else if (!C.Confirms.empty() && C.Refutes.empty())
+      warning("the experiment of '" + E.Title + "' has no outcome that "
+                                                "refutes",
+              "add a sentence 'Refuted if ...'");
+  }
+
+  void references() {
+    for (const std::string &R : E.References) {
+      StringRef Address = R;
+      size_t At = Address.find("http");
+      Address = Address.drop_front(std::min(At, Address.size()))
+                    .take_until([](char C) { return isSpace(C); });
+      bool Good = Address.empty() && !StringRef(R).contains("www.") &&
+                  !StringRef(R).contains("://");
+      if (Address.consume_front("https://") ||
+          Address.consume_front("http://")) {
+        StringRef Host = Address.split('/').first;
+        Good = Host.contains('.') && !Host.contains("..") && Host.size() > 3;
+      }
+      if (!Good)
+        error("reference '" + R + "' is not a complete address",
+              "write it in full: https://github.com/owner/name/issues/1");
+    }
+  }
+
+  void logFragments() {
+    for (const std::string &Fragment : E.LogFragments)
+      if (Fragment.size() < LogMatcher::MinFragment)
+        warning("log fragment '" + Fragment + "' is too short to match",
+                "quote the constant part of the message");
+  }
+
+  const Entry &E;
+  const Vocabulary &V;
+  std::vector<Diagnostic> &Out;
+};
+
+} // namespace
+
+static std::string place(const Entry &E) {
+  return formatv("{0}:{1}", E.Source.File, E.Source.Line);
+}
+
+static void checkDuplicates(ArrayRef<Entry> Entries,
+                            std::vector<Diagnostic> &Out) {
+  std::map<std::string, const Entry *> Titles;
+  std::vector<std::set<std::string>> Symptoms;
+  for (const Entry &E : Entries)
+    Symptoms.push_back(stems(E.Symptom));
+  for (size_t I = 0; I < Entries.size(); ++I) {
+    const Entry &E = Entries[I];
+    auto [It, New] = Titles.try_emplace(slug(E.Title, 1000), &E);
+    if (!New) {
+      Out.push_back({Severity::Error,
+                     place(E) + ": '" + E.Title + "' is a duplicate",
+                     "the first one is at " + place(*It->second)});
+      continue;
+    }
+    for (size_t K = 0; K < I; ++K) {
+      size_t Smaller = std::min(Symptoms[I].size(), Symptoms[K].size());
+      size_t Larger = std::max(Symptoms[I].size(), Symptoms[K].size());
+      if (Smaller < 5 || Smaller < SameSymptom * Larger)
+        continue;
+      size_t Both = shared(Symptoms[I], Symptoms[K]);
+      if (Both < SameSymptom * (Smaller + Larger - Both))
+        continue;
+      // The same symptom of another cause is what the log is for, as long as
+      // it says how to tell them apart.
+      bool SameCause = E.Class == Entries[K].Class;
+      Out.push_back(
+          {Severity::Warning,
+           place(E) + ": nearly the same symptom as at " + place(Entries[K]),
+           SameCause ? "join the two entries"
+                     : "say in both what separates them"});
+      break;
+    }
+  }
+}
+
+void checkEntries(ArrayRef<Entry> Entries, const Vocabulary &V,
+                  const CheckOptions &Options, std::vector<Diagnostic> &Out) {
+  for (const Entry &E : Entries)
+    EntryChecker(E, V, Out).check(Options.Curated || !E.Class.empty());
+  checkDuplicates(Entries, Out);
+}
+
+/// Orders diagnostics, which begin with `file:line:`, by place.
+static void sortByPlace(std::vector<Diagnostic> &Diagnostics,
+                        ArrayRef<std::string> Files) {
+  auto Key = [&](const Diagnostic &D) {
+    StringRef Message = D.Message;
+    size_t File = Files.size();
+    unsigned Line = 0;
+    for (size_t I = 0; I < Files.size(); ++I) {
+      StringRef Rest = Message;
+      if (Rest.consume_front(Files[I]) && Rest.consume_front(":")) {
+        Rest.consumeInteger(10, Line);
+        File = I;
+        break;
+      }
+    }
+    return std::pair(File, Line);
+  };
+  llvm::stable_sort(Diagnostics, [&](const Diagnostic &A, const Diagnostic &B) {
+    return Key(A) < Key(B);
+  });
+}
+
+Expected<CheckReport> checkLogs(ArrayRef<std::string> Paths,
+                                const Vocabulary &V,
+                                const CheckOptions &Options) {
+  Expected<std::vector<std::string>> Files = expandLogs(Paths);
+  if (!Files)
+    return Files.takeError();
+  CheckReport Report;
+  std::vector<Entry> Entries;
+  for (const std::string &File : *Files) {
+    ErrorOr<std::unique_ptr<MemoryBuffer>> Buffer = MemoryBuffer::getFile(File);
+    if (!Buffer)
+      return failure(File + ": " + Buffer.getError().message());
+    MarkdownLog Log = readMarkdown((*Buffer)->getBuffer(), File);
+    append_range(Report.Diagnostics, Log.Remarks);
+    if (Log.Entries.empty())
+      Report.Diagnostics.push_back(
+          {Severity::Warning, File + ":1: no entry in this file",
+           "an entry is '### [FIXED] title' followed by '**Symptom**: ...'"});
+    append_range(Entries, Log.Entries);
+    ++Report.Files;
+  }
+  Report.Entries = Entries.size();
+  checkEntries(Entries, V, Options, Report.Diagnostics);
+  sortByPlace(Report.Diagnostics, *Files);
+  return Report;
+}
+
+bool CheckReport::refused() const {
+  return any_of(Diagnostics, [](const Diagnostic &D) {
+    return D.Level == Severity::Error;
+  });
+}
+
+void printCheckSummary(raw_ostream &OS, const CheckReport &Report) {
+  auto Count = [&](Severity Level) {
+    return count_if(Report.Diagnostics,
+                    [&](const Diagnostic &D) { return D.Level == Level; });
+  };
+  auto Print = [&](size_t N, StringRef One, StringRef Many) {
+    OS << N << ' ' << (N == 1 ? One : Many);
+  };
+  Print(Report.Entries, "entry", "entries");
+  OS << " in ";
+  Print(Report.Files, "file", "files");
+  OS << ": ";
+  Print(Count(Severity::Error), "error", "errors");
+  OS << ", ";
+  Print(Count(Severity::Warning), "warning", "warnings");
+  OS << '\n';
+}
+
+} // namespace culprit

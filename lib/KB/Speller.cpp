@@ -1,0 +1,103 @@
+//===- Speller.cpp ----------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "KB/Speller.h"
+#include "KB/Lexer.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include <algorithm>
+
+using namespace llvm;
+
+namespace culprit {
+
+unsigned slips(StringRef A, StringRef B, unsigned Limit) {
+  size_t Longer = std::max(A.size(), B.size());
+  if (Longer - std::min(A.size(), B.size()) > Limit)
+    return Limit + 1;
+  // Three rows of the usual table; the third is for swaps.
+  SmallVector<unsigned, 32> Before(B.size() + 1), Last(B.size() + 1),
+      Row(B.size() + 1);
+  for (unsigned K = 0; K <= B.size(); ++K)
+    Last[K] = K;
+  for (unsigned I = 1; I <= A.size(); ++I) {
+    Row[0] = I;
+    unsigned Least = I;
+    for (unsigned K = 1; K <= B.size(); ++K) {
+      unsigned Replace = Last[K - 1] + (A[I - 1] != B[K - 1]);
+      Row[K] = std::min({Replace, Last[K] + 1, Row[K - 1] + 1});
+      if (I > 1 && K > 1 && A[I - 1] == B[K - 2] && A[I - 2] == B[K - 1])
+        Row[K] = std::min(Row[K], Before[K - 2] + 1);
+      Least = std::min(Least, Row[K]);
+    }
+    if (Least > Limit)
+      return Limit + 1;
+    std::swap(Before, Last);
+    std::swap(Last, Row);
+  }
+  return std::min(Last[B.size()], Limit + 1);
+}
+
+void Speller::add(StringRef Text) {
+  for (const Word &W : lex(Text)) {
+    if (W.K != Word::Kind::Name)
+      continue;
+    for (const std::string &Part : splitIdentifier(W.Text)) {
+      ++Counts[Part];
+      Stems[stem(Part)] = 1;
+    }
+  }
+}
+
+Speller::Speller(ArrayRef<Entry> Entries, ArrayRef<std::string> Phrases) {
+  for (const Entry &E : Entries) {
+    for (StringRef Text : {StringRef(E.Title), StringRef(E.Symptom),
+                           StringRef(E.RootCause), StringRef(E.Fix),
+                           StringRef(E.Workarounds), StringRef(E.Files),
+                           StringRef(E.Class)})
+      add(Text);
+    for (const auto *List : {&E.LogFragments, &E.FailsWhen, &E.WorksWhen})
+      for (const std::string &Item : *List)
+        add(Item);
+  }
+  for (const std::string &Phrase : Phrases)
+    add(Phrase);
+}
+
+bool Speller::knows(StringRef Lower) const {
+  return Stems.contains(stem(Lower));
+}
+
+std::string Speller::meant(StringRef Lower) const {
+  // Short words are one letter away from too many others, and people miss
+  // the first letter least. Five letters allow a swap only: `erorr`.
+  if (Lower.size() < 5 || any_of(Lower, isDigit))
+    return {};
+  unsigned Limit = Lower.size() >= 9 ? 2 : 1;
+  std::string Best;
+  unsigned BestSlips = Limit + 1, BestCount = 0;
+  for (const auto &[Known, Count] : Counts) {
+    if (Known.size() < 4 || Known[0] != Lower[0])
+      continue;
+    if (Lower.size() == 5 && Known.size() != 5)
+      continue;
+    unsigned N = slips(Lower, Known, Limit);
+    if (N > Limit || N > BestSlips || (N == BestSlips && Count <= BestCount))
+      continue;
+    if (Lower.size() == 5) {
+      std::string A = Lower.str(), B = Known;
+      llvm::sort(A);
+      llvm::sort(B);
+      if (A != B)
+        continue;
+    }
+    Best = Known;
+    BestSlips = N;
+    BestCount = Count;
+  }
+  return Best;
+}
+
+} // namespace culprit

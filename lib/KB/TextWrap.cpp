@@ -1,0 +1,74 @@
+//===- TextWrap.cpp ---------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "KB/TextWrap.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Unicode.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Columns of \p S on a terminal; bytes when it is no valid UTF-8.
+static unsigned width(StringRef S) {
+  int Width = sys::unicode::columnWidthUTF8(S);
+  return Width < 0 ? static_cast<unsigned>(S.size())
+                   : static_cast<unsigned>(Width);
+}
+
+/// Prints the words of \p Line from column \p At on.
+static void wrapLine(raw_ostream &OS, StringRef Line, StringRef Next,
+                     unsigned At, unsigned Columns) {
+  // Items keep their indent in the lines that follow.
+  StringRef Indent = Line.take_while([](char C) { return C == ' '; });
+  std::string Hang = Next.str() + Indent.str();
+  if (Line.ltrim().starts_with("- "))
+    Hang += "  ";
+  OS << Indent;
+  At += Indent.size();
+  bool First = true;
+  Line = Line.ltrim();
+  while (!Line.empty()) {
+    StringRef Word;
+    std::tie(Word, Line) = Line.split(' ');
+    Line = Line.ltrim();
+    unsigned Size = width(Word);
+    if (!First && At + 1 + Size > Columns) {
+      OS << '\n' << Hang;
+      At = width(Hang);
+    } else if (!First) {
+      OS << ' ';
+      ++At;
+    }
+    OS << Word;
+    At += Size;
+    First = false;
+  }
+  OS << '\n';
+}
+
+void printWrapped(raw_ostream &OS, StringRef Text, StringRef First,
+                  StringRef Next, unsigned Columns) {
+  bool InFence = false, Begins = true;
+  Text = Text.trim("\n");
+  do {
+    StringRef Line;
+    std::tie(Line, Text) = Text.split('\n');
+    StringRef Prefix = Begins ? First : Next;
+    bool Fence = Line.ltrim().starts_with("```");
+    if (Line.trim().empty() && !Begins) {
+      OS << '\n';
+    } else if (InFence || Fence || Line.ltrim().starts_with("|")) {
+      OS << Prefix << Line << '\n';
+    } else {
+      OS << Prefix;
+      wrapLine(OS, Line, Next, width(Prefix), Columns);
+    }
+    InFence ^= Fence;
+    Begins = false;
+  } while (!Text.empty());
+}
+
+} // namespace culprit

@@ -1,0 +1,30 @@
+//===- TextWrap.h - Paragraphs in a given width -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Wraps the prose of entries; code and tables keep their lines.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_KB_TEXTWRAP_H
+#define CULPRIT_KB_TEXTWRAP_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace culprit {
+
+/// Prints \p Text in lines of at most \p Columns characters, the first behind
+/// \p First, the others behind \p Next. A line that is longer as a single
+/// word, a fenced block or a row of a table is not broken.
+void printWrapped(llvm::raw_ostream &OS, llvm::StringRef Text,
+                  llvm::StringRef First, llvm::StringRef Next,
+                  unsigned Columns);
+
+} // namespace culprit
+
+#endif // CULPRIT_KB_TEXTWRAP_H

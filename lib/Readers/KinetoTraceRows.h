@@ -1,0 +1,129 @@
+//===- KinetoTraceRows.h - From events to rows ------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Parses one chunk of events into rows. Chunks are parsed in parallel, each
+/// into builders of its own, and joined in the order of the file; within a
+/// chunk events are counted from 0 and renumbered when joined.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_READERS_KINETOTRACEROWS_H
+#define CULPRIT_READERS_KINETOTRACEROWS_H
+
+#include "Case/Source.h"
+#include "Readers/KinetoTraceEvent.h"
+#include "Readers/KinetoTraceSplitter.h"
+#include "llvm/ADT/StringMap.h"
+#include <array>
+
+namespace culprit::kineto {
+
+/// How the numbers of `ts` become times of the source.
+struct TimeBase {
+  int64_t BaseNs = 0; ///< Time 0 of the source on the clock of the file.
+  int Scale = 3;      ///< Power of ten from `ts` to ns: 3 from microseconds.
+};
+
+/// The time base that the first event with a time of \p Text sets.
+std::optional<TimeBase> findTimeBase(llvm::StringRef Text);
+
+/// A Python frame that fetches a batch; it becomes a range only if no
+/// annotation says the same, which takes all chunks to know.
+struct LoaderFrame {
+  StringId Name;
+  int64_t Start, Stop, Pid, Tid, Place;
+};
+
+/// What one chunk gave.
+struct ChunkRows {
+  std::array<std::unique_ptr<TableBuilder>, NumTables> Tables;
+  std::vector<LoaderFrame> Frames;
+  int64_t Events = 0; ///< Including those left out.
+
+  int64_t Skipped = 0; ///< Events that are broken.
+  int64_t FirstSkipped = 0;
+  uint64_t FirstSkippedAt = 0; ///< Byte in the file.
+  const char *FirstReason = "";
+
+  /// Where in the file the event began that the text ends inside of.
+  std::optional<uint64_t> CutAt;
+  /// What follows the closing bracket of the list, if it is in the chunk.
+  std::string Tail;
+  bool SawClose = false;
+};
+
+/// Makes rows of events. Keeps what it learnt about names from chunk to
+/// chunk. One thread at a time.
+class RowMaker {
+public:
+  RowMaker(StringPool &Pool, TimeBase Time);
+
+  ChunkRows parse(const Chunk &C);
+
+private:
+  /// What a name means, found out once.
+  struct NameInfo {
+    StringId Id = NullString;
+    StringId Role = NullString;     ///< Of a kernel or a call.
+    StringId Kind = NullString;     ///< Of a copy.
+    StringId Source = NullString;   ///< Memory, likewise.
+    StringId Target = NullString;   ///< Memory, also of a set.
+    StringId Op = NullString;       ///< Of a collective.
+    StringId Category = NullString; ///< Of a range.
+    int64_t Step = NullInt;
+    bool Ready = false;
+    bool Collective = false; ///< A communication kernel.
+    bool RangeOnly = false;  ///< A range, whatever category recorded it.
+    bool Loader = false;     ///< A Python frame that fetches a batch.
+  };
+  using NameMap = llvm::StringMap<NameInfo>;
+
+  struct Span {
+    int64_t Start, Stop;
+  };
+
+  void event(const Event &E);
+  void complete(const Event &E);
+  void kernel(const Event &E, Span S);
+  void collective(const Event &E, Span S, const NameInfo &Name);
+  void copyOrSet(const Event &E, Span S, bool IsCopy);
+  void call(const Event &E, Span S);
+  void sync(const Event &E, Span S);
+  void hostOp(const Event &E, Span S, bool IsPython);
+  void range(const Event &E, Span S, const NameInfo &Name, StringId Domain);
+  void memory(const Event &E);
+  void counter(const Event &E);
+
+  void skip(const char *Reason);
+  std::optional<Span> span(const Event &E);
+  TableBuilder &row(TableId Id, unsigned PlaceColumn);
+  /// Starts a row of gpu_work with what all kinds of work have.
+  TableBuilder &work(const Event &E, Span S, StringId Kind, const NameInfo &N);
+
+  const NameInfo &kernelName(llvm::StringRef Raw);
+  const NameInfo &copyName(llvm::StringRef Raw);
+  const NameInfo &callName(llvm::StringRef Raw);
+  const NameInfo &hostName(llvm::StringRef Raw);
+  StringId text(llvm::StringRef Raw);
+  StringId intern(llvm::StringRef Text) {
+    return Text.empty() ? NullString : Pool.intern(Text);
+  }
+
+  StringPool &Pool;
+  const TimeBase Time;
+  NameMap Kernels, Copies, Calls, Hosts;
+  llvm::StringMap<StringId> Texts;
+
+  // Texts that every row of a kind has.
+  StringId KernelText, CopyText, SetText, OperatorText, PythonText;
+  StringId CompletedText, ProfilerText;
+
+  ChunkRows Out;
+  uint64_t EventAt = 0;
+};
+
+} // namespace culprit::kineto
+
+#endif // CULPRIT_READERS_KINETOTRACEROWS_H

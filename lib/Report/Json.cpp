@@ -1,0 +1,231 @@
+//===- Json.cpp - The JSON contract -----------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// docs/json.md describes every key. Within schema 1 keys may be added and are
+// never renamed. JSON has no NaN or infinity: such numbers become strings.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Report/Report.h"
+#include "KB/Entry.h"
+#include "Support/Units.h"
+#include <cmath>
+
+using namespace llvm;
+using json::Array;
+using json::Object;
+using json::Value;
+
+namespace culprit {
+
+/// Text of files may hold any bytes; JSON is UTF-8.
+static std::string utf8(StringRef Text) { return json::fixUTF8(Text); }
+
+static Value number(double V) {
+  if (std::isfinite(V))
+    return V;
+  return formatNumber(V);
+}
+
+static Value coordinate(const Coordinate &C) {
+  if (auto *I = std::get_if<int64_t>(&C.Value))
+    return *I;
+  if (auto *D = std::get_if<double>(&C.Value))
+    return number(*D);
+  if (auto *B = std::get_if<bool>(&C.Value))
+    return *B;
+  return utf8(std::get<std::string>(C.Value));
+}
+
+/// One object a source file: the contract's {source, table, rows}. Computed
+/// rows have no source and show their cells instead.
+static void addEvidence(const EvidenceRef &E, Array &Into) {
+  auto cells = [&](Object &O) {
+    Array Columns, Rows;
+    for (const std::string &Name : E.ShownColumns)
+      Columns.push_back(utf8(Name));
+    for (const auto &Row : E.Shown) {
+      Array Cells;
+      for (const std::string &Cell : Row)
+        Cells.push_back(utf8(Cell));
+      Rows.push_back(std::move(Cells));
+    }
+    O["columns"] = std::move(Columns);
+    O["cells"] = std::move(Rows);
+  };
+  std::vector<std::string> Sources = E.sources();
+  if (Sources.size() <= 1) {
+    Array Rows, Places;
+    for (size_t Row : E.Rows)
+      Rows.push_back(static_cast<int64_t>(Row));
+    for (const Citation &C : E.Places)
+      if (C.Place != NullInt)
+        Places.push_back(C.Place);
+    Object O{{"source", Sources.empty() ? Value(nullptr)
+                                        : Value(utf8(Sources.front()))},
+             {"table", E.Table},
+             {"rows", std::move(Rows)},
+             {"places", std::move(Places)},
+             {"total", static_cast<int64_t>(E.Total)}};
+    cells(O);
+    Into.push_back(std::move(O));
+    return;
+  }
+  for (const std::string &Source : Sources) {
+    Array Rows, Places;
+    for (size_t I = 0; I != E.Rows.size(); ++I)
+      if (E.Places[I].Path == Source) {
+        Rows.push_back(static_cast<int64_t>(E.Rows[I]));
+        if (E.Places[I].Place != NullInt)
+          Places.push_back(E.Places[I].Place);
+      }
+    Into.push_back(Object{{"source", utf8(Source)},
+                          {"table", E.Table},
+                          {"rows", std::move(Rows)},
+                          {"places", std::move(Places)}});
+  }
+}
+
+static Value reportJson(const Report &R) {
+  Object At;
+  for (const Coordinate &C : R.At)
+    At[utf8(C.Key)] = coordinate(C);
+  Array Evidence;
+  for (const EvidenceRef &E : R.Evidence)
+    addEvidence(E, Evidence);
+  Object Out{{"symptom", R.Symptom},
+             {"score", number(R.Score)},
+             {"severity", severityName(R.Level)},
+             {"at", std::move(At)},
+             {"message", utf8(R.Message)},
+             {"evidence", std::move(Evidence)}};
+  if (R.RecoverableNs)
+    Out["recoverable_ns"] = *R.RecoverableNs;
+  if (R.Share)
+    Out["share"] = number(*R.Share);
+  return Out;
+}
+
+static Value outcomeJson(const Outcome &O) {
+  Array Missing, Reports;
+  for (const std::string &M : O.Missing)
+    Missing.push_back(utf8(M));
+  for (const Report &R : O.Reports)
+    Reports.push_back(reportJson(R));
+  return Object{{"detector", O.Detector},
+                {"outcome", toString(O.Kind)},
+                {"missing", std::move(Missing)},
+                {"error", O.Error ? Value(utf8(describeFailure(O)))
+                                  : Value(nullptr)},
+                {"reports", std::move(Reports)}};
+}
+
+static Value itemsJson(ArrayRef<EvidenceItem> Items) {
+  Array Out;
+  for (const EvidenceItem &I : Items)
+    Out.push_back(Object{{"symptom", I.Symptom},
+                         {"detector", I.Detector},
+                         {"log_odds", number(std::round(I.LogOdds * 1e4) / 1e4)},
+                         {"message", utf8(I.Message)}});
+  return Out;
+}
+
+static Value nextJson(const NextCheck &N) {
+  if (N.Experiment.empty())
+    return nullptr;
+  return Object{{"experiment", utf8(N.Experiment)},
+                {"confirms", utf8(N.Confirms)},
+                {"refutes", utf8(N.Refutes)},
+                {"gain_bits", number(std::round(N.Gain * 1e4) / 1e4)}};
+}
+
+static Value hypothesisJson(const Hypothesis &H, size_t Rank) {
+  Array Entries, Open;
+  for (const Entry *E : H.Entries)
+    Entries.push_back(E->Id);
+  for (const Unchecked &U : H.Open)
+    Open.push_back(Object{{"symptom", U.Symptom}, {"needs", utf8(U.Needs)}});
+  const Entry *Best = H.Entries.empty() ? nullptr : H.Entries.front();
+  std::string Prevention;
+  if (Best)
+    for (const std::string &Item : Best->Prevention)
+      Prevention += (Prevention.empty() ? "" : "\n") + Item;
+  return Object{
+      {"rank", static_cast<int64_t>(Rank)},
+      {"class", H.Class},
+      {"layer", H.Layer},
+      {"title", utf8(Best ? Best->Title : H.Title)},
+      {"entries", std::move(Entries)},
+      {"probability", number(std::round(H.Probability * 1e6) / 1e6)},
+      {"recoverable_ns", H.Recoverable},
+      {"supports", itemsJson(H.Supports)},
+      {"against", itemsJson(H.Against)},
+      {"unchecked", std::move(Open)},
+      {"next_check", nextJson(H.Next)},
+      {"cause", utf8(Best ? Best->RootCause : H.Title)},
+      {"fix", utf8(Best ? Best->Fix : "")},
+      {"prevention", utf8(Prevention)}};
+}
+
+static Value remarksJson(ArrayRef<Diagnostic> Remarks) {
+  Array Out;
+  for (const Diagnostic &D : Remarks)
+    Out.push_back(Object{{"severity", severityName(D.Level)},
+                         {"message", utf8(D.Message)},
+                         {"hint", utf8(D.Hint)}});
+  return Out;
+}
+
+static Array inputsJson(const Case &C) {
+  Array Inputs;
+  for (const InputSummary &I : C.inputs()) {
+    Object Rows;
+    for (auto [Id, Count] : I.Rows)
+      Rows[schema(Id).Name] = static_cast<int64_t>(Count);
+    Inputs.push_back(Object{
+        {"path", utf8(I.Path)},
+        {"format", I.Format.empty() ? Value(nullptr) : Value(I.Format)},
+        {"rows", std::move(Rows)},
+        {"failed", I.Failed},
+        {"remarks", remarksJson(I.Remarks)}});
+  }
+  return Inputs;
+}
+
+Value toJson(const RunReport &R) {
+  Array Outcomes, Hypotheses;
+  for (const Outcome &O : R.Outcomes)
+    Outcomes.push_back(outcomeJson(O));
+  for (size_t I = 0; I != R.Result.Hypotheses.size(); ++I)
+    Hypotheses.push_back(hypothesisJson(R.Result.Hypotheses[I], I + 1));
+  return Object{{"schema", 1},
+                {"culprit", R.Version},
+                {"inputs", inputsJson(R.Evidence)},
+                {"outcomes", std::move(Outcomes)},
+                {"hypotheses", std::move(Hypotheses)},
+                {"next_check",
+                 R.Result.Next ? nextJson(*R.Result.Next) : Value(nullptr)},
+                {"verdict", toString(R.Result.Result)}};
+}
+
+Value inspectionJson(const Case &C) {
+  Object Tables;
+  for (unsigned T = 0; T != NumTables; ++T) {
+    TableId Id = static_cast<TableId>(T);
+    if (!C.has(Id))
+      continue;
+    Array Columns;
+    for (unsigned I = 0; I != schema(Id).Columns.size(); ++I)
+      if (C.has(Id, I))
+        Columns.push_back(schema(Id).Columns[I].Name);
+    Tables[schema(Id).Name] =
+        Object{{"rows", static_cast<int64_t>(C.table(Id).rows())},
+               {"columns", std::move(Columns)}};
+  }
+  return Object{{"schema", 1},
+                {"inputs", inputsJson(C)},
+                {"tables", std::move(Tables)}};
+}
+
+} // namespace culprit

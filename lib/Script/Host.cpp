@@ -1,0 +1,236 @@
+//===- Host.cpp -------------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Script/Host.h"
+#include "Script/Sandbox.h"
+#include "Support/Units.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/ErrorHandling.h"
+#include <cstdlib>
+#include <new>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// The name of the chunk in Lua's own messages, replaced by the file. Lua
+/// would cut a long path short.
+static constexpr StringLiteral ChunkName = "script";
+static constexpr int HookInstructions = 1000;
+static constexpr size_t MaxCallers = 4;
+
+Host::Host(std::string File, const Limits &Bounds)
+    : File(std::move(File)), Bounds(Bounds),
+      Deadline(std::chrono::steady_clock::now() + Bounds.Time) {
+  State = lua_newstate(allocate, this);
+  if (!State)
+    return; // run() reports it
+  *static_cast<Host **>(lua_getextraspace(State)) = this;
+  lua_atpanic(State, onPanic);
+  lua_sethook(State, onCount, LUA_MASKCOUNT, HookInstructions);
+}
+
+Host::~Host() {
+  if (State)
+    lua_close(State);
+}
+
+void *Host::allocate(void *Self, void *Old, size_t OldSize, size_t NewSize) {
+  Host &H = *static_cast<Host *>(Self);
+  if (!Old)
+    OldSize = 0; // a type tag, not a size
+  if (NewSize == 0) {
+    std::free(Old);
+    H.Used -= OldSize;
+    return nullptr;
+  }
+  if (NewSize > OldSize && H.Used - OldSize + NewSize > H.Bounds.Memory) {
+    // Lua unwinds an out-of-memory error without its message handler, so
+    // where it happened has to be noted here. This reads only.
+    if (H.State)
+      H.LinesAtRefusal = lines(H.State);
+    return nullptr;
+  }
+  void *New = std::realloc(Old, NewSize);
+  if (!New)
+    return nullptr;
+  H.Used += NewSize - OldSize;
+  H.Peak = std::max(H.Peak, H.Used);
+  return New;
+}
+
+int Host::onPanic(lua_State *) {
+  report_fatal_error("a Lua error outside of Host::run");
+}
+
+Error Host::poll() const {
+  if (!expired())
+    return Error::success();
+  return failure(
+      "ran longer than " +
+          formatDuration(
+              std::chrono::duration_cast<std::chrono::nanoseconds>(Bounds.Time)
+                  .count()),
+      "let verbs do the work (where, group, aggregate, top), or raise the "
+      "limit with --timeout");
+}
+
+void Host::onCount(lua_State *L, lua_Debug *) {
+  Host &H = Host::of(L);
+  if (!H.expired())
+    return;
+  H.fail(L, H.poll());
+  lua_error(L);
+}
+
+std::vector<unsigned> Host::lines(lua_State *L) {
+  std::vector<unsigned> Lines;
+  lua_Debug Frame;
+  for (int Level = 0; Level != 64 && lua_getstack(L, Level, &Frame); ++Level)
+    if (lua_getinfo(L, "l", &Frame) && Frame.currentline > 0)
+      Lines.push_back(static_cast<unsigned>(Frame.currentline));
+  return Lines;
+}
+
+/// Fills the place of \p E from \p Lines, the innermost first. Recursion
+/// repeats a line, which tells nothing.
+static void setPlace(DetectorError &E, ArrayRef<unsigned> Lines) {
+  if (Lines.empty())
+    return;
+  E.Line = Lines.front();
+  for (unsigned Line : Lines.drop_front()) {
+    unsigned Before = E.CalledFrom.empty() ? E.Line : E.CalledFrom.back();
+    if (Line != Before && E.CalledFrom.size() < MaxCallers)
+      E.CalledFrom.push_back(Line);
+  }
+}
+
+void Host::fail(lua_State *L, Error E) {
+  Failure = DetectorError();
+  Failure.File = File;
+  for (Diagnostic &D : toDiagnostics(std::move(E))) {
+    Failure.Message = std::move(D.Message);
+    Failure.Hint = std::move(D.Hint);
+    break;
+  }
+  setPlace(Failure, lines(L));
+  // onError() knows by it that the failure is described already.
+  lua_pushlightuserdata(L, this);
+}
+
+/// A remedy for what Lua itself complains about.
+static std::string hintFor(StringRef Message) {
+  if (Message.contains("nil value") || Message.contains("with nil") ||
+      Message.contains("got nil"))
+    return "a field of a row is nil where the case has no value; name the "
+           "column in `needs` or test the value first";
+  if (Message.contains("stack overflow"))
+    return "a function calls itself without end";
+  return "";
+}
+
+void Host::describe(lua_State *L, StringRef Message) {
+  Failure = DetectorError();
+  Failure.File = File;
+  std::vector<unsigned> Lines = lines(L);
+  // Lua writes "script:13: what". error("what", 2) blames the caller's line.
+  StringRef Rest = Message;
+  unsigned Line = 0;
+  if (Rest.consume_front(ChunkName) && Rest.consume_front(":") &&
+      !Rest.consumeInteger(10, Line) && Rest.consume_front(": ")) {
+    Message = Rest;
+    ArrayRef<unsigned> Outer = Lines;
+    while (!Outer.empty() && Outer.front() != Line)
+      Outer = Outer.drop_front();
+    if (Outer.empty())
+      Lines = {Line};
+    else
+      Lines = Outer.vec();
+  }
+  setPlace(Failure, Lines);
+  if (Message.starts_with("stack overflow")) // Lua adds its own traceback
+    Message = "stack overflow";
+  Failure.Message = Message.str();
+  Failure.Hint = hintFor(Message);
+}
+
+int Host::onError(lua_State *L) {
+  Host &H = Host::of(L);
+  if (lua_touserdata(L, 1) == &H)
+    return 1;
+  if (lua_isstring(L, 1)) {
+    size_t Length;
+    const char *Text = lua_tolstring(L, 1, &Length);
+    H.describe(L, StringRef(Text, Length));
+  } else {
+    H.describe(L, lua_isnil(L, 1)
+                      ? "error() was called without a message"
+                      : "error() wants a text, not a value of another type");
+  }
+  lua_pushlightuserdata(L, &H);
+  return 1;
+}
+
+bool Host::run(function_ref<void(lua_State *)> Body) {
+  int Status = LUA_ERRMEM;
+  if (State) {
+    lua_settop(State, 0);
+    lua_CFunction Enter = [](lua_State *L) {
+      auto *Body = static_cast<function_ref<void(lua_State *)> *>(
+          lua_touserdata(L, 1));
+      lua_settop(L, 0);
+      (*Body)(L);
+      return 0;
+    };
+    lua_pushcfunction(State, onError);
+    lua_pushcfunction(State, Enter);
+    lua_pushlightuserdata(State, &Body);
+    Status = lua_pcall(State, 1, 0, 1);
+  }
+  if (Status == LUA_OK)
+    return true;
+  if (Status == LUA_ERRMEM) {
+    Failure = DetectorError();
+    Failure.File = File;
+    Failure.Message = "needs more than " +
+                      formatBytes(static_cast<double>(Bounds.Memory)) +
+                      " of script memory";
+    Failure.Hint = "keep rows in tables of the case, not in Lua tables or "
+                   "strings: verbs take no script memory";
+    setPlace(Failure, LinesAtRefusal);
+  } else if (Failure.Message.empty()) {
+    Failure.File = File;
+    Failure.Message = "failed while an error was handled";
+  }
+  return false;
+}
+
+void Host::load(lua_State *L, StringRef Source) {
+  openSandbox(L);
+  if (luaL_loadbufferx(L, Source.data(), Source.size(),
+                       ("=" + ChunkName).str().c_str(), "t") != LUA_OK)
+    lua_error(L);
+  pushEnvironment(L);
+  lua_setupvalue(L, -2, 1); // _ENV is the only upvalue of a chunk
+  lua_call(L, 0, 1);
+}
+
+Error Host::charge(lua_State *L, size_t Bytes) {
+  // A full collection costs a few us on the small heap of a detector.
+  size_t Step = std::min(TableLimit / 4, size_t(256) << 20);
+  if (Tables + Bytes > TablesAtCollection + Step) {
+    lua_gc(L, LUA_GCCOLLECT);
+    TablesAtCollection = Tables;
+  }
+  if (Tables + Bytes > TableLimit)
+    return failure("holds more than " +
+                       formatBytes(static_cast<double>(TableLimit)) +
+                       " of tables at a time",
+                   "filter with `where` before sorting, joining or adding "
+                   "columns, and keep fewer tables in variables");
+  Tables += Bytes;
+  return Error::success();
+}
+
+} // namespace culprit

@@ -1,0 +1,95 @@
+//===- Host.h - One Lua state and its limits --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// A Host owns the Lua state of one run of one detector and keeps it within
+/// bounds: memory by its allocator, time by a hook every thousand
+/// instructions and by every binding. All Lua code runs inside run(), which
+/// turns whatever goes wrong into a DetectorError with file and line.
+///
+/// The bounds protect from mistakes, not from attackers.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_SCRIPT_HOST_H
+#define CULPRIT_SCRIPT_HOST_H
+
+#include "Detect/Detector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include <lua.hpp>
+
+namespace culprit {
+
+/// Not thread-safe; one a thread.
+class Host {
+public:
+  /// \p File is what errors name.
+  Host(std::string File, const Limits &Bounds);
+  ~Host();
+  Host(const Host &) = delete;
+  Host &operator=(const Host &) = delete;
+
+  /// The host that \p L belongs to.
+  static Host &of(lua_State *L) {
+    return **static_cast<Host **>(lua_getextraspace(L));
+  }
+
+  /// Calls \p Body under protection, with an empty stack. True if nothing
+  /// went wrong; else error() says what did.
+  bool run(llvm::function_ref<void(lua_State *)> Body);
+
+  const DetectorError &error() const { return Failure; }
+  size_t peakBytes() const { return Peak; }
+
+  /// Compiles \p Source in the sandbox and runs it, which leaves the value it
+  /// returned on the stack. For use inside run().
+  void load(lua_State *L, llvm::StringRef Source);
+
+  // For bindings ----------------------------------------------------------//
+
+  /// Fails when the time is up.
+  llvm::Error poll() const;
+  bool expired() const { return std::chrono::steady_clock::now() > Deadline; }
+
+  /// Records \p E as what went wrong, at the line that is being run, and
+  /// pushes the value to throw with lua_error().
+  void fail(lua_State *L, llvm::Error E);
+
+  /// Counts \p Bytes of table data that a value of the script holds. Lua sees
+  /// a few bytes where there are megabytes, so the host starts the garbage
+  /// collector, and fails when what is alive is too much.
+  llvm::Error charge(lua_State *L, size_t Bytes);
+  void release(size_t Bytes) { Tables -= Bytes; }
+  /// Sets how much that is.
+  void setTableLimit(size_t Bytes) { TableLimit = Bytes; }
+
+  // What the detector runs on; null while its declaration is read.
+  const Case *Evidence = nullptr;
+  const DetectorInfo *Info = nullptr;
+  llvm::ArrayRef<Scalar> Options;
+  Outcome *Result = nullptr;
+
+private:
+  static void *allocate(void *Self, void *Old, size_t OldSize, size_t NewSize);
+  static void onCount(lua_State *L, lua_Debug *);
+  static int onError(lua_State *L);
+  static int onPanic(lua_State *L);
+  /// The lines of the Lua functions being run, innermost first.
+  static std::vector<unsigned> lines(lua_State *L);
+  void describe(lua_State *L, llvm::StringRef Message);
+
+  lua_State *State = nullptr;
+  std::string File;
+  Limits Bounds;
+  std::chrono::steady_clock::time_point Deadline;
+  size_t Used = 0, Peak = 0;
+  std::vector<unsigned> LinesAtRefusal; ///< When memory was last refused.
+  size_t Tables = 0, TablesAtCollection = 0;
+  size_t TableLimit = size_t(1) << 30;
+  DetectorError Failure;
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_SCRIPT_HOST_H

@@ -1,0 +1,370 @@
+//===- Blocks.cpp -----------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// The same bits on every machine. Counts and extremes do not depend on order.
+// The sums do, so their order is fixed: element i of a block goes to partial
+// sum i mod 16, whether those sixteen doubles lie in two vectors or in eight,
+// and the sixteen are added up pairwise. A fused multiply-add rounds once
+// where the others round twice; it is not used, and CMakeLists.txt tells the
+// compiler not to contract either.
+//
+// Two walks through a block in the first-level cache beat one: the first
+// (counts, extremes) tells whether anything is not finite, and nearly always
+// the second (sums) can then do without masks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tensor/Blocks.h"
+#include "Tensor/Convert.h"
+#include "llvm/Support/ErrorHandling.h"
+#include <algorithm>
+
+// Vectors of unknown length cannot be kept in arrays; those machines have
+// NEON as well, or fall back on the emulation.
+#define HWY_DISABLED_TARGETS                                                   \
+  (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "Tensor/Blocks.cpp"
+#include "hwy/foreach_target.h" // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace culprit {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t Lanes = 16; // partial sums; see the top of the file
+
+/// Adds up the sixteen partial sums pairwise, destroying them.
+HWY_INLINE double reduce(double *Partial) {
+  for (size_t Half = Lanes / 2; Half; Half /= 2)
+    for (size_t I = 0; I != Half; ++I)
+      Partial[I] += Partial[I + Half];
+  return Partial[0];
+}
+
+/// The bits of |X|.
+template <class T> constexpr auto magnitude(T X) {
+  if constexpr (sizeof(T) == 4)
+    return std::bit_cast<int32_t>(X) & 0x7fffffff;
+  else
+    return std::bit_cast<int64_t>(X) & 0x7fffffffffffffff;
+}
+
+/// Sums about the pivot; with \p Masked, over the finite elements.
+template <bool Masked, class T>
+HWY_INLINE void addUp(const T *X, size_t Count, BlockSummary &S) {
+  const hn::CappedTag<double, 8> D;
+  using V = hn::Vec<decltype(D)>;
+  const hn::Rebind<T, decltype(D)> Narrow;
+  constexpr size_t L = hn::MaxLanes(D);
+  constexpr size_t Parts = Lanes / L;
+  static_assert(Lanes % L == 0);
+
+  V Sums[Parts], Squares[Parts];
+  for (size_t P = 0; P != Parts; ++P)
+    Sums[P] = Squares[P] = hn::Zero(D);
+  const V Pivot = hn::Set(D, S.Pivot);
+  const V Infinity = hn::Set(D, std::numeric_limits<double>::infinity());
+  size_t I = 0;
+  for (; I + Lanes <= Count; I += Lanes) {
+#pragma GCC unroll 16
+    for (size_t P = 0; P != Parts; ++P) {
+      V Value;
+      if constexpr (sizeof(T) == 4)
+        Value = hn::PromoteTo(D, hn::LoadU(Narrow, X + I + P * L));
+      else
+        Value = hn::LoadU(D, X + I + P * L);
+      V Delta = hn::Sub(Value, Pivot);
+      if constexpr (Masked)
+        Delta = hn::IfThenElseZero(hn::Lt(hn::Abs(Value), Infinity), Delta);
+      Sums[P] = hn::Add(Sums[P], Delta);
+      Squares[P] = hn::Add(Squares[P], hn::Mul(Delta, Delta));
+    }
+  }
+  HWY_ALIGN double Sum[Lanes];
+  HWY_ALIGN double Square[Lanes];
+  for (size_t P = 0; P != Parts; ++P) {
+    hn::Store(Sums[P], D, Sum + P * L);
+    hn::Store(Squares[P], D, Square + P * L);
+  }
+  for (; I < Count; ++I) {
+    if (Masked && !std::isfinite(X[I]))
+      continue;
+    double Delta = double(X[I]) - S.Pivot;
+    Sum[I % Lanes] += Delta;
+    Square[I % Lanes] += Delta * Delta;
+  }
+  S.Sum = reduce(Sum);
+  S.SumOfSquares = reduce(Square);
+}
+
+/// Folds the lanes of \p V with \p Fold.
+template <class D, class V, class Op>
+HWY_INLINE auto fold(D d, V Vector, Op Fold) {
+  HWY_ALIGN hn::TFromD<D> Values[hn::MaxLanes(d)];
+  hn::Store(Vector, d, Values);
+  auto Out = Values[0];
+  for (size_t I = 1; I != hn::Lanes(d); ++I)
+    Out = Fold(Out, Values[I]);
+  return Out;
+}
+
+/// Of a block that holds large numbers: tells NaN, infinity and values near
+/// the largest apart, and takes the extremes over the finite values.
+template <class T>
+HWY_NOINLINE void countLarge(const T *X, size_t Count, const Bounds<T> &B,
+                             BlockSummary &S) {
+  constexpr T Infinity = std::numeric_limits<T>::infinity();
+  const hn::ScalableTag<T> D;
+  const hn::RebindToSigned<decltype(D)> DI;
+  using V = hn::Vec<decltype(D)>;
+  using VI = hn::Vec<decltype(DI)>;
+  using Bits = hn::TFromD<decltype(DI)>;
+  constexpr Bits InfinityBits = magnitude(Infinity);
+
+  const VI NotSign = hn::Set(DI, std::numeric_limits<Bits>::max());
+  const VI Inf = hn::Set(DI, InfinityBits);
+  const VI Near = hn::Set(DI, B.NearMax);
+  VI NaNs = hn::Zero(DI), Infs = NaNs, Nears = NaNs, Largest = NaNs;
+  V Least = hn::Set(D, Infinity), Greatest = hn::Set(D, -Infinity);
+  size_t I = 0;
+  for (; I + hn::Lanes(D) <= Count; I += hn::Lanes(D)) {
+    const V Value = hn::LoadU(D, X + I);
+    const VI Abs = hn::And(hn::BitCast(DI, Value), NotSign);
+    const auto Finite = hn::Lt(Abs, Inf);
+    NaNs = hn::Sub(NaNs, hn::VecFromMask(DI, hn::Gt(Abs, Inf)));
+    Infs = hn::Sub(Infs, hn::VecFromMask(DI, hn::Eq(Abs, Inf)));
+    Nears =
+        hn::Sub(Nears, hn::VecFromMask(DI, hn::And(hn::Gt(Abs, Near), Finite)));
+    Largest = hn::Max(Largest, hn::IfThenElseZero(Finite, Abs));
+    const auto FiniteT = hn::RebindMask(D, Finite);
+    Least =
+        hn::Min(Least, hn::IfThenElse(FiniteT, Value, hn::Set(D, Infinity)));
+    Greatest = hn::Max(Greatest,
+                       hn::IfThenElse(FiniteT, Value, hn::Set(D, -Infinity)));
+  }
+  const auto Plus = [](Bits A, Bits B) { return A + B; };
+  const auto Max = [](auto A, auto B) { return std::max(A, B); };
+  const auto Min = [](auto A, auto B) { return std::min(A, B); };
+  S.NaN = fold(DI, NaNs, Plus);
+  S.Inf = fold(DI, Infs, Plus);
+  S.NearMax = fold(DI, Nears, Plus);
+  Bits AbsMax = fold(DI, Largest, Max);
+  T Lowest = fold(D, Least, Min);
+  T Highest = fold(D, Greatest, Max);
+  for (; I < Count; ++I) {
+    Bits Abs = magnitude(X[I]);
+    S.NaN += Abs > InfinityBits;
+    S.Inf += Abs == InfinityBits;
+    if (Abs >= InfinityBits)
+      continue;
+    S.NearMax += Abs > B.NearMax;
+    AbsMax = std::max(AbsMax, Abs);
+    Lowest = std::min(Lowest, X[I]);
+    Highest = std::max(Highest, X[I]);
+  }
+  S.AbsMax = std::bit_cast<T>(AbsMax);
+  S.Min = Lowest;
+  S.Max = Highest;
+}
+
+template <class T>
+HWY_INLINE BlockSummary summarizeAs(const T *X, size_t Count,
+                                    const Bounds<T> &B) {
+  constexpr T Infinity = std::numeric_limits<T>::infinity();
+  const hn::ScalableTag<T> D;
+  const hn::RebindToSigned<decltype(D)> DI;
+  using V = hn::Vec<decltype(D)>;
+  using VI = hn::Vec<decltype(DI)>;
+  using Bits = hn::TFromD<decltype(DI)>;
+
+  const VI NotSign = hn::Set(DI, std::numeric_limits<Bits>::max());
+  const VI Normal = hn::Set(DI, B.SmallestNormal);
+  VI Zeros = hn::Zero(DI), Tinies = Zeros, Largest = Zeros;
+  V Least = hn::Set(D, Infinity), Greatest = hn::Set(D, -Infinity);
+  size_t I = 0;
+  for (; I + hn::Lanes(D) <= Count; I += hn::Lanes(D)) {
+    const V Value = hn::LoadU(D, X + I);
+    const VI Abs = hn::And(hn::BitCast(DI, Value), NotSign);
+    Largest = hn::Max(Largest, Abs);
+    Zeros = hn::Sub(Zeros, hn::VecFromMask(DI, hn::Eq(Abs, hn::Zero(DI))));
+    Tinies = hn::Sub(Tinies, hn::VecFromMask(DI, hn::Lt(Abs, Normal)));
+    Least = hn::Min(Least, Value);
+    Greatest = hn::Max(Greatest, Value);
+  }
+  const auto Plus = [](Bits A, Bits B) { return A + B; };
+  const auto Max = [](auto A, auto B) { return std::max(A, B); };
+  const auto Min = [](auto A, auto B) { return std::min(A, B); };
+  BlockSummary S;
+  S.Zero = fold(DI, Zeros, Plus);
+  int64_t Tiny = fold(DI, Tinies, Plus);
+  Bits AbsMax = fold(DI, Largest, Max);
+  T Lowest = fold(D, Least, Min);
+  T Highest = fold(D, Greatest, Max);
+  for (; I < Count; ++I) {
+    Bits Abs = magnitude(X[I]);
+    S.Zero += Abs == 0;
+    Tiny += Abs < B.SmallestNormal;
+    AbsMax = std::max(AbsMax, Abs);
+    Lowest = std::min(Lowest, X[I]);
+    Highest = std::max(Highest, X[I]);
+  }
+  S.Subnormal = Tiny - S.Zero;
+  S.AbsMax = std::bit_cast<T>(AbsMax);
+  S.Min = Lowest;
+  S.Max = Highest;
+
+  if (AbsMax > B.NearMax)
+    countLarge(X, Count, B, S);
+  if (S.NaN + S.Inf == 0) {
+    S.Pivot = X[0];
+    addUp<false>(X, Count, S);
+    return S;
+  }
+  while (std::isfinite(X[S.FirstNonFinite]))
+    ++S.FirstNonFinite;
+  if (size_t(S.NaN + S.Inf) == Count)
+    return S;
+  size_t First = 0;
+  while (!std::isfinite(X[First]))
+    ++First;
+  S.Pivot = X[First];
+  addUp<true>(X, Count, S);
+  return S;
+}
+
+BlockSummary summarizeFloats(const float *X, size_t Count,
+                             const Bounds<float> &B) {
+  return summarizeAs(X, Count, B);
+}
+
+BlockSummary summarizeDoubles(const double *X, size_t Count,
+                              const Bounds<double> &B) {
+  return summarizeAs(X, Count, B);
+}
+
+void widenBFloat16(const uint8_t *From, size_t Count, float *To) {
+  const hn::ScalableTag<float> D;
+  const hn::Repartition<uint32_t, decltype(D)> D32;
+  const hn::Rebind<uint16_t, decltype(D)> D16;
+  const uint16_t *Half = reinterpret_cast<const uint16_t *>(From);
+  size_t I = 0;
+  for (; I + hn::Lanes(D) <= Count; I += hn::Lanes(D)) {
+    const auto Bits = hn::PromoteTo(D32, hn::LoadU(D16, Half + I));
+    hn::StoreU(hn::BitCast(D, hn::ShiftLeft<16>(Bits)), D, To + I);
+  }
+  for (; I < Count; ++I)
+    To[I] = floatFromBFloat16(loadAs<uint16_t>(From + 2 * I));
+}
+
+void widenFloat16(const uint8_t *From, size_t Count, float *To) {
+  const hn::ScalableTag<float> D;
+  size_t I = 0;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  const hn::Rebind<hwy::float16_t, decltype(D)> D16;
+  const hwy::float16_t *Half = reinterpret_cast<const hwy::float16_t *>(From);
+  for (; I + hn::Lanes(D) <= Count; I += hn::Lanes(D))
+    hn::StoreU(hn::PromoteTo(D, hn::LoadU(D16, Half + I)), D, To + I);
+#else
+  // Highway's own emulation takes infinity for a number. The exponent is
+  // moved to its place and rebiased; all ones is moved on to all ones, and
+  // with all zeros the subtraction of floats normalizes the fraction.
+  const hn::Repartition<uint32_t, decltype(D)> D32;
+  const hn::Rebind<uint16_t, decltype(D)> D16;
+  const uint16_t *Half = reinterpret_cast<const uint16_t *>(From);
+  const auto Exponents = hn::Set(D32, 0x7c00u << 13);
+  for (; I + hn::Lanes(D) <= Count; I += hn::Lanes(D)) {
+    const auto Bits = hn::PromoteTo(D32, hn::LoadU(D16, Half + I));
+    const auto Sign = hn::ShiftLeft<16>(hn::And(Bits, hn::Set(D32, 0x8000u)));
+    const auto Moved = hn::ShiftLeft<13>(hn::And(Bits, hn::Set(D32, 0x7fffu)));
+    const auto Exponent = hn::And(Moved, Exponents);
+    const auto Rebiased = hn::Add(Moved, hn::Set(D32, 112u << 23));
+    const auto Special = hn::Add(Rebiased, hn::Set(D32, 112u << 23));
+    const auto Small = hn::BitCast(
+        D32, hn::Sub(hn::BitCast(D, hn::Add(Rebiased, hn::Set(D32, 1u << 23))),
+                     hn::BitCast(D, hn::Set(D32, 113u << 23))));
+    auto Out = hn::IfThenElse(hn::Eq(Exponent, Exponents), Special, Rebiased);
+    Out = hn::IfThenElse(hn::Eq(Exponent, hn::Zero(D32)), Small, Out);
+    hn::StoreU(hn::BitCast(D, hn::Or(Out, Sign)), D, To + I);
+  }
+#endif
+  for (; I < Count; ++I)
+    To[I] = floatFromFloat16(loadAs<uint16_t>(From + 2 * I));
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace culprit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+using namespace llvm;
+
+namespace culprit {
+
+HWY_EXPORT(summarizeFloats);
+HWY_EXPORT(summarizeDoubles);
+HWY_EXPORT(widenBFloat16);
+HWY_EXPORT(widenFloat16);
+
+BlockSummary summarize(const float *X, size_t Count, const Bounds<float> &B) {
+  return HWY_DYNAMIC_DISPATCH(summarizeFloats)(X, Count, B);
+}
+
+BlockSummary summarize(const double *X, size_t Count, const Bounds<double> &B) {
+  return HWY_DYNAMIC_DISPATCH(summarizeDoubles)(X, Count, B);
+}
+
+bool fitsFloat(DType Type) {
+  return isFloating(Type) ? sizeOf(Type) <= 4 : sizeOf(Type) <= 2;
+}
+
+/// Integers go one by one: that is faster than memory already.
+template <class From, class To>
+static void convert(const uint8_t *Bytes, size_t Count, To *Out) {
+  for (size_t I = 0; I != Count; ++I)
+    Out[I] = To(loadAs<From>(Bytes + I * sizeof(From)));
+}
+
+void widen(DType Type, const uint8_t *From, size_t Count, float *To) {
+  switch (Type) {
+  case DType::Float32:
+    std::memcpy(To, From, Count * sizeof(float));
+    return;
+  case DType::Float16:
+    return HWY_DYNAMIC_DISPATCH(widenFloat16)(From, Count, To);
+  case DType::BFloat16:
+    return HWY_DYNAMIC_DISPATCH(widenBFloat16)(From, Count, To);
+  case DType::Int16:
+    return convert<int16_t>(From, Count, To);
+  case DType::UInt16:
+    return convert<uint16_t>(From, Count, To);
+  default:
+    llvm_unreachable("not a type that fits float");
+  }
+}
+
+void widen(DType Type, const uint8_t *From, size_t Count, double *To) {
+  switch (Type) {
+  case DType::Float64:
+    std::memcpy(To, From, Count * sizeof(double));
+    return;
+  case DType::Int64:
+    return convert<int64_t>(From, Count, To);
+  case DType::Int32:
+    return convert<int32_t>(From, Count, To);
+  case DType::UInt64:
+    return convert<uint64_t>(From, Count, To);
+  case DType::UInt32:
+    return convert<uint32_t>(From, Count, To);
+  default:
+    llvm_unreachable("not a type that fits double");
+  }
+}
+
+} // namespace culprit
+
+#endif // HWY_ONCE

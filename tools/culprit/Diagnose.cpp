@@ -1,0 +1,140 @@
+//===- Diagnose.cpp - culprit diagnose --------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// The road: files -> readers -> case -> detectors -> symptoms -> knowledge
+// base -> ranking -> report.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Detect/Runner.h"
+#include "Detectors.h"
+#include "Knowledge.h"
+#include "Progress.h"
+#include "Rank/FromOutcomes.h"
+#include "Readers/Reader.h"
+#include "Report/Report.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Threading.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+static cl::SubCommand DiagnoseCommand("diagnose",
+                                      "Say why a run broke, from the files it "
+                                      "left");
+static cl::list<std::string> Paths(cl::Positional, cl::sub(DiagnoseCommand),
+                                   cl::desc("PATH..."));
+static cl::opt<OutputFormat>
+    Format("format", cl::sub(DiagnoseCommand), cl::init(OutputFormat::Text),
+           cl::value_desc("text|json"), cl::desc("Form of the report"),
+           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+static cl::opt<std::string>
+    Only("only", cl::sub(DiagnoseCommand), cl::value_desc("GLOBS"),
+         cl::desc("Run these detectors: 'gpu/*,-gpu/idle'"));
+static cl::list<std::string>
+    Plugins("plugins", cl::sub(DiagnoseCommand), cl::value_desc("DIR"),
+            cl::desc("Also run the detectors of DIR (repeatable)"));
+static cl::list<std::string>
+    KbPaths("kb", cl::sub(DiagnoseCommand), cl::value_desc("PATH"),
+            cl::desc("Also use the issues log PATH (repeatable)"));
+static cl::list<std::string>
+    Options("option", cl::sub(DiagnoseCommand), cl::value_desc("ID.NAME=VALUE"),
+            cl::desc("Set an option of a detector (repeatable)"));
+static cl::opt<unsigned> Top("top", cl::sub(DiagnoseCommand), cl::init(3),
+                             cl::value_desc("N"),
+                             cl::desc("Hypotheses shown in full (3)"));
+static cl::opt<unsigned> Jobs("jobs", cl::sub(DiagnoseCommand), cl::init(0),
+                              cl::value_desc("N"),
+                              cl::desc("Threads (one a core)"));
+static cl::opt<double>
+    FailOn("fail-on", cl::sub(DiagnoseCommand), cl::init(2.0),
+           cl::value_desc("P"),
+           cl::desc("Exit 1 if a hypothesis reaches this probability"));
+static cl::opt<bool>
+    TimeDetectors("time-detectors", cl::sub(DiagnoseCommand),
+                  cl::desc("Print time and memory of each detector to stderr"));
+
+/// Tells what could not be read. True if that is everything.
+static bool reportInputs(const Case &C) {
+  bool AnyRead = false;
+  for (const InputSummary &I : C.inputs()) {
+    report(I.Remarks);
+    AnyRead |= !I.Failed && !I.Format.empty();
+    if (I.Format.empty() && !I.Failed && C.inputs().size() == 1)
+      report(failure(I.Path + ": no reader knows this format",
+                     "'culprit list formats' names those it knows"));
+  }
+  return !AnyRead;
+}
+
+int runDiagnose() {
+  if (Paths.empty())
+    return report(failure("diagnose: nothing to read",
+                          "give files or folders that a run left behind: "
+                          "culprit diagnose runs/42"));
+  unsigned Threads =
+      Jobs ? Jobs : hardware_concurrency().compute_thread_count();
+  std::vector<std::string> Given(Paths.begin(), Paths.end());
+
+  std::optional<Progress> Waiting(std::in_place, "reading");
+  Expected<Case> C = readCase(Given, Threads);
+  Waiting.reset();
+  if (!C)
+    return report(C.takeError());
+  bool NothingRead = reportInputs(*C);
+
+  Expected<KnowledgeBase> KB = openKnowledge(KbPaths);
+  if (!KB)
+    return report(KB.takeError());
+  report(KB->remarks());
+  Expected<Weights> W = Weights::load(cantFail(homeFolder()) +
+                                      "/kb/ranking.yaml");
+  if (!W)
+    return report(W.takeError());
+  Expected<DetectorSet> Detectors = openDetectors(Plugins, KB->vocabulary());
+  if (!Detectors)
+    return report(Detectors.takeError());
+
+  RunSettings Settings;
+  Settings.Only = Only;
+  Settings.Options.assign(Options.begin(), Options.end());
+  Settings.Threads = Threads;
+  Waiting.emplace("diagnosing");
+  Expected<std::vector<Outcome>> Outcomes =
+      runDetectors(*Detectors, *C, Settings);
+  Waiting.reset();
+  if (!Outcomes)
+    return report(Outcomes.takeError());
+
+  std::vector<SymptomEvidence> Symptoms = collectSymptoms(*Outcomes);
+  std::vector<LogEvidence> Quoted = quotedEntries(*C, KB->entries());
+  Diagnosis D =
+      diagnose(Symptoms, Quoted, KB->entries(), KB->vocabulary(), *W);
+
+  RunReport R{versionString(), Given, *C, *Outcomes, Symptoms, D};
+  if (Format == OutputFormat::Json) {
+    outs() << formatv("{0:2}", toJson(R)) << '\n';
+  } else {
+    TextStyle Style;
+    Style.Width = outputWidth();
+    Style.Top = Top;
+    Style.Color = WithColor(outs()).colorsEnabled();
+    printText(outs(), R, Style);
+  }
+  if (TimeDetectors)
+    errs() << timingTable(*Outcomes);
+  if (NothingRead)
+    return ExitBadUse;
+  for (const Hypothesis &H : D.Hypotheses)
+    if (H.Probability >= FailOn)
+      return ExitRefused;
+  return ExitDone;
+}
+
+} // namespace culprit
