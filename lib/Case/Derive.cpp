@@ -121,43 +121,6 @@ static int64_t coveredInside(ArrayRef<Span> Spans, int64_t Start,
   return Busy;
 }
 
-void deriveWindows(const Case &C, TableBuilder &Into) {
-  struct Steady {
-    int64_t Start = INT64_MAX, Stop = INT64_MIN, Steps = 0;
-  };
-  std::map<int64_t, Steady> ByRank;
-  const Table &Steps = C.table(TableId::steps);
-  for (size_t I = 0; I != Steps.rows(); ++I) {
-    if (Steps.columns()[steps::steady].Data->bools()[I] != 1)
-      continue;
-    Steady &S = ByRank[intAt(Steps, steps::rank, I)];
-    S.Start = std::min(S.Start, intAt(Steps, steps::start, I));
-    S.Stop = std::max(S.Stop, intAt(Steps, steps::stop, I));
-    ++S.Steps;
-  }
-  for (auto &[Key, Spans] : workByDevice(C)) {
-    int64_t Start = Spans.front().Start, Stop = Start;
-    for (const Span &S : Spans)
-      Stop = std::max(Stop, S.Stop);
-    int64_t StepCount = 0;
-    auto It = ByRank.find(Key.first);
-    if (It != ByRank.end() &&
-        coveredInside(Spans, It->second.Start, It->second.Stop) > 0) {
-      Start = It->second.Start;
-      Stop = It->second.Stop;
-      StepCount = It->second.Steps;
-    }
-    Into.addRow();
-    Into.set(windows::rank, Key.first);
-    Into.set(windows::device, Key.second);
-    Into.set(windows::start, Start);
-    Into.set(windows::stop, Stop);
-    Into.set(windows::dur, Stop - Start);
-    Into.set(windows::steps, StepCount);
-    Into.set(windows::busy, coveredInside(Spans, Start, Stop));
-  }
-}
-
 namespace {
 
 /// Finds the host call that launched a piece of work.
@@ -201,6 +164,73 @@ public:
 private:
   std::map<int64_t, DenseMap<int64_t, uint32_t>> ByRank;
 };
+
+} // namespace
+
+/// Where the work of the host span [From, To) lies on the device: it begins
+/// when the work launched before has ended, if that is after From, and ends
+/// with its own last work, if that is after To. A host that runs ahead of the
+/// device finishes its steps long before the device does.
+static std::pair<int64_t, int64_t> project(ArrayRef<Span> Spans,
+                                           const Launches &L, int64_t From,
+                                           int64_t To) {
+  int64_t Start = From, Stop = To;
+  for (const Span &S : Spans) {
+    std::optional<uint32_t> Call = L.of(S.Row);
+    int64_t Launch =
+        Call ? intAt(L.Calls, host_calls::start, *Call) : S.Start;
+    if (Launch < From)
+      Start = std::max(Start, S.Stop);
+    else if (Launch < To)
+      Stop = std::max(Stop, S.Stop);
+  }
+  return {Start, Stop};
+}
+
+void deriveWindows(const Case &C, TableBuilder &Into) {
+  if (!C.has(TableId::gpu_work))
+    return;
+  struct Steady {
+    int64_t Start = INT64_MAX, Stop = INT64_MIN, Steps = 0;
+  };
+  std::map<int64_t, Steady> ByRank;
+  const Table &Steps = C.table(TableId::steps);
+  for (size_t I = 0; I != Steps.rows(); ++I) {
+    if (Steps.columns()[steps::steady].Data->bools()[I] != 1)
+      continue;
+    Steady &S = ByRank[intAt(Steps, steps::rank, I)];
+    S.Start = std::min(S.Start, intAt(Steps, steps::start, I));
+    S.Stop = std::max(S.Stop, intAt(Steps, steps::stop, I));
+    ++S.Steps;
+  }
+  std::optional<Launches> L;
+  if (!ByRank.empty())
+    L.emplace(C);
+  for (auto &[Key, Spans] : workByDevice(C)) {
+    int64_t Start = Spans.front().Start, Stop = Start;
+    for (const Span &S : Spans)
+      Stop = std::max(Stop, S.Stop);
+    int64_t StepCount = 0;
+    if (auto It = ByRank.find(Key.first); It != ByRank.end()) {
+      auto [From, To] = project(Spans, *L, It->second.Start, It->second.Stop);
+      if (From < To && coveredInside(Spans, From, To) > 0) {
+        Start = From;
+        Stop = To;
+        StepCount = It->second.Steps;
+      }
+    }
+    Into.addRow();
+    Into.set(windows::rank, Key.first);
+    Into.set(windows::device, Key.second);
+    Into.set(windows::start, Start);
+    Into.set(windows::stop, Stop);
+    Into.set(windows::dur, Stop - Start);
+    Into.set(windows::steps, StepCount);
+    Into.set(windows::busy, coveredInside(Spans, Start, Stop));
+  }
+}
+
+namespace {
 
 /// Writes the pieces of one device's gaps.
 class GapWriter {

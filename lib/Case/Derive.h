@@ -24,8 +24,9 @@ void derive(TableId Id, const Case &C, TableBuilder &Into);
 /// the first of three: those hold warm-up, profiler start and flush.
 void deriveSteps(const Case &C, TableBuilder &Into);
 
-/// One window a device: from the first to the last steady step of its rank,
-/// or the span of its work where the record has no steps or no work in them.
+/// One window a device: the steady steps of its rank as the device ran them,
+/// which is later than the host where the host is ahead; or the span of its
+/// work where the record has no steps or no work in them.
 void deriveWindows(const Case &C, TableBuilder &Into);
 
 /// The complement of a device's work in its window, cut where the call that

@@ -76,8 +76,7 @@ void Analyzer::addPhrase(StringRef Phrase, unsigned Concept) {
     Found.push_back(Concept);
 }
 
-void Analyzer::addConcepts(ArrayRef<Part> Parts,
-                           std::vector<Term> &Out) const {
+void Analyzer::addConcepts(ArrayRef<Part> Parts, std::vector<Term> &Out) const {
   // The longest phrase from each part on; `out of memory` inside `cuda out of
   // memory` is found again from its own start.
   for (size_t Begin = 0; Begin < Parts.size(); ++Begin) {
@@ -107,8 +106,7 @@ static bool isTellingNumber(StringRef S) {
 }
 
 /// Appends the characters of \p Run in overlapping pairs.
-static void addHanPairs(StringRef Run, unsigned Index,
-                        std::vector<Term> &Out) {
+static void addHanPairs(StringRef Run, unsigned Index, std::vector<Term> &Out) {
   SmallVector<size_t, 32> Starts;
   for (size_t I = 0; I < Run.size(); ++I)
     if ((static_cast<unsigned char>(Run[I]) & 0xC0) != 0x80)
@@ -134,11 +132,11 @@ std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
     Out.push_back({P.Number ? Term::Kind::Number : Term::Kind::Plain, P.Key,
                    P.Number ? "" : P.Spelled, P.Word});
     if (Previous && Words[Previous->Word].Line == W.Line)
-      Out.push_back({Term::Kind::Pair, Previous->Key + "+" + P.Key, "",
-                     Previous->Word});
+      Out.push_back(
+          {Term::Kind::Pair, Previous->Key + "+" + P.Key, "", Previous->Word});
     if (Previous && W.Joined && Previous->Word + 1 == P.Word) // fine-tune
-      Out.push_back({Term::Kind::Plain, stem(Previous->Spelled + P.Spelled),
-                     "", P.Word});
+      Out.push_back(
+          {Term::Kind::Plain, stem(Previous->Spelled + P.Spelled), "", P.Word});
     Previous = &P;
   }
   for (unsigned I = 0; I < Words.size(); ++I) {
@@ -149,13 +147,13 @@ std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
         if (StringRef(W.Text).contains(Phrase))
           Out.push_back({Term::Kind::Concept, Concepts[Concept], "", I});
     } else if (W.K == Word::Kind::Name && splitIdentifier(W.Text).size() > 1) {
-      Out.push_back(
-          {Term::Kind::Identifier, StringRef(W.Text).lower(), "", I});
+      Out.push_back({Term::Kind::Identifier, StringRef(W.Text).lower(), "", I});
     }
   }
   addConcepts(Parts, Out);
   // By place, so that a long query can be cut anywhere.
-  stable_sort(Out, [](const Term &A, const Term &B) { return A.Word < B.Word; });
+  stable_sort(Out,
+              [](const Term &A, const Term &B) { return A.Word < B.Word; });
   return Out;
 }
 

@@ -34,7 +34,7 @@ struct Term {
   Kind K = Kind::Plain;
   std::string Text;
   std::string Spelled; ///< Lower case, before stemming; of plain terms only.
-  unsigned Word = 0; ///< Index of the (first) word it comes from.
+  unsigned Word = 0;   ///< Index of the (first) word it comes from.
 };
 
 /// Immutable after construction; safe to use from several threads.

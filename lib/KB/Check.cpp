@@ -84,10 +84,10 @@ public:
 
 private:
   void report(Severity Level, const Twine &What, const Twine &Hint) {
-    Out.push_back({Level,
-                   (E.Source.File + ":" + Twine(E.Source.Line) + ": " + What)
-                       .str(),
-                   Hint.str()});
+    Out.push_back(
+        {Level,
+         (E.Source.File + ":" + Twine(E.Source.Line) + ": " + What).str(),
+         Hint.str()});
   }
   void error(const Twine &What, const Twine &Hint = "") {
     report(Severity::Error, What, Hint);
@@ -163,12 +163,14 @@ private:
   void confirmation() {
     const Confirmation &C = E.Confirm;
     if (!C.Experiment.empty() && C.Confirms.empty())
-      warning("the experiment of '" + E.Title + "' has no outcome that "
-                                                "confirms",
+      warning("the experiment of '" + E.Title +
+                  "' has no outcome that "
+                  "confirms",
               "add a sentence 'Confirmed if ...'");
     else if (!C.Confirms.empty() && C.Refutes.empty())
-      warning("the experiment of '" + E.Title + "' has no outcome that "
-                                                "refutes",
+      warning("the experiment of '" + E.Title +
+                  "' has no outcome that "
+                  "refutes",
               "add a sentence 'Refuted if ...'");
   }
 
@@ -178,8 +180,11 @@ private:
       size_t At = Address.find("http");
       Address = Address.drop_front(std::min(At, Address.size()))
                     .take_until([](char C) { return isSpace(C); });
-      bool Good = Address.empty() && !StringRef(R).contains("www.") &&
-                  !StringRef(R).contains("://");
+      // Without a scheme: a title or a ticket, but not `github.com/a/b`.
+      bool Bare = StringRef(R).contains("://") ||
+                  (!StringRef(R).contains(' ') &&
+                   StringRef(R).split('/').first.contains('.'));
+      bool Good = Address.empty() && !Bare;
       if (Address.consume_front("https://") ||
           Address.consume_front("http://")) {
         StringRef Host = Address.split('/').first;
@@ -302,9 +307,8 @@ Expected<CheckReport> checkLogs(ArrayRef<std::string> Paths,
 }
 
 bool CheckReport::refused() const {
-  return any_of(Diagnostics, [](const Diagnostic &D) {
-    return D.Level == Severity::Error;
-  });
+  return any_of(Diagnostics,
+                [](const Diagnostic &D) { return D.Level == Severity::Error; });
 }
 
 void printCheckSummary(raw_ostream &OS, const CheckReport &Report) {

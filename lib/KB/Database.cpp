@@ -68,9 +68,9 @@ Expected<Database> Database::open(StringRef Uri, StringRef Name, int Flags) {
   Database D;
   D.Name = Name.str();
   sqlite3 *Raw = nullptr;
-  int Code = sqlite3_open_v2(Uri.str().c_str(), &Raw,
-                             Flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
-                             nullptr);
+  int Code =
+      sqlite3_open_v2(Uri.str().c_str(), &Raw,
+                      Flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   D.Handle.reset(Raw);
   if (Code != SQLITE_OK)
     return failure(Name + ": " + sqlite3_errstr(Code));

@@ -119,8 +119,8 @@ Expected<KnowledgeBase> KnowledgeBase::open(ArrayRef<std::string> Paths,
     bool Directory = sys::fs::is_directory(Path);
     if (!Directory && !sys::fs::exists(Path))
       return failure(Path + ": no such file or directory");
-    Error E = !Directory && isStore(Path) ? S->addStore(Path)
-                                          : S->addMarkdown(Path);
+    Error E =
+        !Directory && isStore(Path) ? S->addStore(Path) : S->addMarkdown(Path);
     if (E)
       return E;
   }
@@ -129,9 +129,8 @@ Expected<KnowledgeBase> KnowledgeBase::open(ArrayRef<std::string> Paths,
   return KnowledgeBase(std::move(S));
 }
 
-Expected<KnowledgeBase> KnowledgeBase::fromMarkdown(StringRef Markdown,
-                                                    StringRef Name,
-                                                    Vocabulary V) {
+Expected<KnowledgeBase>
+KnowledgeBase::fromMarkdown(StringRef Markdown, StringRef Name, Vocabulary V) {
   std::unique_ptr<State> S = std::make_unique<State>();
   S->V = std::move(V);
   std::vector<LogFile> Files;

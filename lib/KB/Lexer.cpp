@@ -28,10 +28,10 @@ static bool isHash(StringRef S) {
 // What follows these is the number of a thing of this run, not of the error.
 static bool precedesVolatileNumber(StringRef Lower) {
   static constexpr std::array<StringRef, 24> Words = {
-      "pid",    "tid",   "rank",     "ranks", "step",   "steps", "iteration",
-      "iter",   "epoch", "line",     "gpu",   "device", "node",  "worker",
-      "seqnum", "work",  "last",     "size",  "port_",  "layer", "layers",
-      "shape",  "numel", "numelin"};
+      "pid",       "tid",    "rank",   "ranks", "step",  "steps",
+      "iteration", "iter",   "epoch",  "line",  "gpu",   "device",
+      "node",      "worker", "seqnum", "work",  "last",  "size",
+      "port_",     "layer",  "layers", "shape", "numel", "numelin"};
   return is_contained(Words, Lower);
 }
 
@@ -54,8 +54,8 @@ private:
   void emit(Word::Kind K, StringRef S, size_t Begin) {
     if (S.empty())
       return;
-    Words.push_back({K, S.str(), Line, static_cast<unsigned>(Begin), Joined,
-                     NewClause});
+    Words.push_back(
+        {K, S.str(), Line, static_cast<unsigned>(Begin), Joined, NewClause});
     Joined = NewClause = false;
   }
 
@@ -109,13 +109,12 @@ private:
     if (!rest().starts_with("http://") && !rest().starts_with("https://"))
       return false;
     size_t Begin = I + rest().find("://") + 3;
-    StringRef Url = Text.drop_front(Begin).take_until([](char C) {
-      return isSpace(C) || C == ')' || C == '"' || C == '\'';
-    });
+    StringRef Url = Text.drop_front(Begin).take_until(
+        [](char C) { return isSpace(C) || C == ')' || C == '"' || C == '\''; });
     // A host can be the finding (127.0.0.1:29500); names and paths are not.
     StringRef Host = Url.take_until([](char C) { return C == '/'; });
-    if (!Host.empty() && (isDigit(Host.front()) ||
-                          Host.starts_with("localhost")))
+    if (!Host.empty() &&
+        (isDigit(Host.front()) || Host.starts_with("localhost")))
       for (const Word &W : lex(Host))
         emit(W.K, W.Text, Begin);
     I = Begin + Url.size();
@@ -176,9 +175,9 @@ private:
       return false;
     size_t End = I;
     unsigned Dashes = 0, Colons = 0;
-    while (isDigit(at(End)) || ((at(End) == '-' || at(End) == ':' ||
-                                 at(End) == '/') &&
-                                isDigit(at(End + 1)))) {
+    while (isDigit(at(End)) ||
+           ((at(End) == '-' || at(End) == ':' || at(End) == '/') &&
+            isDigit(at(End + 1)))) {
       Dashes += at(End) == '-' || at(End) == '/';
       Colons += at(End) == ':';
       ++End;
@@ -290,11 +289,10 @@ private:
     }
     StringRef S = Text.slice(Begin, I);
     StringRef Bare = S.rtrim("0123456789");
-    bool Numbered = Bare.size() < S.size() &&
-                    (Bare.equals_insensitive("rank") ||
-                     Bare.equals_insensitive("node") ||
-                     Bare.equals_insensitive("gpu") ||
-                     Bare.equals_insensitive("worker"));
+    bool Numbered =
+        Bare.size() < S.size() &&
+        (Bare.equals_insensitive("rank") || Bare.equals_insensitive("node") ||
+         Bare.equals_insensitive("gpu") || Bare.equals_insensitive("worker"));
     if (Numbered)
       S = Bare;
     // The number in `cuda:0` and `file.py:123` is of this run.
@@ -369,9 +367,8 @@ std::vector<std::string> splitIdentifier(StringRef Name) {
   }
   // `NaNs` and `PyTorch` are one word; so is what would leave crumbs.
   bool HasMarks = Name.contains('_') || Name.contains('.');
-  bool Crumbs = any_of(Parts, [](const std::string &P) {
-    return P.size() < 3;
-  });
+  bool Crumbs =
+      any_of(Parts, [](const std::string &P) { return P.size() < 3; });
   if (!HasMarks && Crumbs && Parts.size() <= 2)
     return {Name.lower()};
   llvm::erase_if(Parts, [](const std::string &P) { return P.size() < 2; });
@@ -405,8 +402,7 @@ std::string stem(StringRef W) {
   Drop("ly", 4);
   if (Drop("ing", 3) || Drop("ed", 3)) {
     size_t N = S.size();
-    if (N > 3 && S[N - 1] == S[N - 2] &&
-        !StringRef("lsz").contains(S[N - 1]))
+    if (N > 3 && S[N - 1] == S[N - 2] && !StringRef("lsz").contains(S[N - 1]))
       S.pop_back();
   } else if (!Drop("ation", 4) && !Drop("ator", 4) && !Drop("ence", 4) &&
              !Drop("ment", 4)) {
@@ -427,29 +423,29 @@ std::string stem(StringRef W) {
 
 bool isStopWord(StringRef W) {
   static constexpr std::array<StringRef, 132> Words = {
-      "a",       "about",  "after",   "again",  "all",    "almost", "also",
-      "although", "always", "am",     "an",     "and",    "any",    "are",
-      "as",      "at",     "be",      "because", "been",  "before", "being",
-      "both",    "but",    "by",      "can",    "cannot", "could",  "did",
-      "do",      "does",   "doing",   "done",   "each",   "even",   "ever",
-      "every",   "for",    "from",    "get",    "gets",   "getting", "give",
-      "gives",   "got",    "had",     "has",    "have",   "having", "he",
-      "help",    "here",   "how",     "i",      "if",     "in",     "into",
-      "is",      "it",     "its",     "just",   "like",   "made",   "make",
-      "makes",   "many",   "me",      "more",   "most",   "much",   "my",
-      "no",      "not",    "now",     "of",     "on",     "one",    "only",
-      "onto",    "or",     "other",   "our",    "out",    "over",   "please",
-      "s",       "say",    "says",    "see",    "seem",   "seems",  "set",
-      "she",     "should", "since",   "so",     "some",   "still",  "such",
-      "t",       "than",   "that",    "the",    "their",  "them",   "then",
-      "there",   "these",  "they",    "this",   "those",  "though", "through",
-      "to",      "too",    "try",     "trying", "under",  "until",  "up",
-      "use",     "used",   "uses",    "using",  "very",   "was"};
+      "a",        "about",  "after", "again",   "all",    "almost",  "also",
+      "although", "always", "am",    "an",      "and",    "any",     "are",
+      "as",       "at",     "be",    "because", "been",   "before",  "being",
+      "both",     "but",    "by",    "can",     "cannot", "could",   "did",
+      "do",       "does",   "doing", "done",    "each",   "even",    "ever",
+      "every",    "for",    "from",  "get",     "gets",   "getting", "give",
+      "gives",    "got",    "had",   "has",     "have",   "having",  "he",
+      "help",     "here",   "how",   "i",       "if",     "in",      "into",
+      "is",       "it",     "its",   "just",    "like",   "made",    "make",
+      "makes",    "many",   "me",    "more",    "most",   "much",    "my",
+      "no",       "not",    "now",   "of",      "on",     "one",     "only",
+      "onto",     "or",     "other", "our",     "out",    "over",    "please",
+      "s",        "say",    "says",  "see",     "seem",   "seems",   "set",
+      "she",      "should", "since", "so",      "some",   "still",   "such",
+      "t",        "than",   "that",  "the",     "their",  "them",    "then",
+      "there",    "these",  "they",  "this",    "those",  "though",  "through",
+      "to",       "too",    "try",   "trying",  "under",  "until",   "up",
+      "use",      "used",   "uses",  "using",   "very",   "was"};
   static constexpr std::array<StringRef, 24> More = {
-      "we",    "were",  "what",  "when",  "where",   "whether", "which",
-      "while", "who",   "why",   "will",  "with",    "within",  "would",
-      "yet",   "you",   "your",  "thing", "things",  "exactly", "apparently",
-      "really", "info",  "warning"};
+      "we",     "were",    "what",       "when",   "where", "whether",
+      "which",  "while",   "who",        "why",    "will",  "with",
+      "within", "would",   "yet",        "you",    "your",  "thing",
+      "things", "exactly", "apparently", "really", "info",  "warning"};
   return std::binary_search(Words.begin(), Words.end(), W) ||
          is_contained(More, W);
 }

@@ -29,9 +29,9 @@ struct Word {
   };
   Kind K = Kind::Name;
   std::string Text;
-  unsigned Line = 0;    ///< From 0.
-  unsigned Begin = 0;   ///< Offset of the first byte.
-  bool Joined = false;  ///< Only a dash stands between this and the one before.
+  unsigned Line = 0;   ///< From 0.
+  unsigned Begin = 0;  ///< Offset of the first byte.
+  bool Joined = false; ///< Only a dash stands between this and the one before.
   bool NewClause = false; ///< Punctuation that ends a clause stands before.
 };
 

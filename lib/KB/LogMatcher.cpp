@@ -48,8 +48,8 @@ static std::string foldNumbers(StringRef S) {
 /// (`fp16`, `sm_90`), or one that says so stands before it.
 static bool numbersMatter(StringRef Lower) {
   static constexpr std::array<StringRef, 9> Words = {
-      "error", "code", "xid", "signal", "errno", "status",
-      "exit",  "version", "capability"};
+      "error",  "code", "xid",     "signal",    "errno",
+      "status", "exit", "version", "capability"};
   for (size_t I = 0; I < Lower.size(); ++I) {
     if (!isDigit(Lower[I]) || (I && (isDigit(Lower[I - 1]))))
       continue;

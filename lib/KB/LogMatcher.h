@@ -21,8 +21,8 @@ namespace culprit {
 
 /// A fragment that occurred.
 struct LogMatch {
-  unsigned Entry = 0;    ///< Index into the entries given.
-  unsigned Fragment = 0; ///< Index into its LogFragments.
+  unsigned Entry = 0;          ///< Index into the entries given.
+  unsigned Fragment = 0;       ///< Index into its LogFragments.
   std::vector<unsigned> Lines; ///< Indices of the lines, ascending, at most
                                ///< LogMatcher::MaxLines.
   unsigned Count = 0;          ///< All lines, also those beyond.

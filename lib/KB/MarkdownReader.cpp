@@ -39,11 +39,10 @@ static std::string takeStatus(std::string &Title) {
   } else if (T.ends_with("]")) {
     std::tie(T, Status) = T.drop_back().rsplit('[');
   }
-  bool IsWord = !Status.empty() && Status.size() <= 20 &&
-                all_of(Status, [](char C) {
-                  return isAlpha(C) || C == ' ' || C == '-' || C == '\'' ||
-                         C == '_';
-                });
+  bool IsWord =
+      !Status.empty() && Status.size() <= 20 && all_of(Status, [](char C) {
+        return isAlpha(C) || C == ' ' || C == '-' || C == '\'' || C == '_';
+      });
   if (!IsWord || T.trim().empty())
     return {};
   std::string Upper = Status.trim().upper();
@@ -206,13 +205,13 @@ private:
       return;
     }
     // With a status it was meant as an entry; without, it may be any heading.
-    remark(E.Status.empty() ? Severity::Note : Severity::Warning,
-           E.Source.Line, "'" + E.Title + "' has no section of an entry",
+    remark(E.Status.empty() ? Severity::Note : Severity::Warning, E.Source.Line,
+           "'" + E.Title + "' has no section of an entry",
            "start it with '**Symptom**: ...'");
   }
 
   std::string uniqueId(StringRef Title) {
-    std::string Short = slug(firstClause(Title));
+    std::string Short = slug(firstClause(Title), 48);
     if (Short.empty())
       Short = "entry";
     std::string Id = Stem + "/" + Short;
@@ -288,8 +287,7 @@ private:
   void paragraph(cmark_node *P, bool InItem) {
     bool LineStart = true;
     unsigned Line = cmark_node_get_start_line(P);
-    for (cmark_node *N = cmark_node_first_child(P); N;
-         N = cmark_node_next(N)) {
+    for (cmark_node *N = cmark_node_first_child(P); N; N = cmark_node_next(N)) {
       StringRef Rest;
       unsigned Skip;
       std::string Name;
@@ -426,9 +424,8 @@ bool looksLikeIssuesLog(StringRef Text) {
     StringRef Line;
     std::tie(Line, Text) = Text.split('\n');
     Line = Line.ltrim("#-* \t");
-    StringRef Label = Line.take_until([](char C) {
-      return C == '*' || C == ':' || C == '\r';
-    });
+    StringRef Label = Line.take_until(
+        [](char C) { return C == '*' || C == ':' || C == '\r'; });
     if (Label.size() != Line.size() &&
         parseSectionLabel(Label) == Section::Symptom)
       return true;

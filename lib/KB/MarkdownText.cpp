@@ -71,8 +71,7 @@ void renderInline(std::string &Out, cmark_node *N) {
 
 std::string inlineText(cmark_node *Block) {
   std::string Out;
-  for (cmark_node *N = cmark_node_first_child(Block); N;
-       N = cmark_node_next(N))
+  for (cmark_node *N = cmark_node_first_child(Block); N; N = cmark_node_next(N))
     renderInline(Out, N);
   return Out;
 }
@@ -95,8 +94,8 @@ std::string codeBlockText(cmark_node *N) {
 std::string flatText(cmark_node *N) {
   std::string Out;
   cmark_iter *It = cmark_iter_new(N);
-  for (cmark_event_type Event = cmark_iter_next(It);
-       Event != CMARK_EVENT_DONE; Event = cmark_iter_next(It)) {
+  for (cmark_event_type Event = cmark_iter_next(It); Event != CMARK_EVENT_DONE;
+       Event = cmark_iter_next(It)) {
     StringRef Text = literal(cmark_iter_get_node(It));
     if (Event != CMARK_EVENT_ENTER || Text.empty())
       continue;

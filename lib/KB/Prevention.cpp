@@ -22,57 +22,77 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr std::array<StringRef, 29> Wishes = {
-    "be more careful",     "be careful",         "be careful with",
-    "pay attention",       "pay more attention", "take care",
-    "take more care",      "keep in mind",       "be aware",
-    "be vigilant",         "stay vigilant",      "be more thorough",
-    "think before",        "think harder",       "think more",
-    "try harder",          "do better",          "avoid mistakes",
-    "avoid bugs",          "avoid this",         "avoid such",
-    "don't do this again", "do not do this again", "never do this again",
-    "make sure it works",  "write better code",  "remember to",
-    "remember that",       "watch out"};
+static constexpr std::array<StringRef, 29> Wishes = {"be more careful",
+                                                     "be careful",
+                                                     "be careful with",
+                                                     "pay attention",
+                                                     "pay more attention",
+                                                     "take care",
+                                                     "take more care",
+                                                     "keep in mind",
+                                                     "be aware",
+                                                     "be vigilant",
+                                                     "stay vigilant",
+                                                     "be more thorough",
+                                                     "think before",
+                                                     "think harder",
+                                                     "think more",
+                                                     "try harder",
+                                                     "do better",
+                                                     "avoid mistakes",
+                                                     "avoid bugs",
+                                                     "avoid this",
+                                                     "avoid such",
+                                                     "don't do this again",
+                                                     "do not do this again",
+                                                     "never do this again",
+                                                     "make sure it works",
+                                                     "write better code",
+                                                     "remember to",
+                                                     "remember that",
+                                                     "watch out"};
 
 // Words that make any sentence sound better and none more specific.
 static constexpr std::array<StringRef, 58> Fillers = {
-    "better",   "more",     "always",    "never",     "carefully", "careful",
-    "properly", "correctly", "thoroughly", "closely", "well",      "good",
-    "best",     "next",     "time",      "future",    "again",     "code",
-    "things",   "thing",    "everything", "stuff",    "sure",      "make",
-    "ensure",   "improve",  "improved",  "quality",   "practice",  "practices",
-    "bug",      "bugs",     "issue",     "issues",    "problem",   "problems",
-    "mistake",  "mistakes", "error",     "errors",    "similar",   "double",
-    "harder",   "earlier",  "soon",      "early",     "often",     "regularly",
-    "need",     "needed",   "must",      "attention", "care",      "aware",
-    "testing",  "coverage", "happen",    "happens"};
+    "better",     "more",      "always",    "never",      "carefully",
+    "careful",    "properly",  "correctly", "thoroughly", "closely",
+    "well",       "good",      "best",      "next",       "time",
+    "future",     "again",     "code",      "things",     "thing",
+    "everything", "stuff",     "sure",      "make",       "ensure",
+    "improve",    "improved",  "quality",   "practice",   "practices",
+    "bug",        "bugs",      "issue",     "issues",     "problem",
+    "problems",   "mistake",   "mistakes",  "error",      "errors",
+    "similar",    "double",    "harder",    "earlier",    "soon",
+    "early",      "often",     "regularly", "need",       "needed",
+    "must",       "attention", "care",      "aware",      "testing",
+    "coverage",   "happen",    "happens"};
 
 // What one can do. Stems, as in `asserts`, `asserted`.
 static constexpr std::array<StringRef, 112> Actions = {
-    "abort",    "accept",   "add",      "alert",    "allocate", "alarm",
-    "assert",   "audit",    "ban",      "bound",    "build",    "cap",
-    "capture",  "catch",    "check",    "choose",   "clamp",    "clip",
-    "compare",  "compile",  "compute",  "configure", "confirm", "count",
-    "crash",    "create",   "cut",      "decode",   "default",  "define",
-    "delete",   "derive",   "detect",   "disable",  "document", "drop",
-    "dump",     "enable",   "enforce",  "exit",     "expose",   "fail",
-    "feed",     "fix",      "flag",     "forbid",   "freeze",   "gate",
-    "generate", "golden",   "guard",    "hash",     "hold",     "init",
-    "inspect",  "install",  "keep",     "launch",   "limit",    "lint",
-    "list",     "load",     "log",      "mark",     "measure",  "monitor",
-    "mount",    "name",     "normalize", "pass",    "pin",      "plot",
-    "poll",     "preallocate", "prefer", "print",   "probe",    "profile",
-    "raise",    "read",     "record",   "refuse",   "reject",   "release",
-    "replace",  "replay",   "report",   "require",  "reserve",  "restart",
-    "retry",    "review",   "run",      "sample",   "save",     "scan",
-    "schedule", "ship",     "size",     "start",    "stop",     "store",
-    "swap",     "test",     "track",    "train",    "treat",    "use",
-    "validate", "verify",   "warn",     "write"};
+    "abort",    "accept",      "add",       "alert",     "allocate", "alarm",
+    "assert",   "audit",       "ban",       "bound",     "build",    "cap",
+    "capture",  "catch",       "check",     "choose",    "clamp",    "clip",
+    "compare",  "compile",     "compute",   "configure", "confirm",  "count",
+    "crash",    "create",      "cut",       "decode",    "default",  "define",
+    "delete",   "derive",      "detect",    "disable",   "document", "drop",
+    "dump",     "enable",      "enforce",   "exit",      "expose",   "fail",
+    "feed",     "fix",         "flag",      "forbid",    "freeze",   "gate",
+    "generate", "golden",      "guard",     "hash",      "hold",     "init",
+    "inspect",  "install",     "keep",      "launch",    "limit",    "lint",
+    "list",     "load",        "log",       "mark",      "measure",  "monitor",
+    "mount",    "name",        "normalize", "pass",      "pin",      "plot",
+    "poll",     "preallocate", "prefer",    "print",     "probe",    "profile",
+    "raise",    "read",        "record",    "refuse",    "reject",   "release",
+    "replace",  "replay",      "report",    "require",   "reserve",  "restart",
+    "retry",    "review",      "run",       "sample",    "save",     "scan",
+    "schedule", "ship",        "size",      "start",     "stop",     "store",
+    "swap",     "test",        "track",     "train",     "treat",    "use",
+    "validate", "verify",      "warn",      "write"};
 
 static constexpr std::array<StringRef, 24> MoreActions = {
-    "call",  "put",   "set",   "share", "pad",   "mask",  "shuffle", "seed",
-    "wrap",  "warm",  "watch", "wait",  "do",    "give",  "take",    "move",
-    "merge", "order", "apply", "time",  "tie",   "route", "show",    "benchmark"};
+    "call",  "put",   "set",   "share", "pad", "mask",  "shuffle", "seed",
+    "wrap",  "warm",  "watch", "wait",  "do",  "give",  "take",    "move",
+    "merge", "order", "apply", "time",  "tie", "route", "show",    "benchmark"};
 
 static bool isAction(StringRef Stem) {
   auto Is = [&](StringRef Verb) { return stem(Verb) == Stem; };

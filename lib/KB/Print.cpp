@@ -24,8 +24,7 @@ static void printField(raw_ostream &OS, StringRef Indent, StringRef Label,
                        StringRef Text) {
   if (Text.trim().empty())
     return;
-  std::string Head =
-      formatv("{0}{1,-10} ", Indent, Label).str();
+  std::string Head = formatv("{0}{1,-10} ", Indent, Label).str();
   std::string Rest(Head.size(), ' ');
   printWrapped(OS, Text, Head, Rest, Columns);
 }
@@ -42,8 +41,7 @@ void printSearchText(raw_ostream &OS, const SearchResult &Result) {
     if (H.Rank > 1)
       OS << '\n';
     std::string Head = std::to_string(H.Rank) + ". ";
-    std::string Title =
-        E.Class.empty() ? E.Title : E.Class + ": " + E.Title;
+    std::string Title = E.Class.empty() ? E.Title : E.Class + ": " + E.Title;
     printWrapped(OS, Title, Head, std::string(Head.size(), ' '), Columns);
     printField(OS, "   ", "symptom", firstSentence(E.Symptom));
     printField(OS, "   ", "cause", firstSentence(E.RootCause));
@@ -67,9 +65,8 @@ json::Value searchJson(const SearchResult &Result) {
         {"cause", E.RootCause},
         {"fix", E.Fix},
         {"separates", H.Separates},
-        {"source",
-         json::Object{{"file", json::fixUTF8(E.Source.File)},
-                      {"line", E.Source.Line}}}});
+        {"source", json::Object{{"file", json::fixUTF8(E.Source.File)},
+                                {"line", E.Source.Line}}}});
   }
   return json::Object{{"schema", 1},
                       {"query", json::fixUTF8(Result.Query)},
@@ -93,15 +90,13 @@ static void printList(raw_ostream &OS, StringRef Label,
 }
 
 void printEntryText(raw_ostream &OS, const Entry &E) {
-  std::string Title = E.Status.empty() ? E.Title
-                                       : "[" + E.Status + "] " + E.Title;
+  std::string Title =
+      E.Status.empty() ? E.Title : "[" + E.Status + "] " + E.Title;
   printWrapped(OS, Title, "", "", Columns);
-  OS << E.Id << "  (" << place(E);
-  if (!E.Date.empty())
-    OS << ", " << E.Date;
-  OS << ")\n";
+  OS << "entry  " << E.Id << '\n';
   if (!E.Class.empty())
-    OS << "class " << E.Class << '\n';
+    OS << "class  " << E.Class << '\n';
+  OS << "from   " << place(E) << (E.Date.empty() ? "" : ", ") << E.Date << '\n';
 
   printSection(OS, "Symptom", E.Symptom);
   printList(OS, "Fails when", E.FailsWhen);
@@ -156,9 +151,8 @@ json::Value entryJson(const Entry &E) {
                                {"refutes", E.Confirm.Refutes}}},
       {"references", json::Array(E.References)},
       {"other", std::move(Other)},
-      {"source",
-       json::Object{{"file", json::fixUTF8(E.Source.File)},
-                    {"line", E.Source.Line}}}};
+      {"source", json::Object{{"file", json::fixUTF8(E.Source.File)},
+                              {"line", E.Source.Line}}}};
 }
 
 } // namespace culprit

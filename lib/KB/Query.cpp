@@ -15,22 +15,26 @@ namespace culprit {
 
 // A clause that holds one of these, in whole words, says what works.
 static constexpr std::array<StringRef, 36> WorkCues = {
-    "is fine",     "are fine",   "was fine",    "were fine",  "runs fine",
-    "work fine",   "works",      "worked",      "is right",   "are right",
-    "is correct",  "correctly",  "properly",    "normally",   "as expected",
-    "stable",      "no problem", "no problems", "no issue",   "no issues",
-    "is ok",       "are ok",     "ok with",     "fine with",  "fine on",
-    "fine without", "without problems", "succeeds", "learns", "is good",
-    "are good",    "looks good", "load fine",   "loads fine", "trains fine",
-    "converges"};
+    "is fine",    "are fine",     "was fine",
+    "were fine",  "runs fine",    "work fine",
+    "works",      "worked",       "is right",
+    "are right",  "is correct",   "correctly",
+    "properly",   "normally",     "as expected",
+    "stable",     "no problem",   "no problems",
+    "no issue",   "no issues",    "is ok",
+    "are ok",     "ok with",      "fine with",
+    "fine on",    "fine without", "without problems",
+    "succeeds",   "learns",       "is good",
+    "are good",   "looks good",   "load fine",
+    "loads fine", "trains fine",  "converges"};
 
 // Such a clause in turn says what fails.
 static constexpr std::array<StringRef, 8> Negations = {
-    "not", "never", "no longer", "doesn't", "don't", "isn't", "fails",
-    "stopped"};
+    "not",   "never", "no longer", "doesn't",
+    "don't", "isn't", "fails",     "stopped"};
 
 static constexpr std::array<StringRef, 14> FailCues = {
-    "only when", "only with", "only if",   "only in", "only on",
+    "only when", "only with",  "only if",  "only in", "only on",
     "only for",  "only after", "when",     "once",    "as soon as",
     "if",        "unless",     "whenever", "with"};
 
@@ -45,8 +49,8 @@ static bool hasPhrase(StringRef Padded, StringRef Phrase) {
 
 /// The role of a clause, given in lower case with blanks around each word.
 static Role roleOf(StringRef Clause) {
-  bool Negated = any_of(
-      Negations, [&](StringRef Cue) { return hasPhrase(Clause, Cue); });
+  bool Negated =
+      any_of(Negations, [&](StringRef Cue) { return hasPhrase(Clause, Cue); });
   bool Works =
       any_of(WorkCues, [&](StringRef Cue) { return hasPhrase(Clause, Cue); });
   if (Works && !Negated)
@@ -112,9 +116,9 @@ static double kindWeight(Term::Kind K) {
   case Term::Kind::Number:
     return 0.6;
   case Term::Kind::Concept:
-    return 1.4;
+    return 1.8;
   case Term::Kind::Pair:
-    return 0.6;
+    return 0.5;
   }
   llvm_unreachable("unknown kind");
 }
@@ -127,9 +131,10 @@ std::vector<QueryTerm> analyzeQuery(const Analyzer &A, StringRef Text,
   std::vector<double> LineWeight;
   for (StringRef Line : Lines) {
     bool Log = looksLikeLog(Line) || Lines.size() > 10;
-    LineWeight.push_back(!Log ? 1 : isErrorLine(Line) ? 0.8
-                         : Lines.size() > 10           ? 0.15
-                                                       : 0.5);
+    LineWeight.push_back(!Log                ? 1
+                         : isErrorLine(Line) ? 0.8
+                         : Lines.size() > 10 ? 0.15
+                                             : 0.5);
   }
   std::vector<Word> Words = lex(Text);
   std::vector<Role> Roles = clauseRoles(Words);

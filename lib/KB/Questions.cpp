@@ -64,8 +64,8 @@ void addQuestions(std::vector<SearchHit> &Hits) {
       Text = "Does it fail with " + Fails + "?";
     else if (!Works.empty())
       Text = "Does it work with " + Works + "?";
-    for (StringRef Part : {StringRef(E.Confirm.Experiment),
-                           StringRef(E.Confirm.Confirms)})
+    for (StringRef Part :
+         {StringRef(E.Confirm.Experiment), StringRef(E.Confirm.Confirms)})
       if (!Part.empty())
         Text += (Text.empty() ? "" : " ") + Part.str();
     Hit.Separates = std::move(Text);

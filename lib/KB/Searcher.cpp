@@ -16,8 +16,11 @@ namespace culprit {
 
 // Saturation and length normalisation of BM25, tuned with the queries of
 // test/bench/kb-queries.
-static constexpr double Saturation = 1.5;
+static constexpr double Saturation = 3;
 static constexpr double LengthShare = 0.4;
+/// Rarity counts squared: complaints are long and entries are too, and a
+/// dozen common words in common must not outweigh the one that tells.
+static constexpr double RarityPower = 2;
 /// What a second entry of a class keeps of its score for the order: a reader
 /// wants to see other causes before variants of the same.
 static constexpr double RepeatedClass = 0.6;
@@ -25,7 +28,7 @@ static constexpr double RepeatedClass = 0.6;
 static constexpr double Noise = 0.12;
 /// A literal fragment of an entry in a pasted log is about as much evidence
 /// as two rare words in the title.
-static constexpr double FragmentScore = 9;
+static constexpr double FragmentScore = 50;
 
 Expected<Searcher> Searcher::create(ArrayRef<Entry> Entries,
                                     const Vocabulary &V,
@@ -80,8 +83,8 @@ Error Searcher::addTerm(const QueryTerm &Q, std::vector<double> &Scores) const {
       Frequency +=
           Weight * P.Counts[F] / (1 - LengthShare + LengthShare * Length);
     }
-    Scores[P.Entry] += Q.Weight * Rarity * Frequency * (Saturation + 1) /
-                       (Saturation + Frequency);
+    Scores[P.Entry] += Q.Weight * std::pow(Rarity, RarityPower) * Frequency *
+                       (Saturation + 1) / (Saturation + Frequency);
   }
   return Error::success();
 }

@@ -55,7 +55,7 @@ private:
   std::vector<TextIndex> Indexes;
   std::vector<std::array<unsigned, NumFields>> Lengths;
   std::array<double, NumFields> MeanLength = {};
-  std::vector<std::string> Phrases;        ///< Of the aliases.
+  std::vector<std::string> Phrases;       ///< Of the aliases.
   mutable std::unique_ptr<Speller> Spell; ///< Made by the first search.
 };
 

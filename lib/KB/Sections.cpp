@@ -66,8 +66,8 @@ std::vector<std::string> listItems(StringRef Text) {
     bool Starts = Rest.consume_front("- ");
     if (!Starts) {
       StringRef Digits = Rest.take_while(isDigit);
-      Starts = !Digits.empty() && Rest.drop_front(Digits.size())
-                                      .starts_with(". ");
+      Starts =
+          !Digits.empty() && Rest.drop_front(Digits.size()).starts_with(". ");
       if (Starts)
         Rest = Rest.drop_front(Digits.size() + 2);
     }
@@ -198,13 +198,13 @@ static void parseSignals(Entry &E, StringRef Text, unsigned Line,
         E.Signals.push_back({Id.str(), *F});
         continue;
       }
-      std::string Known = closestName(
-          How.lower(), {"always", "often", "sometimes", "never"});
+      std::string Known =
+          closestName(How.lower(), {"always", "often", "sometimes", "never"});
       std::string What =
-          How.empty() ? ("signal '" + Id + "' has no frequency").str()
-                      : ("unknown frequency '" + How + "' of signal '" + Id +
-                         "'")
-                            .str();
+          How.empty()
+              ? ("signal '" + Id + "' has no frequency").str()
+              : ("unknown frequency '" + How + "' of signal '" + Id + "'")
+                    .str();
       Remarks.push_back({Severity::Warning, Place + What,
                          Known.empty()
                              ? "write always, often, sometimes or never in "

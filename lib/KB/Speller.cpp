@@ -53,10 +53,10 @@ void Speller::add(StringRef Text) {
 
 Speller::Speller(ArrayRef<Entry> Entries, ArrayRef<std::string> Phrases) {
   for (const Entry &E : Entries) {
-    for (StringRef Text : {StringRef(E.Title), StringRef(E.Symptom),
-                           StringRef(E.RootCause), StringRef(E.Fix),
-                           StringRef(E.Workarounds), StringRef(E.Files),
-                           StringRef(E.Class)})
+    for (StringRef Text :
+         {StringRef(E.Title), StringRef(E.Symptom), StringRef(E.RootCause),
+          StringRef(E.Fix), StringRef(E.Workarounds), StringRef(E.Files),
+          StringRef(E.Class)})
       add(Text);
     for (const auto *List : {&E.LogFragments, &E.FailsWhen, &E.WorksWhen})
       for (const std::string &Item : *List)

@@ -29,9 +29,9 @@ namespace culprit {
 /// What a build did.
 struct BuildResult {
   unsigned Files = 0;
-  unsigned Parsed = 0;  ///< Of these, read again because they changed.
+  unsigned Parsed = 0; ///< Of these, read again because they changed.
   unsigned Entries = 0;
-  bool Written = false; ///< False when the store was up to date.
+  bool Written = false;            ///< False when the store was up to date.
   std::vector<Diagnostic> Remarks; ///< Of the files that were read again.
 };
 

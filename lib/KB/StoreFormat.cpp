@@ -115,8 +115,8 @@ private:
     for (size_t I = 0; I < F.Entries.size(); ++I) {
       if (Error E = entry(F.Entries[I]))
         return E;
-      if (Error E = index(F.Entries[I], I < F.Index.size() ? &F.Index[I]
-                                                           : nullptr))
+      if (Error E =
+              index(F.Entries[I], I < F.Index.size() ? &F.Index[I] : nullptr))
         return E;
     }
     return Error::success();
@@ -126,11 +126,19 @@ private:
     Row.bind(1, ++EntryId);
     Row.bind(2, FileId);
     Row.bind(3, static_cast<int64_t>(E.Source.Line));
-    StringRef Texts[] = {E.Id,      E.Date,     E.Status,
-                         E.Title,   E.Class,    E.Symptom,
-                         E.RootCause, E.Fix,    E.Files,
-                         E.Workarounds, E.Confirm.Experiment,
-                         E.Confirm.Confirms, E.Confirm.Refutes};
+    StringRef Texts[] = {E.Id,
+                         E.Date,
+                         E.Status,
+                         E.Title,
+                         E.Class,
+                         E.Symptom,
+                         E.RootCause,
+                         E.Fix,
+                         E.Files,
+                         E.Workarounds,
+                         E.Confirm.Experiment,
+                         E.Confirm.Confirms,
+                         E.Confirm.Refutes};
     for (auto [I, Text] : enumerate(Texts))
       Row.bind(4 + static_cast<int>(I), Text);
     if (Error Err = Row.run())
@@ -185,8 +193,8 @@ private:
       Text.bind(2 + static_cast<int>(I), Terms);
       Length.bind(1, EntryId);
       Length.bind(2, Fields[I].Name);
-      Length.bind(3, Terms.empty() ? 0
-                                   : static_cast<int64_t>(Terms.count(' ') + 1));
+      Length.bind(
+          3, Terms.empty() ? 0 : static_cast<int64_t>(Terms.count(' ') + 1));
       if (Error Err = Length.run())
         return Err;
     }
@@ -223,13 +231,13 @@ public:
 
   Expected<StoreContent> read(StringRef Name, bool WithIndex) {
     std::string Version;
-    Error E = forEachRow(D, "SELECT key, value FROM meta",
-                         [&](const Statement &S) {
-                           if (S.text(0) == "schema")
-                             Version = S.text(1).str();
-                           else if (S.text(0) == "analyzer")
-                             C.AnalyzerHash = S.text(1).str();
-                         });
+    Error E =
+        forEachRow(D, "SELECT key, value FROM meta", [&](const Statement &S) {
+          if (S.text(0) == "schema")
+            Version = S.text(1).str();
+          else if (S.text(0) == "analyzer")
+            C.AnalyzerHash = S.text(1).str();
+        });
     if (E || Version != Twine(SchemaVersion).str()) {
       std::string Why = E ? toString(std::move(E))
                           : "schema '" + Version + "', expected '" +
@@ -270,12 +278,19 @@ private:
           Where.back().second = F.Entries.size();
           Entry &N = F.Entries.emplace_back();
           N.Source = {F.Path, static_cast<unsigned>(S.integer(1))};
-          std::string *Texts[] = {
-              &N.Id,        &N.Date,        &N.Status,
-              &N.Title,     &N.Class,       &N.Symptom,
-              &N.RootCause, &N.Fix,         &N.Files,
-              &N.Workarounds, &N.Confirm.Experiment,
-              &N.Confirm.Confirms, &N.Confirm.Refutes};
+          std::string *Texts[] = {&N.Id,
+                                  &N.Date,
+                                  &N.Status,
+                                  &N.Title,
+                                  &N.Class,
+                                  &N.Symptom,
+                                  &N.RootCause,
+                                  &N.Fix,
+                                  &N.Files,
+                                  &N.Workarounds,
+                                  &N.Confirm.Experiment,
+                                  &N.Confirm.Confirms,
+                                  &N.Confirm.Refutes};
           for (auto [I, Text] : enumerate(Texts))
             *Text = S.text(2 + static_cast<int>(I)).str();
         });

@@ -21,9 +21,8 @@ Expected<TextIndex> TextIndex::open(Database D, unsigned FirstEntry) {
   TextIndex T;
   T.FirstEntry = FirstEntry;
   // The view on the index is temporary, as a store is read-only.
-  if (Error E = D.execute(
-          "CREATE VIRTUAL TABLE temp.occurrences USING"
-          " fts5vocab('main', 'entry_text', 'instance')"))
+  if (Error E = D.execute("CREATE VIRTUAL TABLE temp.occurrences USING"
+                          " fts5vocab('main', 'entry_text', 'instance')"))
     return E;
   Expected<Statement> Find = D.prepare("SELECT doc, col FROM temp.occurrences"
                                        " WHERE term = ?");

@@ -33,24 +33,25 @@ Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
                                        StringRef AliasesTsv) {
   Vocabulary V;
   std::string Group;
-  Error E = forEachLine(SymptomsMd, [&](StringRef Line, unsigned Number) -> Error {
-    if (Line.consume_front("## "))
-      Group = Line.trim().str();
-    if (!Line.consume_front("- `"))
-      return Error::success();
-    size_t End = Line.find("`:");
-    if (End == StringRef::npos)
-      return failure("symptoms.md:" + Twine(Number) +
-                         ": a symptom without a description",
-                     "write '- `id`: what was observed'");
-    SymptomTerm T{Line.take_front(End).str(), Line.drop_front(End + 2)
-                                                  .trim().str(), Group};
-    if (!V.SymptomIndex.try_emplace(T.Id, V.Symptoms.size()).second)
-      return failure("symptoms.md:" + Twine(Number) + ": symptom '" + T.Id +
-                     "' is defined twice");
-    V.Symptoms.push_back(std::move(T));
-    return Error::success();
-  });
+  Error E =
+      forEachLine(SymptomsMd, [&](StringRef Line, unsigned Number) -> Error {
+        if (Line.consume_front("## "))
+          Group = Line.trim().str();
+        if (!Line.consume_front("- `"))
+          return Error::success();
+        size_t End = Line.find("`:");
+        if (End == StringRef::npos)
+          return failure("symptoms.md:" + Twine(Number) +
+                             ": a symptom without a description",
+                         "write '- `id`: what was observed'");
+        SymptomTerm T{Line.take_front(End).str(),
+                      Line.drop_front(End + 2).trim().str(), Group};
+        if (!V.SymptomIndex.try_emplace(T.Id, V.Symptoms.size()).second)
+          return failure("symptoms.md:" + Twine(Number) + ": symptom '" + T.Id +
+                         "' is defined twice");
+        V.Symptoms.push_back(std::move(T));
+        return Error::success();
+      });
   if (E)
     return E;
 
@@ -86,8 +87,9 @@ Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
         G.Phrases.push_back(Phrase.trim().str());
     if (G.Concept.empty() || StringRef(G.Concept).contains(' ') ||
         G.Phrases.empty())
-      return failure("aliases.tsv:" + Twine(Number) + ": not a group of "
-                                                      "aliases",
+      return failure("aliases.tsv:" + Twine(Number) +
+                         ": not a group of "
+                         "aliases",
                      "a name, a tab, then phrases separated by '|'");
     V.Aliases.push_back(std::move(G));
     return Error::success();

@@ -6,7 +6,6 @@
 #include "Readers/KernelRoles.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
-#include <unordered_map>
 
 using namespace llvm;
 
@@ -77,24 +76,25 @@ static std::map<size_t, StringId> opsFromHost(ArrayRef<size_t> Rows,
   std::map<Thread, std::vector<Named>> Ranges = collectiveRanges(Into);
 
   // A collective and its kernel are one event of the file.
-  // Not a DenseMap: the keys come from the file and may be its markers.
-  std::unordered_map<int64_t, size_t> RowOfPlace;
+  std::map<int64_t, size_t> RowOfPlace;
   for (size_t Row : Rows)
     RowOfPlace[Collectives.finished(collectives::place).ints()[Row]] = Row;
-  std::unordered_map<int64_t, size_t> RowOfCall;
+  std::map<std::pair<int64_t, int64_t>, size_t> RowOfCall; // rank, id
   ArrayRef<int64_t> Place = Work->finished(gpu_work::place).ints(),
+                    WorkRank = Work->finished(gpu_work::rank).ints(),
                     WorkId = Work->finished(gpu_work::correlation).ints();
   for (size_t I = 0; I != Work->rows(); ++I)
     if (auto It = RowOfPlace.find(Place[I]);
         It != RowOfPlace.end() && WorkId[I] >= 0)
-      RowOfCall[WorkId[I]] = It->second;
+      RowOfCall[{WorkRank[I], WorkId[I]}] = It->second;
 
   ArrayRef<int64_t> CallId = Calls->finished(host_calls::correlation).ints(),
+                    CallRank = Calls->finished(host_calls::rank).ints(),
                     Start = Calls->finished(host_calls::start).ints(),
                     Pid = Calls->finished(host_calls::pid).ints(),
                     Tid = Calls->finished(host_calls::tid).ints();
   for (size_t I = 0; I != Calls->rows(); ++I) {
-    auto It = CallId[I] >= 0 ? RowOfCall.find(CallId[I]) : RowOfCall.end();
+    auto It = RowOfCall.find({CallRank[I], CallId[I]});
     auto On = Ranges.find({Pid[I], Tid[I]});
     if (It != RowOfCall.end() && On != Ranges.end())
       if (StringId Op = opAround(On->second, Start[I]))
@@ -124,6 +124,7 @@ void numberCollectives(Source &Into) {
   }
 
   ArrayRef<int64_t> Start = T->finished(collectives::start).ints(),
+                    Rank = T->finished(collectives::rank).ints(),
                     Device = T->finished(collectives::device).ints(),
                     Stream = T->finished(collectives::stream).ints();
   std::vector<int64_t> &Seq = T->finished(collectives::seq).mutableInts();
@@ -132,10 +133,10 @@ void numberCollectives(Source &Into) {
     Order[I] = I;
   llvm::stable_sort(Order,
                     [&](size_t A, size_t B) { return Start[A] < Start[B]; });
-  std::map<std::tuple<int64_t, int64_t, StringId>, int64_t> Next;
+  std::map<std::tuple<int64_t, int64_t, int64_t, StringId>, int64_t> Next;
   for (size_t I : Order)
     if (Seq[I] == NullInt)
-      Seq[I] = Next[{Device[I], Stream[I], Ops[I]}]++;
+      Seq[I] = Next[{Rank[I], Device[I], Stream[I], Ops[I]}]++;
 }
 
 } // namespace culprit

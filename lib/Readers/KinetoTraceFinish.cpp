@@ -208,11 +208,13 @@ static void addLoaderFrames(ArrayRef<LoaderFrame> Frames, Source &Into) {
 /// some other clock.
 static std::optional<int64_t> epoch(const HeaderFacts &Facts, TimeBase Time) {
   constexpr int64_t Year1980 = 315532800000000000;
-  if (Time.BaseNs >= Year1980)
+  auto Plausible = [](int64_t Ns) { return Ns >= Year1980 && Ns < TimeLimit; };
+  if (Plausible(Time.BaseNs))
     return Time.BaseNs;
   int64_t Epoch;
-  if (!Facts.BaseTimeNs || *Facts.BaseTimeNs < Year1980 ||
-      __builtin_add_overflow(*Facts.BaseTimeNs, Time.BaseNs, &Epoch))
+  if (!Facts.BaseTimeNs || !Plausible(*Facts.BaseTimeNs) ||
+      __builtin_add_overflow(*Facts.BaseTimeNs, Time.BaseNs, &Epoch) ||
+      !Plausible(Epoch))
     return std::nullopt;
   return Epoch;
 }
@@ -223,11 +225,11 @@ void finishTrace(StringRef Header, TimeBase Time, const TraceTotals &Totals,
   int64_t Rank = Facts.Rank.value_or(0);
   Into.EpochNs = epoch(Facts, Time);
   addLoaderFrames(Totals.Frames, Into);
-  numberCollectives(Into);
   addDevices(Facts, Rank, Into);
   if (Totals.Events)
     addRank(Facts, Rank, Into);
   fillRank(Rank, Into);
+  numberCollectives(Into);
 }
 
 } // namespace culprit::kineto

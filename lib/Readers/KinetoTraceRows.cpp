@@ -222,12 +222,22 @@ std::optional<RowMaker::Span> RowMaker::span(const Event &E) {
   } else if (*Dur < 0) {
     skip("its duration is negative");
   } else if (__builtin_sub_overflow(*Ts, Time.BaseNs, &Start) ||
-             __builtin_add_overflow(Start, *Dur, &Stop)) {
+             __builtin_add_overflow(Start, *Dur, &Stop) ||
+             Start < -TimeLimit || Stop > TimeLimit) {
     skip("its time is out of range");
   } else {
     return Span{Start, Stop};
   }
   return std::nullopt;
+}
+
+std::optional<int64_t> RowMaker::instant(const Event &E) const {
+  std::optional<int64_t> Ts = scaledDecimal(E.text(Field::Ts), Time.Scale);
+  int64_t At;
+  if (!Ts || __builtin_sub_overflow(*Ts, Time.BaseNs, &At) ||
+      At < -TimeLimit || At > TimeLimit)
+    return std::nullopt;
+  return At;
 }
 
 TableBuilder &RowMaker::row(TableId Id, unsigned PlaceColumn) {
@@ -408,15 +418,14 @@ void RowMaker::range(const Event &E, Span S, const NameInfo &Name,
 }
 
 void RowMaker::memory(const Event &E) {
-  std::optional<int64_t> Ts = scaledDecimal(E.text(Field::Ts), Time.Scale);
+  std::optional<int64_t> At = instant(E);
   std::optional<int64_t> Bytes = E.number(Field::MemoryBytes);
-  int64_t At;
-  if (!Ts || __builtin_sub_overflow(*Ts, Time.BaseNs, &At))
+  if (!At)
     return skip("its time is no number");
   if (!Bytes)
     return skip("it has no number of bytes");
   TableBuilder &Row = row(TableId::memory_events, memory_events::place);
-  Row.set(memory_events::at, At);
+  Row.set(memory_events::at, *At);
   Row.set(memory_events::bytes, *Bytes);
   set(Row, memory_events::address, E.number(Field::Address));
   // Device type 0 is the host, whatever its id says.
@@ -429,9 +438,8 @@ void RowMaker::memory(const Event &E) {
 }
 
 void RowMaker::counter(const Event &E) {
-  std::optional<int64_t> Ts = scaledDecimal(E.text(Field::Ts), Time.Scale);
-  int64_t At;
-  if (!Ts || __builtin_sub_overflow(*Ts, Time.BaseNs, &At))
+  std::optional<int64_t> At = instant(E);
+  if (!At)
     return skip("its time is no number");
   if (!E.has(Field::Name))
     return skip("it has no name");
@@ -446,7 +454,7 @@ void RowMaker::counter(const Event &E) {
     bool Same = Series == Name || Series == "value";
     Row.set(counters::name,
             StringRef(Same ? Name : Name + "/" + Series));
-    Row.set(counters::at, At);
+    Row.set(counters::at, *At);
     Row.set(counters::value, Number);
     set(Row, counters::device, E.number(Field::Device));
   });

@@ -20,6 +20,9 @@
 
 namespace culprit::kineto {
 
+/// Times beyond 126 years are damage, and sums of them would overflow.
+inline constexpr int64_t TimeLimit = 4000000000000000000;
+
 /// How the numbers of `ts` become times of the source.
 struct TimeBase {
   int64_t BaseNs = 0; ///< Time 0 of the source on the clock of the file.
@@ -98,6 +101,7 @@ private:
 
   void skip(const char *Reason);
   std::optional<Span> span(const Event &E);
+  std::optional<int64_t> instant(const Event &E) const;
   TableBuilder &row(TableId Id, unsigned PlaceColumn);
   /// Starts a row of gpu_work with what all kinds of work have.
   TableBuilder &work(const Event &E, Span S, StringId Kind, const NameInfo &N);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "Readers/CaseTables.h"
 #include "Readers/CsvScalars.h"
 #include "Readers/JsonConfig.h"
 #include "Readers/JsonLines.h"

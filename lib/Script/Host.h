@@ -16,8 +16,9 @@
 #define CULPRIT_SCRIPT_HOST_H
 
 #include "Detect/Detector.h"
+#include "Script/Lua.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
-#include <lua.hpp>
+
 
 namespace culprit {
 

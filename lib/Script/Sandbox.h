@@ -14,7 +14,7 @@
 #ifndef CULPRIT_SCRIPT_SANDBOX_H
 #define CULPRIT_SCRIPT_SANDBOX_H
 
-#include <lua.hpp>
+#include "Script/Lua.h"
 
 namespace culprit {
 

@@ -80,9 +80,9 @@ struct TensorStatistics {
   double StdDev = 0, Rms = 0, L2 = 0, AbsMax = 0;
 };
 
-/// One pass over \p T with the widest vectors of this machine. The result is
-/// the same on every machine and for every thread count up to the rounding of
-/// sums, which are blocked in a fixed order in double precision.
+/// One pass over \p T with the widest vectors of this machine. Sums are in
+/// double precision and in a fixed order, so the result is the same to the
+/// last bit on every machine. With no finite value, those from Min on are 0.
 TensorStatistics statisticsOf(const TensorView &T);
 
 } // namespace culprit

@@ -1,4 +1,5 @@
-//===- AnalyzerTest.cpp -------------------------------------------*- C++ -*-===//
+//===- AnalyzerTest.cpp -------------------------------------------*- C++
+//-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,8 @@ TEST(LexerTest, WhatChangesFromRunToRunIsLeftOut) {
             "NVRM Xid 79 pid");
   EXPECT_EQ(lexed("File \"/home/me/run/train.py\", line 214"),
             "File train.py line");
-  EXPECT_EQ(lexed("shape (16, 1024) and 16x768 on cuda:0"), "shape and on cuda");
+  EXPECT_EQ(lexed("shape (16, 1024) and 16x768 on cuda:0"),
+            "shape and on cuda");
   EXPECT_EQ(lexed("see https://a.b/c/d?e=1 end"), "see end");
   EXPECT_EQ(lexed("commit 3f2a9bc1 of node07"), "commit of node");
 }
@@ -36,7 +38,8 @@ TEST(LexerTest, WhatTellsStays) {
             "labels -100 Timeout ms 1800000");
   EXPECT_EQ(lexed("http://127.0.0.1:29500/x"), "127.0.0.1 29500");
   EXPECT_EQ(lexed("10.2.3.4:29500"), "29500");
-  EXPECT_EQ(lexed("loss 0.6931 at 1e-5 and 2^31"), "loss 0.6931 at 1e-5 and 2^31");
+  EXPECT_EQ(lexed("loss 0.6931 at 1e-5 and 2^31"),
+            "loss 0.6931 at 1e-5 and 2^31");
   EXPECT_EQ(lexed("text!!!!!!!! GGGGGGGG -----"), "text !!!! GGGG");
   EXPECT_EQ(lexed("3B fp16"), "3B fp16");
 }
@@ -83,12 +86,12 @@ TEST(LexerTest, FormsOfAWordHaveOneStem) {
 class AnalyzerTest : public testing::Test {
 protected:
   std::vector<std::string> termsOf(StringRef Text) {
-    Expected<Vocabulary> V = Vocabulary::parse(
-        "", "",
-        "cuda-700\tCUDA error 700 | illegal memory access | "
-        "cudaErrorIllegalAddress | 非法内存访问\n"
-        "hang\thangs | stuck | 卡住\n"
-        "garbage\tgibberish | !!!!\n");
+    Expected<Vocabulary> V =
+        Vocabulary::parse("", "",
+                          "cuda-700\tCUDA error 700 | illegal memory access | "
+                          "cudaErrorIllegalAddress | 非法内存访问\n"
+                          "hang\thangs | stuck | 卡住\n"
+                          "garbage\tgibberish | !!!!\n");
     EXPECT_TRUE(static_cast<bool>(V));
     std::vector<std::string> Out;
     for (const Term &T : Analyzer(*V).terms(lex(Text)))

@@ -1,4 +1,5 @@
-//===- KnowledgeBaseTest.cpp --------------------------------------*- C++ -*-===//
+//===- KnowledgeBaseTest.cpp --------------------------------------*- C++
+//-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
@@ -50,8 +51,8 @@ constexpr const char *LogMarkdown =
     "**Root Cause**: one rank skips a collective\n\n";
 
 Vocabulary smallVocabulary(StringRef AliasText = Aliases) {
-  return cantFail(Vocabulary::parse("- `loss-nan`: loss is NaN\n", Classes,
-                                    AliasText));
+  return cantFail(
+      Vocabulary::parse("- `loss-nan`: loss is NaN\n", Classes, AliasText));
 }
 
 class KnowledgeBaseTest : public testing::Test {
@@ -177,8 +178,7 @@ TEST_F(KnowledgeBaseTest, StoreHoldsAllOfAnEntry) {
   EXPECT_EQ(B->Entries, 5u);
 
   KnowledgeBase Stored = cantFail(KnowledgeBase::open(Out, V));
-  KnowledgeBase Read =
-      cantFail(KnowledgeBase::fromMarkdown(Text, "log.md", V));
+  KnowledgeBase Read = cantFail(KnowledgeBase::fromMarkdown(Text, "log.md", V));
   ASSERT_EQ(Stored.entries().size(), Read.entries().size());
   for (size_t I = 0; I < Read.entries().size(); ++I)
     EXPECT_EQ(entryJson(Stored.entries()[I]), entryJson(Read.entries()[I]));
@@ -224,8 +224,8 @@ TEST_F(KnowledgeBaseTest, SeveralLogsAreSearchedAsOne) {
                          "**Symptom**: widgets melt\n");
   Vocabulary V = smallVocabulary();
   cantFail(buildStore(A, path("kb.sqlite"), V));
-  KnowledgeBase K = cantFail(
-      KnowledgeBase::open({path("kb.sqlite"), Team, Same}, V));
+  KnowledgeBase K =
+      cantFail(KnowledgeBase::open({path("kb.sqlite"), Team, Same}, V));
   EXPECT_EQ(K.entries().size(), 6u);
   SearchResult R = cantFail(K.search("widgets melt"));
   ASSERT_EQ(R.Hits.size(), 2u);
@@ -284,7 +284,8 @@ TEST_F(KnowledgeBaseTest, TextIsAtMostHundredColumns) {
     StringRef Line;
     std::tie(Line, Rest) = Rest.split('\n');
     // Addresses and ids are not broken.
-    if (!Line.trim().drop_while([](char C) { return C == '-' || C == ' '; })
+    if (!Line.trim()
+             .drop_while([](char C) { return C == '-' || C == ' '; })
              .contains(' '))
       continue;
     EXPECT_LE(Line.size(), 100u + 4u * Line.count("\xE2")) << Line.str();

@@ -1,4 +1,5 @@
-//===- VocabularyTest.cpp -----------------------------------------*- C++ -*-===//
+//===- VocabularyTest.cpp -----------------------------------------*- C++
+//-*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
@@ -34,8 +35,7 @@ TEST(VocabularyTest, NamesTheBrokenLine) {
   EXPECT_EQ(toString(V.takeError()),
             "symptoms.md:2: symptom 'a' is defined twice");
   V = Vocabulary::parse("", "", "two words\tx\n");
-  EXPECT_EQ(toString(V.takeError()),
-            "aliases.tsv:1: not a group of aliases");
+  EXPECT_EQ(toString(V.takeError()), "aliases.tsv:1: not a group of aliases");
 }
 
 TEST(VocabularyTest, HashFollowsTheTexts) {

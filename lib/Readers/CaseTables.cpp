@@ -1,0 +1,406 @@
+//===- CaseTables.cpp -------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/CaseTables.h"
+#include "Support/Glob.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/YAMLParser.h"
+#include <cmath>
+#include <cstring>
+
+using namespace llvm;
+
+namespace culprit {
+
+Match CaseTablesReader::matches(const InputFile &File) const {
+  StringRef Head = File.head();
+  while (!Head.empty()) {
+    auto [Line, Rest] = Head.split('\n');
+    StringRef Text = Line.trim();
+    if (!Text.empty() && !Text.starts_with("#") && Text != "---" &&
+        Text != "{")
+      return Text.starts_with("culprit_case:") ||
+                     Text.starts_with("{\"culprit_case\":") ||
+                     Text.starts_with("\"culprit_case\":")
+                 ? Match::Certain
+                 : Match::No;
+    Head = Rest;
+  }
+  return Match::No;
+}
+
+namespace {
+
+/// One cell as written, before it has a type.
+struct RawCell {
+  bool Null = true;
+  std::string Text;
+  std::vector<int64_t> List;
+};
+
+bool isNullWord(StringRef Text) {
+  return Text.empty() || Text == "~" || Text == "null" || Text == "-";
+}
+
+/// A number as YAML and Python write it.
+bool parseDouble(StringRef Text, double &Out) {
+  StringRef Bare = Text;
+  bool Negative = Bare.consume_front("-");
+  Bare.consume_front(".");
+  if (Bare.equals_insensitive("nan")) {
+    Out = std::nan("");
+    return true;
+  }
+  if (Bare.equals_insensitive("inf") || Bare.equals_insensitive("infinity")) {
+    Out = Negative ? -INFINITY : INFINITY;
+    return true;
+  }
+  return !Text.getAsDouble(Out);
+}
+
+/// Fills one Source from one document.
+class CaseText {
+public:
+  CaseText(StringRef Path, Source &Into) : Path(Path), Into(Into) {}
+
+  Error read(StringRef Text) {
+    std::string Problem;
+    SM.setDiagHandler(
+        [](const SMDiagnostic &D, void *Out) {
+          std::string &Message = *static_cast<std::string *>(Out);
+          if (Message.empty())
+            Message = (Twine(D.getLineNo()) + ": " + D.getMessage()).str();
+        },
+        &Problem);
+    yaml::Stream Stream(Text, SM, /*ShowColors=*/false);
+    auto Document = Stream.begin();
+    auto *Root = Document == Stream.end()
+                     ? nullptr
+                     : dyn_cast_or_null<yaml::MappingNode>(Document->getRoot());
+    if (!Root)
+      return failure(Path + ":" +
+                         (Problem.empty() ? "1: not a mapping of tables"
+                                          : Problem),
+                     "docs/case-format.md shows the form");
+    for (yaml::KeyValueNode &Pair : *Root) {
+      std::string Name = scalar(Pair.getKey());
+      if (Name == "culprit_case")
+        continue;
+      if (Error E = table(Name, Pair.getValue()))
+        return E;
+    }
+    if (Stream.failed())
+      return failure(Path + ":" + Problem,
+                     "the tables before it were read; docs/case-format.md "
+                     "shows the form");
+    return Error::success();
+  }
+
+private:
+  static std::string scalar(yaml::Node *N) {
+    SmallString<64> Storage;
+    if (auto *S = dyn_cast_or_null<yaml::ScalarNode>(N))
+      return S->getValue(Storage).str();
+    return "";
+  }
+
+  /// The line of \p N, for messages.
+  unsigned lineOf(yaml::Node *N) {
+    return N ? SM.getLineAndColumn(N->getSourceRange().Start).first : 0;
+  }
+
+  RawCell cell(yaml::Node *N) {
+    RawCell Out;
+    if (auto *List = dyn_cast_or_null<yaml::SequenceNode>(N)) {
+      for (yaml::Node &Item : *List) {
+        int64_t Value = 0;
+        StringRef(scalar(&Item)).getAsInteger(10, Value);
+        Out.List.push_back(Value);
+      }
+      Out.Null = Out.List.empty();
+      return Out;
+    }
+    Out.Text = scalar(N);
+    Out.Null = isa_and_nonnull<yaml::NullNode>(N) || isNullWord(Out.Text);
+    return Out;
+  }
+
+  Error table(StringRef Name, yaml::Node *Value) {
+    unsigned Line = lineOf(Value);
+    std::optional<TableId> Id = findTable(Name);
+    if (!Id || schema(*Id).Kind == TableSchema::Origin::Derived) {
+      std::vector<std::string> Names;
+      for (const TableSchema &T : schemas())
+        if (T.Kind == TableSchema::Origin::Recorded)
+          Names.push_back(T.Name.str());
+      std::string Close = closestName(Name, Names);
+      return failure(Path + ":" + Twine(Line) + ": unknown table '" + Name +
+                         "'",
+                     Close.empty() ? "tables: " + join(Names, ", ")
+                                   : "did you mean '" + Close + "'?");
+    }
+    if (auto *List = dyn_cast_or_null<yaml::SequenceNode>(Value);
+        List && *Id == TableId::tensors)
+      return tensors(*List);
+    auto *Map = dyn_cast_or_null<yaml::MappingNode>(Value);
+    if (!Map)
+      return failure(Path + ":" + Twine(Line) + ": table '" + Name +
+                         "' has no columns and rows",
+                     "write columns: [...] and rows: [[...], ...]");
+    std::vector<std::string> Columns;
+    std::vector<std::vector<RawCell>> Rows;
+    int64_t Repeat = 1, Every = 0;
+    for (yaml::KeyValueNode &Pair : *Map) {
+      std::string Key = scalar(Pair.getKey());
+      yaml::Node *Item = Pair.getValue();
+      if (Key == "repeat" || Key == "every") {
+        StringRef(scalar(Item)).getAsInteger(10, Key == "repeat" ? Repeat
+                                                                 : Every);
+        continue;
+      }
+      auto *List = dyn_cast_or_null<yaml::SequenceNode>(Item);
+      if (!List)
+        continue;
+      for (yaml::Node &Element : *List) {
+        if (Key == "columns") {
+          Columns.push_back(scalar(&Element));
+          continue;
+        }
+        std::vector<RawCell> Row;
+        if (auto *Cells = dyn_cast<yaml::SequenceNode>(&Element))
+          for (yaml::Node &C : *Cells)
+            Row.push_back(cell(&C));
+        Rows.push_back(std::move(Row));
+      }
+    }
+    // A million rows are ten thousand times what anybody writes by hand.
+    if (Repeat < 1 || Repeat * static_cast<int64_t>(Rows.size()) > 1000000)
+      return failure(Path + ":" + Twine(Line) + ": table '" + Name +
+                         "' repeats to more than a million rows",
+                     "lower 'repeat'");
+    return addRows(*Id, Line, Columns, Rows, Repeat, Every);
+  }
+
+  Error addRows(TableId Id, unsigned Line, ArrayRef<std::string> Names,
+                ArrayRef<std::vector<RawCell>> Rows, int64_t Repeat,
+                int64_t Every) {
+    const TableSchema &T = schema(Id);
+    std::vector<unsigned> Columns;
+    for (const std::string &Name : Names) {
+      std::optional<unsigned> C = T.find(Name);
+      if (!C) {
+        std::vector<std::string> All;
+        for (const ColumnSchema &S : T.Columns)
+          All.push_back(S.Name.str());
+        std::string Close = closestName(Name, All);
+        return failure(Path + ":" + Twine(Line) + ": unknown column '" + Name +
+                           "' in '" + T.Name + "'",
+                       Close.empty() ? "columns: " + join(All, ", ")
+                                     : "did you mean '" + Close + "'?");
+      }
+      Columns.push_back(*C);
+    }
+    TableBuilder &B = Into.table(Id);
+    for (int64_t Copy = 0; Copy != Repeat; ++Copy)
+      for (const std::vector<RawCell> &Row : Rows) {
+        if (Row.size() != Columns.size())
+          return failure(Path + ":" + Twine(Line) + ": a row of '" + T.Name +
+                             "' has " + Twine(Row.size()) + " cells, not " +
+                             Twine(Columns.size()),
+                         "give one cell a column, ~ where there is no value");
+        B.addRow();
+        if (Error E = setCells(B, T, Line, Columns, Row, Copy, Every))
+          return E;
+        fillIn(B, T, Columns, Row);
+      }
+    return Error::success();
+  }
+
+  Error setCells(TableBuilder &B, const TableSchema &T, unsigned Line,
+                 ArrayRef<unsigned> Columns, ArrayRef<RawCell> Row,
+                 int64_t Copy, int64_t Every) {
+    for (size_t I = 0; I != Columns.size(); ++I) {
+      if (Row[I].Null)
+        continue;
+      const ColumnSchema &C = T.Columns[Columns[I]];
+      auto wrong = [&]() {
+        return failure(Path + ":" + Twine(Line) + ": '" + Row[I].Text +
+                           "' in column '" + C.Name + "' of '" + T.Name +
+                           "' is not " + toString(C.Type),
+                       "docs/tables.md has the type of every column");
+      };
+      switch (C.Type) {
+      case ColumnType::Int: {
+        int64_t Value;
+        if (StringRef(Row[I].Text).getAsInteger(10, Value))
+          return wrong();
+        if (C.Unit == "time")
+          Value += Copy * Every;
+        else if (C.Name == "correlation" || C.Name == "step" ||
+                 C.Name == "seq")
+          Value += Copy;
+        B.set(Columns[I], Value);
+        break;
+      }
+      case ColumnType::Double: {
+        double Value;
+        if (!parseDouble(Row[I].Text, Value))
+          return wrong();
+        B.set(Columns[I], Value);
+        break;
+      }
+      case ColumnType::Bool:
+        if (Row[I].Text != "true" && Row[I].Text != "false")
+          return wrong();
+        B.setBool(Columns[I], Row[I].Text == "true");
+        break;
+      case ColumnType::String:
+        B.set(Columns[I], StringRef(Row[I].Text));
+        break;
+      case ColumnType::IntList:
+        B.setList(Columns[I], Row[I].List);
+        break;
+      }
+    }
+    return Error::success();
+  }
+
+  /// What a row implies and an author should not have to write.
+  void fillIn(TableBuilder &B, const TableSchema &T, ArrayRef<unsigned> Columns,
+              ArrayRef<RawCell> Row) {
+    auto given = [&](StringRef Name) -> const RawCell * {
+      for (size_t I = 0; I != Columns.size(); ++I)
+        if (T.Columns[Columns[I]].Name == Name)
+          return Row[I].Null ? nullptr : &Row[I];
+      return nullptr;
+    };
+    auto missing = [&](StringRef Name) {
+      std::optional<unsigned> C = T.find(Name);
+      return C && !given(Name) ? C : std::nullopt;
+    };
+    int64_t Start, Stop;
+    if (auto Dur = missing("dur"))
+      if (const RawCell *A = given("start"), *Z = given("stop");
+          A && Z && !StringRef(A->Text).getAsInteger(10, Start) &&
+          !StringRef(Z->Text).getAsInteger(10, Stop))
+        B.set(*Dur, Stop - Start);
+    if (auto Rank = missing("rank"))
+      if (T.Name != "errors" && T.Name != "log_lines")
+        B.set(*Rank, int64_t(0));
+    if (T.Name == "scalars") {
+      const RawCell *Name = given("name"), *Metric = given("metric"),
+                    *Layer = given("layer");
+      if (Name && !Metric)
+        B.set(scalars::metric, StringRef(Name->Text).split('/').first);
+      if (Name && !Layer && StringRef(Name->Text).contains('/'))
+        B.set(scalars::layer, StringRef(Name->Text).split('/').second);
+      if (auto C = missing("run"))
+        B.set(*C, StringRef(Into.Run));
+    }
+    if (auto Place = missing("place"))
+      B.set(*Place, static_cast<int64_t>(B.rows()));
+  }
+
+  Error tensors(yaml::SequenceNode &List) {
+    for (yaml::Node &Item : List) {
+      auto *Map = dyn_cast<yaml::MappingNode>(&Item);
+      if (!Map)
+        continue;
+      TensorRecord Record;
+      std::vector<double> Values;
+      std::string Type = "float32";
+      for (yaml::KeyValueNode &Pair : *Map) {
+        std::string Key = scalar(Pair.getKey());
+        yaml::Node *Value = Pair.getValue();
+        int64_t Number = 0;
+        if (Key == "data" || Key == "shape") {
+          if (auto *Cells = dyn_cast_or_null<yaml::SequenceNode>(Value))
+            for (yaml::Node &C : *Cells) {
+              double V = 0;
+              parseDouble(scalar(&C), V);
+              if (Key == "data")
+                Values.push_back(V);
+              else
+                Record.Data.Shape.push_back(static_cast<int64_t>(V));
+            }
+          continue;
+        }
+        std::string Text = scalar(Value);
+        bool IsInt = !StringRef(Text).getAsInteger(10, Number);
+        if (Key == "name")
+          Record.Name = Text;
+        else if (Key == "layer")
+          Record.Layer = Text;
+        else if (Key == "role")
+          Record.Role = Text;
+        else if (Key == "variant")
+          Record.Variant = Text;
+        else if (Key == "dtype")
+          Type = Text;
+        else if (Key == "step" && IsInt)
+          Record.Step = Number;
+        else if (Key == "order" && IsInt)
+          Record.Order = Number;
+        else if (Key == "token" && IsInt)
+          Record.Token = Number;
+        else if (Key == "rank" && IsInt)
+          Record.Rank = Number;
+      }
+      if (Error E = addTensor(std::move(Record), Type, Values, lineOf(Map)))
+        return E;
+    }
+    return Error::success();
+  }
+
+  Error addTensor(TensorRecord Record, StringRef Type, ArrayRef<double> Values,
+                  unsigned Line) {
+    auto Bytes = std::make_shared<std::vector<uint8_t>>();
+    auto put = [&](auto Value) {
+      const auto *First = reinterpret_cast<const uint8_t *>(&Value);
+      Bytes->insert(Bytes->end(), First, First + sizeof(Value));
+    };
+    if (Type != "float32" && Type != "float64" && Type != "int64")
+      return failure(Path + ":" + Twine(Line) + ": dtype '" + Type +
+                         "' cannot be written as text",
+                     "use float32, float64 or int64, or a safetensors file");
+    for (double V : Values) {
+      if (Type == "float32")
+        put(static_cast<float>(V));
+      else if (Type == "float64")
+        put(V);
+      else
+        put(static_cast<int64_t>(V));
+    }
+    Record.Data.Type = Type == "float32"   ? DType::Float32
+                       : Type == "float64" ? DType::Float64
+                                           : DType::Int64;
+    int64_t Numel = 1;
+    for (int64_t D : Record.Data.Shape)
+      Numel *= D;
+    if (Record.Data.Shape.empty() ||
+        Numel != static_cast<int64_t>(Values.size()))
+      Record.Data.Shape = {static_cast<int64_t>(Values.size())};
+    Record.Data.Bytes = *Bytes;
+    Into.keepAlive(Bytes);
+    Into.addTensor(std::move(Record));
+    return Error::success();
+  }
+
+  StringRef Path;
+  Source &Into;
+  SourceMgr SM;
+};
+
+} // namespace
+
+Error CaseTablesReader::read(InputFile &File, Source &Into) const {
+  Expected<StringRef> Text = File.contents();
+  if (!Text)
+    return Text.takeError();
+  return CaseText(File.path(), Into).read(*Text);
+}
+
+} // namespace culprit
