@@ -22,6 +22,7 @@ namespace culprit {
 struct KnowledgeBase::State {
   Vocabulary V;
   std::vector<Entry> Entries;
+  size_t Written = 0; ///< Of Entries; what follows is made of definitions.
   std::vector<Diagnostic> Remarks;
   StringMap<unsigned> Ids;
   std::optional<Searcher> Search;
@@ -89,7 +90,33 @@ struct KnowledgeBase::State {
     return addIndexed(std::move(Files));
   }
 
+  /// Adds the classes that no entry is about.
+  Error addDefinitions() {
+    Written = Entries.size();
+    StringSet<> Known;
+    for (const Entry &E : Entries)
+      Known.insert(E.Class);
+    LogFile F;
+    F.Path = "kb/classes.tsv";
+    for (const ClassTerm &T : V.classes()) {
+      if (Known.contains(T.Id))
+        continue;
+      Entry &E = F.Entries.emplace_back();
+      E.Id = "classes/" + T.Id;
+      E.Class = T.Id;
+      E.Title = E.RootCause = T.Definition;
+      E.Source = {F.Path, T.Line};
+    }
+    if (F.Entries.empty())
+      return Error::success();
+    std::vector<LogFile> Files;
+    Files.push_back(std::move(F));
+    return addIndexed(std::move(Files));
+  }
+
   Error finish() {
+    if (Error E = addDefinitions())
+      return E;
     Expected<Searcher> S = Searcher::create(Entries, V, std::move(Indexes));
     if (!S)
       return S.takeError();
@@ -143,7 +170,9 @@ KnowledgeBase::fromMarkdown(StringRef Markdown, StringRef Name, Vocabulary V) {
 }
 
 const Vocabulary &KnowledgeBase::vocabulary() const { return S->V; }
-ArrayRef<Entry> KnowledgeBase::entries() const { return S->Entries; }
+ArrayRef<Entry> KnowledgeBase::entries() const {
+  return ArrayRef<Entry>(S->Entries).take_front(S->Written);
+}
 ArrayRef<Diagnostic> KnowledgeBase::remarks() const { return S->Remarks; }
 
 std::vector<const Entry *> KnowledgeBase::find(StringRef IdOrClass) const {

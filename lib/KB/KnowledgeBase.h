@@ -20,9 +20,12 @@
 
 namespace culprit {
 
-/// Entries of several sources with one search over all of them. Owns the
-/// entries; pointers to them live as long as it does. One thread at a time
-/// may search, since a search reads through database connections.
+/// Entries of several sources with one search over all of them. A class of
+/// the vocabulary that none of them is about is found by its definition, as an
+/// entry `classes/<class>` with nothing else in it: better a name for the
+/// cause than silence. Owns the entries; pointers to them live as long as it
+/// does. One thread at a time may search, since a search reads through
+/// database connections.
 class KnowledgeBase {
 public:
   /// Opens \p Paths, each a store (`.sqlite`), a markdown file or a directory
@@ -40,6 +43,7 @@ public:
 
   const Vocabulary &vocabulary() const;
   /// All entries: sources in the order given, then files, then places.
+  /// Without those made of definitions.
   llvm::ArrayRef<Entry> entries() const;
   llvm::ArrayRef<Diagnostic> remarks() const;
 

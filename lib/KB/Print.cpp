@@ -44,7 +44,8 @@ void printSearchText(raw_ostream &OS, const SearchResult &Result) {
     std::string Title = E.Class.empty() ? E.Title : E.Class + ": " + E.Title;
     printWrapped(OS, Title, Head, std::string(Head.size(), ' '), Columns);
     printField(OS, "   ", "symptom", firstSentence(E.Symptom));
-    printField(OS, "   ", "cause", firstSentence(E.RootCause));
+    if (E.RootCause != E.Title)
+      printField(OS, "   ", "cause", firstSentence(E.RootCause));
     printField(OS, "   ", "fix", firstSentence(E.Fix));
     printField(OS, "   ", "separates", H.Separates);
     printField(OS, "   ", "entry", E.Id + "  (" + place(E) + ")");

@@ -24,8 +24,10 @@ static constexpr double RarityPower = 2;
 /// What a second entry of a class keeps of its score for the order: a reader
 /// wants to see other causes before variants of the same.
 static constexpr double RepeatedClass = 0.6;
+/// A class that is known by its definition alone has few words to match.
+static constexpr double DefinitionShare = 1.2;
 /// A hit below this share of the best one is noise.
-static constexpr double Noise = 0.12;
+static constexpr double Noise = 0.05;
 /// A literal fragment of an entry in a pasted log is about as much evidence
 /// as two rare words in the title.
 static constexpr double FragmentScore = 50;
@@ -87,6 +89,10 @@ Error Searcher::addTerm(const QueryTerm &Q, std::vector<double> &Scores) const {
                        (Saturation + 1) / (Saturation + Frequency);
   }
   return Error::success();
+}
+
+static bool isDefinition(const Entry &E) {
+  return E.Symptom.empty() && E.Title == E.RootCause;
 }
 
 void Searcher::addLogMatches(StringRef Query,
@@ -165,6 +171,9 @@ Expected<SearchResult> Searcher::search(StringRef Query, unsigned Limit) const {
   for (const QueryTerm &Q : Terms)
     if (Error E = addTerm(Q, Scores))
       return E;
+  for (size_t I = 0; I < Entries.size(); ++I)
+    if (isDefinition(Entries[I]))
+      Scores[I] *= DefinitionShare;
   addLogMatches(Query, Scores);
   Result.Hits = diversify(Scores, Limit);
   addQuestions(Result.Hits);

@@ -84,7 +84,11 @@ std::string Speller::meant(StringRef Lower) const {
     if (Lower.size() == 5 && Known.size() != 5)
       continue;
     unsigned N = slips(Lower, Known, Limit);
-    if (N > Limit || N > BestSlips || (N == BestSlips && Count <= BestCount))
+    // `supervisor` is another word than `supervised`, not a slip of it.
+    bool OtherEnding =
+        N == 2 && StringRef(Known).starts_with(Lower.drop_back(2));
+    if (OtherEnding || N > Limit || N > BestSlips ||
+        (N == BestSlips && Count <= BestCount))
       continue;
     if (Lower.size() == 5) {
       std::string A = Lower.str(), B = Known;

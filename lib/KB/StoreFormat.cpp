@@ -51,9 +51,10 @@ public:
     std::string Columns;
     for (const Field &F : Fields)
       Columns += F.Name.str() + ", ";
-    std::string Index = "CREATE VIRTUAL TABLE entry_text USING fts5(" +
-                        Columns +
-                        "tokenize = \"ascii tokenchars '#+-_.!?@$^'\");";
+    std::string Index =
+        (Twine("CREATE VIRTUAL TABLE entry_text USING fts5(") + Columns +
+         "tokenize = \"ascii tokenchars '#+-_.!?@$^'\");")
+            .str();
     if (Error E = D.execute(Schema))
       return E;
     if (Error E = D.execute(Index))
@@ -90,7 +91,9 @@ private:
         {Item, "INSERT INTO items VALUES(?,?,?,?,?)"},
         {Sign, "INSERT INTO signals VALUES(?,?,?,?)"},
         {Length, "INSERT INTO lengths VALUES(?,?,?)"},
-        {Text, "INSERT INTO entry_text(" + Names + ") VALUES(" + Marks + ")"}};
+        {Text,
+         (Twine("INSERT INTO entry_text(") + Names + ") VALUES(" + Marks + ")")
+             .str()}};
     for (Plan &P : Plans) {
       Expected<Statement> S = D.prepare(P.Sql);
       if (!S)

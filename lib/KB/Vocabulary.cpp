@@ -65,7 +65,7 @@ Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
                          Twine(Cells.size()) + " columns, expected 3",
                      "layer, class and definition, separated by tabs");
     ClassTerm T{Cells[1].trim().str(), Cells[0].trim().str(),
-                Cells[2].trim().str()};
+                Cells[2].trim().str(), Number};
     if (!V.ClassIndex.try_emplace(T.Id, V.Classes.size()).second)
       return failure("classes.tsv:" + Twine(Number) + ": class '" + T.Id +
                      "' is defined twice");

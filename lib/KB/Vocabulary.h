@@ -33,6 +33,7 @@ struct ClassTerm {
   std::string Id;
   std::string Layer;
   std::string Definition;
+  unsigned Line = 0; ///< In `classes.tsv`.
 };
 
 /// Phrases that mean the same: error code, enum name, prose, translations.

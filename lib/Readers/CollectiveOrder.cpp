@@ -75,7 +75,10 @@ static std::map<size_t, StringId> opsFromHost(ArrayRef<size_t> Rows,
   TableBuilder &Collectives = Into.table(TableId::collectives);
   std::map<Thread, std::vector<Named>> Ranges = collectiveRanges(Into);
 
-  // A collective and its kernel are one event of the file.
+  // A collective and its kernel are one event, or one row of the table of
+  // kernels; copies of an export are rows of another table.
+  StringId Communication = Into.pool().intern("communication");
+  ArrayRef<StringId> Role = Work->finished(gpu_work::role).strings();
   std::map<int64_t, size_t> RowOfPlace;
   for (size_t Row : Rows)
     RowOfPlace[Collectives.finished(collectives::place).ints()[Row]] = Row;
@@ -85,7 +88,7 @@ static std::map<size_t, StringId> opsFromHost(ArrayRef<size_t> Rows,
                     WorkId = Work->finished(gpu_work::correlation).ints();
   for (size_t I = 0; I != Work->rows(); ++I)
     if (auto It = RowOfPlace.find(Place[I]);
-        It != RowOfPlace.end() && WorkId[I] >= 0)
+        It != RowOfPlace.end() && WorkId[I] >= 0 && Role[I] == Communication)
       RowOfCall[{WorkRank[I], WorkId[I]}] = It->second;
 
   ArrayRef<int64_t> CallId = Calls->finished(host_calls::correlation).ints(),
@@ -111,9 +114,11 @@ void numberCollectives(Source &Into) {
   Column &OpColumn = T->finished(collectives::op);
   std::vector<StringId> Ops(OpColumn.strings().begin(),
                             OpColumn.strings().end());
+  // NCCL has no all-to-all of its own: it is sends and receives in a group.
+  StringId SendRecv = Into.pool().intern("send_recv");
   std::vector<size_t> Unnamed;
   for (size_t I = 0; I != Rows; ++I)
-    if (Ops[I] == NullString)
+    if (Ops[I] == NullString || Ops[I] == SendRecv)
       Unnamed.push_back(I);
   for (auto [Row, Op] : opsFromHost(Unnamed, Into))
     Ops[Row] = Op;

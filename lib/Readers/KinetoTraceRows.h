@@ -14,8 +14,8 @@
 
 #include "Case/Source.h"
 #include "Readers/KinetoTraceEvent.h"
+#include "Readers/KinetoTraceNames.h"
 #include "Readers/KinetoTraceSplitter.h"
-#include "llvm/ADT/StringMap.h"
 #include <array>
 
 namespace culprit::kineto {
@@ -66,23 +66,6 @@ public:
   ChunkRows parse(const Chunk &C);
 
 private:
-  /// What a name means, found out once.
-  struct NameInfo {
-    StringId Id = NullString;
-    StringId Role = NullString;     ///< Of a kernel or a call.
-    StringId Kind = NullString;     ///< Of a copy.
-    StringId Source = NullString;   ///< Memory, likewise.
-    StringId Target = NullString;   ///< Memory, also of a set.
-    StringId Op = NullString;       ///< Of a collective.
-    StringId Category = NullString; ///< Of a range.
-    int64_t Step = NullInt;
-    bool Ready = false;
-    bool Collective = false; ///< A communication kernel.
-    bool RangeOnly = false;  ///< A range, whatever category recorded it.
-    bool Loader = false;     ///< A Python frame that fetches a batch.
-  };
-  using NameMap = llvm::StringMap<NameInfo>;
-
   struct Span {
     int64_t Start, Stop;
   };
@@ -106,23 +89,13 @@ private:
   /// Starts a row of gpu_work with what all kinds of work have.
   TableBuilder &work(const Event &E, Span S, StringId Kind, const NameInfo &N);
 
-  const NameInfo &kernelName(llvm::StringRef Raw);
-  const NameInfo &copyName(llvm::StringRef Raw);
-  const NameInfo &callName(llvm::StringRef Raw);
-  const NameInfo &hostName(llvm::StringRef Raw);
-  StringId text(llvm::StringRef Raw);
-  StringId intern(llvm::StringRef Text) {
-    return Text.empty() ? NullString : Pool.intern(Text);
-  }
-
   StringPool &Pool;
   const TimeBase Time;
-  NameMap Kernels, Copies, Calls, Hosts;
-  llvm::StringMap<StringId> Texts;
+  NameBook Names;
 
   // Texts that every row of a kind has.
   StringId KernelText, CopyText, SetText, OperatorText, PythonText;
-  StringId CompletedText, ProfilerText;
+  StringId AnnotationText, CompletedText, ProfilerText;
 
   ChunkRows Out;
   uint64_t EventAt = 0;

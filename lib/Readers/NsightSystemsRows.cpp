@@ -60,6 +60,12 @@ void RowMaker::findRanks() {
       if (std::optional<int64_t> Global = R.integer(0))
         RankOfPid.try_emplace(pidOf(*Global), 0);
     });
+  if (RankOfPid.empty()) { // other tools' files lack the process
+    TableBuilder &Row = Into.table(TableId::ranks);
+    Row.addRow();
+    Row.set(ranks::rank, int64_t(0));
+    Row.set(ranks::place, int64_t(0));
+  }
   int64_t Next = 0;
   for (auto &[Pid, Rank] : RankOfPid) {
     Rank = Next++;

@@ -4,10 +4,13 @@
 
 #include "Readers/SafeTensors.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 #include <simdjson.h>
 
@@ -50,12 +53,10 @@ public:
       Into.warn(Into.path() + ": tensor '" + printable(Name) + "' " + Why,
                 "it was skipped; the others were read");
   }
-  /// Names come from the file and may be anything.
+  /// A name is as long as its writer liked.
   static std::string printable(StringRef Name) {
-    std::string Out;
-    for (char C : Name.take_front(200))
-      Out += isPrint(C) || (C & 0x80) ? C : '?';
-    return Out;
+    return Name.size() <= 200 ? Name.str()
+                              : json::fixUTF8(Name.take_front(200)) + "...";
   }
 
 private:
@@ -109,15 +110,14 @@ static std::string readEntry(StringRef Name, dom::element Value, Entry &Out) {
     return "has no data_offsets";
   Out.Name = Name;
   Out.Type = *Type;
-  uint64_t Bytes = sizeOf(*Type);
+  int64_t Bytes = sizeOf(*Type);
   bool Empty = false, Overflow = false;
   for (dom::element Dim : Shape) {
     uint64_t Size;
     if (Dim.get(Size) || Size > uint64_t(INT64_MAX))
       return "has a shape that is not a list of sizes";
     Empty |= Size == 0;
-    Overflow |= MulOverflow(int64_t(Bytes), int64_t(Size),
-                            reinterpret_cast<int64_t &>(Bytes));
+    Overflow |= MulOverflow(Bytes, int64_t(Size), Bytes);
     Out.Shape.push_back(int64_t(Size));
   }
   if (Empty)
@@ -127,7 +127,7 @@ static std::string readEntry(StringRef Name, dom::element Value, Entry &Out) {
   if (Offsets.size() != 2 || Offsets.at(0).get(Out.Begin) ||
       Offsets.at(1).get(Out.End) || Out.End < Out.Begin)
     return "has data_offsets that are not a begin and an end";
-  if (Out.End - Out.Begin != Bytes)
+  if (Out.End - Out.Begin != uint64_t(Bytes))
     return formatv("needs {0} bytes by its shape but has {1} by its "
                    "data_offsets",
                    Bytes, Out.End - Out.Begin);

@@ -140,6 +140,22 @@ TEST_F(KnowledgeBaseTest, APastedLogIsAQuery) {
   EXPECT_EQ(first(small(), Log), "illegal-memory-access");
 }
 
+TEST_F(KnowledgeBaseTest, ClassesWithoutEntryAreFoundByDefinition) {
+  Vocabulary V = cantFail(Vocabulary::parse(
+      "",
+      std::string(Classes) +
+          "training\tovershooting-cranes\tcranes swing too far\n",
+      Aliases));
+  KnowledgeBase K =
+      cantFail(KnowledgeBase::fromMarkdown(LogMarkdown, "log.md", V));
+  EXPECT_EQ(K.entries().size(), 4u);
+  SearchResult R = cantFail(K.search("my crane swings"));
+  ASSERT_EQ(R.Hits.size(), 1u);
+  EXPECT_EQ(R.Hits[0].Found->Id, "classes/overshooting-cranes");
+  EXPECT_EQ(R.Hits[0].Found->Source.Line, 5u);
+  EXPECT_EQ(K.find("overshooting-cranes").size(), 1u);
+}
+
 TEST_F(KnowledgeBaseTest, JsonContract) {
   KnowledgeBase K = small();
   SearchResult R = cantFail(K.search("hangs"));

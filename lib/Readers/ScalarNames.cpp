@@ -1,0 +1,154 @@
+//===- ScalarNames.cpp ------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/ScalarNames.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+namespace {
+struct Alias {
+  StringRef Canonical;
+  double Factor;
+};
+
+struct Names {
+  StringMap<Alias> Scalars, Layers;
+  StringMap<StringRef> Validation;
+  StringMap<FieldKind> Fields;
+
+  Names() {
+#define SCALAR(CANONICAL, RAW) Scalars[RAW] = {#CANONICAL, 1};
+#define SCALED(CANONICAL, RAW, FACTOR) Scalars[RAW] = {#CANONICAL, FACTOR};
+#define LAYER(METRIC, RAW) Layers[RAW] = {#METRIC, 1};
+#define VALIDATION(CANONICAL, OF) Validation[#OF] = #CANONICAL;
+#define FIELD(KIND, RAW) Fields[RAW] = FieldKind::KIND;
+#include "Readers/ScalarNames.def"
+  }
+};
+} // namespace
+
+static const Names &names() {
+  static const Names N; // on first use: nothing is constructed before main
+  return N;
+}
+
+/// Lower case, blanks and hyphens as underscores: "Grad-Norm" and "grad norm"
+/// are one name.
+static std::string normalised(StringRef Raw) {
+  std::string Out;
+  for (char C : Raw.trim())
+    Out += C == ' ' || C == '-' ? '_' : toLower(C);
+  return Out;
+}
+
+static const Alias *find(StringRef Normal) {
+  const Names &N = names();
+  auto It = N.Scalars.find(Normal);
+  return It == N.Scalars.end() ? nullptr : &It->second;
+}
+
+/// Removes one of \p Prefixes followed by a separator; a bare prefix stays.
+static bool stripPrefix(StringRef &Name, ArrayRef<StringRef> Prefixes) {
+  for (StringRef Prefix : Prefixes)
+    if (Name.size() > Prefix.size() + 1 && Name.starts_with(Prefix) &&
+        StringRef("/_.").contains(Name[Prefix.size()])) {
+      Name = Name.drop_front(Prefix.size() + 1);
+      return true;
+    }
+  return false;
+}
+
+/// The alias of a name that may stand behind the split it was taken on.
+static std::optional<Alias> findOfSplit(StringRef Normal) {
+  if (const Alias *Whole = find(Normal))
+    return *Whole;
+  StringRef Rest = Normal;
+  if (stripPrefix(Rest, {"train", "training", "trainer", "metrics", "scalars"})) {
+    // train/val_loss exists in the wild and is a validation loss.
+    if (std::optional<Alias> Inner = findOfSplit(Rest))
+      return Inner;
+    // Lightning logs train_loss_step beside train_loss_epoch, its mean.
+    if (Rest.consume_back("_step"))
+      if (const Alias *Inner = find(Rest))
+        return *Inner;
+    return std::nullopt;
+  }
+  if (stripPrefix(Rest, {"val", "valid", "validation", "eval", "dev"})) {
+    if (Rest.starts_with("_")) // Trainer.evaluate on several sets
+      return std::nullopt;
+    const Alias *Inner = find(Rest);
+    if (!Inner)
+      return std::nullopt;
+    auto It = names().Validation.find(Inner->Canonical);
+    // The speed and memory of an evaluation are not those of training.
+    if (It != names().Validation.end())
+      return Alias{It->second, Inner->Factor};
+  }
+  return std::nullopt;
+}
+
+FieldKind fieldKind(StringRef Raw) {
+  const Names &N = names();
+  auto It = N.Fields.find(normalised(Raw));
+  return It == N.Fields.end() ? FieldKind::Scalar : It->second;
+}
+
+/// Metrics that a layer may be appended to, as in grad_norm/blocks.0.
+static bool isPerLayer(StringRef Canonical) {
+  for (StringRef Metric :
+       {"grad_norm", "weight_norm", "update_ratio", "update_norm", "zero_share",
+        "nonfinite", "activation_norm", "activation_rms", "activation_max",
+        "max_attention_logit", "entropy", "lr"})
+    if (Canonical == Metric)
+      return true;
+  return false;
+}
+
+static ScalarName ofLayer(StringRef Metric, StringRef Layer, double Factor,
+                          bool Known) {
+  return {(Metric + "/" + Layer).str(), Metric.str(), Layer.str(), Factor,
+          Known};
+}
+
+ScalarName scalarName(StringRef Raw) {
+  std::string Normal = normalised(Raw);
+  if (std::optional<Alias> Found = findOfSplit(Normal))
+    return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
+            true};
+  // metric/<layer>: the longest metric in front wins.
+  for (size_t Slash = Normal.rfind('/'); Slash != std::string::npos && Slash;
+       Slash = Normal.rfind('/', Slash - 1)) {
+    std::optional<Alias> Found = findOfSplit(StringRef(Normal).take_front(Slash));
+    StringRef Layer = Raw.trim().drop_front(Slash + 1);
+    if (Found && isPerLayer(Found->Canonical) && !Layer.empty())
+      return ofLayer(Found->Canonical, Layer, Found->Factor, true);
+  }
+  StringRef Own = Raw.trim();
+  return {Own.str(), Own.str(), "", 1, false};
+}
+
+ScalarName layerScalarName(StringRef Raw, StringRef Layer) {
+  std::string Normal = normalised(Raw);
+  const Names &N = names();
+  if (auto It = N.Layers.find(Normal); It != N.Layers.end())
+    return ofLayer(It->second.Canonical, Layer, It->second.Factor, true);
+  if (const Alias *Found = find(Normal))
+    return ofLayer(Found->Canonical, Layer, Found->Factor, true);
+  return ofLayer(Raw.trim(), Layer, 1, false);
+}
+
+bool isLossLike(StringRef Raw) {
+  StringRef Metric = scalarName(Raw).Metric;
+  for (StringRef Known : {"loss", "val_loss", "accuracy", "val_accuracy",
+                          "perplexity", "val_perplexity", "reward"})
+    if (Metric == Known)
+      return true;
+  return Raw.contains_insensitive("loss") && !Raw.contains_insensitive("scale");
+}
+
+} // namespace culprit

@@ -1,0 +1,47 @@
+//===- ScalarNames.h - What loggers call a scalar ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Maps the names that loggers write to the canonical names that detectors
+/// ask for. The list is ScalarNames.def. Readers ask once per distinct name.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_READERS_SCALARNAMES_H
+#define CULPRIT_READERS_SCALARNAMES_H
+
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+#include <string>
+
+namespace culprit {
+
+/// What a key of a record is: a scalar, or what places the record.
+enum class FieldKind { Scalar, Step, Rank, Time, Layer, Metric, Value };
+
+struct ScalarName {
+  std::string Name;   ///< loss, grad_norm/blocks.0, or the raw name.
+  std::string Metric; ///< Name without the layer.
+  std::string Layer;  ///< Empty for a scalar of the run.
+  double Factor = 1;  ///< What takes the logged value to the canonical unit.
+  bool Known = false; ///< Whether ScalarNames.def has it.
+};
+
+FieldKind fieldKind(llvm::StringRef Raw);
+
+/// The canonical name of \p Raw: train/loss -> loss, eval_loss -> val_loss,
+/// grad_norm/blocks.0 -> grad_norm of the layer blocks.0. An unknown name
+/// stays as it is.
+ScalarName scalarName(llvm::StringRef Raw);
+
+/// The same for a record that names \p Layer beside its numbers.
+ScalarName layerScalarName(llvm::StringRef Raw, llvm::StringRef Layer);
+
+/// Whether \p Raw says how well a model does: a line without such a number is
+/// not taken for a training step.
+bool isLossLike(llvm::StringRef Raw);
+
+} // namespace culprit
+
+#endif // CULPRIT_READERS_SCALARNAMES_H
