@@ -26,6 +26,9 @@ static constexpr double RarityPower = 2;
 static constexpr double RepeatedClass = 0.6;
 /// A class that is known by its definition alone has few words to match.
 static constexpr double DefinitionShare = 1.2;
+/// Of a log that is longer only the ends are searched word by word: the set-up
+/// and the crash. Its fragments are looked for in all of it.
+static constexpr size_t HeadBytes = 32 << 10, TailBytes = 96 << 10;
 /// A hit below this share of the best one is noise.
 static constexpr double Noise = 0.05;
 /// A literal fragment of an entry in a pasted log is about as much evidence
@@ -165,7 +168,14 @@ Expected<SearchResult> Searcher::search(StringRef Query, unsigned Limit) const {
   };
   if (!Spell)
     Spell = std::make_unique<Speller>(Entries, Phrases);
-  std::vector<QueryTerm> Terms = analyzeQuery(A, Query, Correct);
+  std::string Shortened;
+  StringRef Words = Query;
+  if (Query.size() > HeadBytes + TailBytes) {
+    Shortened =
+        (Twine(Query.take_front(HeadBytes)) + "\n" + Query.take_back(TailBytes)).str();
+    Words = Shortened;
+  }
+  std::vector<QueryTerm> Terms = analyzeQuery(A, Words, Correct);
 
   std::vector<double> Scores(Entries.size());
   for (const QueryTerm &Q : Terms)

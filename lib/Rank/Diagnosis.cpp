@@ -166,6 +166,21 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
     return fitOf(*A, Symptoms) > fitOf(*B, Symptoms);
   });
 
+  // A symptom that other causes show more often measures their time, not
+  // this one's: only the strongest links of the cause count.
+  double Strongest = 0;
+  auto takeRecoverable = [&](const CauseNode &C, unsigned Symptom,
+                             int64_t Time) {
+    for (const Link &L : C.Links) {
+      if (L.Symptom != Symptom || L.Never || L.Weight < Strongest)
+        continue;
+      H.Recoverable = L.Weight > Strongest
+                          ? Time
+                          : std::max(H.Recoverable.value_or(0), Time);
+      Strongest = L.Weight;
+    }
+  };
+
   for (const Influence &I : P.Influences) {
     EvidenceItem Item;
     Item.LogOdds = I.LogOdds;
@@ -180,8 +195,8 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
       if (!Present)
         if (const SymptomTerm *Term = Words.symptom(E->Symptom))
           Item.Message = "checked and not so: " + Term->Text;
-      if (Present && I.LogOdds > 0.1 && E->Recoverable)
-        H.Recoverable = std::max(H.Recoverable, *E->Recoverable);
+      if (Present && E->Recoverable)
+        takeRecoverable(Cause, I.Symptom, *E->Recoverable);
     } else if (const LogEvidence *L = M.quoted(Cause.Class)) {
       Item.Symptom = "log-text";
       Item.Detector = "kb/log-text";
@@ -191,8 +206,9 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
                           ? " and " + std::to_string(L->Count - 1) + " more"
                           : "");
     }
-    // Less than a tenth of a nat moves nothing worth reading.
-    if (std::fabs(I.LogOdds) < 0.1)
+    // Less than a tenth of a nat moves nothing worth reading, and that a
+    // symptom is absent is worth a line only where it says something.
+    if (std::fabs(I.LogOdds) < (Present || I.LogOdds < 0 ? 0.1 : 0.5))
       continue;
     (I.LogOdds > 0 ? H.Supports : H.Against).push_back(std::move(Item));
   }
@@ -231,12 +247,12 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
 
   int64_t Most = 0;
   for (const Hypothesis &H : D.Hypotheses)
-    Most = std::max(Most, H.Recoverable);
+    Most = std::max(Most, H.Recoverable.value_or(0));
   auto weight = [&](const Hypothesis &H) {
-    return H.Recoverable == 0
-               ? H.Probability
-               : H.Probability * static_cast<double>(H.Recoverable) /
-                     static_cast<double>(Most);
+    if (!H.Recoverable || Most == 0)
+      return H.Probability;
+    return H.Probability * static_cast<double>(*H.Recoverable) /
+           static_cast<double>(Most);
   };
   llvm::stable_sort(D.Hypotheses,
                     [&](const Hypothesis &A, const Hypothesis &B) {

@@ -76,7 +76,9 @@ struct Hypothesis {
   std::string Class, Layer;
   std::string Title; ///< The class's definition, as a sentence part.
   double Probability = 0;
-  int64_t Recoverable = 0; ///< ns; 0 when it is not about device time.
+  /// Device time that could be won, in ns; none when the cause is not about
+  /// device time. Taken from the symptoms most typical of the cause.
+  std::optional<int64_t> Recoverable;
   std::vector<const Entry *> Entries; ///< Of the class, best fit first.
   std::vector<EvidenceItem> Supports, Against;
   std::vector<Unchecked> Open;

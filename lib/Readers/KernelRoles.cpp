@@ -94,15 +94,24 @@ static StringRef copyDirection(StringRef Label) {
   static constexpr struct {
     StringLiteral Text, Kind;
   } Spellings[] = {
-      {"HtoD", "HtoD"},         {"DtoH", "DtoH"},
-      {"DtoD", "DtoD"},         {"HtoH", "HtoH"},
-      {"PtoP", "PtoP"},         {"HostToDevice", "HtoD"},
-      {"DeviceToHost", "DtoH"}, {"DeviceToDevice", "DtoD"},
-      {"HostToHost", "HtoH"},   {"PeerToPeer", "PtoP"},
-      {"H2D", "HtoD"},          {"D2H", "DtoH"},
-      {"D2D", "DtoD"},          {"P2P", "PtoP"},
-      {"Host-to-Device", "HtoD"}, {"Device-to-Host", "DtoH"},
-      {"Device-to-Device", "DtoD"}, {"Peer-to-Peer", "PtoP"},
+      {"HtoD", "HtoD"},
+      {"DtoH", "DtoH"},
+      {"DtoD", "DtoD"},
+      {"HtoH", "HtoH"},
+      {"PtoP", "PtoP"},
+      {"HostToDevice", "HtoD"},
+      {"DeviceToHost", "DtoH"},
+      {"DeviceToDevice", "DtoD"},
+      {"HostToHost", "HtoH"},
+      {"PeerToPeer", "PtoP"},
+      {"H2D", "HtoD"},
+      {"D2H", "DtoH"},
+      {"D2D", "DtoD"},
+      {"P2P", "PtoP"},
+      {"Host-to-Device", "HtoD"},
+      {"Device-to-Host", "DtoH"},
+      {"Device-to-Device", "DtoD"},
+      {"Peer-to-Peer", "PtoP"},
   };
   for (const auto &Spelling : Spellings)
     if (Label.contains(Spelling.Text))
@@ -132,9 +141,9 @@ CopyKinds copyKinds(StringRef Label) {
 
 std::optional<int64_t> stepNumber(StringRef Name) {
   static constexpr StringLiteral Words[] = {
-      "profilerstep", "training_step", "training step", "train_step",
-      "train step",   "global_step",   "iteration",     "step",
-      "iter"};
+      "profilerstep", "training_step", "training step",
+      "train_step",   "train step",    "global_step",
+      "iteration",    "step",          "iter"};
   for (StringRef Word : Words) {
     StringRef Rest = Name;
     if (!Rest.consume_front_insensitive(Word))
@@ -165,7 +174,8 @@ StringRef rangeCategory(StringRef Name) {
 }
 
 StringRef deviceVendor(StringRef Model) {
-  for (StringRef Word : {"NVIDIA", "Tesla", "GeForce", "Quadro", "TITAN", "RTX"})
+  for (StringRef Word :
+       {"NVIDIA", "Tesla", "GeForce", "Quadro", "TITAN", "RTX"})
     if (Model.contains_insensitive(Word))
       return "nvidia";
   for (StringRef Word : {"AMD", "Instinct", "Radeon", "gfx"})

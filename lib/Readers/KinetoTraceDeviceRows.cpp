@@ -20,7 +20,8 @@ std::optional<int64_t> looseNumber(StringRef Text) {
     --First;
   return scaledDecimal(Text.substr(First).take_while([](char C) {
     return isDigit(C) || C == '-' || C == '.';
-  }), 0);
+  }),
+                       0);
 }
 
 void setList(TableBuilder &Row, unsigned Column, StringRef Text) {
@@ -48,12 +49,10 @@ TableBuilder &RowMaker::work(const Event &E, Span S, StringId Kind,
   Row.set(gpu_work::stop, S.Stop);
   Row.set(gpu_work::dur, S.Stop - S.Start);
   std::optional<int64_t> Device = E.number(Field::Device);
-  set(Row, gpu_work::device,
-      Device ? Device : looseNumber(E.text(Field::Pid)));
+  set(Row, gpu_work::device, Device ? Device : looseNumber(E.text(Field::Pid)));
   set(Row, gpu_work::context, E.number(Field::Context));
   std::optional<int64_t> Stream = E.number(Field::Stream);
-  set(Row, gpu_work::stream,
-      Stream ? Stream : looseNumber(E.text(Field::Tid)));
+  set(Row, gpu_work::stream, Stream ? Stream : looseNumber(E.text(Field::Tid)));
   set(Row, gpu_work::correlation, E.number(Field::Correlation));
   set(Row, gpu_work::external, E.number(Field::External));
   // 0 is "no graph" to CUPTI.
@@ -126,8 +125,8 @@ void RowMaker::copyOrSet(const Event &E, Span S, bool IsCopy) {
 }
 
 void RowMaker::sync(const Event &E, Span S) {
-  StringRef Kind = E.has(Field::SyncKind) ? E.text(Field::SyncKind)
-                                          : E.text(Field::Name);
+  StringRef Kind =
+      E.has(Field::SyncKind) ? E.text(Field::SyncKind) : E.text(Field::Name);
   TableBuilder &Row = row(TableId::syncs, syncs::place);
   StringRef Known = StringSwitch<StringRef>(Kind)
                         .StartsWith("Event", "event")
@@ -135,8 +134,7 @@ void RowMaker::sync(const Event &E, Span S) {
                         .StartsWith("Stream", "stream")
                         .StartsWith("Context", "context")
                         .Default({});
-  Row.setId(syncs::kind,
-            Known.empty() ? Names.text(Kind) : Pool.intern(Known));
+  Row.setId(syncs::kind, Known.empty() ? Names.text(Kind) : Pool.intern(Known));
   Row.set(syncs::start, S.Start);
   Row.set(syncs::stop, S.Stop);
   Row.set(syncs::dur, S.Stop - S.Start);

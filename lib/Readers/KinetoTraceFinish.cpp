@@ -126,8 +126,7 @@ static void addRank(const HeaderFacts &Facts, int64_t Rank, Source &Into) {
     Row.set(ranks::backend, StringRef(Facts.Backend));
   for (TableId Id : {TableId::host_calls, TableId::host_ops})
     if (TableBuilder *Host = Into.existing(Id)) {
-      ArrayRef<int64_t> Pids =
-          Host->finished(*schema(Id).find("pid")).ints();
+      ArrayRef<int64_t> Pids = Host->finished(*schema(Id).find("pid")).ints();
       if (!Pids.empty() && Pids[0] != NullInt) {
         Row.set(ranks::pid, Pids[0]);
         break;
@@ -155,8 +154,8 @@ static void addLoaderFrames(ArrayRef<LoaderFrame> Frames, Source &Into) {
   using Thread = std::pair<int64_t, int64_t>;
   std::map<Thread, std::vector<std::pair<int64_t, int64_t>>> Known;
   StringId Loader = Into.pool().intern("dataloader");
-  if (TableBuilder *T = Frames.empty() ? nullptr
-                                       : Into.existing(TableId::ranges)) {
+  if (TableBuilder *T =
+          Frames.empty() ? nullptr : Into.existing(TableId::ranges)) {
     ArrayRef<StringId> Category = T->finished(ranges::category).strings();
     ArrayRef<int64_t> Pids = T->finished(ranges::pid).ints(),
                       Tids = T->finished(ranges::tid).ints(),

@@ -103,8 +103,7 @@ void RowMaker::counter(const Event &E) {
     // One counter may have several series; one series often has its name.
     std::string Series = decodeString(Key);
     bool Same = Series == Name || Series == "value";
-    Row.set(counters::name,
-            StringRef(Same ? Name : Name + "/" + Series));
+    Row.set(counters::name, StringRef(Same ? Name : Name + "/" + Series));
     Row.set(counters::at, *At);
     Row.set(counters::value, Number);
     set(Row, counters::device, E.number(Field::Device));

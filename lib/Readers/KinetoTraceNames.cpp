@@ -100,8 +100,7 @@ StringId NameBook::list(StringRef Raw) {
   auto [It, New] = Lists.try_emplace(Raw, NullString);
   if (New) {
     std::string Line = oneLine(Raw);
-    It->second =
-        Pool.intern(json::isUTF8(Line) ? Line : json::fixUTF8(Line));
+    It->second = Pool.intern(json::isUTF8(Line) ? Line : json::fixUTF8(Line));
   }
   return It->second;
 }

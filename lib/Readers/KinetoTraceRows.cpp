@@ -41,8 +41,8 @@ static Category categoryOf(StringRef Text) {
                        .Case("cuda_sync", Category::Sync)
                        .Case("overhead", Category::Overhead)
                        .Default(Category::Ignored);
-  if (Known == Category::Ignored && (Text.ends_with("_runtime") ||
-                                     Text.ends_with("_driver")))
+  if (Known == Category::Ignored &&
+      (Text.ends_with("_runtime") || Text.ends_with("_driver")))
     return Category::Call; // cuda_driver, hip_runtime, xpu_runtime, ...
   return Known;
 }
@@ -77,11 +77,9 @@ std::optional<TimeBase> findTimeBase(StringRef Text) {
 }
 
 RowMaker::RowMaker(StringPool &Pool, TimeBase Time)
-    : Pool(Pool), Time(Time), Names(Pool),
-      KernelText(Pool.intern("kernel")),
+    : Pool(Pool), Time(Time), Names(Pool), KernelText(Pool.intern("kernel")),
       CopyText(Pool.intern("copy")), SetText(Pool.intern("set")),
-      OperatorText(Pool.intern("operator")),
-      PythonText(Pool.intern("python")),
+      OperatorText(Pool.intern("operator")), PythonText(Pool.intern("python")),
       AnnotationText(Pool.intern("annotation")),
       CompletedText(Pool.intern("completed")),
       ProfilerText(Pool.intern("profiler")) {}
@@ -182,8 +180,8 @@ std::optional<RowMaker::Span> RowMaker::span(const Event &E) {
   } else if (*Dur < 0) {
     skip("its duration is negative");
   } else if (__builtin_sub_overflow(*Ts, Time.BaseNs, &Start) ||
-             __builtin_add_overflow(Start, *Dur, &Stop) ||
-             Start < -TimeLimit || Stop > TimeLimit) {
+             __builtin_add_overflow(Start, *Dur, &Stop) || Start < -TimeLimit ||
+             Stop > TimeLimit) {
     skip("its time is out of range");
   } else {
     return Span{Start, Stop};
@@ -194,8 +192,8 @@ std::optional<RowMaker::Span> RowMaker::span(const Event &E) {
 std::optional<int64_t> RowMaker::instant(const Event &E) const {
   std::optional<int64_t> Ts = scaledDecimal(E.text(Field::Ts), Time.Scale);
   int64_t At;
-  if (!Ts || __builtin_sub_overflow(*Ts, Time.BaseNs, &At) ||
-      At < -TimeLimit || At > TimeLimit)
+  if (!Ts || __builtin_sub_overflow(*Ts, Time.BaseNs, &At) || At < -TimeLimit ||
+      At > TimeLimit)
     return std::nullopt;
   return At;
 }

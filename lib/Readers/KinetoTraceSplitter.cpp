@@ -36,8 +36,8 @@ static BlockMasks masksOf(const char *Bytes) {
     __m128i V = _mm_loadu_si128(reinterpret_cast<const __m128i *>(Bytes + I));
     __m128i Folded = _mm_or_si128(V, Fold);
     auto Mask = [&](__m128i Value, char C) {
-      return static_cast<uint64_t>(static_cast<unsigned>(_mm_movemask_epi8(
-                 _mm_cmpeq_epi8(Value, _mm_set1_epi8(C)))))
+      return static_cast<uint64_t>(static_cast<unsigned>(
+                 _mm_movemask_epi8(_mm_cmpeq_epi8(Value, _mm_set1_epi8(C)))))
              << I;
     };
     M.Quote |= Mask(V, '"');

@@ -88,10 +88,10 @@ private:
   size_t Size = 0, Capacity = 0;
   uint64_t Offset = 0;
   size_t Scanned = 0;
-  int64_t Depth = 0; ///< 0 between events.
+  int64_t Depth = 0;     ///< 0 between events.
   uint64_t InString = 0; ///< All ones inside of a string.
-  bool Escape = false; ///< The next byte is escaped.
-  size_t ResyncAt; ///< Chunk size at which to suspect a broken string.
+  bool Escape = false;   ///< The next byte is escaped.
+  size_t ResyncAt;       ///< Chunk size at which to suspect a broken string.
 };
 
 } // namespace culprit::kineto

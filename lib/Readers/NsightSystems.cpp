@@ -16,9 +16,8 @@ Match NsightSystemsReader::matches(const InputFile &File) const {
     return Match::No;
   // The schema begins in the first page, but a long one spreads over the file
   // and the head need not hold any of it.
-  for (StringRef Table :
-       {"CUPTI_ACTIVITY_KIND_", "META_DATA_EXPORT", "NVTX_EVENTS",
-        "TARGET_INFO_SESSION_START_TIME"})
+  for (StringRef Table : {"CUPTI_ACTIVITY_KIND_", "META_DATA_EXPORT",
+                          "NVTX_EVENTS", "TARGET_INFO_SESSION_START_TIME"})
     if (Head.contains(Table))
       return Match::Certain;
   Expected<std::unique_ptr<InputFile>> Again = InputFile::open(File.path());
@@ -26,8 +25,7 @@ Match NsightSystemsReader::matches(const InputFile &File) const {
     consumeError(Again.takeError());
     return Match::No;
   }
-  Expected<std::unique_ptr<nsys::Database>> DB =
-      nsys::Database::open(**Again);
+  Expected<std::unique_ptr<nsys::Database>> DB = nsys::Database::open(**Again);
   if (!DB) {
     consumeError(DB.takeError());
     return Match::No;
@@ -36,8 +34,7 @@ Match NsightSystemsReader::matches(const InputFile &File) const {
 }
 
 Error NsightSystemsReader::read(InputFile &File, Source &Into) const {
-  Expected<std::unique_ptr<nsys::Database>> Opened =
-      nsys::Database::open(File);
+  Expected<std::unique_ptr<nsys::Database>> Opened = nsys::Database::open(File);
   if (!Opened)
     return Opened.takeError();
   nsys::Database &DB = **Opened;

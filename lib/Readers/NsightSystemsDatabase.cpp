@@ -63,9 +63,9 @@ static int openHandle(InputFile &File, sqlite3 **Handle) {
     consumeError(Bytes.takeError());
     return SQLITE_NOMEM;
   }
-  if (int Code = sqlite3_open_v2(":memory:", Handle,
-                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-                                 nullptr))
+  if (int Code =
+          sqlite3_open_v2(":memory:", Handle,
+                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr))
     return Code;
   auto *Data =
       reinterpret_cast<unsigned char *>(const_cast<char *>(Bytes->data()));

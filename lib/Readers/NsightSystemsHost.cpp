@@ -21,8 +21,7 @@ const RowMaker::NameInfo &RowMaker::callInfo(int64_t Id) {
 }
 
 void RowMaker::setThread(TableBuilder &Row, unsigned Rank, unsigned Pid,
-                         unsigned Tid,
-                         std::optional<int64_t> GlobalTid) const {
+                         unsigned Tid, std::optional<int64_t> GlobalTid) const {
   set(Row, Rank, rankOf(GlobalTid));
   if (!GlobalTid)
     return;
@@ -32,27 +31,27 @@ void RowMaker::setThread(TableBuilder &Row, unsigned Rank, unsigned Pid,
 
 void RowMaker::calls() {
   enum : unsigned { Thread = 2, Correlation, Name, Result };
-  DB.forEach("CUPTI_ACTIVITY_KIND_RUNTIME",
-             {"start", "end", "globalTid", "correlationId", "nameId",
-              "returnValue"},
-             [&](const Row &R) {
-               std::optional<Span> S = span(R);
-               if (!S)
-                 return;
-               const NameInfo &Info = callInfo(R.integer(Name, -1));
-               TableBuilder &Row = Into.table(TableId::host_calls);
-               Row.addRow();
-               Row.setId(host_calls::name, Info.Id);
-               Row.setId(host_calls::role, Info.Role);
-               Row.set(host_calls::start, S->Start);
-               Row.set(host_calls::stop, S->Stop);
-               Row.set(host_calls::dur, S->Stop - S->Start);
-               setThread(Row, host_calls::rank, host_calls::pid,
-                         host_calls::tid, R.integer(Thread));
-               set(Row, host_calls::correlation, R.integer(Correlation));
-               set(Row, host_calls::result, R.integer(Result));
-               Row.set(host_calls::place, R.place());
-             });
+  DB.forEach(
+      "CUPTI_ACTIVITY_KIND_RUNTIME",
+      {"start", "end", "globalTid", "correlationId", "nameId", "returnValue"},
+      [&](const Row &R) {
+        std::optional<Span> S = span(R);
+        if (!S)
+          return;
+        const NameInfo &Info = callInfo(R.integer(Name, -1));
+        TableBuilder &Row = Into.table(TableId::host_calls);
+        Row.addRow();
+        Row.setId(host_calls::name, Info.Id);
+        Row.setId(host_calls::role, Info.Role);
+        Row.set(host_calls::start, S->Start);
+        Row.set(host_calls::stop, S->Stop);
+        Row.set(host_calls::dur, S->Stop - S->Start);
+        setThread(Row, host_calls::rank, host_calls::pid, host_calls::tid,
+                  R.integer(Thread));
+        set(Row, host_calls::correlation, R.integer(Correlation));
+        set(Row, host_calls::result, R.integer(Result));
+        Row.set(host_calls::place, R.place());
+      });
 }
 
 void RowMaker::osCalls() {
@@ -96,9 +95,8 @@ enum NvtxColumn : unsigned {
   NvtxDomain
 };
 
-constexpr StringRef NvtxColumns[] = {"start",     "end",  "globalTid",
-                                     "eventType", "text", "textId",
-                                     "domainId"};
+constexpr StringRef NvtxColumns[] = {
+    "start", "end", "globalTid", "eventType", "text", "textId", "domainId"};
 
 } // namespace
 
@@ -120,9 +118,7 @@ static StringRef textOf(Database &DB, const Row &R) {
 }
 
 /// "train step " of "train step 12": what all steps of one kind share.
-static StringRef stemOf(StringRef Text) {
-  return Text.rtrim("0123456789");
-}
+static StringRef stemOf(StringRef Text) { return Text.rtrim("0123456789"); }
 
 std::string RowMaker::stepStem() {
   std::map<std::string, int64_t> Sums;

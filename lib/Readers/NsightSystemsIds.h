@@ -23,8 +23,7 @@ namespace culprit::nsys {
 /// A GlobalId is hardware, virtual machine, process and thread in 8, 8, 24
 /// and 24 bits.
 inline int64_t pidOf(int64_t GlobalId) {
-  return static_cast<int64_t>(static_cast<uint64_t>(GlobalId) >> 24 &
-                              0xffffff);
+  return static_cast<int64_t>(static_cast<uint64_t>(GlobalId) >> 24 & 0xffffff);
 }
 inline int64_t tidOf(int64_t GlobalTid) { return GlobalTid & 0xffffff; }
 

@@ -77,8 +77,7 @@ void RowMaker::findRanks() {
   }
 }
 
-std::optional<int64_t>
-RowMaker::rankOf(std::optional<int64_t> GlobalId) const {
+std::optional<int64_t> RowMaker::rankOf(std::optional<int64_t> GlobalId) const {
   if (RankOfPid.size() <= 1)
     return 0;
   auto It = GlobalId ? RankOfPid.find(pidOf(*GlobalId)) : RankOfPid.end();
@@ -212,9 +211,8 @@ static StringRef copyKindOf(Database &DB, int64_t Kind) {
 /// nsys counts kinds of memory from 0 = pageable, one less than CUPTI does:
 /// reading these with CUPTI's numbers turns pinned copies into pageable ones.
 static StringRef memoryKindOf(Database &DB, std::optional<int64_t> Kind) {
-  static constexpr StringLiteral Known[] = {"Pageable", "Pinned",  "Device",
-                                            "Array",    "Managed", "Device",
-                                            "Managed"};
+  static constexpr StringLiteral Known[] = {
+      "Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
   if (!Kind)
     return {};
   StringRef Label = DB.label("ENUM_CUDA_MEM_KIND", *Kind);
@@ -279,8 +277,8 @@ void RowMaker::sets() {
 /// nowhere else.
 void RowMaker::graphs() {
   enum : unsigned { Exec = WorkOwn };
-  DB.forEach("CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-             {WORK_COLUMNS, "graphExecId"}, [&](const Row &R) {
+  DB.forEach("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {WORK_COLUMNS, "graphExecId"},
+             [&](const Row &R) {
                std::optional<Span> S = span(R);
                if (!S)
                  return;
@@ -295,31 +293,30 @@ void RowMaker::graphs() {
 
 void RowMaker::syncs() {
   enum : unsigned { Type = WorkOwn };
-  DB.forEach(
-      "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", {WORK_COLUMNS, "syncType"},
-      [&](const Row &R) {
-        std::optional<Span> S = span(R);
-        if (!S)
-          return;
-        TableBuilder &Row = Into.table(TableId::syncs);
-        Row.addRow();
-        static constexpr StringLiteral Kinds[] = {"event", "stream-wait",
-                                                  "stream", "context"};
-        int64_t Kind = R.integer(Type, 0);
-        if (Kind >= 1 && Kind <= 4)
-          Row.set(syncs::kind, Kinds[Kind - 1]);
-        Row.set(syncs::start, S->Start);
-        Row.set(syncs::stop, S->Stop);
-        Row.set(syncs::dur, S->Stop - S->Start);
-        set(Row, syncs::rank, rankOf(R.integer(WorkPid)));
-        set(Row, syncs::device, R.integer(WorkDevice));
-        // A wait for an event or a context has no stream: 2^32 - 1.
-        std::optional<int64_t> Stream = R.integer(WorkStream);
-        if (Stream && *Stream >= 0 && *Stream < UINT32_MAX)
-          Row.set(syncs::stream, *Stream);
-        set(Row, syncs::correlation, R.integer(WorkCorrelation));
-        Row.set(syncs::place, R.place());
-      });
+  DB.forEach("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", {WORK_COLUMNS, "syncType"},
+             [&](const Row &R) {
+               std::optional<Span> S = span(R);
+               if (!S)
+                 return;
+               TableBuilder &Row = Into.table(TableId::syncs);
+               Row.addRow();
+               static constexpr StringLiteral Kinds[] = {"event", "stream-wait",
+                                                         "stream", "context"};
+               int64_t Kind = R.integer(Type, 0);
+               if (Kind >= 1 && Kind <= 4)
+                 Row.set(syncs::kind, Kinds[Kind - 1]);
+               Row.set(syncs::start, S->Start);
+               Row.set(syncs::stop, S->Stop);
+               Row.set(syncs::dur, S->Stop - S->Start);
+               set(Row, syncs::rank, rankOf(R.integer(WorkPid)));
+               set(Row, syncs::device, R.integer(WorkDevice));
+               // A wait for an event or a context has no stream: 2^32 - 1.
+               std::optional<int64_t> Stream = R.integer(WorkStream);
+               if (Stream && *Stream >= 0 && *Stream < UINT32_MAX)
+                 Row.set(syncs::stream, *Stream);
+               set(Row, syncs::correlation, R.integer(WorkCorrelation));
+               Row.set(syncs::place, R.place());
+             });
 }
 
 void RowMaker::memory() {
@@ -355,11 +352,10 @@ void RowMaker::memory() {
 /// process calls them.
 void RowMaker::devices() {
   std::map<int64_t, int64_t> CudaOfGpu;
-  DB.forEach("TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId"},
-             [&](const Row &R) {
-               if (R.integer(0) && R.integer(1))
-                 CudaOfGpu.try_emplace(*R.integer(0), *R.integer(1));
-             });
+  DB.forEach("TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId"}, [&](const Row &R) {
+    if (R.integer(0) && R.integer(1))
+      CudaOfGpu.try_emplace(*R.integer(0), *R.integer(1));
+  });
   std::set<std::pair<int64_t, int64_t>> Used; // device, rank
   if (TableBuilder *Work = Into.existing(TableId::gpu_work)) {
     ArrayRef<int64_t> Device = Work->finished(gpu_work::device).ints(),

@@ -249,7 +249,7 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
       Parser.parse(Contents->data() + 8, Length).get(Root);
   if (Code)
     return failure(Path + ": the header is not a JSON object: " +
-                       StringRef(simdjson::error_message(Code)),
+                       StringRef(simdjson::error_message(Code)).rtrim('.'),
                    "the file is damaged; copy it again or write it with "
                    "safetensors.torch.save_file");
 

@@ -158,7 +158,7 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank) {
       {"title", utf8(Best ? Best->Title : H.Title)},
       {"entries", std::move(Entries)},
       {"probability", number(std::round(H.Probability * 1e6) / 1e6)},
-      {"recoverable_ns", H.Recoverable},
+      {"recoverable_ns", H.Recoverable.value_or(0)},
       {"supports", itemsJson(H.Supports)},
       {"against", itemsJson(H.Against)},
       {"unchecked", std::move(Open)},

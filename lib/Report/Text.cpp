@@ -197,13 +197,13 @@ private:
     for (size_t I = 0; I != H.Against.size(); ++I)
       item(I == 0 ? "against" : "", H.Against[I]);
     if (H.Against.empty())
-      field("against", "nothing that was checked");
+      field("against", "nothing");
     for (size_t I = 0; I != H.Open.size(); ++I)
       field(I == 0 ? "unknown" : "",
             H.Open[I].Symptom + ": " + H.Open[I].Text + " (needs " +
                 H.Open[I].Needs + ")");
-    if (H.Recoverable)
-      field("wins", "up to " + formatDuration(H.Recoverable) +
+    if (H.Recoverable.value_or(0) > 0)
+      field("wins", "up to " + formatDuration(*H.Recoverable) +
                         " of the recorded time");
     if (E) {
       field("cause", firstSentences(E->RootCause, 2));

@@ -135,7 +135,7 @@ static Error formatOne(Call &C, int I, const Directive &D, std::string &Out) {
   }
   }
   C.reject("argument " + Twine(I) + " of 'format' must be a number for '" +
-               D.Text + D.Conversion + "', not " + wordFor(L, C.slot(I)),
+               D.Text + Twine(D.Conversion) + "', not " + wordFor(L, C.slot(I)),
            lua_isnil(L, C.slot(I))
                ? "a field of a row is nil where the case has no value"
                : "");

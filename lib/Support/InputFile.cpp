@@ -88,8 +88,7 @@ static Expected<int> openRegular(const std::string &Path, uint64_t &Size) {
   }
   ::close(Fd);
   if (S_ISDIR(Status.st_mode))
-    return failure(Path + ": is a folder, not a file",
-                   "give the files in it");
+    return failure(Path + ": is a folder, not a file", "give the files in it");
   return failure(Path + ": is not a regular file but a pipe, socket or device",
                  "save what it gives to a file first");
 }
@@ -148,8 +147,8 @@ Expected<StringRef> InputFile::contents() {
 
   // Deflate cannot exceed 1032:1, so a claim beyond that is a lie; without a
   // claim, logs and traces shrink about 8 to 1. Untouched pages cost nothing.
-  uint64_t Claim = Kind == Compression::None ? Size
-                                             : claimedSize(Kind, *Fd, Size);
+  uint64_t Claim =
+      Kind == Compression::None ? Size : claimedSize(Kind, *Fd, Size);
   if (Claim == 0 || Claim / 1000 > Size)
     Claim = 8 * Size;
   if (!Made->reserve(Claim + Padding + 1) && !Made->reserve(Size + Padding + 1))

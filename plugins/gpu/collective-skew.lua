@@ -27,16 +27,18 @@ return {
   },
 
   run = function(case)
-    local opt    = case.options
-    local ranks  = case.collectives:distinct("rank"):count()
+    local opt   = case.options
+    local all   = case.collectives
+    local ranks = all:distinct("rank"):count()
     if ranks < 2 then
       return skip("the profiles of at least two ranks of the same steps")
     end
 
-    -- Who enters each collective last, and by how much.
+    -- Who enters each collective last, and by how much. Traces without the names of groups have one.
+    if not all:has("group") then all = all:with { group = "'world'" } end
     local last, matched = {}, 0
     local waited, entries = {}, {}
-    for _, _, _, calls in case.collectives:group("op", "group", "seq") do
+    for _, _, _, calls in all:group("op", "group", "seq") do
       if calls:distinct("rank"):count() == ranks then
         matched = matched + 1
         local late = calls:top(1, "start"):first()
@@ -61,7 +63,7 @@ return {
     end
     local mean  = sum / others
     local steps = case.steps:where { rank = who }
-    local span  = steps:count() > 0 and steps:sum("dur") or case.collectives:where { rank = who }:span()
+    local span  = steps:count() > 0 and steps:sum("dur") or all:where { rank = who }:span()
     if mean < opt.min_wait * span then return end
 
     -- Its lateness at the first shared collective, and what of it the step's begin explains.
@@ -74,7 +76,7 @@ return {
       if step.rank == who and not began then began = step.start end
     end
     local skew = began and began - first_begin or 0
-    local rows = case.collectives:where { rank = who }
+    local rows = all:where { rank = who }
     if began and lateness > 0 and skew >= opt.min_share * lateness then
       report {
         symptom     = "collective-start-skew",

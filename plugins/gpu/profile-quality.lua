@@ -17,25 +17,33 @@
 return {
   api      = 1,
   summary  = "The profile lost records that the verdicts need",
-  needs    = { gpu_work = { "correlation" }, host_calls = { "correlation" } },
+  needs    = { windows = { "dur" }, gpu_work = { "correlation" }, host_calls = { "correlation" } },
   symptoms = { "profile-incomplete" },
   options  = {
-    max_lost = { default = 0.01, doc = "Share of device work without a launch record that is normal" },
+    max_lost = { default = 0.05, doc = "Share of device work without a launch record that is normal" },
   },
 
   run = function(case)
-    local work  = case.gpu_work:where("graph is null and kind != 'graph'")
-    local known = work:join(case.host_calls, { "rank", "correlation" }):count()
-    local lost  = work:count() - known
-    if lost > case.options.max_lost * work:count() then
-      report {
-        symptom  = "profile-incomplete",
-        severity = "warning",
-        score    = math.min(1, 0.5 + lost / work:count()),
-        message  = ("%s of %s pieces of device work have no launch record: the profile lost them or began too late"):format(
-          units.count(lost), units.count(work:count())),
-        evidence = { work:slice(0, 5) },
-      }
+    for window in case.windows:rows() do
+      local work  = case.gpu_work:where { rank = window.rank, device = window.device }:where("graph is null and kind != 'graph'")
+      local known = work:join(case.host_calls, { "rank", "correlation" })
+      if known:count() > 0 then
+        -- What ran before the first known launch arrived was launched before the recording began.
+        local later = work:where("start >= ?", known:min("start"))
+        local lost  = later:count() - known:count()
+        if lost > case.options.max_lost * later:count() then
+          report {
+            symptom  = "profile-incomplete",
+            severity = "warning",
+            score    = math.min(1, 0.5 + lost / later:count()),
+            share    = lost / later:count(),
+            at       = { rank = window.rank, device = window.device },
+            message  = ("%s of %s pieces of work on GPU %d have no launch record though later ones have: the profile lost them"):format(
+              units.count(lost), units.count(later:count()), window.device),
+            evidence = { later:slice(0, 5) },
+          }
+        end
+      end
     end
   end,
 }

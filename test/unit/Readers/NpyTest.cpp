@@ -35,8 +35,8 @@ protected:
   std::string why() { return StringRef(Failed).split(" [").first.str(); }
 };
 
-const std::string Six = raw(1.f) + raw(2.f) + raw(3.f) + raw(4.f) + raw(5.f) +
-                        raw(6.f);
+const std::string Six =
+    raw(1.f) + raw(2.f) + raw(3.f) + raw(4.f) + raw(5.f) + raw(6.f);
 
 TEST_F(NpyTest, RowMajor) {
   for (unsigned Version : {1, 2, 3}) {
@@ -67,7 +67,8 @@ TEST_F(NpyTest, ColumnMajorIsRearranged) {
 TEST_F(NpyTest, BigEndianIsSwapped) {
   ASSERT_TRUE(read(header("'>i2'", "(2,)"), StringRef("\x01\x02\xff\xfe", 4)));
   EXPECT_EQ(tensor(0), "fc.output int16 [2] 258 -2");
-  ASSERT_TRUE(read(header("'>f8'", "()"), StringRef("\xbf\xf8\0\0\0\0\0\0", 8)));
+  ASSERT_TRUE(
+      read(header("'>f8'", "()"), StringRef("\xbf\xf8\0\0\0\0\0\0", 8)));
   EXPECT_EQ(tensor(0), "fc.output float64 [] -1.5");
   ASSERT_TRUE(read(header("'>i4'", "(1, 2)", "True"),
                    StringRef("\0\0\0\x01\0\0\0\x02", 8)));
@@ -93,8 +94,8 @@ TEST_F(NpyTest, EmptyArray) {
 }
 
 TEST_F(NpyTest, PythonTwoAndOtherSpelling) {
-  ASSERT_TRUE(read(R"({"shape":(2L,3L),"fortran_order":False,"descr":"<f4"})",
-                   Six));
+  ASSERT_TRUE(
+      read(R"({"shape":(2L,3L),"fortran_order":False,"descr":"<f4"})", Six));
   EXPECT_EQ(tensor(0), "fc.output float32 [2,3] 1 2 3 4 5 6");
 }
 
@@ -102,7 +103,8 @@ TEST_F(NpyTest, RefusedTypes) {
   ASSERT_TRUE(read(header("'|O'", "(1,)"), "pickle.."));
   EXPECT_EQ(why(), "F: the array holds Python objects, which are pickled and "
                    "not read");
-  ASSERT_TRUE(read(header("[('x', '<f4'), ('y', '<i4', (2, 2))]", "(1,)"), Six));
+  ASSERT_TRUE(
+      read(header("[('x', '<f4'), ('y', '<i4', (2, 2))]", "(1,)"), Six));
   EXPECT_EQ(why(), "F: the array has the structured dtype [('x', '<f4'), "
                    "('y', '<i4', (2, 2))]");
   ASSERT_TRUE(read(header("'<c8'", "(1,)"), Six));
@@ -130,14 +132,15 @@ TEST_F(NpyTest, Truncated) {
 
 TEST_F(NpyTest, DamagedHeader) {
   for (StringRef Header :
-       {"", "{", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': 1, "
-                                     "'shape': (1,)}",
+       {"", "{", "{'descr': '<f4'}",
+        "{'descr': '<f4', 'fortran_order': 1, "
+        "'shape': (1,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1"}) {
     ASSERT_TRUE(read(Header, Six));
     EXPECT_EQ(why(), "F: the array's header is not the dictionary that "
                      "numpy.save writes")
-        << Header;
+        << Header.str();
   }
   ASSERT_TRUE(read(header("'<f4'", "(4294967296, 4294967296)"), Six));
   EXPECT_EQ(why(), "F: the array's shape has more elements than any file can "
@@ -156,8 +159,9 @@ TEST_F(NpyTest, BytesAfterTheArray) {
   ASSERT_TRUE(read(header("'<f4'", "(5,)"), Six));
   EXPECT_EQ(count(), 1u);
   ASSERT_EQ(Warnings.size(), 1u);
-  EXPECT_TRUE(StringRef(Warnings[0]).starts_with("F: 4 bytes follow the "
-                                                 "array"));
+  EXPECT_TRUE(StringRef(Warnings[0])
+                  .starts_with("F: 4 bytes follow the "
+                               "array"));
 }
 
 TEST_F(NpyTest, DamagedFiles) {

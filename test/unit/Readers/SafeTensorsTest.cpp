@@ -69,10 +69,9 @@ TEST_F(SafeTensorsTest, Rows) {
 }
 
 TEST_F(SafeTensorsTest, OrderOfTheDataWithoutMetadata) {
-  ASSERT_TRUE(
-      read(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
-           R"("a":{"dtype":"BOOL","shape":[],"data_offsets":[0,1]}})",
-           "\x01\x07", "step12.safetensors"));
+  ASSERT_TRUE(read(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                   R"("a":{"dtype":"BOOL","shape":[],"data_offsets":[0,1]}})",
+                   "\x01\x07", "step12.safetensors"));
   ASSERT_EQ(count(), 2u);
   EXPECT_EQ(tensor(0), "a bool [] 1");
   EXPECT_EQ(tensor(1), "b uint8 [1] 7");
@@ -81,8 +80,8 @@ TEST_F(SafeTensorsTest, OrderOfTheDataWithoutMetadata) {
 }
 
 TEST_F(SafeTensorsTest, EmptyTensorHasNullStatistics) {
-  ASSERT_TRUE(read(R"({"a":{"dtype":"F32","shape":[0,3],"data_offsets":[0,0]}})",
-                   ""));
+  ASSERT_TRUE(
+      read(R"({"a":{"dtype":"F32","shape":[0,3],"data_offsets":[0,0]}})", ""));
   ASSERT_EQ(count(), 1u);
   TableBuilder *Rows = S->existing(TableId::tensors);
   EXPECT_TRUE(Rows->finished(tensors::mean).isNull(0));
@@ -95,8 +94,9 @@ TEST_F(SafeTensorsTest, TruncatedData) {
   ASSERT_TRUE(read(Two, Data));
   EXPECT_EQ(Failed, "");
   ASSERT_EQ(Warnings.size(), 1u);
-  EXPECT_TRUE(StringRef(Warnings[0]).contains(
-      "1 of 2 tensors lie beyond the end, 'b.output' first"))
+  EXPECT_TRUE(
+      StringRef(Warnings[0])
+          .contains("1 of 2 tensors lie beyond the end, 'b.output' first"))
       << Warnings[0];
   EXPECT_EQ(count(), 1u);
 }
@@ -112,25 +112,25 @@ TEST_F(SafeTensorsTest, HeaderBeyondTheFile) {
 
 TEST_F(SafeTensorsTest, HeaderIsNoJson) {
   ASSERT_TRUE(read("{\"a\": oops}", ""));
-  EXPECT_TRUE(StringRef(Failed).starts_with(
-      "F: the header is not a JSON object: "))
+  EXPECT_TRUE(
+      StringRef(Failed).starts_with("F: the header is not a JSON object: "))
       << Failed;
   ASSERT_TRUE(read(std::string(100000, '{'), ""));
   EXPECT_NE(Failed, "");
 }
 
 TEST_F(SafeTensorsTest, WrongEntriesAreSkipped) {
-  ASSERT_TRUE(read(
-      R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-      R"("size":{"dtype":"F32","shape":[2],"data_offsets":[4,8]},)"
-      R"("type":{"dtype":"F4","shape":[1],"data_offsets":[4,8]},)"
-      R"("negative":{"dtype":"F32","shape":[-1],"data_offsets":[4,8]},)"
-      R"("huge":{"dtype":"F32","shape":[4294967296,4294967296],)"
-      R"("data_offsets":[4,8]},)"
-      R"("overlap":{"dtype":"F32","shape":[1],"data_offsets":[2,6]},)"
-      R"("z":{"dtype":"I32","shape":[1],"data_offsets":[8,12]},)"
-      R"("list":[]})",
-      raw(1.0f) + raw(2.0f) + raw(int32_t(-7))));
+  ASSERT_TRUE(
+      read(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+           R"("size":{"dtype":"F32","shape":[2],"data_offsets":[4,8]},)"
+           R"("type":{"dtype":"F4","shape":[1],"data_offsets":[4,8]},)"
+           R"("negative":{"dtype":"F32","shape":[-1],"data_offsets":[4,8]},)"
+           R"("huge":{"dtype":"F32","shape":[4294967296,4294967296],)"
+           R"("data_offsets":[4,8]},)"
+           R"("overlap":{"dtype":"F32","shape":[1],"data_offsets":[2,6]},)"
+           R"("z":{"dtype":"I32","shape":[1],"data_offsets":[8,12]},)"
+           R"("list":[]})",
+           raw(1.0f) + raw(2.0f) + raw(int32_t(-7))));
   EXPECT_EQ(Failed, "");
   ASSERT_EQ(count(), 2u);
   EXPECT_EQ(tensor(0), "a float32 [1] 1");
@@ -140,8 +140,7 @@ TEST_F(SafeTensorsTest, WrongEntriesAreSkipped) {
             "F: tensor 'size' needs 8 bytes by its shape but has 4 by its "
             "data_offsets [it was skipped; the others were read]");
   EXPECT_TRUE(StringRef(Warnings[1]).contains("the dtype F4"));
-  EXPECT_EQ(Warnings[5],
-            "F: 1 more tensors were skipped for such reasons");
+  EXPECT_EQ(Warnings[5], "F: 1 more tensors were skipped for such reasons");
 }
 
 TEST_F(SafeTensorsTest, OverlapsAreSkipped) {
@@ -155,7 +154,7 @@ TEST_F(SafeTensorsTest, OverlapsAreSkipped) {
 
 TEST_F(SafeTensorsTest, OtherFilesAreNotMatched) {
   for (StringRef Bytes : {"", "{", "{\"a\": 1}", "12345678{\"a\":1}"})
-    EXPECT_FALSE(TensorFileTest::read(SafeTensorsReader(), Bytes)) << Bytes;
+    EXPECT_FALSE(TensorFileTest::read(SafeTensorsReader(), Bytes)) << Bytes.str();
 }
 
 TEST_F(SafeTensorsTest, DamagedFiles) {

@@ -122,7 +122,7 @@ protected:
           Sum += T.Data.at(0) + T.Data.at(Count - 1);
       EXPECT_LE(Warnings.size(), 8u);
     }
-    static volatile double Sink;
+    [[maybe_unused]] static volatile double Sink;
     Sink = Sum;
   }
 

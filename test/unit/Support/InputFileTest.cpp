@@ -15,11 +15,11 @@ using namespace culprit;
 namespace {
 
 // "hello\n" as gzip -n and zstd write it.
-constexpr StringLiteral GzipHello(
-    "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xcb\x48\xcd\xc9\xc9\xe7\x02\0"
-    "\x20\x30\x3a\x36\x06\0\0\0");
-constexpr StringLiteral ZstdHello(
-    "\x28\xb5\x2f\xfd\x04\x58\x31\0\0hello\n\x53\x88\xbd\x91");
+constexpr StringLiteral
+    GzipHello("\x1f\x8b\x08\0\0\0\0\0\x02\x03\xcb\x48\xcd\xc9\xc9\xe7\x02\0"
+              "\x20\x30\x3a\x36\x06\0\0\0");
+constexpr StringLiteral
+    ZstdHello("\x28\xb5\x2f\xfd\x04\x58\x31\0\0hello\n\x53\x88\xbd\x91");
 // "ab" 500 times.
 constexpr StringLiteral GzipLong(
     "\x1f\x8b\x08\0\0\0\0\0\x02\x03\x4b\x4c\x4a\x1c\x85\xa3\x70\x14\x0e\x73"
@@ -97,8 +97,8 @@ TEST_F(InputFileTest, EmptyFileIsEmpty) {
 // 64 bytes may be read behind files that end just before, at and just after
 // the end of a page, whether they are read (small) or mapped (large).
 TEST_F(InputFileTest, PaddingHoldsAtPageEnds) {
-  for (size_t Size : {4095, 4096, 4097, 1 << 20, (1 << 20) - 63,
-                      (1 << 20) - 64, (1 << 20) + 1}) {
+  for (size_t Size : {4095, 4096, 4097, 1 << 20, (1 << 20) - 63, (1 << 20) - 64,
+                      (1 << 20) + 1}) {
     std::string Bytes(Size, 'x');
     auto File = open(write("page", Bytes));
     EXPECT_EQ(File->head().size(), std::min(Size, InputFile::HeadBytes));
@@ -139,8 +139,8 @@ TEST_F(InputFileTest, TruncatedGzipKeepsWhatCame) {
   std::string Cut = (GzipHello + GzipLong.drop_back(14)).str();
   auto File = open(write("cut.gz", Cut));
   EXPECT_TRUE(StringRef(contents(*File)).starts_with("hello\n"));
-  EXPECT_TRUE(StringRef(File->truncation())
-                  .starts_with("the gzip stream is cut off; "))
+  EXPECT_TRUE(
+      StringRef(File->truncation()).starts_with("the gzip stream is cut off; "))
       << File->truncation();
 }
 
@@ -167,7 +167,8 @@ TEST_F(InputFileTest, DamageIsNamed) {
   EXPECT_EQ(File->truncation(), "the gzip stream fails its checksum; "
                                 "6 bytes came before that");
   // A valid header, then a block of the reserved type 3.
-  std::string Garbage = GzipHello.take_front(10).str() + std::string(40, '\xff');
+  std::string Garbage =
+      GzipHello.take_front(10).str() + std::string(40, '\xff');
   EXPECT_NE(openError(write("garbage.gz", Garbage)).find("is damaged"),
             std::string::npos);
 }

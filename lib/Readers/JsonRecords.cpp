@@ -1,0 +1,82 @@
+//===- JsonRecords.cpp ------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/JsonRecords.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+using Token = LooseJson::Token;
+
+/// Walks the object begun and calls \p Leaf with the key path of each leaf.
+template <typename LeafT> static bool walk(LooseJson &In, LeafT Leaf) {
+  // Lengths of the path before each open object.
+  SmallVector<size_t, 8> Outer = {0};
+  std::string Path;
+  size_t Before = 0;
+  for (;;) {
+    Token T = In.next();
+    switch (T) {
+    case Token::Key:
+      Before = Path.size();
+      if (!Path.empty())
+        Path += '/';
+      Path += In.text();
+      continue;
+    case Token::Object: Outer.push_back(Before); continue;
+    case Token::EndObject:
+      Path.resize(Outer.pop_back_val());
+      if (Outer.empty())
+        return true;
+      continue;
+    case Token::Array:
+      if (!In.skip(T))
+        return false;
+      break;
+    case Token::Error:
+    case Token::End: return false;
+    default: Leaf(T, Path);
+    }
+    Path.resize(Before);
+  }
+}
+
+bool readRecord(LooseJson &In, ScalarRows &Rows) {
+  return walk(In, [&](Token T, StringRef Key) {
+    if (T == Token::Number)
+      Rows.number(Key, In.number());
+    else if (T == Token::String)
+      Rows.string(Key, In.text());
+  });
+}
+
+RecordShape shapeOf(StringRef Text, size_t *End) {
+  RecordShape Out;
+  LooseJson In(Text);
+  if (In.next() != Token::Object)
+    return Out;
+  Out.Object = walk(In, [&](Token T, StringRef Key) {
+    FieldKind Kind = fieldKind(Key);
+    bool Number = T == Token::Number || T == Token::Null ||
+                  (T == Token::String && parseNumber(In.text()));
+    Out.Layer |= Kind == FieldKind::Layer || Kind == FieldKind::Metric;
+    if (Kind == FieldKind::Step && T != Token::Null)
+      Out.Step |= Number || T == Token::String;
+    if (!Number) {
+      Out.Texts += T == Token::String && Kind == FieldKind::Scalar;
+      return;
+    }
+    ++Out.Numbers;
+    if (Kind != FieldKind::Scalar || T == Token::Null)
+      return;
+    Out.Known |= scalarName(Key).Known;
+    Out.LossLike |= isLossLike(Key);
+  });
+  if (End)
+    *End = In.end();
+  return Out;
+}
+
+} // namespace culprit

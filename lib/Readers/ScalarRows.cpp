@@ -1,0 +1,263 @@
+//===- ScalarRows.cpp -------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/ScalarRows.h"
+#include "Readers/TimeStamp.h"
+#include "Support/LooseJson.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace culprit {
+
+std::optional<int64_t> rankOfPath(StringRef Path) {
+  StringRef Name = sys::path::filename(Path);
+  size_t At = Name.rfind_insensitive("rank");
+  if (At == StringRef::npos || (At && isAlpha(Name[At - 1])))
+    return std::nullopt;
+  StringRef Digits = Name.drop_front(At + 4).ltrim("_-=").take_while(isDigit);
+  int64_t Rank = 0;
+  if (Digits.empty() || Digits.getAsInteger(10, Rank))
+    return std::nullopt;
+  return Rank;
+}
+
+/// A whole number that a step may be; none for NaN and the like.
+static std::optional<int64_t> wholeNumber(double Value) {
+  if (!(std::fabs(Value) < 9e15) || Value != std::floor(Value))
+    return std::nullopt;
+  return static_cast<int64_t>(Value);
+}
+
+ScalarRows::ScalarRows(Source &S) : S(S), Run(S.pool().intern(S.Run)) {}
+
+ScalarRows::Name ScalarRows::resolve(ScalarName Scalar, FieldKind Kind,
+                                     StringRef Raw) {
+  StringPool &Pool = S.pool();
+  Name Out{Kind,
+           std::move(Scalar),
+           false,
+           NullString,
+           NullString,
+           NullString,
+           Pool.intern(Raw)};
+  Out.Canonical = Pool.intern(Out.Scalar.Name);
+  Out.Metric = Pool.intern(Out.Scalar.Metric);
+  if (!Out.Scalar.Layer.empty())
+    Out.Layer = Pool.intern(Out.Scalar.Layer);
+  Out.Exact = Out.Canonical == Out.Raw;
+  return Out;
+}
+
+const ScalarRows::Name &ScalarRows::name(StringRef Key) {
+  auto It = Names.find(Key);
+  if (It == Names.end())
+    It = Names.try_emplace(Key, resolve(scalarName(Key), fieldKind(Key), Key))
+             .first;
+  return It->second;
+}
+
+const ScalarRows::Name &ScalarRows::layerName(const Name &Raw,
+                                              StringRef Layer) {
+  StringRef RawText = S.pool().text(Raw.Raw);
+  std::string Key = (RawText + "\n" + Layer).str();
+  auto It = LayerNames.find(Key);
+  if (It == LayerNames.end())
+    It = LayerNames
+             .try_emplace(Key, resolve(layerScalarName(RawText, Layer),
+                                       FieldKind::Scalar, RawText))
+             .first;
+  return It->second;
+}
+
+void ScalarRows::begin(int64_t L) {
+  Line = L;
+  Fields.clear();
+  Step_ = std::nullopt;
+  Rank_ = rankOfPath(S.path());
+  Time = ValueField = std::nullopt;
+  Layer.clear();
+  MetricName.clear();
+  Summary = false;
+}
+
+/// Takes a field that places the record.
+void ScalarRows::place(const Name &Of, double Value) {
+  std::optional<int64_t> Whole = wholeNumber(Value);
+  switch (Of.Kind) {
+  case FieldKind::Step:
+    // batch_idx beside global_step counts something else.
+    if (Whole && (!Step_ || S.pool().text(Of.Raw).contains("step")))
+      Step_ = Whole;
+    break;
+  case FieldKind::Rank:
+    if (Whole)
+      Rank_ = Whole;
+    break;
+  case FieldKind::Time:
+    // Some log milliseconds since 1970.
+    if (Value > 1e8)
+      Time = Value > 1e11 ? Value / 1e3 : Value;
+    break;
+  case FieldKind::Layer:
+    if (Whole)
+      Layer = itostr(*Whole);
+    break;
+  case FieldKind::Value: ValueField = Value; break;
+  case FieldKind::Metric:
+  case FieldKind::Scalar: break;
+  }
+}
+
+void ScalarRows::number(StringRef Key, double Value) {
+  const Name &Of = name(Key);
+  if (Of.Kind != FieldKind::Scalar)
+    return place(Of, Value);
+  if (Key == "time" && Value > 1e8) {
+    Time = Value;
+    return;
+  }
+  // The last row of a Transformers run holds means over the run.
+  if (Key == "train_runtime")
+    Summary = true;
+  Fields.push_back({&Of, Value});
+}
+
+void ScalarRows::string(StringRef Key, StringRef Value) {
+  FieldKind Kind = name(Key).Kind;
+  if (Kind == FieldKind::Layer) {
+    Layer = Value.str();
+    return;
+  }
+  if (Kind == FieldKind::Metric) {
+    MetricName = Value.str();
+    return;
+  }
+  if (Kind == FieldKind::Time) {
+    std::optional<TimeStamp> Stamp = leadingTimeStamp(Value);
+    if (Stamp && Stamp->Unix)
+      Time = Stamp->Unix;
+    return;
+  }
+  if (Kind == FieldKind::Step) // "12/400"
+    Value = Value.split('/').first;
+  if (std::optional<double> Number = parseNumber(Value))
+    number(Key, *Number);
+}
+
+int64_t ScalarRows::stepOfRecord() {
+  if (Step_)
+    return *Step_;
+  if (LastStep)
+    return *LastStep; // an evaluation between two steps
+  return Counted++;
+}
+
+void ScalarRows::followStep(int64_t Step) {
+  LastStep = Step;
+  auto [It, New] = LastStepOfRank.try_emplace(Rank_.value_or(-1), Step);
+  if (!New && Step < It->second && TimesBack++ == 0)
+    FirstBack = (S.path() + ":" + Twine(Line) + ": steps go back from " +
+                 Twine(It->second) + " to " + Twine(Step))
+                    .str();
+  It->second = Step;
+}
+
+void ScalarRows::addRow(const Name &Of, double Value, bool OwnName,
+                        int64_t Step) {
+  TableBuilder &T = S.table(TableId::scalars);
+  T.addRow();
+  T.setId(scalars::run, Run);
+  if (Rank_)
+    T.set(scalars::rank, *Rank_);
+  T.set(scalars::step, Step);
+  T.setId(scalars::name, OwnName ? Of.Raw : Of.Canonical);
+  T.setId(scalars::metric, OwnName ? Of.Raw : Of.Metric);
+  if (Of.Layer != NullString && !OwnName)
+    T.setId(scalars::layer, Of.Layer);
+  T.setId(scalars::raw_name, Of.Raw);
+  T.set(scalars::value, OwnName ? Value : Value * Of.Scalar.Factor);
+  if (Time)
+    T.set(scalars::wall_time, *Time);
+  T.set(scalars::place, Line);
+  ++Added;
+}
+
+/// Whether a field before, or one that bears the canonical name itself, has
+/// the canonical name of field \p I: fairseq logs loss beside nll_loss.
+bool ScalarRows::takenByOther(size_t I) const {
+  const Name *Mine = Fields[I].Of;
+  if (Mine->Exact)
+    return false;
+  for (size_t J = 0; J != Fields.size(); ++J)
+    if (J != I && Fields[J].Of->Canonical == Mine->Canonical &&
+        (Fields[J].Of->Exact || J < I))
+      return true;
+  return false;
+}
+
+/// Whether the record's layer key names a layer: one with a loss or a learning
+/// rate beside it names the run instead.
+bool ScalarRows::isOfLayer() const {
+  if (Layer.empty())
+    return false;
+  for (const Field &F : Fields)
+    for (StringRef OfRun : {"loss", "val_loss", "lr", "epoch", "throughput"})
+      if (F.Of->Scalar.Known && F.Of->Scalar.Name == OfRun)
+        return false;
+  return true;
+}
+
+void ScalarRows::addFields(int64_t Step) {
+  bool OfLayer = isOfLayer();
+  for (size_t I = 0; I != Fields.size(); ++I) {
+    const Name *Of = Fields[I].Of;
+    if (OfLayer) {
+      addRow(layerName(*Of, Layer), Fields[I].Value, false, Step);
+      continue;
+    }
+    bool Mean = Summary && Of->Scalar.Metric == "loss";
+    addRow(*Of, Fields[I].Value, Mean || takenByOther(I), Step);
+  }
+}
+
+/// {"step": 3, "name": "loss", "value": 2.5}, one scalar a record.
+bool ScalarRows::addNamedValue(int64_t Step) {
+  if (!ValueField)
+    return false;
+  if (!MetricName.empty() && !Layer.empty())
+    addRow(layerName(name(MetricName), Layer), *ValueField, false, Step);
+  else if (!MetricName.empty())
+    addRow(name(MetricName), *ValueField, false, Step);
+  else if (!Layer.empty() && Fields.empty())
+    addRow(name(Layer), *ValueField, false, Step);
+  else
+    addRow(name("value"), *ValueField, false, Step);
+  return true;
+}
+
+bool ScalarRows::end() {
+  if (Fields.empty() && !ValueField)
+    return false;
+  int64_t Step = stepOfRecord();
+  if (Step_)
+    followStep(Step);
+  if (!addNamedValue(Step))
+    addFields(Step);
+  return true;
+}
+
+void ScalarRows::finish() {
+  if (TimesBack == 0)
+    return;
+  S.warn(Twine(FirstBack) +
+             (TimesBack > 1 ? ", and " + utostr(TimesBack - 1) + " times more"
+                            : std::string()),
+         "every row was kept; where a step occurs twice, its last row counts, "
+         "as after a resume");
+}
+
+} // namespace culprit

@@ -1,0 +1,61 @@
+//===- TextLines.h - Lines of a text and their numbers ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Small helpers of the text readers.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_READERS_TEXTLINES_H
+#define CULPRIT_READERS_TEXTLINES_H
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+
+namespace culprit {
+
+/// Line numbers, from 1, of ascending offsets.
+class LineCounter {
+public:
+  explicit LineCounter(llvm::StringRef Text) : Text(Text) {}
+
+  int64_t lineOf(size_t Offset) {
+    Line += Text.slice(At, Offset).count('\n');
+    At = Offset > At ? Offset : At;
+    return Line;
+  }
+
+private:
+  llvm::StringRef Text;
+  size_t At = 0;
+  int64_t Line = 1;
+};
+
+/// Calls \p Each with every line of \p Text, without its line end, and its
+/// number, until it returns false. A byte-order mark is left out.
+inline void forEachLine(llvm::StringRef Text,
+                        llvm::function_ref<bool(llvm::StringRef, int64_t)> Each) {
+  Text.consume_front("\xEF\xBB\xBF");
+  for (int64_t Number = 1; !Text.empty(); ++Number) {
+    size_t End = Text.find('\n');
+    llvm::StringRef Line = Text.take_front(End);
+    Text = End == llvm::StringRef::npos ? "" : Text.drop_front(End + 1);
+    Line.consume_back("\r");
+    if (!Each(Line, Number))
+      return;
+  }
+}
+
+/// The complete lines of \p Head, the beginning of a file: without the last
+/// one where the file goes on.
+inline llvm::StringRef completeLines(llvm::StringRef Head, bool WholeFile) {
+  if (WholeFile)
+    return Head;
+  return Head.take_front(Head.rfind('\n') + 1);
+}
+
+} // namespace culprit
+
+#endif // CULPRIT_READERS_TEXTLINES_H

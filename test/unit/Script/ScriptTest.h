@@ -1,0 +1,169 @@
+//===- ScriptTest.h - Runs detectors over cases made by hand ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_UNIT_SCRIPT_SCRIPTTEST_H
+#define CULPRIT_UNIT_SCRIPT_SCRIPTTEST_H
+
+#include "Detect/Runner.h"
+#include "Script/LuaDetector.h"
+#include "gtest/gtest.h"
+#include <cstring>
+
+namespace culprit {
+
+/// A case with a little of everything:
+///
+///   gpu_work   start  stop  dur  device  kind    name      (all of rank 0)
+///      0          0    40    40    0     kernel  gemm_a
+///      1         60   100    40    0     kernel  gemm_b
+///      2        100   130    30    0     copy    HtoD
+///      3        130   140    10    1     kernel  softmax
+///   host_calls: two syncs, [40, 55) and [200, 210)
+///   scalars: `loss` 2.0 of steps 0 to 29 but 50 at step 20; NaN at 30
+///   tensors: x 2x3 int64, y = x shifted left with -100 at the end, f and g
+class ScriptTest : public testing::Test {
+protected:
+  ScriptTest() {
+    auto S = std::make_unique<Source>("run/p.json", Builder.pool());
+    S->Format = "test";
+    struct Work {
+      int64_t Start, Stop, Device;
+      const char *Kind, *Name;
+    };
+    for (const Work &W : {Work{0, 40, 0, "kernel", "gemm_a"},
+                          {60, 100, 0, "kernel", "gemm_b"},
+                          {100, 130, 0, "copy", "HtoD"},
+                          {130, 140, 1, "kernel", "softmax"}}) {
+      TableBuilder &B = S->table(TableId::gpu_work);
+      B.addRow();
+      B.set(gpu_work::start, W.Start);
+      B.set(gpu_work::stop, W.Stop);
+      B.set(gpu_work::dur, W.Stop - W.Start);
+      B.set(gpu_work::rank, int64_t(0));
+      B.set(gpu_work::device, W.Device);
+      B.set(gpu_work::kind, llvm::StringRef(W.Kind));
+      B.set(gpu_work::name, llvm::StringRef(W.Name));
+      B.set(gpu_work::place, W.Start + 7);
+    }
+    for (auto [Start, Stop] : {std::pair<int64_t, int64_t>(40, 55),
+                               {200, 210}}) {
+      TableBuilder &B = S->table(TableId::host_calls);
+      B.addRow();
+      B.set(host_calls::start, Start);
+      B.set(host_calls::stop, Stop);
+      B.set(host_calls::dur, Stop - Start);
+      B.set(host_calls::role, llvm::StringRef("sync"));
+      B.set(host_calls::rank, int64_t(0));
+    }
+    for (int64_t Step = 0; Step != 31; ++Step) {
+      TableBuilder &B = S->table(TableId::scalars);
+      B.addRow();
+      B.set(scalars::name, llvm::StringRef("loss"));
+      B.set(scalars::metric, llvm::StringRef("loss"));
+      B.set(scalars::step, Step);
+      B.set(scalars::value, Step == 20   ? 50.0
+                            : Step == 30 ? std::nan("")
+                                         : 2.0 + 0.01 * double(Step % 3));
+    }
+    addTensor(*S, "x", ids({1, 2, 3, 4, 5, 6}));
+    addTensor(*S, "y", ids({2, 3, -100, 5, 6, -100}));
+    addTensor(*S, "f", floats({1, 2, 3, 4, 5, 6}), "full");
+    addTensor(*S, "f", floats({1, 2, 3, 4, 5, 8}), "cached");
+    Builder.add(std::move(S));
+    C = Builder.build();
+  }
+
+  static TensorView ids(std::vector<int64_t> Values) {
+    return view(DType::Int64, Values);
+  }
+  static TensorView floats(std::vector<float> Values) {
+    return view(DType::Float32, Values);
+  }
+  /// A 2 x 3 tensor.
+  template <class T>
+  static TensorView view(DType Type, const std::vector<T> &Values) {
+    TensorView View;
+    View.Type = Type;
+    View.Shape = {2, 3};
+    auto *Bytes = new uint8_t[Values.size() * sizeof(T)]; // lives on
+    std::memcpy(Bytes, Values.data(), Values.size() * sizeof(T));
+    View.Bytes = {Bytes, Values.size() * sizeof(T)};
+    return View;
+  }
+  static void addTensor(Source &S, const char *Name, TensorView Data,
+                        const char *Variant = "") {
+    TensorRecord Record;
+    Record.Name = Name;
+    Record.Layer = Name;
+    Record.Role = "value";
+    Record.Variant = Variant;
+    Record.Step = 1;
+    Record.Data = std::move(Data);
+    S.addTensor(std::move(Record));
+  }
+
+  /// A whole file around \p Body, the body of `run`, on line 6.
+  static std::string file(llvm::StringRef Body) {
+    return ("return {\n  api = 1, summary = \"s\",\n"
+            "  needs = { gpu_work = { \"start\" } },\n"
+            "  symptoms = { \"gpu-idle\" },\n  run = function(case)\n" +
+            Body + "\n  end,\n}\n")
+        .str();
+  }
+
+  /// Loads \p Source and runs it.
+  Outcome runFile(llvm::StringRef Source) {
+    LoadSettings Settings;
+    Settings.Bounds = Bounds;
+    auto Loaded = loadDetector("t/d", "plugins/t/d.lua", Source, Settings);
+    if (auto *Broken = std::get_if<BrokenDetector>(&Loaded)) {
+      Outcome Out;
+      Out.Detector = Broken->Id;
+      Out.Kind = OutcomeKind::Failed;
+      Out.Error = Broken->Error;
+      return Out;
+    }
+    const Detector &D = *std::get<std::unique_ptr<Detector>>(Loaded);
+    std::vector<Scalar> Options;
+    for (const OptionSpec &Option : D.info().Options)
+      Options.push_back(Option.Default);
+    return runDetector(D, C, Options, Bounds);
+  }
+  Outcome run(llvm::StringRef Body) { return runFile(file(Body)); }
+
+  /// What \p Expression is as text, or the error.
+  std::string eval(llvm::StringRef Expression) {
+    Outcome Out = run(("log(" + Expression + ")").str());
+    if (Out.Kind == OutcomeKind::Failed)
+      return error(Out);
+    return Out.Log.empty() ? "" : Out.Log.front();
+  }
+  /// The error of \p Body: "6: message (hint)".
+  std::string failureOf(llvm::StringRef Body) { return error(run(Body)); }
+
+  static std::string error(const Outcome &O) {
+    if (!O.Error)
+      return "no error";
+    std::string Out = std::to_string(O.Error->Line) + ": " + O.Error->Message;
+    if (!O.Error->Hint.empty())
+      Out += " (" + O.Error->Hint + ")";
+    return Out;
+  }
+
+  CaseBuilder Builder;
+  Case C;
+  Limits Bounds;
+};
+
+/// That \p Text begins with \p Start, with a readable failure.
+inline testing::AssertionResult startsWith(const std::string &Text,
+                                           llvm::StringRef Start) {
+  if (llvm::StringRef(Text).starts_with(Start))
+    return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "got: " << Text;
+}
+
+} // namespace culprit
+
+#endif // CULPRIT_UNIT_SCRIPT_SCRIPTTEST_H
