@@ -172,7 +172,8 @@ Expected<SearchResult> Searcher::search(StringRef Query, unsigned Limit) const {
   StringRef Words = Query;
   if (Query.size() > HeadBytes + TailBytes) {
     Shortened =
-        (Twine(Query.take_front(HeadBytes)) + "\n" + Query.take_back(TailBytes)).str();
+        (Twine(Query.take_front(HeadBytes)) + "\n" + Query.take_back(TailBytes))
+            .str();
     Words = Shortened;
   }
   std::vector<QueryTerm> Terms = analyzeQuery(A, Words, Correct);

@@ -46,7 +46,7 @@ struct Link {
 
 struct CauseNode {
   std::string Class; ///< Unique.
-  double Prior = 0.02;
+  double Prior = 0.05;
   std::vector<Link> Links; ///< At most one a symptom.
 };
 

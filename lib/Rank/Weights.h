@@ -20,7 +20,7 @@ namespace culprit {
 
 struct Weights {
   double Always = 0.95, Often = 0.7, Sometimes = 0.3, Never = 0.01;
-  double Prior = 0.02;
+  double Prior = 0.05;
   std::map<std::string, double> Priors; ///< By class.
   double Leak = 0.02;
   std::map<std::string, double> Leaks; ///< By symptom.

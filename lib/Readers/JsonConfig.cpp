@@ -27,9 +27,10 @@ Match JsonConfigReader::matches(const InputFile &File) const {
   Token Second = In.next();
   if (Second == Token::Error)
     return Match::No;
+  // A broken object is still evidently JSON; read() says what is wrong.
+  if (Second != Token::EndObject && !In.skip(Token::Object))
+    return Match::Possible;
   // Something behind the object is another format: one object a line.
-  if (Second == Token::EndObject || !In.skip(Token::Object))
-    return In.end() >= Head.rtrim().size() ? Match::Possible : Match::No;
   return Head.drop_front(In.end()).trim().empty() ? Match::Possible : Match::No;
 }
 

@@ -19,6 +19,7 @@ namespace culprit {
 static constexpr StringLiteral ChunkName = "script";
 static constexpr int HookInstructions = 1000;
 static constexpr size_t MaxCallers = 4;
+static constexpr size_t MaxLines = 64;
 
 Host::Host(std::string File, const Limits &Bounds)
     : File(std::move(File)), Bounds(Bounds),
@@ -87,7 +88,8 @@ void Host::onCount(lua_State *L, lua_Debug *) {
 std::vector<unsigned> Host::lines(lua_State *L) {
   std::vector<unsigned> Lines;
   lua_Debug Frame;
-  for (int Level = 0; Level != 64 && lua_getstack(L, Level, &Frame); ++Level)
+  for (int Level = 0; Lines.size() != MaxLines && lua_getstack(L, Level, &Frame);
+       ++Level)
     if (lua_getinfo(L, "l", &Frame) && Frame.currentline > 0)
       Lines.push_back(static_cast<unsigned>(Frame.currentline));
   return Lines;
@@ -125,6 +127,8 @@ static std::string hintFor(StringRef Message) {
       Message.contains("got nil"))
     return "a field of a row is nil where the case has no value; name the "
            "column in `needs` or test the value first";
+  if (Message.starts_with("C stack overflow"))
+    return "the code is nested too deeply";
   if (Message.contains("stack overflow"))
     return "a function calls itself without end";
   return "";
@@ -198,6 +202,11 @@ bool Host::run(function_ref<void(lua_State *)> Body) {
                       " of script memory";
     Failure.Hint = "keep rows in tables of the case, not in Lua tables or "
                    "strings: verbs take no script memory";
+    if (LinesAtRefusal.size() == MaxLines) {
+      // So deep a stack is what took the memory.
+      Failure.Message = "stack overflow";
+      Failure.Hint = hintFor(Failure.Message);
+    }
     setPlace(Failure, LinesAtRefusal);
   } else if (Failure.Message.empty()) {
     Failure.File = File;

@@ -49,7 +49,7 @@ return {
         local next_ = batch:equal_share(inputs, 1)
         checked = checked + 1
         least   = math.min(least, share)
-        if share > next_ then same = { batch = batch, inputs = inputs, share = share, next_ = next_ } end
+        if share > next_ and not same then same = { batch = batch, inputs = inputs, share = share, next_ = next_ } end
       end
     end
     if same and least >= case.options.equal then

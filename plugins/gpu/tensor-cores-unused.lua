@@ -25,6 +25,7 @@ return {
   options  = {
     min_share = { default = 0.10, doc = "Share of the kernel time in fp32 matrix kernels worth reporting" },
     saved     = { default = 0.50, doc = "Part of such a kernel's time that the matrix units save" },
+    ahead     = { default = 256,  doc = "Launches over which the host must stay ahead for a shorter kernel to help" },
   },
 
   run = function(case)
@@ -41,10 +42,13 @@ return {
       local matrix = kernels:where("match(name, ?) and not match(name, ?)", plain, units_used)
       local spent  = matrix:sum("dur")
       if able and total > 0 and spent >= case.options.min_share * total then
-        -- A shorter kernel helps only as far as the host has launched ahead of it.
-        local launched = matrix:join(case.host_calls, { "rank", "correlation" })
-          :with { lead = "start - stop_right", half = ("dur * %g"):format(case.options.saved) }
-        local bound = launched:where("lead < half and lead > 0"):sum("lead") + launched:where("lead >= half"):sum("half")
+        -- A shorter kernel helps only while the host stays ahead: before a late launch it just makes the gap longer.
+        local launched = kernels:join(case.host_calls, { "rank", "correlation" })
+          :with { lead = "start - stop_right" }:sort("-start")
+        local ahead = launched:with { ahead = launched:col("lead"):rolling(case.options.ahead, "min"),
+                                      half  = ("dur * %g"):format(case.options.saved) }
+          :where("match(name, ?) and not match(name, ?)", plain, units_used)
+        local bound = ahead:where("ahead < half and ahead > 0"):sum("ahead") + ahead:where("ahead >= half"):sum("half")
         if launched:count() == 0 then bound = case.options.saved * spent end
         local busiest = matrix:top(1, "dur"):first()
         report {

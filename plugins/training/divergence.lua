@@ -19,7 +19,7 @@ return {
   api      = 1,
   summary  = "The loss climbs away and does not come back",
   needs    = { scalars = { "step", "value", metric = "loss" } },
-  symptoms = { "loss-diverges", "loss-rises-from-start" },
+  symptoms = { "loss-diverges", "loss-rises-from-start", "diverges-while-lr-rises" },
   options  = {
     lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
     min_rows = { default = 20,  doc = "Logged values below which a trend is not judged" },
@@ -59,6 +59,19 @@ return {
                 units.percent(math.min(1, (finish - best.level) / fall))),
             evidence = { best, peak, loss:last() },
           }
+          local rates = case.scalars:where { name = "lr", primary = true }:sort("step"):where("value > 0")
+          local now   = rates:where("step <= ?", best.step):last()
+          local later = rates:where("step > ?", best.step):slice(0, 10)
+          if now and later:count() > 0 and later:max("value") > 1.05 * now.value then
+            report {
+              symptom  = "diverges-while-lr-rises",
+              score    = 0.9,
+              at       = { step = best.step },
+              message  = ("the loss turns at step %d while the learning rate still rises, %.3g there and %.3g at step %d"):format(best.step,
+                now.value, later:last().value, later:last().step),
+              evidence = { now, later },
+            }
+          end
         end
       end
     end

@@ -24,7 +24,7 @@ return {
     zero_share = { default = 0.30, doc = "Share of the logged steps without any update worth reporting" },
     high       = { default = 0.10, doc = "Update over weight norm that is too large" },
     low        = { default = 5e-5, doc = "Median update over weight norm that is too small" },
-    min_steps  = { default = 4,    doc = "Logged steps below which nothing is judged" },
+    min_steps  = { default = 3,    doc = "Logged steps below which nothing is judged" },
   },
 
   run = function(case)

@@ -32,7 +32,7 @@ protected:
                                 "000311_fc.output.npy");
   }
   /// The message of the failure, without its hint.
-  std::string why() { return StringRef(Failed).split(" [").first.str(); }
+  std::string why() { return StringRef(Failed).rsplit(" [").first.str(); }
 };
 
 const std::string Six =

@@ -100,7 +100,7 @@ protected:
     return TensorFileTest::read(NpzReader(), Bytes, "step7.npz");
   }
   static std::string why(StringRef Message) {
-    return Message.split(" [").first.str();
+    return Message.rsplit(" [").first.str();
   }
 };
 

@@ -8,6 +8,7 @@
 #include "Detect/Runner.h"
 #include "Script/LuaDetector.h"
 #include "gtest/gtest.h"
+#include <cmath>
 #include <cstring>
 
 namespace culprit {

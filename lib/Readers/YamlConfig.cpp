@@ -1,0 +1,261 @@
+//===- YamlConfig.cpp -------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/YamlConfig.h"
+#include "Readers/ConfigRows.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+namespace {
+/// One line, taken apart.
+struct YamlLine {
+  enum class Kind { Blank, Pair, Item, Other };
+  Kind What = Kind::Blank;
+  int64_t Indent = 0; ///< Of the key, or of the text behind the dashes.
+  SmallVector<int64_t, 2> Dashes; ///< Columns of the dashes.
+  StringRef Key, Value; ///< Value is empty where a block follows.
+};
+} // namespace
+
+/// Removes a comment, which needs a blank before it, outside quotes.
+static StringRef withoutComment(StringRef Text) {
+  char Quote = 0;
+  for (size_t I = 0; I != Text.size(); ++I) {
+    char C = Text[I];
+    if (Quote)
+      Quote = C == Quote ? 0 : Quote;
+    else if (C == '"' || C == '\'')
+      Quote = I == 0 || StringRef(" [{,:").contains(Text[I - 1]) ? C : 0;
+    else if (C == '#' && (I == 0 || Text[I - 1] == ' ' || Text[I - 1] == '\t'))
+      return Text.take_front(I).rtrim();
+  }
+  return Text.rtrim();
+}
+
+/// Where the colon behind a key stands, or npos.
+static size_t colonOf(StringRef Text) {
+  if (Text.starts_with("\"") || Text.starts_with("'")) {
+    size_t Close = Text.find(Text[0], 1);
+    if (Close == StringRef::npos)
+      return StringRef::npos;
+    size_t Colon = Text.find_first_not_of(' ', Close + 1);
+    return Colon != StringRef::npos && Text[Colon] == ':' ? Colon
+                                                          : StringRef::npos;
+  }
+  for (size_t I = 0; I != Text.size(); ++I)
+    if (Text[I] == ':' && (I + 1 == Text.size() || Text[I + 1] == ' '))
+      return I;
+    else if (StringRef("{}[]&*!|>%@`,\"'").contains(Text[I]))
+      return StringRef::npos;
+  return StringRef::npos;
+}
+
+static StringRef unquoted(StringRef Text) {
+  if (Text.size() >= 2 && (Text[0] == '"' || Text[0] == '\'') &&
+      Text.back() == Text[0])
+    return Text.drop_front().drop_back();
+  return Text;
+}
+
+static YamlLine parseLine(StringRef Line) {
+  YamlLine Out;
+  StringRef Text = withoutComment(Line);
+  StringRef Body = Text.ltrim();
+  Out.Indent = Text.size() - Body.size();
+  if (Body.empty() || Body == "---" || Body == "..." || Body.starts_with("%"))
+    return Out;
+  while (Body == "-" || Body.starts_with("- ")) {
+    Out.Dashes.push_back(Out.Indent);
+    StringRef Rest = Body.drop_front().ltrim();
+    Out.Indent += Body.size() - Rest.size();
+    Body = Rest;
+  }
+  size_t Colon = colonOf(Body);
+  if (Colon == StringRef::npos) {
+    Out.What = !Out.Dashes.empty() ? YamlLine::Kind::Item : YamlLine::Kind::Other;
+    Out.Value = Body;
+    return Out;
+  }
+  Out.What = YamlLine::Kind::Pair;
+  Out.Key = unquoted(Body.take_front(Colon).trim());
+  Out.Value = Body.drop_front(Colon + 1).trim();
+  // A tag or an anchor before the value says nothing to us.
+  while (Out.Value.starts_with("!") || Out.Value.starts_with("&"))
+    Out.Value = Out.Value.drop_until([](char C) { return C == ' '; }).ltrim();
+  return Out;
+}
+
+/// A key as programs write them; prose and log lines have blanks in it.
+static bool isSettingKey(StringRef Key) {
+  return !Key.empty() && Key.size() <= 80 && !Key.contains(' ') &&
+         !Key.contains('(') && !isDigit(Key[0]);
+}
+
+Match YamlConfigReader::matches(const InputFile &File) const {
+  StringRef Head = File.head();
+  if (Head.starts_with("{") || Head.starts_with("<") || Head.contains('\0'))
+    return Match::No;
+  unsigned Pairs = 0, Other = 0;
+  bool Whole = Head.size() < InputFile::HeadBytes;
+  forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t) {
+    YamlLine L = parseLine(Line);
+    if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key))
+      ++Pairs;
+    else if (L.What == YamlLine::Kind::Pair || L.What == YamlLine::Kind::Other)
+      ++Other;
+    return Pairs + Other < 400;
+  });
+  return Pairs > 0 && Pairs >= 9 * Other ? Match::Possible : Match::No;
+}
+
+namespace {
+/// Follows the indentation and adds a row for each leaf.
+class YamlWalker {
+public:
+  YamlWalker(Source &Into, ConfigRows &Config, bool WandB)
+      : Into(Into), Config(Config), WandB(WandB) {}
+
+  void line(StringRef Text, int64_t Number);
+  unsigned broken() const { return Broken; }
+
+private:
+  /// A key whose block is open, or a list element.
+  struct Level {
+    int64_t Indent;
+    std::string Path;
+    bool Item;
+    int64_t Items = 0; ///< List elements seen under Path.
+  };
+
+  bool continues(StringRef Text);
+  void openItems(ArrayRef<int64_t> Dashes);
+  void leave(int64_t Indent);
+  void add(StringRef Path, StringRef Value, int64_t Number);
+  void tellBroken(int64_t Number);
+
+  Source &Into;
+  ConfigRows &Config;
+  bool WandB;
+  std::vector<Level> Levels = {{-1, "", false}};
+  std::optional<int64_t> BlockText; ///< Indent of the key of a | or > text.
+  std::string FlowPath, Flow;       ///< A [ or { that goes on over lines.
+  int64_t FlowLine = 0;
+  unsigned Broken = 0;
+};
+} // namespace
+
+static bool isBalanced(StringRef Flow) {
+  return Flow.count('[') + Flow.count('{') <=
+         Flow.count(']') + Flow.count('}');
+}
+
+/// Whether the line belongs to a value that began before it.
+bool YamlWalker::continues(StringRef Text) {
+  StringRef Body = Text.trim();
+  if (!Flow.empty()) {
+    Flow += (" " + withoutComment(Body)).str();
+    if (isBalanced(Flow)) {
+      add(FlowPath, Flow, FlowLine);
+      Flow.clear();
+    }
+    return true;
+  }
+  if (!BlockText)
+    return false;
+  int64_t Indent = Text.size() - Text.ltrim().size();
+  if (Body.empty() || Indent > *BlockText)
+    return true;
+  BlockText = std::nullopt;
+  return false;
+}
+
+void YamlWalker::tellBroken(int64_t Number) {
+  if (++Broken == 1)
+    Into.warn(Into.path() + ":" + Twine(Number) +
+                  ": neither 'key: value' nor a list element",
+              "the line was skipped, the settings around it were read; mind "
+              "the blank after the colon");
+}
+
+void YamlWalker::add(StringRef Path, StringRef Value, int64_t Number) {
+  // W&B's config.yaml has a value and a description under each key.
+  if (WandB && Path.ends_with(".desc"))
+    return;
+  if (WandB)
+    Path.consume_back(".value");
+  Config.add(Path, unquoted(Value), Number);
+}
+
+/// Closes what does not hold a key at \p Indent.
+void YamlWalker::leave(int64_t Indent) {
+  while (Levels.back().Indent >= Indent)
+    Levels.pop_back();
+}
+
+static std::string joined(StringRef Path, const Twine &Key) {
+  return (Path + (Path.empty() ? "" : ".") + Key).str();
+}
+
+void YamlWalker::openItems(ArrayRef<int64_t> Dashes) {
+  for (int64_t Dash : Dashes) {
+    // A list may stand at the indent of the key it belongs to.
+    while (Levels.back().Indent > Dash ||
+           (Levels.back().Indent == Dash && Levels.back().Item))
+      Levels.pop_back();
+    Level &Parent = Levels.back();
+    std::string Path = joined(Parent.Path, Twine(Parent.Items++));
+    Levels.push_back({Dash, std::move(Path), true});
+  }
+}
+
+void YamlWalker::line(StringRef Text, int64_t Number) {
+  if (continues(Text))
+    return;
+  YamlLine L = parseLine(Text);
+  if (L.What == YamlLine::Kind::Blank)
+    return;
+  if (L.What == YamlLine::Kind::Other) {
+    tellBroken(Number);
+    return;
+  }
+  openItems(L.Dashes);
+  std::string Path = Levels.back().Path;
+  if (L.What == YamlLine::Kind::Pair) {
+    leave(L.Indent);
+    Path = joined(Levels.back().Path, L.Key);
+  }
+  if (L.Value.starts_with("|") || L.Value.starts_with(">"))
+    BlockText = L.Dashes.empty() ? L.Indent : L.Dashes.front();
+  else if ((L.Value.starts_with("[") || L.Value.starts_with("{")) &&
+           !isBalanced(L.Value))
+    FlowPath = Path, Flow = L.Value.str(), FlowLine = Number;
+  else if (!L.Value.empty())
+    add(Path, L.Value, Number);
+  else if (L.What == YamlLine::Kind::Pair)
+    Levels.push_back({L.Indent, std::move(Path), false});
+}
+
+Error YamlConfigReader::read(InputFile &File, Source &Into) const {
+  Expected<StringRef> Text = File.contents();
+  if (!Text)
+    return Text.takeError();
+  ConfigRows Config(Into);
+  YamlWalker Walker(Into, Config, Text->contains("wandb_version:"));
+  forEachLine(*Text, [&](StringRef Line, int64_t Number) {
+    Walker.line(Line, Number);
+    return true;
+  });
+  if (Walker.broken() > 1)
+    Into.warn(Into.path() + ": " + Twine(Walker.broken() - 1) +
+              " more lines are neither 'key: value' nor list elements");
+  Config.finish();
+  if (Config.rows() == 0)
+    return failure(Into.path() + ": no setting in it",
+                   "a setting is a line such as 'lr: 0.0003'");
+  return Error::success();
+}
+
+} // namespace culprit

@@ -1,0 +1,33 @@
+//===- YamlConfig.h - Settings as YAML --------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Reads YAML settings into `config`, key paths joined by dots: config.yaml,
+/// hparams.yaml, Hydra's and W&B's files. A small reader of its own for block
+/// mappings and lists: hand-written configurations are often not quite YAML
+/// (tabs, Python tags, a stray line), and one bad line must not cost the rest.
+/// Flow lists and maps are kept as text; anchors and aliases are not resolved.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_READERS_YAMLCONFIG_H
+#define CULPRIT_READERS_YAMLCONFIG_H
+
+#include "Readers/Reader.h"
+
+namespace culprit {
+
+class YamlConfigReader : public Reader {
+public:
+  llvm::StringRef name() const override { return "YAML settings"; }
+  llvm::StringRef about() const override {
+    return "config.yaml, hparams.yaml and other block mappings";
+  }
+  Match matches(const InputFile &File) const override;
+  llvm::Error read(InputFile &File, Source &Into) const override;
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_READERS_YAMLCONFIG_H

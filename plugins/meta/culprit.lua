@@ -1,0 +1,814 @@
+---@meta culprit
+-- Generated from lib/Script/Api.def; do not edit. Types for editors alone: culprit never loads this file.
+
+---@class culprit.Detector
+---@field api integer The version of the API the file was written for: 1.
+---@field summary string One sentence that says what is wrong when it matches.
+---@field needs table<string, table> Tables with the columns that `run` reads. A name with a value asks for rows: metric = "loss".
+---@field symptoms string[] The symptoms it may report, of kb/symptoms.md.
+---@field options? table<string, culprit.Option> Settings, with default and doc.
+---@field run fun(case: culprit.Case)
+
+---@class culprit.Option
+---@field default boolean|number|string
+---@field doc string
+
+---@class culprit.Report
+---@field symptom string One of the declared symptoms.
+---@field score number 0 to 1: how sure.
+---@field message string What was seen, with its figures.
+---@field evidence culprit.Evidence|culprit.Evidence[] The rows behind the message.
+---@field at? table<string, any> Where: step, layer, rank, device, stream, token, name, ...
+---@field severity? "info"|"warning"|"error" "error" when left out.
+---@field recoverable? number ns that the window would be shorter without it.
+---@field share? number Share of the window it takes, 0 to 1.
+
+---@alias culprit.Evidence culprit.Row|culprit.Table|culprit.Column
+
+---@class culprit.Input
+---@field path string
+---@field format string Empty: no reader knows the file.
+---@field run string
+
+---@class culprit.Case
+---@field options table<string, any> The values of the detector's options.
+---@field inputs culprit.Input[] The files of the case: path, format, run.
+---@field epoch_ns integer? Unix time in ns of case time 0, where it is known.
+---@field gpu_work culprit.Table One row is a kernel, copy or set on a device.
+---@field host_calls culprit.Table One row is a CUDA (or HIP) runtime or driver call.
+---@field syncs culprit.Table One row is a synchronisation recorded by the profiler.
+---@field host_ops culprit.Table One row is a framework operator or Python frame.
+---@field ranges culprit.Table One row is an NVTX range or user annotation, profiler steps included.
+---@field memory_events culprit.Table One row is an allocation or free on a device.
+---@field counters culprit.Table One row is a sample of a counter.
+---@field devices culprit.Table One row is a device of a process.
+---@field ranks culprit.Table One row is a process of the job.
+---@field collectives culprit.Table One row is a collective of one rank, with its kernel's times.
+---@field scalars culprit.Table One row is a logged scalar.
+---@field tensors culprit.Table One row is one tensor of one dump.
+---@field log_lines culprit.Table One row is a line of a text log.
+---@field errors culprit.Table One row is a parsed exception or device error.
+---@field requests culprit.Table One row is a generation request.
+---@field tokens culprit.Table One row is one token of a request.
+---@field config culprit.Table One row is a setting of a run.
+---@field packages culprit.Table One row is an installed package.
+---@field steps culprit.Table One row is a training or inference step of one rank.
+---@field windows culprit.Table One row is the steady part of one device's record, which shares refer to.
+---@field gaps culprit.Table One row is a piece of a window in which the device ran nothing, told by what the next work waited for.
+
+---@class culprit.Table
+local Table = {}
+
+---The rows for which an expression is true, or whose columns have the given values (a list of values means any of them). `?` in an expression stands for the next argument.
+---```lua
+---case.gpu_work:where("dur >= ? and match(name, '*gemm*')", 20 * units.us)
+---```
+---@param filter string|table<string, any>
+---@param ... any
+---@return culprit.Table
+---@nodiscard
+function Table:where(filter, ...) end
+
+---The rows in the order of the given columns; `-` before a name is largest first. Stable; rows without a value come last.
+---```lua
+---case.tensors:sort("step", "order")
+---```
+---@param ... string
+---@return culprit.Table
+---@nodiscard
+function Table:sort(...) end
+
+---The `n` rows with the largest value of a column, largest first. Rows without a value and NaN are left out.
+---```lua
+---gaps:top(5, "dur")
+---```
+---@param n integer
+---@param column string
+---@return culprit.Table
+---@nodiscard
+function Table:top(n, column) end
+
+---`count` rows from row `first` on, counted from 0; fewer where the table ends.
+---```lua
+---kernels:slice(0, 5)
+---```
+---@param first integer
+---@param count integer
+---@return culprit.Table
+---@nodiscard
+function Table:slice(first, count) end
+
+---One row for each distinct combination of the given columns: the first.
+---```lua
+---case.collectives:distinct("rank"):count()
+---```
+---@param ... string
+---@return culprit.Table
+---@nodiscard
+function Table:distinct(...) end
+
+---The row and the `n` rows before and after it in this table.
+---```lua
+---loss:around(spike, 16)
+---```
+---@param row culprit.Row
+---@param n integer
+---@return culprit.Table
+---@nodiscard
+function Table:around(row, n) end
+
+---The rows of this table and then those of the other, in the columns both have.
+---```lua
+---uploads:concat(downloads)
+---```
+---@param other culprit.Table
+---@return culprit.Table
+---@nodiscard
+function Table:concat(other) end
+
+---Each row with the columns of the first row of `other` that agrees on the keys; a column whose name is taken gets `_right` after it. `inner`, the default, drops rows without a partner, `left` keeps them without values.
+---```lua
+---kernels:join(case.host_calls, { "rank", "correlation" })
+---```
+---@param other culprit.Table
+---@param keys string|string[]
+---@param kind? "inner"|"left"
+---@return culprit.Table
+---@nodiscard
+function Table:join(other, keys, kind) end
+
+---The table with columns added or replaced: a column, one value for all rows, or a string that is an expression over the columns that were there before.
+---```lua
+---launched:with { lead = "start - stop_right", z = values:robust_z(64) }
+---```
+---@param columns table<string, string|number|boolean|culprit.Column>
+---@return culprit.Table
+---@nodiscard
+function Table:with(columns) end
+
+---The column that an expression computes.
+---```lua
+---work:compute("bytes / dur")
+---```
+---@param expression string
+---@param ... any
+---@return culprit.Column
+function Table:compute(expression, ...) end
+
+---Only the given columns, in that order.
+---```lua
+---work:select("name", "dur")
+---```
+---@param ... string
+---@return culprit.Table
+---@nodiscard
+function Table:select(...) end
+
+---One column.
+---```lua
+---loss:col("value"):robust_z(64)
+---```
+---@param name string
+---@return culprit.Column
+function Table:col(name) end
+
+---The names of the columns.
+---```lua
+---#work:columns()
+---```
+---@return string[]
+function Table:columns() end
+
+---Whether there is a column of this name and some row has a value in it.
+---```lua
+---if case.scalars:has("wall_time") then log("timed") end
+---```
+---@param column string
+---@return boolean
+function Table:has(column) end
+
+---The name of the table, as evidence prints it.
+---```lua
+---work:name()
+---```
+---@return string
+function Table:name() end
+
+---The table under another name: what evidence calls computed rows.
+---```lua
+---gaps:renamed("idle pieces")
+---```
+---@param name string
+---@return culprit.Table
+---@nodiscard
+function Table:renamed(name) end
+
+---The number of rows; with a column, of rows that have a value in it.
+---```lua
+---case.tensors:where("nonfinite > 0"):count()
+---```
+---@param column? string
+---@return integer
+function Table:count(column) end
+
+---The first row, or nil.
+---```lua
+---case.tensors:sort("step", "order"):first()
+---```
+---@return culprit.Row?
+function Table:first() end
+
+---The last row, or nil.
+---```lua
+---loss:last()
+---```
+---@return culprit.Row?
+function Table:last() end
+
+---The row at a position counted from 0, or nil past the end.
+---```lua
+---work:row(gap.next)
+---```
+---@param index integer
+---@return culprit.Row?
+function Table:row(index) end
+
+---Goes over the rows, at most 10,000 of them: more is an error, since a verb does the same a hundred times faster.
+---```lua
+---for row in hot:top(3, "z"):rows() do log(row.step) end
+---```
+---@return fun(): culprit.Row?
+function Table:rows() end
+
+---Goes over the distinct values of the given columns, in order of first appearance: the values, then the table of their rows. Rows without such a value are left out. At most 50,000 groups; see `aggregate`.
+---```lua
+---for device, work in case.gpu_work:group("device") do log(device, work:count()) end
+---```
+---@param ... string
+---@return fun(): any
+function Table:group(...) end
+
+---One row for each distinct value of the keys, in order of first appearance, with computed columns: `count`, or `sum`, `min`, `max`, `mean`, `median`, `first` or `last` and a column. Rows without a key are left out.
+---```lua
+---calls:aggregate({ "name" }, { n = "count", total = "sum dur" }):top(3, "total")
+---```
+---@param keys string|string[]
+---@param columns table<string, string>
+---@return culprit.Table
+---@nodiscard
+function Table:aggregate(keys, columns) end
+
+---The sum of a column: exact and an integer for integers. 0 for no values; values that are not finite are left out.
+---```lua
+---gaps:sum("dur")
+---```
+---@param column string
+---@return number
+function Table:sum(column) end
+
+---The smallest finite value of a column, or nil.
+---```lua
+---loss:min("value")
+---```
+---@param column string
+---@return number?
+function Table:min(column) end
+
+---The largest finite value of a column, or nil.
+---```lua
+---loss:max("value")
+---```
+---@param column string
+---@return number?
+function Table:max(column) end
+
+---The mean of the finite values of a column, or nil.
+---```lua
+---loss:mean("value")
+---```
+---@param column string
+---@return number?
+function Table:mean(column) end
+
+---The median of the finite values of a column, or nil.
+---```lua
+---kernels:median("dur")
+---```
+---@param column string
+---@return number?
+function Table:median(column) end
+
+---The sample standard deviation of a column, or nil for fewer than two values.
+---```lua
+---loss:std("value")
+---```
+---@param column string
+---@return number?
+function Table:std(column) end
+
+---The `q` quantile, 0 to 1, of a column, or nil.
+---```lua
+---kernels:quantile("dur", 0.99)
+---```
+---@param column string
+---@param q number
+---@return number?
+function Table:quantile(column, q) end
+
+---Latest stop less earliest start in ns; 0 without rows.
+---```lua
+---work:span()
+---```
+---@param start? string
+---@param stop? string
+---@return integer
+function Table:span(start, stop) end
+
+---Time in ns that the rows cover, where they overlap once.
+---```lua
+---work:covered() / work:span()
+---```
+---@param start? string
+---@param stop? string
+---@return integer
+function Table:covered(start, stop) end
+
+---The longest intervals that the rows cover: start, stop, dur.
+---```lua
+---work:union():count()
+---```
+---@param start? string
+---@param stop? string
+---@return culprit.Table
+---@nodiscard
+function Table:union(start, stop) end
+
+---The intervals between those that the rows cover: start, stop, dur, and `before` and `after`, the rows on either side.
+---```lua
+---work:gaps("start", "stop"):where("dur >= ?", 20 * units.us)
+---```
+---@param start? string
+---@param stop? string
+---@return culprit.Table
+---@nodiscard
+function Table:gaps(start, stop) end
+
+---The intervals that rows of both tables cover.
+---```lua
+---idle:intersect(calls):sum("dur")
+---```
+---@param other culprit.Table
+---@return culprit.Table
+---@nodiscard
+function Table:intersect(other) end
+
+---The intervals that rows of this table cover and rows of the other do not.
+---```lua
+---copies:subtract(kernels):sum("dur")
+---```
+---@param other culprit.Table
+---@return culprit.Table
+---@nodiscard
+function Table:subtract(other) end
+
+---For each row the time in ns that rows of the other table cover of it.
+---```lua
+---copies:with { hidden = copies:overlap(kernels) }
+---```
+---@param other culprit.Table
+---@return culprit.Column
+function Table:overlap(other) end
+
+---For each row the position in the other table of the innermost interval that its start lies in, or no value.
+---```lua
+---gaps:with { wait = gaps:containing(waits) }:where("wait is not null")
+---```
+---@param other culprit.Table
+---@return culprit.Column
+function Table:containing(other) end
+
+---Rows of `tensors` beside the first row of `reference` that agrees on the keys, with `rel_err` (l2 of the difference over l2 of the reference), `max_abs`, `mean_abs`, `cosine`, `first_diff` (flat index of the first element that differs), `shapes_differ` and `reference`, the row of the partner. Rows without one are dropped; where shapes differ there are no figures; a value that is finite on one side alone makes `rel_err` and `max_abs` infinite.
+---```lua
+---cached:compare(full, { "token", "order", "layer" }):where("rel_err > 0.01")
+---```
+---@param reference culprit.Table
+---@param keys string|string[]
+---@return culprit.Table
+---@nodiscard
+function Table:compare(reference, keys) end
+
+---@class culprit.Row
+---@field [string] any The row's value in the column of that name; nil where it has none.
+local Row = {}
+
+---Elements of a tensor, by flat index from 0; at most 10,000.
+---```lua
+---row:values(0, 16)
+---```
+---@param first? integer
+---@param count? integer
+---@return number[]
+function Row:values(first, count) end
+
+---A flat index of a tensor as a position: [0, 3, 17, 40].
+---```lua
+---bad:unravel(bad.first_nonfinite)
+---```
+---@param index integer
+---@return string
+function Row:unravel(index) end
+
+---How many elements of a tensor equal a value.
+---```lua
+---labels:count_equal(-100)
+---```
+---@param value number
+---@return integer
+function Row:count_equal(value) end
+
+---Of two integer tensors of one shape: the share of places along the last axis where `row[i] == other[i + shift]`, those where either holds `ignore` left out. Nil when no place is left.
+---```lua
+---labels:equal_share(inputs, 1, -100)
+---```
+---@param other culprit.Row
+---@param shift? integer
+---@param ignore? integer
+---@return number?
+function Row:equal_share(other, shift, ignore) end
+
+---What `compare` of tables says of two tensors: a table with rel_err, max_abs, mean_abs, cosine and first_diff, or nil when their shapes differ.
+---```lua
+---local d = now:compare(before)  if d and d.max_abs == 0 then log("unchanged") end
+---```
+---@param reference culprit.Row
+---@return table<string, number>?
+function Row:compare(reference) end
+
+---How many distinct values an integer tensor holds; counting stops at the limit, 100,000 when not given.
+---```lua
+---labels:distinct_values()
+---```
+---@param limit? integer
+---@return integer
+function Row:distinct_values(limit) end
+
+---@class culprit.Column
+---@operator add(number): culprit.Column
+---@operator add(culprit.Column): culprit.Column
+---@operator sub(number): culprit.Column
+---@operator sub(culprit.Column): culprit.Column
+---@operator mul(number): culprit.Column
+---@operator mul(culprit.Column): culprit.Column
+---@operator div(number): culprit.Column
+---@operator div(culprit.Column): culprit.Column
+---@operator unm: culprit.Column
+local Column = {}
+
+---Deviation of each value from the median of the `window` values before it, in robust standard deviations of those; up is positive. No value for the first ones.
+---```lua
+---loss:col("value"):robust_z(64)
+---```
+---@param window integer
+---@return culprit.Column
+function Column:robust_z(window) end
+
+---Each value less the one before it.
+---```lua
+---steps:col("start"):diff()
+---```
+---@return culprit.Column
+function Column:diff() end
+
+---Over the `window` values that end at each row.
+---```lua
+---loss:col("value"):rolling(32, "median")
+---```
+---@param window integer
+---@param kind "mean"|"median"|"min"|"max"
+---@return culprit.Column
+function Column:rolling(window, kind) end
+
+---Magnitudes.
+---```lua
+---deltas:abs():max()
+---```
+---@return culprit.Column
+function Column:abs() end
+
+---Natural logarithms; no value for what is not positive.
+---```lua
+---norms:log():slope(norms_step)
+---```
+---@return culprit.Column
+function Column:log() end
+
+---How many rows have a value.
+---```lua
+---values:count()
+---```
+---@return integer
+function Column:count() end
+
+---As for tables.
+---```lua
+---values:sum()
+---```
+---@return number
+function Column:sum() end
+
+---As for tables.
+---```lua
+---values:min()
+---```
+---@return number?
+function Column:min() end
+
+---As for tables.
+---```lua
+---values:max()
+---```
+---@return number?
+function Column:max() end
+
+---As for tables.
+---```lua
+---values:mean()
+---```
+---@return number?
+function Column:mean() end
+
+---As for tables.
+---```lua
+---values:median()
+---```
+---@return number?
+function Column:median() end
+
+---As for tables.
+---```lua
+---values:std()
+---```
+---@return number?
+function Column:std() end
+
+---As for tables.
+---```lua
+---values:quantile(0.9)
+---```
+---@param q number
+---@return number?
+function Column:quantile(q) end
+
+---Median absolute deviation times 1.4826: the standard deviation of a normal sample, not moved by outliers.
+---```lua
+---values:robust_std()
+---```
+---@return number?
+function Column:robust_std() end
+
+---Robust (Theil-Sen) slope over `x`, or over the row number; nil for fewer than two distinct `x`.
+---```lua
+---loss:col("value"):slope(loss:col("step"))
+---```
+---@param x? culprit.Column
+---@return number?
+function Column:slope(x) end
+
+---Where the level changes, in order: `at` (row from 0), `before`, `after`, `score`. Each stretch is at least `min_segment` values long, 8 when not given.
+---```lua
+---for c in loss:col("value"):change_points():rows() do log(c.at, c.score) end
+---```
+---@param min_segment? integer
+---@return culprit.Table
+function Column:change_points(min_segment) end
+
+---The value in a row counted from 0, or nil.
+---```lua
+---values:at(0)
+---```
+---@param index integer
+---@return any
+function Column:at(index) end
+
+---All values as a list, at most 10,000; false stands for no value.
+---```lua
+---for i, value in ipairs(losses:values()) do log(i, value) end
+---```
+---@return any[]
+function Column:values() end
+
+---Says that a symptom was seen.
+---```lua
+---report { symptom = "gpu-idle", score = 0.8, at = { device = 0 }, message = "GPU 0 is idle", evidence = { gaps:top(5, "dur") } }
+---```
+---@param finding culprit.Report
+function report(finding) end
+
+---Says that the case is not enough to judge by, and what would be: the outcome is `skipped`, unless something was reported.
+---```lua
+---skip("at least 32 kernels: record more steps")
+---```
+---@param needed string
+function skip(needed) end
+
+---Writes a line for the author of the detector; nobody else sees it.
+---```lua
+---log("window", window.dur)
+---```
+---@param ... any
+function log(...) end
+
+---@class culprit.Units
+---@field ns integer 1: times are in ns.
+---@field us integer 1,000 ns.
+---@field ms integer 1,000,000 ns.
+---@field s integer 1,000,000,000 ns.
+---@field min integer 60 s.
+---@field KiB integer 1,024.
+---@field MiB integer 1,048,576.
+---@field GiB integer 1,073,741,824.
+units = {}
+
+---A duration in ns as people read it: 11.2 us, 2 min 5 s.
+---```lua
+---units.format(1500)
+---```
+---@param ns number
+---@return string
+function units.format(ns) end
+
+---A size: 1.50 KiB.
+---```lua
+---units.bytes(1536)
+---```
+---@param bytes number
+---@return string
+function units.bytes(bytes) end
+
+---A count: 2,160,551.
+---```lua
+---units.count(2160551)
+---```
+---@param n number
+---@return string
+function units.count(n) end
+
+---A share of 1: 12 %, 0.4 %.
+---```lua
+---units.percent(0.12)
+---```
+---@param share number
+---@return string
+function units.percent(share) end
+
+---A number in four significant digits, or as many as given: 0.6931, nan, -inf.
+---```lua
+---units.number(0.693147)
+---```
+---@param value number
+---@param digits? integer
+---@return string
+function units.number(value, digits) end
+
+---As in Lua: %d %i %u %c %x %X %o %e %f %g %a %s %q %%. A whole number is good for %d whatever its type.
+---```lua
+---("GPU %d is idle %.0f%%"):format(0, 12.5)
+---```
+---@param format string
+---@param ... any
+---@return string
+function string.format(format, ...) end
+
+---The characters from `first` to `last`, counted from 1, from the end when negative.
+---```lua
+---name:sub(1, 60)
+---```
+---@param s string
+---@param first integer
+---@param last? integer
+---@return string
+function string.sub(s, first, last) end
+
+---In lower case, ASCII.
+---```lua
+---name:lower()
+---```
+---@param s string
+---@return string
+function string.lower(s) end
+
+---In upper case, ASCII.
+---```lua
+---name:upper()
+---```
+---@param s string
+---@return string
+function string.upper(s) end
+
+---The number of bytes.
+---```lua
+---name:len()
+---```
+---@param s string
+---@return integer
+function string.len(s) end
+
+---`n` times; the result may have 1 MiB.
+---```lua
+---("-"):rep(20)
+---```
+---@param s string
+---@param n integer
+---@param separator? string
+---@return string
+function string.rep(s, n, separator) end
+
+---The code of one byte, the first when not given.
+---```lua
+---("A"):byte()
+---```
+---@param s string
+---@param index? integer
+---@return integer?
+function string.byte(s, index) end
+
+---Without white space at both ends.
+---```lua
+---line:trim()
+---```
+---@param s string
+---@return string
+function string.trim(s) end
+
+---Whether the text occurs in the string.
+---```lua
+---line:contains("CUDA error")
+---```
+---@param s string
+---@param text string
+---@return boolean
+function string.contains(s, text) end
+
+---Whether the string begins so.
+---```lua
+---name:starts_with("void ")
+---```
+---@param s string
+---@param text string
+---@return boolean
+function string.starts_with(s, text) end
+
+---Whether the string ends so.
+---```lua
+---name:ends_with(".weight")
+---```
+---@param s string
+---@param text string
+---@return boolean
+function string.ends_with(s, text) end
+
+---Whether the whole string matches: `*` any run, `?` any character, `|` between alternatives. As `match` in expressions.
+---```lua
+---name:glob("*gemm*|*cutlass*")
+---```
+---@param s string
+---@param pattern string
+---@return boolean
+function string.glob(s, pattern) end
+
+---Where the text occurs first, counted from 1, or nil.
+---```lua
+---line:index(":")
+---```
+---@param s string
+---@param text string
+---@param from? integer
+---@return integer?
+function string.index(s, text, from) end
+
+---The parts between separators.
+---```lua
+---("a.b.c"):split(".")
+---```
+---@param s string
+---@param separator string
+---@return string[]
+function string.split(s, separator) end
+
+---With every occurrence of the text replaced.
+---```lua
+---name:replace("module.", "")
+---```
+---@param s string
+---@param text string
+---@param by string
+---@return string
+function string.replace(s, text, by) end
+
+---The decimal numbers in the string, in order.
+---```lua
+---("step 12 of 300"):numbers()
+---```
+---@param s string
+---@return number[]
+function string.numbers(s) end

@@ -1,0 +1,43 @@
+--- ## What it detects
+--- Whether the run computes in fp16, from the precision its config names and from the dtypes of dumped tensors.
+---
+--- ## Why it matters
+--- It is no fault. But fp16 ends at 65504, and what can overflow there cannot in bf16 or fp32: the answer takes whole families
+--- of causes off the list, or puts them on it.
+---
+--- ## How to confirm
+--- Print `torch.get_autocast_dtype("cuda")` inside the forward pass.
+---
+--- ## Known false positives
+--- Configs that name fp16 for a part of the run only, such as communication.
+---
+--- ## References
+--- https://pytorch.org/docs/stable/amp.html
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The run computes in fp16",
+  needs    = { config = { "value" } },
+  symptoms = { "runs-in-fp16" },
+
+  run = function(case)
+    local named = case.config:where("match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|*amp*')")
+    local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
+               .. " or (match(key, '*fp16*|*half*') and match(value, 'true|True'))")
+    local dumped = case.tensors:where { dtype = "float16" }
+    if half:count() == 0 and dumped:count() == 0 then
+      if named:count() == 0 then skip("the precision in a config") end
+      return
+    end
+    local setting = half:first()
+    report {
+      symptom  = "runs-in-fp16",
+      severity = "info",
+      score    = 0.9,
+      message  = setting and ("the config sets %s = %s"):format(setting.key, setting.value)
+                 or ("%d dumped tensors are float16, such as %s"):format(dumped:count(), dumped:first().name),
+      evidence = { setting or dumped:slice(0, 5) },
+    }
+  end,
+}
