@@ -259,8 +259,12 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                       return weight(A) > weight(B);
                     });
 
+  // An experiment about a cause that is nearly out of the running may carry
+  // more bits than one about the first; nobody would run it first.
   for (const Hypothesis &H : D.Hypotheses)
-    if (!H.Next.Experiment.empty() && (!D.Next || H.Next.Gain > D.Next->Gain))
+    if (!H.Next.Experiment.empty() &&
+        (&H == &D.Hypotheses.front() || H.Probability >= 0.2) &&
+        (!D.Next || H.Next.Gain > 1.2 * D.Next->Gain))
       D.Next = H.Next;
 
   bool AnyPresent = !Logs.empty(), AnyChecked = false;

@@ -91,6 +91,19 @@ public:
     return Sum;
   }
 
+  /// Log likelihood ratio of the observation at \p Slot for the candidate
+  /// \p C alone against no cause.
+  double typical(unsigned C, size_t Slot) const {
+    auto seen = [&](double On) {
+      return On * Likelihoods[Slot].On + (1 - On) * Likelihoods[Slot].Off;
+    };
+    double Leak = Leaks[Slot];
+    double With = NeverRows[C][Slot]
+                      ? Leak * SuppressedShare
+                      : 1 - (1 - Leak) * OffRows[C][Slot];
+    return std::log(seen(With) / seen(Leak));
+  }
+
 private:
   std::vector<unsigned> Symptoms;
   std::vector<double> Leaks, PriorOdds;
@@ -194,10 +207,11 @@ std::vector<CausePosterior> posterior(const Network &N,
       unsigned Symptom = Scorer.symptom(S);
       if (llvm::any_of(N.Causes[P.Cause].Links,
                        [&](const Link &L) { return L.Symptom == Symptom; }))
-        P.Influences.push_back({Symptom, LogOdds - Tallies[C].logOdds(S + 1)});
+        P.Influences.push_back({Symptom, LogOdds - Tallies[C].logOdds(S + 1),
+                                Scorer.typical(C, S)});
     }
     llvm::stable_sort(P.Influences, [](const Influence &A, const Influence &B) {
-      return std::fabs(A.LogOdds) > std::fabs(B.LogOdds);
+      return std::fabs(A.Typical) > std::fabs(B.Typical);
     });
     Out.push_back(std::move(P));
   }

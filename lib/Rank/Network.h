@@ -72,12 +72,17 @@ struct Observation {
 struct Influence {
   unsigned Symptom;
   double LogOdds; ///< Posterior log-odds with it less without it, in nats.
+  /// What it would be worth if this were the only cause there is: how typical
+  /// the symptom is of the cause. Does not shrink when another cause explains
+  /// the same symptom.
+  double Typical;
 };
 
 struct CausePosterior {
   unsigned Cause;     ///< Index into Network::Causes.
   double Probability; ///< Marginal posterior.
-  std::vector<Influence> Influences; ///< Observed symptoms it names, by size.
+  std::vector<Influence> Influences; ///< Observed symptoms it names, the
+                                     ///< most typical or telling first.
 };
 
 /// The likelihood ratio of a symptom seen with score 1; at score s it is this

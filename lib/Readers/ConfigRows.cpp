@@ -6,6 +6,7 @@
 #include "Readers/JsonRecords.h"
 #include "Support/Units.h"
 #include <cmath>
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 

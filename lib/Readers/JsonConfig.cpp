@@ -4,6 +4,7 @@
 
 #include "Readers/JsonConfig.h"
 #include "Readers/ConfigRows.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 

@@ -5,6 +5,7 @@
 #include "Readers/JsonLines.h"
 #include "Readers/JsonRecords.h"
 #include "Readers/TextLines.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 

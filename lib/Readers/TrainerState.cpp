@@ -4,6 +4,7 @@
 
 #include "Readers/TrainerState.h"
 #include "Readers/ConfigRows.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 

@@ -4,6 +4,7 @@
 
 #include "Readers/YamlConfig.h"
 #include "Readers/ConfigRows.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 

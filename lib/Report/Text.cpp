@@ -80,27 +80,19 @@ bool hasLines(StringRef Table) {
          Table == "tokens";
 }
 
-/// Where the rows of a report lie: `metrics.jsonl:231-311`, or `run.json.gz
-/// gpu_work 12, 40` with event numbers.
-std::string placesOf(const Report &R) {
-  std::vector<std::string> Out;
-  for (const EvidenceRef &E : R.Evidence) {
-    for (const std::string &Source : E.sources()) {
-      std::vector<int64_t> Places;
-      for (const Citation &C : E.Places)
-        if (C.Path == Source && C.Place != NullInt)
-          Places.push_back(C.Place);
-      std::string Text = hasLines(E.Table)
-                             ? Source + ":" + ranges(Places, 4)
-                             : Source + " " + E.Table + " " + ranges(Places, 4);
-      if (!is_contained(Out, Text))
-        Out.push_back(std::move(Text));
-    }
-  }
-  bool More = Out.size() > 3;
-  if (More)
-    Out.resize(3);
-  return join(Out, "; ") + (More ? "; ..." : "");
+/// What to record so that a table has rows, in the words of who records.
+StringRef recordingOf(StringRef Table) {
+  if (Table == "log_lines" || Table == "errors")
+    return "a text log";
+  if (Table == "tensors")
+    return "tensor dumps";
+  if (Table == "scalars")
+    return "logged metrics";
+  if (Table == "config" || Table == "packages")
+    return "a config file";
+  if (Table == "requests" || Table == "tokens")
+    return "generation traces";
+  return "a GPU profile";
 }
 
 /// Prints one report; keeps the style and the width.
@@ -128,6 +120,42 @@ public:
   }
 
 private:
+  /// \p Path without the one folder that was asked about.
+  StringRef shortened(StringRef Path) const {
+    if (R.Paths.size() == 1 && Path.size() > R.Paths[0].size()) {
+      StringRef Rest = Path;
+      if (Rest.consume_front(StringRef(R.Paths[0]).rtrim('/')) &&
+          Rest.consume_front("/"))
+        return Rest;
+    }
+    return Path;
+  }
+
+  /// Where the rows of a report lie: `metrics.jsonl:231-311`, or `run.json.gz
+  /// gpu_work 12, 40` with event numbers.
+  std::string placesOf(const Report &Seen) const {
+    std::vector<std::pair<std::string, std::vector<int64_t>>> Files;
+    for (const EvidenceRef &E : Seen.Evidence)
+      for (const Citation &C : E.Places) {
+        if (C.Path.empty() || C.Place == NullInt)
+          continue;
+        std::string Name = shortened(C.Path).str() +
+                           (hasLines(E.Table) ? ":" : " " + E.Table + " ");
+        auto It = llvm::find_if(
+            Files, [&](const auto &File) { return File.first == Name; });
+        if (It == Files.end())
+          It = Files.insert(Files.end(), {Name, {}});
+        It->second.push_back(C.Place);
+      }
+    std::vector<std::string> Out;
+    for (auto &[Name, Places] : Files)
+      Out.push_back(Name + ranges(Places, 4));
+    bool More = Out.size() > 3;
+    if (More)
+      Out.resize(3);
+    return join(Out, "; ") + (More ? "; ..." : "");
+  }
+
   void header() {
     std::string Where = join(R.Paths, " ");
     const Case &C = R.Evidence;
@@ -137,6 +165,7 @@ private:
         Parts.push_back(plural(Rows, Noun));
     };
     count(TableId::gpu_work, "device event");
+    count(TableId::host_ops, "host operator");
     count(TableId::scalars, "scalar");
     count(TableId::tensors, "tensor");
     count(TableId::log_lines, "log line");
@@ -228,7 +257,7 @@ private:
   }
 
   void rest(size_t From) {
-    OS << "    less likely:";
+    OS << "    others:";
     for (size_t I = From; I != R.Result.Hypotheses.size(); ++I)
       OS << (I == From ? " " : ", ") << R.Result.Hypotheses[I].Class << ' '
          << percent(R.Result.Hypotheses[I].Probability);
@@ -264,17 +293,32 @@ private:
     OS << '\n';
   }
 
+  /// What keeps \p S from being checked: "a GPU profile" where that kind of
+  /// file is not there at all, the column or the kind of row otherwise.
+  std::string needOf(const SymptomEvidence &S) const {
+    std::vector<std::string> Out;
+    for (const std::string &Missing : S.Missing) {
+      StringRef Name = StringRef(Missing).split('.').first;
+      std::optional<TableId> Id = findTable(Name);
+      std::string Need = Id && !R.Evidence.has(*Id) ? recordingOf(Name).str()
+                                                    : Missing;
+      if (!is_contained(Out, Need))
+        Out.push_back(Need);
+    }
+    return join(Out, " and ");
+  }
+
   /// What was not checked, by what would have to be recorded for it.
   void notChecked() {
     std::map<std::string, std::vector<std::string>> ByNeed;
     for (const SymptomEvidence &S : R.Symptoms)
       if (S.State == Presence::Unknown && !S.Missing.empty())
-        ByNeed[join(S.Missing, ", ")].push_back(S.Symptom);
+        ByNeed[needOf(S)].push_back(S.Symptom);
     size_t Lines = 0;
     for (auto &[Need, Symptoms] : ByNeed) {
       if (Symptoms.size() > 4) {
-        size_t More = Symptoms.size() - 4;
-        Symptoms.resize(4);
+        size_t More = Symptoms.size() - 3;
+        Symptoms.resize(3);
         Symptoms.push_back(formatv("{0} more", More).str());
       }
       std::string Label = Lines++ == 0 ? "not checked: " : "             ";

@@ -37,7 +37,7 @@ return {
         local idle    = gaps:sum("dur")
         local starved = gaps:where { state = "starved" }:sum("dur")
         local share   = idle / window.dur
-        local what    = window.steps > 0 and ("%d steady steps"):format(window.steps) or "the profile"
+        local what    = window.steps > 1 and ("%d steady steps"):format(window.steps) or window.steps == 1 and "one step" or "the profile"
         if share >= opt.min_idle then
           report {
             symptom  = "gpu-idle",

@@ -49,9 +49,9 @@ return {
         share       = share,
         recoverable = least,
         at          = { rank = f.window.rank, device = f.window.device },
-        message     = ("GPU %d waits %s of %s (%s) for the next batch, %d waits of up to %s, in %s"):format(
+        message     = ("GPU %d waits %s of %s (%s) for the next batch in %s; the longest of %d waits is %s"):format(
           f.window.device, units.format(f.stalled), units.format(f.window.dur), units.percent(share),
-          f.stalls:count(), units.format(f.stalls:max("dur")), name),
+          name, f.stalls:count(), units.format(f.stalls:max("dur"))),
         evidence    = { f.stalls:top(5, "dur"), f.loading:top(5, "dur") },
       }
     end

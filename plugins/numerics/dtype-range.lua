@@ -28,7 +28,9 @@ return {
     local narrow = case.tensors:where("match(dtype, 'float16|float8*') and not match(name, '*mask*')")
     if narrow:count() == 0 then return skip("a dump that holds fp16 or fp8 tensors") end
     local limits = { float16 = 65504, float8_e4m3 = 448, float8_e5m2 = 57344 }
-    local near = narrow:where("near_max_share > 0"):top(1, "absmax"):first()
+    -- The last values before the overflow say more than what is left after it.
+    local near = narrow:where("near_max_share > 0 and nonfinite == 0"):top(1, "absmax"):first()
+                 or narrow:where("near_max_share > 0"):top(1, "absmax"):first()
     if near then
       report {
         symptom  = "near-dtype-max",

@@ -123,16 +123,18 @@ static int build(ArrayRef<std::string> Arguments) {
   if (!V)
     return report(V.takeError());
   std::vector<std::string> Paths = Arguments;
+  std::string Root; // the shipped entries are cited as kb/..., wherever it is
   if (Paths.empty()) {
     Expected<std::string> Home = homeFolder();
     if (!Home)
       return report(Home.takeError());
-    Paths.push_back(*Home + "/kb");
+    Root = *Home;
+    Paths.push_back(Root + "/kb");
   }
   Expected<std::vector<std::string>> Files = expandLogs(Paths);
   if (!Files)
     return report(Files.takeError());
-  Expected<BuildResult> Built = buildStore(*Files, Output, *V);
+  Expected<BuildResult> Built = buildStore(*Files, Output, *V, Root);
   if (!Built)
     return report(Built.takeError());
   report(Built->Remarks);

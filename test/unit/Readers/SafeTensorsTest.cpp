@@ -154,7 +154,8 @@ TEST_F(SafeTensorsTest, OverlapsAreSkipped) {
 
 TEST_F(SafeTensorsTest, OtherFilesAreNotMatched) {
   for (StringRef Bytes : {"", "{", "{\"a\": 1}", "12345678{\"a\":1}"})
-    EXPECT_FALSE(TensorFileTest::read(SafeTensorsReader(), Bytes)) << Bytes.str();
+    EXPECT_FALSE(TensorFileTest::read(SafeTensorsReader(), Bytes))
+        << Bytes.str();
 }
 
 TEST_F(SafeTensorsTest, DamagedFiles) {
