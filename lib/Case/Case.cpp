@@ -123,6 +123,8 @@ static void separateRanks(ArrayRef<std::unique_ptr<Source>> Sources) {
       {TableId::ranks, ranks::rank},
       {TableId::collectives, collectives::rank}};
   std::set<int64_t> Taken;
+  Source *First = nullptr;
+  unsigned Conflicts = 0;
   for (const auto &S : Sources) {
     std::set<int64_t> Mine;
     for (auto [Id, C] : RankColumns)
@@ -139,13 +141,21 @@ static void separateRanks(ArrayRef<std::unique_ptr<Source>> Sources) {
           for (int64_t &Rank : B->finished(C).mutableInts())
             if (Rank == Old)
               Rank = New;
-      S->warn(S->path() + ": says it is rank " + Twine(Old) +
-                  ", as an earlier profile does; taken as rank " + Twine(New),
-              "diagnose profiles of different runs one at a time");
+      if (Conflicts++ == 0)
+        First = S.get();
       Mine = {New};
     }
     Taken.insert(Mine.begin(), Mine.end());
   }
+  if (Conflicts == 1)
+    First->warn(First->path() + ": says it is a rank that an earlier profile "
+                                "is already; taken as another rank",
+                "diagnose profiles of different runs one at a time");
+  else if (Conflicts)
+    First->warn(First->path() + " and " + Twine(Conflicts - 1) +
+                    " more profiles say they are ranks that earlier ones are "
+                    "already; taken as other ranks",
+                "diagnose profiles of different runs one at a time");
 }
 
 namespace {

@@ -87,6 +87,8 @@ struct DetectorInfo {
 struct Limits {
   std::chrono::nanoseconds Time = std::chrono::seconds(10);
   size_t Memory = size_t(64) << 20; ///< Of the script's own values.
+  /// Of the tables it holds at a time, beyond four times the case itself.
+  size_t Tables = size_t(1) << 30;
 };
 
 /// Immutable, and run() may be called from several threads at once: a run

@@ -19,7 +19,7 @@ static Expected<Table> rowsWith(const Table &T, const TableSchema &Schema,
   std::vector<Argument> Values;
   for (const Scalar &Value : C.AnyOf) {
     Text += (Text.empty() ? "" : " or ") + Column + " == ?";
-    std::visit([&](const auto &V) { Values.push_back(V); }, Value);
+    std::visit([&](const auto &V) { Values.emplace_back(V); }, Value);
   }
   return where(T, Text, Values);
 }

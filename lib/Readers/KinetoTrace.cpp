@@ -138,6 +138,10 @@ void TraceLoader::join(ChunkRows &Rows) {
   }
 }
 
+static std::string eventCount(int64_t Count) {
+  return formatCount(Count) + (Count == 1 ? " event" : " events");
+}
+
 void TraceLoader::remarkSkipped() {
   if (!Totals.Skipped)
     return;
@@ -160,12 +164,12 @@ void TraceLoader::remarkEnd(bool StreamBroke) {
   if (Totals.CutAt)
     Into.warn(Path + ": ends in the middle of event " + Twine(Totals.Events) +
                   " at byte " + Twine(*Totals.CutAt) + ", " +
-                  formatCount(Totals.Events) + " events read",
+                  eventCount(Totals.Events) + " read",
               Hint);
   else
     Into.warn(Path + ": ends at byte " + Twine(Cutter.BytesSeen) +
-                  " before its last bracket, " + formatCount(Totals.Events) +
-                  " events read",
+                  " before its last bracket, " + eventCount(Totals.Events) +
+                  " read",
               Hint);
 }
 
@@ -177,15 +181,16 @@ Error TraceLoader::finish(bool StreamBroke) {
     return failure(Path + ": has no list of events",
                    "a trace holds a list named \"traceEvents\"; was the file "
                    "cut off or written by something else?");
-  if (Totals.Events == Totals.Skipped && (Totals.Skipped || Totals.CutAt))
-    return failure(Path + ": none of its " + formatCount(Totals.Events) +
-                       " events could be read" +
-                       (Totals.Skipped
-                            ? Twine("; event ") + Twine(Totals.FirstSkipped) +
-                                  " at byte " + Twine(Totals.FirstSkippedAt) +
-                                  ": " + Totals.FirstReason
-                            : Twine("; the file ends inside the first")),
-                   "the file is damaged or no trace");
+  StringRef Hint = "the file is damaged or no trace";
+  if (Totals.Events == 0 && Totals.CutAt)
+    return failure(Path + ": ends inside of its first event, at byte " +
+                       Twine(*Totals.CutAt),
+                   Hint);
+  if (Totals.Skipped && Totals.Events == Totals.Skipped)
+    return failure(Path + ": no event could be read; event " +
+                       Twine(Totals.FirstSkipped) + " at byte " +
+                       Twine(Totals.FirstSkippedAt) + ": " + Totals.FirstReason,
+                   Hint);
   remarkSkipped();
   remarkEnd(StreamBroke);
   if (Totals.Events == 0)

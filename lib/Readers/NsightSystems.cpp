@@ -41,17 +41,18 @@ Error NsightSystemsReader::read(InputFile &File, Source &Into) const {
   nsys::RowMaker Maker(DB, Into);
   Maker.readAll();
 
+  // Ranks are told from the others and are there even without any.
   int64_t Rows = 0;
   for (unsigned I = 0; I != NumTables; ++I)
-    if (TableBuilder *T = Into.existing(static_cast<TableId>(I)))
-      Rows += T->rows();
+    if (static_cast<TableId>(I) != TableId::ranks)
+      if (TableBuilder *T = Into.existing(static_cast<TableId>(I)))
+        Rows += T->rows();
   StringRef Path = File.path();
   StringRef Hint = "export it again with nsys export --type sqlite";
   if (!DB.failure().empty() && Rows == 0)
-    return failure(Path + ": the SQLite file is damaged: " + DB.failure(),
-                   Hint);
+    return failure(Path + ": the SQLite file " + DB.failure(), Hint);
   if (!DB.failure().empty())
-    Into.warn(Path + ": the SQLite file is damaged: " + DB.failure() + "; " +
+    Into.warn(Path + ": the SQLite file " + DB.failure() + "; " +
                   formatCount(Rows) + " rows could be read",
               Hint);
   if (Maker.Skipped)

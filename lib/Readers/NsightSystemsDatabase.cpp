@@ -4,7 +4,9 @@
 
 #include "Readers/NsightSystemsDatabase.h"
 #include "Support/Error.h"
+#include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
 #include <sqlite3.h>
 
@@ -73,8 +75,36 @@ static int openHandle(InputFile &File, sqlite3 **Handle) {
                              Bytes->size(), SQLITE_DESERIALIZE_READONLY);
 }
 
+/// What is missing of a file whose header knows how long it should be, as a
+/// sentence; SQLite itself reads a torn last page as zeros and says nothing.
+static std::string truncationOf(StringRef Header, uint64_t Size) {
+  if (Header.size() < 100)
+    return "is cut off inside of its header";
+  const char *Bytes = Header.data();
+  uint64_t PageSize = support::endian::read16be(Bytes + 16);
+  if (PageSize == 1)
+    PageSize = 65536;
+  // The page count counts only if the same writer set both of these.
+  if (support::endian::read32be(Bytes + 24) !=
+      support::endian::read32be(Bytes + 92))
+    return {};
+  uint64_t Wanted = PageSize * support::endian::read32be(Bytes + 28);
+  if (Size >= Wanted)
+    return {};
+  return "is cut off: it has " + formatCount(Size) + " of " +
+         formatCount(Wanted) + " bytes";
+}
+
 Expected<std::unique_ptr<Database>> Database::open(InputFile &File) {
   std::unique_ptr<Database> DB(new Database);
+  uint64_t Size = File.diskSize();
+  if (File.compression() != Compression::None) {
+    Expected<StringRef> Bytes = File.contents();
+    if (!Bytes)
+      return Bytes.takeError();
+    Size = Bytes->size();
+  }
+  DB->Failure = truncationOf(File.head(), Size);
   bool Opened = openHandle(File, &DB->Handle) == SQLITE_OK;
   if (Opened) {
     sqlite3_db_config(DB->Handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -84,10 +114,8 @@ Expected<std::unique_ptr<Database>> Database::open(InputFile &File) {
   }
   if (!Opened || !DB->listTables()) {
     DB->note();
-    return culprit::failure(
-        File.path() + ": the SQLite file cannot be read: " + DB->Failure,
-        "the file is damaged or cut off; export it again with nsys export "
-        "--type sqlite");
+    return culprit::failure(File.path() + ": the SQLite file " + DB->Failure,
+                            "export it again with nsys export --type sqlite");
   }
   return DB;
 }
@@ -96,28 +124,31 @@ Database::~Database() { sqlite3_close(Handle); }
 
 void Database::note() {
   if (Failure.empty())
-    Failure = sqlite3_errmsg(Handle);
+    Failure = std::string("is damaged: ") + sqlite3_errmsg(Handle);
 }
 
-void Database::query(const std::string &SQL,
+bool Database::query(const std::string &SQL,
                      function_ref<void(const Row &)> Visit) {
   sqlite3_stmt *Statement = nullptr;
   if (sqlite3_prepare_v2(Handle, SQL.c_str(), -1, &Statement, nullptr) !=
-      SQLITE_OK)
-    return note();
+      SQLITE_OK) {
+    note();
+    return false;
+  }
   int Code;
   while ((Code = sqlite3_step(Statement)) == SQLITE_ROW)
     Visit(Row(Statement));
   if (Code != SQLITE_DONE)
     note();
   sqlite3_finalize(Statement);
+  return Code == SQLITE_DONE;
 }
 
 bool Database::listTables() {
-  query("SELECT rowid, name FROM sqlite_master WHERE type = 'table' AND sql "
-        "NOT LIKE 'CREATE VIRTUAL%'",
-        [&](const Row &R) { Tables.try_emplace(R.text(0), 0); });
-  return Failure.empty();
+  return query(
+      "SELECT rowid, name FROM sqlite_master WHERE type = 'table' AND sql "
+      "NOT LIKE 'CREATE VIRTUAL%'",
+      [&](const Row &R) { Tables.try_emplace(R.text(0), 0); });
 }
 
 bool Database::isExport() const {

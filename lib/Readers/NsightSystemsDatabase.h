@@ -72,7 +72,8 @@ public:
   /// none.
   llvm::StringRef label(llvm::StringRef Enum, int64_t Id);
 
-  /// What SQLite said of the first damage, empty when all was well.
+  /// The first damage as the rest of a sentence on the file, empty when all
+  /// was well: "is cut off: it has 8,192 of 57,344 bytes".
   const std::string &failure() const { return Failure; }
 
 private:
@@ -80,8 +81,8 @@ private:
   bool listTables();
   std::string bestTable(llvm::StringRef Name);
   llvm::StringMap<char> columnsOf(llvm::StringRef Table);
-  /// Steps \p SQL to its end.
-  void query(const std::string &SQL,
+  /// Steps \p SQL to its end; false when it cannot.
+  bool query(const std::string &SQL,
              llvm::function_ref<void(const Row &)> Visit);
   void note();
 

@@ -10,6 +10,7 @@
 #include "Readers/NsightSystems.h"
 #include "Readers/Npy.h"
 #include "Readers/Npz.h"
+#include "Readers/PackageList.h"
 #include "Readers/Reader.h"
 #include "Readers/SafeTensors.h"
 #include "Readers/TextLog.h"

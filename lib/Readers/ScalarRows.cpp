@@ -32,7 +32,8 @@ static std::optional<int64_t> wholeNumber(double Value) {
   return static_cast<int64_t>(Value);
 }
 
-ScalarRows::ScalarRows(Source &S) : S(S), Run(S.pool().intern(S.Run)) {}
+ScalarRows::ScalarRows(Source &S)
+    : S(S), Run(S.pool().intern(S.Run)), FileRank(rankOfPath(S.path())) {}
 
 ScalarRows::Name ScalarRows::resolve(ScalarName Scalar, FieldKind Kind,
                                      StringRef Raw) {
@@ -77,7 +78,7 @@ void ScalarRows::begin(int64_t L) {
   Line = L;
   Fields.clear();
   Step_ = std::nullopt;
-  Rank_ = rankOfPath(S.path());
+  Rank_ = FileRank;
   Time = ValueField = std::nullopt;
   Layer.clear();
   MetricName.clear();

@@ -77,6 +77,7 @@ private:
 
   Source &S;
   StringId Run;
+  std::optional<int64_t> FileRank;
   llvm::StringMap<Name> Names;
   llvm::StringMap<Name> LayerNames;
 

@@ -235,7 +235,7 @@ std::string apiStub() {
     }
     for (const Entry &E : Entries)
       if (E.Kind == EntryKind::Function && E.Receiver == S.Receiver &&
-          E.Name != "tostring")
+          !is_contained({"tostring", "pairs", "next"}, E.Name))
         writeStubFunction(OS, E, Owner);
   }
   return Out;

@@ -23,7 +23,8 @@ static constexpr size_t MaxLines = 64;
 
 Host::Host(std::string File, const Limits &Bounds)
     : File(std::move(File)), Bounds(Bounds),
-      Deadline(std::chrono::steady_clock::now() + Bounds.Time) {
+      Deadline(std::chrono::steady_clock::now() + Bounds.Time),
+      TableLimit(Bounds.Tables) {
   State = lua_newstate(allocate, this);
   if (!State)
     return; // run() reports it
@@ -73,8 +74,7 @@ Error Host::poll() const {
           formatDuration(
               std::chrono::duration_cast<std::chrono::nanoseconds>(Bounds.Time)
                   .count()),
-      "let verbs do the work (where, group, aggregate, top), or raise the "
-      "limit with --timeout");
+      "let verbs do the work: where, group, aggregate, top");
 }
 
 void Host::onCount(lua_State *L, lua_Debug *) {

@@ -62,7 +62,7 @@ public:
   /// collector, and fails when what is alive is too much.
   llvm::Error charge(lua_State *L, size_t Bytes);
   void release(size_t Bytes) { Tables -= Bytes; }
-  /// Sets how much that is.
+  /// Sets how much that is; Limits::Tables when not set.
   void setTableLimit(size_t Bytes) { TableLimit = Bytes; }
 
   // What the detector runs on; null while its declaration is read.
@@ -87,7 +87,7 @@ private:
   size_t Used = 0, Peak = 0;
   std::vector<unsigned> LinesAtRefusal; ///< When memory was last refused.
   size_t Tables = 0, TablesAtCollection = 0;
-  size_t TableLimit = size_t(1) << 30;
+  size_t TableLimit;
   DetectorError Failure;
 };
 

@@ -38,8 +38,7 @@ void LuaDetector::run(const Case &C, ArrayRef<Scalar> Options,
   H.Info = &info();
   H.Options = Options;
   H.Result = &Result;
-  // Room for the case's own columns a few times over.
-  H.setTableLimit((size_t(1) << 30) + 4 * C.bytes());
+  H.setTableLimit(Bounds.Tables + 4 * C.bytes());
   bool Done = H.run([&](lua_State *L) {
     H.load(L, Source);
     lua_getfield(L, -1, "run");

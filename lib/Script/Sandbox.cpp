@@ -95,7 +95,15 @@ static void protect(lua_State *L, const char *Module) {
 }
 
 namespace {
-enum class Module { table, row, column, case_, global, units, string };
+enum class Module {
+  table,
+  row,
+  column,
+  global,
+  units,
+  string,
+  table_library
+};
 constexpr auto table_library = "table";
 constexpr auto math = "math";
 constexpr auto global = "_G";
@@ -128,6 +136,8 @@ static void addLibrary(lua_State *L, const char *Name, lua_CFunction Open) {
   int From = lua_gettop(L);
   lua_newtable(L);
   addStandard(L, Name, From);
+  if (StringRef(Name) == table_library)
+    addFunctions(L, Module::table_library);
   protect(L, Name);
   lua_setfield(L, From - 1, Name);
   lua_pop(L, 1);

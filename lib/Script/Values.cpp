@@ -105,6 +105,8 @@ std::string wordFor(lua_State *L, int Index) {
 std::string textOf(lua_State *L, int Index) {
   switch (lua_type(L, Index)) {
   case LUA_TNUMBER: {
+    if (double Value = lua_tonumber(L, Index); Value != Value)
+      return "nan"; // without the sign, which means nothing
     // As Lua writes numbers, and without changing the value on the stack.
     lua_pushvalue(L, Index);
     std::string Text = lua_tostring(L, -1);
@@ -266,7 +268,15 @@ static void addMethod(lua_State *L, const char *Name) {
 }
 
 namespace {
-enum class Receiver { table, row, column, global, units, string };
+enum class Receiver {
+  table,
+  row,
+  column,
+  global,
+  units,
+  string,
+  table_library
+};
 } // namespace
 
 /// Pushes a table of the methods of \p Of.

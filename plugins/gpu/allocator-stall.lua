@@ -20,7 +20,7 @@
 return {
   api      = 1,
   summary  = "Device memory is allocated or freed while the device waits",
-  needs    = { windows = { "dur" }, gaps = { "state" }, host_calls = { "start", "stop", "role" } },
+  needs    = { windows = { "dur" }, host_calls = { "start", "stop", "role" } },
   symptoms = { "allocator-stall", "allocator-in-first-step" },
   options  = {
     min_share = { default = 0.01, doc = "Share of the window lost to allocation worth reporting" },

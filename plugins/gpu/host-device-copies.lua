@@ -69,7 +69,8 @@ return {
       end
 
       local large = copies:where("bytes >= ? and dur > 0", opt.large)
-      if large:count() >= 10 then
+      local matter = exposed >= opt.min_exposed * window.dur or covered >= opt.min_dominate * window.busy
+      if large:count() >= 10 and matter then -- a healthy pinned copy under kernels runs at the link's rate too
         local rated = large:with { rate = "bytes / dur" } -- bytes a nanosecond are GB/s
         local slow, usual, fast = rated:quantile("rate", 0.1), rated:median("rate"), rated:quantile("rate", 0.9)
         if usual >= opt.link_floor and slow >= opt.steady * fast then

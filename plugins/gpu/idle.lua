@@ -19,7 +19,7 @@
 return {
   api      = 1,
   summary  = "A device idles for a large share of the steady steps",
-  needs    = { windows = { "dur", "busy" }, gpu_work = { "start", "stop" }, gaps = { "state" } },
+  needs    = { windows = { "dur", "busy" }, gpu_work = { "start", "stop" } },
   symptoms = { "gpu-idle", "launch-starved" },
   options  = {
     min_idle    = { default = 0.10, doc = "Idle share of the window worth reporting" },

@@ -20,7 +20,7 @@
 return {
   api      = 1,
   summary  = "The host cannot launch work as fast as the device finishes it",
-  needs    = { windows = { "dur" }, gaps = { "state" }, gpu_work = { "dur", "role" }, host_calls = { "role", "dur" } },
+  needs    = { windows = { "dur" }, gpu_work = { "dur", "role" }, host_calls = { "role", "dur" } },
   symptoms = { "host-op-gap", "tiny-kernels" },
   options  = {
     min_share   = { default = 0.08, doc = "Share of the window lost between launches worth reporting" },
@@ -68,7 +68,7 @@ return {
         evidence    = { f.between:top(5, "dur") },
       }
       local kernel, launch = f.kernels:median("dur"), f.launches:median("dur")
-      if kernel < opt.tiny and launch >= opt.launch_cost * kernel then
+      if kernel < opt.tiny and launch and launch >= opt.launch_cost * kernel then
         report {
           symptom     = "tiny-kernels",
           score       = math.min(1, 0.5 + 2 * share),

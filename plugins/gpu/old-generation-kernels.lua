@@ -43,8 +43,8 @@ return {
             share       = spent / total,
             recoverable = math.floor(case.options.saved * spent),
             at          = here,
-            message     = ("%s of the kernel time on GPU %d (%s) runs in %d kernels of an older generation such as %s"):format(
-              units.percent(spent / total), window.device, model.model, old:count(),
+            message     = ("%s of the kernel time on GPU %d%s runs in %d kernels of an older generation such as %s"):format(
+              units.percent(spent / total), window.device, model.model and (" (" .. model.model .. ")") or "", old:count(),
               string.sub(old:top(1, "dur"):first().name, 1, 70)),
             evidence    = { old:top(5, "dur") },
           }

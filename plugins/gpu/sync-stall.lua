@@ -19,7 +19,7 @@
 return {
   api      = 1,
   summary  = "The device runs dry after the host waited for it",
-  needs    = { windows = { "dur" }, gaps = { "state" }, host_calls = { "start", "stop", role = "sync" } },
+  needs    = { windows = { "dur" }, host_calls = { "start", "stop", role = "sync" } },
   symptoms = { "sync-stall" },
   options  = {
     min_share = { default = 0.02, doc = "Share of the window lost after synchronisation worth reporting" },

@@ -10,8 +10,9 @@
 
 using namespace llvm;
 using namespace culprit;
-using namespace culprit::kineto;
 
+// Not a using-directive: tests of a library are compiled together.
+namespace culprit::kineto {
 namespace {
 
 class KinetoTraceTest : public ProfileTest {
@@ -55,7 +56,8 @@ TEST(DecodeStringTest, UndoesEscapes) {
   EXPECT_EQ(decodeString(R"(\u00e9\ud83d\ude00)"), "\xC3\xA9\xF0\x9F\x98\x80");
   EXPECT_EQ(decodeString(R"(\ud83d!)"), "\xEF\xBF\xBD!");
   EXPECT_EQ(decodeString("a\xff"), "a\xEF\xBF\xBD");
-  EXPECT_EQ(decodeString(R"(\u12)"), "\xEF\xBF\xBDu12");
+  EXPECT_EQ(decodeString(R"(\u12)"), "\xEF\xBF\xBD"
+                                     "12");
 }
 
 TEST(KernelRolesTest, TellNamesApart) {
@@ -283,7 +285,7 @@ TEST_F(KinetoTraceTest, BrokenEventsAreSkippedAndCounted) {
   EXPECT_EQ(cells(TableId::host_ops, 1, {"name", "place"}), "good 4");
   EXPECT_EQ(cell(TableId::host_ops, 2, "name"), "ctrl\x01\n\xEF\xBF\xBD");
   EXPECT_EQ(remarks(), "3 of 6 events were skipped, the first being event 1 "
-                       "at byte 105: its duration is no number");
+                       "at byte 116: its duration is no number");
 }
 
 TEST_F(KinetoTraceTest, NumbersAboveInt64AreNull) {
@@ -304,20 +306,21 @@ TEST_F(KinetoTraceTest, EveryCutKeepsWhatCameBefore) {
   for (size_t Size = First.size(); Size != Whole.size(); ++Size) {
     ASSERT_EQ(readTrace(StringRef(Whole).take_front(Size)), "") << Size;
     EXPECT_EQ(rows(TableId::host_ops), Size < ListEnd ? 1u : 2u) << Size;
-    std::string Want = Size <= SecondAt || Size >= ListEnd
-                           ? "ends at byte " + std::to_string(Size) +
-                                 " before its last bracket, " +
-                                 (Size < ListEnd ? "1" : "2") + " events read"
-                           : "ends in the middle of event 1 at byte " +
-                                 std::to_string(SecondAt) + ", 1 events read";
+    std::string Want =
+        Size <= SecondAt || Size >= ListEnd
+            ? "ends at byte " + std::to_string(Size) +
+                  " before its last bracket, " +
+                  (Size < ListEnd ? "1 event read" : "2 events read")
+            : "ends in the middle of event 1 at byte " +
+                  std::to_string(SecondAt) + ", 1 event read";
     EXPECT_EQ(remarks(), Want) << Size;
   }
 }
 
 TEST_F(KinetoTraceTest, GarbageIsAnError) {
   EXPECT_EQ(readTrace(R"({"traceEvents": [{]]]]!)"),
-            path() + ": none of its 1 events could be read; event 0 at byte "
-                     "17: it is malformed");
+            path() + ": no event could be read; event 0 at byte 17: it is "
+                     "malformed");
   EXPECT_EQ(readTrace(R"({"schemaVersion": 1, "deviceProperties": [)"),
             path() + ": has no list of events");
   EXPECT_EQ(readTrace(R"({"traceEvents": []})"), "");
@@ -405,3 +408,4 @@ TEST(KinetoSplitterTest, RecoversFromAStrayQuote) {
 }
 
 } // namespace
+} // namespace culprit::kineto

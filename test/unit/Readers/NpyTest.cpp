@@ -35,12 +35,12 @@ protected:
   std::string why() { return StringRef(Failed).rsplit(" [").first.str(); }
 };
 
-const std::string Six =
+const std::string SixFloats =
     raw(1.f) + raw(2.f) + raw(3.f) + raw(4.f) + raw(5.f) + raw(6.f);
 
 TEST_F(NpyTest, RowMajor) {
   for (unsigned Version : {1, 2, 3}) {
-    ASSERT_TRUE(read(header("'<f4'", "(2, 3)"), Six, Version));
+    ASSERT_TRUE(read(header("'<f4'", "(2, 3)"), SixFloats, Version));
     EXPECT_EQ(Failed, "");
     ASSERT_EQ(count(), 1u);
     EXPECT_EQ(tensor(0), "fc.output float32 [2,3] 1 2 3 4 5 6");
@@ -52,9 +52,9 @@ TEST_F(NpyTest, RowMajor) {
 
 TEST_F(NpyTest, ColumnMajorIsRearranged) {
   // The same bytes are columns: [[1, 3, 5], [2, 4, 6]].
-  ASSERT_TRUE(read(header("'<f4'", "(2, 3)", "True"), Six));
+  ASSERT_TRUE(read(header("'<f4'", "(2, 3)", "True"), SixFloats));
   EXPECT_EQ(tensor(0), "fc.output float32 [2,3] 1 3 5 2 4 6");
-  ASSERT_TRUE(read(header("'<f4'", "(6,)", "True"), Six));
+  ASSERT_TRUE(read(header("'<f4'", "(6,)", "True"), SixFloats));
   EXPECT_EQ(tensor(0), "fc.output float32 [6] 1 2 3 4 5 6");
   EXPECT_TRUE(S->owners().empty()) << "one dimension has one order";
   std::string Bytes;
@@ -94,8 +94,8 @@ TEST_F(NpyTest, EmptyArray) {
 }
 
 TEST_F(NpyTest, PythonTwoAndOtherSpelling) {
-  ASSERT_TRUE(
-      read(R"({"shape":(2L,3L),"fortran_order":False,"descr":"<f4"})", Six));
+  ASSERT_TRUE(read(R"({"shape":(2L,3L),"fortran_order":False,"descr":"<f4"})",
+                   SixFloats));
   EXPECT_EQ(tensor(0), "fc.output float32 [2,3] 1 2 3 4 5 6");
 }
 
@@ -104,22 +104,22 @@ TEST_F(NpyTest, RefusedTypes) {
   EXPECT_EQ(why(), "F: the array holds Python objects, which are pickled and "
                    "not read");
   ASSERT_TRUE(
-      read(header("[('x', '<f4'), ('y', '<i4', (2, 2))]", "(1,)"), Six));
+      read(header("[('x', '<f4'), ('y', '<i4', (2, 2))]", "(1,)"), SixFloats));
   EXPECT_EQ(why(), "F: the array has the structured dtype [('x', '<f4'), "
                    "('y', '<i4', (2, 2))]");
-  ASSERT_TRUE(read(header("'<c8'", "(1,)"), Six));
+  ASSERT_TRUE(read(header("'<c8'", "(1,)"), SixFloats));
   EXPECT_EQ(why(), "F: the array holds complex numbers (dtype '<c8')");
-  ASSERT_TRUE(read(header("'<U5'", "(1,)"), Six));
+  ASSERT_TRUE(read(header("'<U5'", "(1,)"), SixFloats));
   EXPECT_EQ(why(), "F: the array holds text (dtype '<U5')");
   ASSERT_TRUE(read(header("'|V1'", "(1,)"), "x"));
   EXPECT_EQ(why(), "F: the dtype '|V1' is some 8-bit float, but the file does "
                    "not say which");
-  ASSERT_TRUE(read(header("'<f16'", "(1,)"), Six));
+  ASSERT_TRUE(read(header("'<f16'", "(1,)"), SixFloats));
   EXPECT_EQ(why(), "F: the dtype '<f16' is not known");
 }
 
 TEST_F(NpyTest, Truncated) {
-  ASSERT_TRUE(read(header("'<f4'", "(2, 4)"), Six));
+  ASSERT_TRUE(read(header("'<f4'", "(2, 4)"), SixFloats));
   EXPECT_EQ(why(),
             "F: the array needs 32 bytes, but only 24 follow its header");
   ASSERT_TRUE(TensorFileTest::read(NpyReader(), "\x93NUMPY\x01"));
@@ -137,26 +137,26 @@ TEST_F(NpyTest, DamagedHeader) {
         "'shape': (1,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1"}) {
-    ASSERT_TRUE(read(Header, Six));
+    ASSERT_TRUE(read(Header, SixFloats));
     EXPECT_EQ(why(), "F: the array's header is not the dictionary that "
                      "numpy.save writes")
         << Header.str();
   }
-  ASSERT_TRUE(read(header("'<f4'", "(4294967296, 4294967296)"), Six));
+  ASSERT_TRUE(read(header("'<f4'", "(4294967296, 4294967296)"), SixFloats));
   EXPECT_EQ(why(), "F: the array's shape has more elements than any file can "
                    "hold");
-  ASSERT_TRUE(read(header("'<f4'", "(1,)"), Six, 9));
+  ASSERT_TRUE(read(header("'<f4'", "(1,)"), SixFloats, 9));
   EXPECT_EQ(why(), "F: has version 9 of the .npy format; versions 1 to 3 are "
                    "known");
   std::string Ones = "(";
   for (int I = 0; I != 65; ++I)
     Ones += "1, ";
-  ASSERT_TRUE(read(header("'<f4'", Ones + ")"), Six));
+  ASSERT_TRUE(read(header("'<f4'", Ones + ")"), SixFloats));
   EXPECT_EQ(why(), "F: the array has 65 dimensions; NumPy knows at most 64");
 }
 
 TEST_F(NpyTest, BytesAfterTheArray) {
-  ASSERT_TRUE(read(header("'<f4'", "(5,)"), Six));
+  ASSERT_TRUE(read(header("'<f4'", "(5,)"), SixFloats));
   EXPECT_EQ(count(), 1u);
   ASSERT_EQ(Warnings.size(), 1u);
   EXPECT_TRUE(StringRef(Warnings[0])
@@ -165,7 +165,8 @@ TEST_F(NpyTest, BytesAfterTheArray) {
 }
 
 TEST_F(NpyTest, DamagedFiles) {
-  fuzz(NpyReader(), file(header("'>f4'", "(2, 3)", "True"), Six), "x.npy");
+  fuzz(NpyReader(), file(header("'>f4'", "(2, 3)", "True"), SixFloats),
+       "x.npy");
 }
 
 } // namespace

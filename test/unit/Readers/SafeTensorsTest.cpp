@@ -20,18 +20,18 @@ protected:
   }
 };
 
-constexpr StringLiteral Two(
+constexpr StringLiteral TwoTensors(
     R"({"__metadata__":{"order":"[\"b.output\",\"a.output\"]","step":"311",)"
     R"("rank":"3","variant":"cached"},)"
     R"("a.output":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
     R"("b.output":{"dtype":"F16","shape":[1,2],"data_offsets":[8,12]}})");
 
-std::string twoData() {
+std::string twoTensorsData() {
   return raw(1.5f) + raw(-2.0f) + raw(uint16_t(0x3c00)) + raw(uint16_t(0x7c00));
 }
 
 TEST_F(SafeTensorsTest, TensorsAndMetadata) {
-  ASSERT_TRUE(read(Two, twoData()));
+  ASSERT_TRUE(read(TwoTensors, twoTensorsData()));
   EXPECT_EQ(Failed, "");
   EXPECT_TRUE(Warnings.empty());
   ASSERT_EQ(count(), 2u);
@@ -48,7 +48,7 @@ TEST_F(SafeTensorsTest, TensorsAndMetadata) {
 }
 
 TEST_F(SafeTensorsTest, Rows) {
-  ASSERT_TRUE(read(Two, twoData()));
+  ASSERT_TRUE(read(TwoTensors, twoTensorsData()));
   TableBuilder *Rows = S->existing(TableId::tensors);
   ASSERT_NE(Rows, nullptr);
   const auto Cell = [&](unsigned Column, size_t Row) {
@@ -89,9 +89,9 @@ TEST_F(SafeTensorsTest, EmptyTensorHasNullStatistics) {
 }
 
 TEST_F(SafeTensorsTest, TruncatedData) {
-  std::string Data = twoData();
+  std::string Data = twoTensorsData();
   Data.resize(9);
-  ASSERT_TRUE(read(Two, Data));
+  ASSERT_TRUE(read(TwoTensors, Data));
   EXPECT_EQ(Failed, "");
   ASSERT_EQ(Warnings.size(), 1u);
   EXPECT_TRUE(
@@ -159,7 +159,7 @@ TEST_F(SafeTensorsTest, OtherFilesAreNotMatched) {
 }
 
 TEST_F(SafeTensorsTest, DamagedFiles) {
-  fuzz(SafeTensorsReader(), file(Two, twoData()));
+  fuzz(SafeTensorsReader(), file(TwoTensors, twoTensorsData()));
 }
 
 } // namespace

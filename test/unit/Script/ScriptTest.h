@@ -100,6 +100,7 @@ protected:
     Record.Role = "value";
     Record.Variant = Variant;
     Record.Step = 1;
+    Record.Order = 0;
     Record.Data = std::move(Data);
     S.addTensor(std::move(Record));
   }

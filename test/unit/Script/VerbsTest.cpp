@@ -19,8 +19,8 @@ TEST_F(VerbsTest, Where) {
   EXPECT_EQ("0", eval("case.gpu_work:where { name = {} }:count()"));
   EXPECT_EQ("4", eval("case.gpu_work:where({}):count()"));
   EXPECT_TRUE(startsWith(failureOf("case.gpu_work:where('stopp > 1')"),
-                         "6: in \"stopp > 1\": unknown column 'stopp' in "
-                         "'gpu_work'"));
+                         "6: unknown column 'stopp' in 'gpu_work' (did you "
+                         "mean 'stop'? columns: kind,"));
   EXPECT_TRUE(startsWith(failureOf("case.gpu_work:where('dur > ?', nil)"),
                          "6: argument 2 of 'where' must be a number, a text "
                          "or a boolean, not nil (to find rows without"));
@@ -231,7 +231,7 @@ TEST_F(VerbsTest, Text) {
 }
 
 TEST_F(VerbsTest, Format) {
-  EXPECT_EQ("3 3.50    x|y  |0x1f 50%", 
+  EXPECT_EQ("3 3.50    x|y  |0x1f 50%",
             eval("('%d %.2f %4s|%-3s|%#x %d%%'):format(3.0, 3.5, 'x', 'y', "
                  "31, 50)"));
   EXPECT_EQ("6: '%d' wants a whole number, and argument 2 of 'format' is 3.5 "

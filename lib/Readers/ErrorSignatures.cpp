@@ -1,0 +1,245 @@
+//===- ErrorSignatures.cpp --------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/ErrorSignatures.h"
+#include "Support/Glob.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+namespace {
+enum class Rule { Plain, If, Count };
+
+struct Signature {
+  Rule Kind;
+  StringRef Name, Type, Code, Phrase, Glob;
+};
+
+struct Lookalike {
+  StringRef Name, Phrase, Glob;
+};
+
+struct XidMeaning {
+  unsigned Code;
+  StringRef Name;
+};
+} // namespace
+
+static constexpr Signature Signatures[] = {
+#define ERROR(NAME, TYPE, CODE, PHRASE)                                        \
+  {Rule::Plain, NAME, TYPE, CODE, PHRASE, ""},
+#define ERROR_IF(NAME, TYPE, CODE, PHRASE, GLOB)                               \
+  {Rule::If, NAME, TYPE, CODE, PHRASE, GLOB},
+#define ERROR_COUNT(NAME, TYPE, CODE, PHRASE)                                  \
+  {Rule::Count, NAME, TYPE, CODE, PHRASE, ""},
+#include "Readers/ErrorSignatures.def"
+};
+
+static constexpr Lookalike Lookalikes[] = {
+#define LOOKALIKE(NAME, PHRASE, GLOB) {NAME, PHRASE, GLOB},
+#include "Readers/ErrorSignatures.def"
+};
+
+static constexpr XidMeaning Xids[] = {
+#define XID(CODE, NAME) {CODE, NAME},
+#include "Readers/ErrorSignatures.def"
+};
+
+/// Phrases behind those of Signatures in the finder.
+static constexpr StringLiteral Triggers[] = {
+    // Xid first, then what scanLine() sorts.
+    "xid",      "loss",         "accuracy", "acc",
+    "ppl",      "perplexity",   "reward",   "bpb",
+    "traceback (most recent call last)",    "overflow! rank",
+    "total optimization steps", "num epochs"};
+
+static const PhraseFinder &finder() {
+  static const PhraseFinder F = [] {
+    std::vector<StringRef> Phrases;
+    for (const Signature &S : Signatures)
+      Phrases.push_back(S.Phrase);
+    for (StringRef T : Triggers)
+      Phrases.push_back(T);
+    return PhraseFinder(Phrases);
+  }();
+  return F;
+}
+
+void scanLine(StringRef Text, LineScan &Out) {
+  Out.Hits.clear();
+  Out.Metric = Out.Traceback = Out.Overflow = Out.Plan = false;
+  finder().find(Text, Out.Hits);
+  for (const PhraseFinder::Hit &H : Out.Hits) {
+    if (H.Phrase <= std::size(Signatures))
+      continue;
+    unsigned T = H.Phrase - std::size(Signatures);
+    Out.Metric |= T < 8;
+    Out.Traceback |= T == 8;
+    Out.Overflow |= T == 9;
+    Out.Plan |= T >= 10;
+  }
+}
+
+static bool isWordChar(char C) { return isAlnum(C) || C == '_'; }
+
+/// Whether a phrase does not end inside a word: "error 2" is not in
+/// "error 209", nor an enum name in the name of a variable.
+static bool atWordLimits(StringRef Text, const PhraseFinder::Hit &H) {
+  if (H.Begin > 0 && isWordChar(Text[H.Begin]) &&
+      isWordChar(Text[H.Begin - 1]))
+    return false;
+  return H.End >= Text.size() || !isWordChar(Text[H.End - 1]) ||
+         !isWordChar(Text[H.End]);
+}
+
+static bool endsWithWord(StringRef Text, StringRef Word) {
+  return Text.ends_with_insensitive(Word) &&
+         (Text.size() == Word.size() ||
+          !isWordChar(Text[Text.size() - Word.size() - 1]));
+}
+
+/// Whether the words in front of a phrase deny it or warn of it: "no NaN
+/// detected", "to avoid CUDA out of memory".
+static bool deniedBefore(StringRef Before) {
+  Before = Before.take_back(40);
+  for (unsigned Words = 0; Words != 3; ++Words) {
+    Before = Before.rtrim(" \t'\"`(*");
+    for (StringRef Denial :
+         {"no", "without", "avoid", "avoids", "avoiding", "prevent",
+          "prevents", "preventing", "handle", "handles", "handling", "if you see",
+          "if you get", "if you encounter", "in case of", "in the case of",
+          "risk of", "not", "never", "ignore", "ignores", "catch", "chance of",
+          "check for", "checking for", "lead to", "result in", "cause"})
+      if (endsWithWord(Before, Denial))
+        return true;
+    bool Filler = false;
+    for (StringRef Word : {"a", "an", "any", "the", "possible", "potential",
+                           "runtimeerror:", "error:"})
+      if (endsWithWord(Before, Word)) {
+        Before = Before.drop_back(Word.size());
+        Filler = true;
+        break;
+      }
+    if (!Filler)
+      return false;
+  }
+  return false;
+}
+
+/// Whether what follows counts the phrase as zero or sets it as an option:
+/// "nan detected: 0", "cuda out of memory retries: false", "... 0 times".
+static bool deniedAfter(StringRef After) {
+  After = After.ltrim("'\"`)");
+  if (After.ltrim().starts_with("0 times"))
+    return true;
+  for (StringRef Noun : {" errors", " error", " events", " count", " retries",
+                         " warnings", "s"})
+    if (After.consume_front_insensitive(Noun))
+      break;
+  StringRef Value = After.ltrim();
+  if (!Value.consume_front(":") && !Value.consume_front("="))
+    return false;
+  Value = Value.ltrim().take_while(
+      [](char C) { return isWordChar(C) || C == '/' || C == '.'; });
+  for (StringRef Off : {"0", "false", "none", "null", "off", "no", "disabled",
+                        "n/a", "true"})
+    if (Value.equals_insensitive(Off))
+      return true;
+  return false;
+}
+
+/// "0 CUDA out of memory errors".
+static bool countedZero(StringRef Before, StringRef After) {
+  if (!endsWithWord(Before.rtrim(), "0") && !endsWithWord(Before.rtrim(), "zero"))
+    return false;
+  for (StringRef Noun : {" error", " event", " warning", " occurrence", "s "})
+    if (After.starts_with_insensitive(Noun))
+      return true;
+  return false;
+}
+
+static bool isMention(StringRef Text, const PhraseFinder::Hit &H) {
+  StringRef Before = Text.take_front(H.Begin), After = Text.drop_front(H.End);
+  return deniedBefore(Before) || deniedAfter(After) ||
+         countedZero(Before, After);
+}
+
+static bool countIsZero(StringRef After) {
+  After = After.ltrim(" \t:=");
+  StringRef Digits = After.take_while(isDigit);
+  return Digits.empty() || Digits.ltrim('0').empty();
+}
+
+static bool accepts(const Signature &S, StringRef Text, StringRef Lower,
+                    const PhraseFinder::Hit &H, bool Exception) {
+  if (!atWordLimits(Text, H))
+    return false;
+  if (S.Kind == Rule::If && !globMatch(S.Glob, Lower))
+    return false;
+  if (S.Kind == Rule::Count && countIsZero(Text.drop_front(H.End)))
+    return false;
+  for (const Lookalike &L : Lookalikes)
+    if (L.Name == S.Name && L.Phrase == S.Phrase && globMatch(L.Glob, Lower))
+      return false;
+  return Exception || !isMention(Text, H);
+}
+
+/// "NVRM: Xid (PCI:0000:9b:00): 79, pid=...", "Xid 79", "XID: 79".
+static std::optional<ErrorMatch> findXid(StringRef Text,
+                                         const PhraseFinder::Hit &H) {
+  if (!atWordLimits(Text, H))
+    return std::nullopt;
+  StringRef Rest = Text.drop_front(H.End).ltrim();
+  if (Rest.consume_front("("))
+    Rest = Rest.drop_until([](char C) { return C == ')'; }).ltrim(')');
+  Rest = Rest.ltrim(" :=#");
+  for (StringRef Word : {"error", "event", "code"})
+    if (Rest.consume_front_insensitive(Word))
+      Rest = Rest.ltrim(" :=#");
+  unsigned Code = 0;
+  if (Rest.take_while(isDigit).getAsInteger(10, Code) || Code == 0 ||
+      Code > 999)
+    return std::nullopt;
+  StringRef Signature = "xid";
+  for (const XidMeaning &X : Xids)
+    if (X.Code == Code)
+      Signature = X.Name;
+  return ErrorMatch{Signature, "Xid", utostr(Code)};
+}
+
+std::optional<ErrorMatch> findError(StringRef Text, const LineScan &Scan,
+                                    bool Exception) {
+  if (Scan.Hits.empty())
+    return std::nullopt;
+  const Signature *Best = nullptr;
+  std::string Lower;
+  for (const PhraseFinder::Hit &H : Scan.Hits) {
+    // The driver's own number says more than any text beside it.
+    if (H.Phrase == std::size(Signatures))
+      if (std::optional<ErrorMatch> Xid = findXid(Text, H))
+        return Xid;
+    if (H.Phrase >= std::size(Signatures))
+      continue;
+    const Signature &S = Signatures[H.Phrase];
+    if (Best && Best <= &S)
+      continue;
+    if (Lower.empty())
+      Lower = Text.lower();
+    if (accepts(S, Text, Lower, H, Exception))
+      Best = &S;
+  }
+  if (!Best)
+    return std::nullopt;
+  return ErrorMatch{Best->Name, Best->Type, Best->Code.str()};
+}
+
+std::optional<ErrorMatch> findError(StringRef Text, bool Exception) {
+  LineScan Scan;
+  scanLine(Text, Scan);
+  return findError(Text, Scan, Exception);
+}
+
+} // namespace culprit

@@ -1,0 +1,99 @@
+//===- LogDialects.h - Metrics printed to a log -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Takes the scalars out of lines that training loops print. Most dialects
+/// are variations of "step 12 | loss: 3.4, lr 1e-4", so one scanner finds
+/// every number with the words in front of it, and a line counts when it has a
+/// step and something like a loss:
+///
+///   iter 290: loss 0.0116, time 24.38ms, mfu 0.31%                   nanoGPT
+///   step 00010/01000 (1.00%) | loss: 3.1 | dt: 100.00ms              nanochat
+///   iteration 5/ 400 | learning rate: 1.0E-04 | lm loss: 2.1E+00 |   Megatron
+///   Step 12 | loss:1.23 lr:2e-05 grad_norm:0.5                       torchtune
+///   step:  4  loss:  7.62  grad_norm: 26.6  tps: 10,050              torchtitan
+///   Epoch [1/10], Step [100/600], Loss: 0.2345                       tutorials
+///
+/// Transformers prints Python dicts without a step; their steps follow from
+/// the number of rows and the length of the run, which is known at the end.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_READERS_LOGDIALECTS_H
+#define CULPRIT_READERS_LOGDIALECTS_H
+
+#include "Readers/ErrorSignatures.h"
+#include "Readers/LogLine.h"
+#include "Readers/ScalarRows.h"
+
+namespace culprit {
+
+/// A number of a line and what stands in front of it.
+struct LoggedPair {
+  llvm::StringRef Key;  ///< "lm loss", "step", empty when nothing stands there.
+  double Value = 0;
+  llvm::StringRef Unit; ///< "ms", "%", "GiB" or empty.
+  double Of = 0;        ///< 400 in "5/ 400"; 0 for none.
+  bool Assigned = false; ///< Key and value are joined by ':' or '='.
+};
+
+/// All numbers of \p Text, NaN and infinities included.
+void findPairs(llvm::StringRef Text, llvm::SmallVectorImpl<LoggedPair> &Pairs);
+
+/// Whether \p Text is a line of metrics of some dialect.
+bool isMetricsLine(llvm::StringRef Text);
+
+/// What the words before numbers mean; each is looked up once.
+class LogKeys {
+public:
+  struct Meaning {
+    bool Step = false, Epoch = false, LossLike = false;
+    bool Scalar = false; ///< Known, and no step, rank or time.
+    bool Ignored = false; ///< A step, rank or time.
+    std::string Metric;
+  };
+  const Meaning &of(llvm::StringRef Key);
+
+private:
+  llvm::StringMap<Meaning> Known;
+};
+
+/// Reads the metrics of one log into rows. Not thread-safe.
+class LogDialects {
+public:
+  LogDialects(Source &S, ScalarRows &Rows) : S(S), Rows(Rows) {}
+
+  /// Takes \p L; true when it was a line of metrics.
+  bool line(const LogLine &L, const LineScan &Scan);
+  /// Adds what had to wait for the end.
+  void finish();
+
+private:
+  struct Dict {
+    int64_t Line;
+    std::string Text;
+    std::optional<double> WallTime;
+  };
+
+  bool dictLine(const LogLine &L);
+  bool overflowLine(const LogLine &L);
+  void planLine(const LogLine &L);
+  bool pairsLine(const LogLine &L);
+  int64_t stepsBetweenDicts(size_t TrainRows, double LastEpoch) const;
+  void addDict(const Dict &D, std::optional<int64_t> Step);
+
+  Source &S;
+  ScalarRows &Rows;
+  LogKeys Keys;
+  llvm::SmallVector<LoggedPair, 32> Pairs;
+  std::vector<Dict> Dicts;
+  int64_t TotalSteps = 0;
+  double Epochs = 0;
+  bool Finished = false; ///< The summary of a whole run was printed.
+  std::optional<double> FirstEpoch;
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_READERS_LOGDIALECTS_H

@@ -1,0 +1,139 @@
+//===- LogErrors.cpp --------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogErrors.h"
+#include "Readers/OutOfMemory.h"
+#include "Readers/ScalarRows.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Longer messages, such as dumped arguments, are cut.
+static constexpr size_t MaxMessage = 2000;
+/// Innermost frames worth keeping.
+static constexpr size_t MaxFrames = 6;
+
+/// The step that an error's own text names: "at iteration #12", "step 12".
+static std::optional<int64_t> stepIn(StringRef Text) {
+  for (StringRef Word : {"iteration ", "step ", "step="}) {
+    size_t At = Text.find_insensitive(Word);
+    if (At == StringRef::npos)
+      continue;
+    StringRef Digits = Text.drop_front(At + Word.size()).ltrim("#:= ");
+    int64_t Step = 0;
+    if (!Digits.take_while(isDigit).getAsInteger(10, Step))
+      return Step;
+  }
+  return std::nullopt;
+}
+
+static std::string joinFrames(ArrayRef<std::string> Frames) {
+  std::string Out;
+  for (const std::string &Frame : Frames.take_back(MaxFrames))
+    Out += (Out.empty() ? "" : " < ") + Frame;
+  return Out;
+}
+
+void LogErrors::exception(const PythonError &E, std::optional<int64_t> Step) {
+  Row R;
+  R.Line = E.Line;
+  R.Rank = E.Rank;
+  R.Type = E.Type.empty() ? "unknown" : E.Type;
+  R.Message = E.Message;
+  R.Frames = joinFrames(E.Frames);
+  std::string Whole = E.Type + ": " + E.Message;
+  if (std::optional<ErrorMatch> Match = findError(Whole, /*Exception=*/true)) {
+    R.Signature = Match->Signature.str();
+    R.Code = Match->Code;
+  }
+  // Ctrl-C and an orderly exit are no errors.
+  if (R.Type == "KeyboardInterrupt" || R.Type == "SystemExit")
+    return;
+  std::optional<int64_t> Named = stepIn(E.Message);
+  R.Step = Named ? Named : Step;
+  Rows.push_back(std::move(R));
+}
+
+/// Whether \p Class is named as Python names exceptions.
+static bool isErrorClass(StringRef Class) {
+  return (Class.ends_with("Error") || Class.ends_with("Exception")) &&
+         Class != "Error" && Class != "Exception";
+}
+
+/// A device-side assertion prints a line for each thread that fails.
+bool LogErrors::repeatsLast(const Row &R) const {
+  return !Rows.empty() && StringRef(R.Message).contains("thread: [") &&
+         Rows.back().Signature == R.Signature &&
+         StringRef(Rows.back().Message).contains("thread: [") &&
+         Rows.back().Rank == R.Rank;
+}
+
+void LogErrors::line(const LogLine &L, const LineScan &Scan,
+                     std::optional<int64_t> Step) {
+  Row R;
+  auto [Class, Message] = splitException(L.Body);
+  bool Exception = isErrorClass(Class);
+  std::optional<ErrorMatch> Match = findError(L.Text, Scan, Exception);
+  // What bash says of a process that was killed, and nothing else.
+  if (!Match && L.Body == "Killed")
+    Match = ErrorMatch{"host-oom", "signal", "9"};
+  if (!Match && !Exception)
+    return;
+  R.Line = L.Number;
+  R.Rank = L.Rank;
+  R.Type = Exception ? Class.str() : Match->Type.str();
+  if (Match) {
+    R.Code = Match->Code;
+    R.Signature = Match->Signature.str();
+  }
+  R.Message = (Exception ? Message : L.Body).take_front(MaxMessage).str();
+  std::optional<int64_t> Named = stepIn(R.Message);
+  R.Step = Named ? Named : Step;
+  if (!repeatsLast(R))
+    Rows.push_back(std::move(R));
+}
+
+void LogErrors::add(const Row &R) {
+  TableBuilder &T = S.table(TableId::errors);
+  T.addRow();
+  T.set(errors::type, StringRef(R.Type));
+  if (!R.Code.empty())
+    T.set(errors::code, StringRef(R.Code));
+  if (!R.Signature.empty())
+    T.set(errors::signature, StringRef(R.Signature));
+  T.set(errors::message, StringRef(R.Message).take_front(MaxMessage));
+  if (!R.Frames.empty())
+    T.set(errors::frames, StringRef(R.Frames));
+  if (R.Rank)
+    T.set(errors::rank, *R.Rank);
+  T.set(errors::source, StringRef(S.path()));
+  T.set(errors::line, R.Line);
+  if (R.Step)
+    T.set(errors::step, *R.Step);
+  T.set(errors::place, R.Line);
+  if (R.Signature != "cuda-oom" && R.Signature != "host-oom")
+    return;
+  MemoryFigures Figures = memoryFigures(R.Message);
+  if (Figures.Asked)
+    T.set(errors::bytes, *Figures.Asked);
+  if (Figures.Capacity)
+    T.set(errors::capacity, *Figures.Capacity);
+  if (Figures.ReservedUnallocated)
+    T.set(errors::reserved_unallocated, *Figures.ReservedUnallocated);
+}
+
+void LogErrors::finish() {
+  llvm::stable_sort(
+      Rows, [](const Row &A, const Row &B) { return A.Line < B.Line; });
+  std::optional<int64_t> FileRank = rankOfPath(S.path());
+  for (Row &R : Rows) {
+    if (!R.Rank)
+      R.Rank = FileRank;
+    add(R);
+  }
+}
+
+} // namespace culprit

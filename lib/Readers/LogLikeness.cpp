@@ -1,0 +1,109 @@
+//===- LogLikeness.cpp ------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogLikeness.h"
+#include "Readers/ErrorSignatures.h"
+#include "Readers/LogDialects.h"
+#include "Readers/LogLine.h"
+#include "Readers/TextLines.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Whether the bytes are text: nearly no control characters. UTF-16 and
+/// binaries are full of zeros.
+static bool isText(StringRef Head) {
+  size_t Odd = 0;
+  for (unsigned char C : Head)
+    Odd += C < 0x20 && C != '\n' && C != '\r' && C != '\t' && C != 0x1b &&
+           C != '\b' && C != '\f' && C != '\a';
+  return Odd * 200 <= Head.size();
+}
+
+/// A line as programs are written. Indented lines of a traceback are not asked.
+static bool isCode(StringRef Line) {
+  StringRef Body = Line.ltrim();
+  for (StringRef Start :
+       {"import ", "from ", "def ", "class ", "return ", "#include", "if (",
+        "for (", "while (", "} else", "elif ", "else:", "try:", "except ",
+        "@", "//", "/*", "* ", "#!", "namespace ", "using ", "template <",
+        "static ", "const ", "function ", "export ", "set -", "self.",
+        "assert ", "raise ", "with ", "void ", "int ", "local ", "let ",
+        "--- ", "print("})
+    if (Body.starts_with(Start))
+      return true;
+  return Body.ends_with(";") || Body.ends_with("{") || Body == "}" ||
+         Body.ends_with("):");
+}
+
+/// A line of Markdown, HTML, XML or TeX.
+static bool isMarkup(StringRef Line) {
+  StringRef Body = Line.ltrim();
+  StringRef Hashes = Body.take_while([](char C) { return C == '#'; });
+  if (!Hashes.empty() && Hashes.size() <= 6 &&
+      Body.drop_front(Hashes.size()).starts_with(" "))
+    return true;
+  for (StringRef Start : {"```", "**", "- ", "<", "| ", "> ", "\\"})
+    if (Body.starts_with(Start))
+      return true;
+  return false;
+}
+
+namespace {
+/// Counts over the lines of a head.
+struct Signs {
+  unsigned Lines = 0, Marked = 0, Metrics = 0, Errors = 0, Tracebacks = 0;
+  unsigned Code = 0, Markup = 0, Heads = 0;
+};
+} // namespace
+
+static Signs countSigns(StringRef Head, bool Whole) {
+  Signs Out;
+  LogLineParser Parser;
+  LineScan Scan;
+  forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t Number) {
+    if (Line.trim().empty())
+      return true;
+    ++Out.Lines;
+    LogLine L = Parser.parse(Line, Number);
+    if (L.Stamped || L.Prefixed || L.Text.contains("%|")) {
+      ++Out.Marked;
+    } else {
+      Out.Code += isCode(Line);
+      Out.Markup += isMarkup(Line);
+    }
+    scanLine(L.Text, Scan);
+    // Quoted or indented, it stands in a document or a program.
+    Out.Tracebacks += Scan.Traceback && !L.Text.contains("\"Traceback") &&
+                      !L.Text.contains("'Traceback");
+    if (Scan.Metric || Scan.Overflow)
+      Out.Metrics += isMetricsLine(L.Body);
+    Out.Errors += findError(L.Text, Scan).has_value();
+    return Out.Lines < 1000;
+  });
+  return Out;
+}
+
+LogLikeness logLikeness(StringRef Head, bool Whole) {
+  if (Head.trim().empty() || !isText(Head))
+    return LogLikeness::No;
+  Signs S = countSigns(Head, Whole);
+  unsigned Good = S.Marked + S.Metrics;
+  if (Good * 2 >= S.Lines)
+    return LogLikeness::Strong;
+  // Programs and documents quote errors; a traceback's own code lines are
+  // fewer than a program's.
+  unsigned Foreign = S.Code + S.Markup;
+  bool Document = Foreign * 4 >= S.Lines && Foreign > Good;
+  if (Document && !(S.Tracebacks && S.Code * 3 < S.Lines && !S.Markup))
+    return LogLikeness::No;
+  if (S.Tracebacks || S.Errors || S.Metrics >= 2 || S.Metrics == S.Lines)
+    return LogLikeness::Weak;
+  return Good >= 3 && Good * 20 >= S.Lines ? LogLikeness::Weak
+                                           : LogLikeness::No;
+}
+
+} // namespace culprit

@@ -1,0 +1,312 @@
+//===- LogLine.cpp ----------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogLine.h"
+#include "Readers/TimeStamp.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Drops what a terminal would not show: colours, cursor movements, titles.
+static void removeEscapes(StringRef Text, std::string &Out) {
+  for (size_t I = 0; I < Text.size(); ++I) {
+    if (Text[I] == '\b' || Text[I] == '\0')
+      continue;
+    if (Text[I] != '\x1b') {
+      Out += Text[I];
+      continue;
+    }
+    char Kind = I + 1 < Text.size() ? Text[I + 1] : 0;
+    if (Kind == '[') { // to its final byte
+      for (I += 2; I < Text.size() && (Text[I] < '@' || Text[I] > '~'); ++I)
+        ;
+    } else if (Kind == ']') { // to BEL or ESC
+      for (I += 2; I < Text.size() && Text[I] != '\a' && Text[I] != '\x1b'; ++I)
+        ;
+      I += I < Text.size() && Text[I] == '\x1b';
+    } else {
+      ++I;
+    }
+  }
+}
+
+/// Where a progress bar ends that something else was printed behind, without
+/// a line end between them; 0 when there is none.
+static size_t endOfProgressBar(StringRef Text) {
+  size_t Bar = Text.find("%|");
+  if (Bar == StringRef::npos)
+    return 0;
+  size_t Rate = Text.find("it/s", Bar);
+  if (Rate == StringRef::npos)
+    Rate = Text.find("s/it", Bar);
+  if (Rate == StringRef::npos)
+    return 0;
+  size_t Close = Text.find(']', Rate);
+  return Close == StringRef::npos ? 0 : Close + 1;
+}
+
+StringRef LogLineParser::clean(StringRef Raw) {
+  // A progress bar is rewritten after each \r; only what it last showed stays.
+  Raw = Raw.rtrim('\r');
+  size_t Return = Raw.rfind('\r');
+  while (Return != StringRef::npos && Raw.drop_front(Return).trim().empty()) {
+    Raw = Raw.take_front(Return);
+    Return = Raw.rfind('\r');
+  }
+  if (Return != StringRef::npos)
+    Raw = Raw.drop_front(Return + 1);
+  bool Plain = true, Ascii = true;
+  for (unsigned char C : Raw) {
+    Plain &= C != 0x1b && C != '\b' && C != 0;
+    Ascii &= C < 0x80;
+  }
+  StringRef Text = Raw;
+  if (!Plain) {
+    Buffer.clear();
+    removeEscapes(Raw, Buffer);
+    Text = Buffer;
+  }
+  if (!Ascii && !json::isUTF8(Text)) {
+    Buffer = json::fixUTF8(Text);
+    Text = Buffer;
+  }
+  if (size_t End = endOfProgressBar(Text))
+    if (!Text.drop_front(End).trim().empty())
+      Text = Text.drop_front(End).ltrim();
+  return Text.rtrim();
+}
+
+static StringRef levelOf(StringRef Word) {
+  switch (Word.size()) {
+  case 4:
+    return Word == "INFO" ? "info" : Word == "WARN" ? "warning" : "";
+  case 5:
+    return Word == "ERROR"   ? "error"
+           : Word == "DEBUG" ? "debug"
+           : Word == "FATAL" ? "critical"
+                             : "";
+  case 7: return Word == "WARNING" ? "warning" : "";
+  case 8: return Word == "CRITICAL" ? "critical" : "";
+  default: return "";
+  }
+}
+
+/// [E321 02:07:08.4 Foo.cpp:607], E0101 12:00:00.1 and [E Foo.cpp:563], as
+/// glog and PyTorch's C++ write them.
+static StringRef glogLevel(StringRef Text) {
+  if (Text.size() < 4)
+    return "";
+  StringRef Level = Text[0] == 'I'   ? "info"
+                    : Text[0] == 'W' ? "warning"
+                    : Text[0] == 'E' ? "error"
+                    : Text[0] == 'F' ? "critical"
+                                     : "";
+  if (Level.empty())
+    return "";
+  StringRef Rest = Text.drop_front();
+  StringRef Date = Rest.take_while(isDigit);
+  Rest = Rest.drop_front(Date.size());
+  if (Date.empty()) // [E ProcessGroupNCCL.cpp:563]
+    return Rest.consume_front(" ") && Rest.contains(".cpp:") ? Level : "";
+  if (Date.size() < 3 || Date.size() > 4 || !Rest.consume_front(" "))
+    return "";
+  return leadingTimeStamp(Rest) ? Level : "";
+}
+
+/// The number behind the word rank: [rank3], Rank 3, rank=3, PG 1 Rank 0.
+static std::optional<int64_t> rankIn(StringRef Text) {
+  Text = Text.take_front(200);
+  for (size_t At = Text.find("ank"); At != StringRef::npos;
+       At = Text.find("ank", At + 3)) {
+    if (At == 0 || (Text[At - 1] != 'r' && Text[At - 1] != 'R'))
+      continue;
+    StringRef Before = Text.take_front(At - 1);
+    if (!Before.empty() && (isAlnum(Before.back()) || Before.back() == '_'))
+      continue;
+    // What is said of another rank does not come from it.
+    bool Other = false;
+    for (StringRef Word : {" peer", " by", " from", " for", " to", " remote"})
+      Other |= Before.rtrim().ends_with_insensitive(Word);
+    if (Other)
+      continue;
+    StringRef Rest = Text.drop_front(At + 3).ltrim(" =:#_");
+    StringRef Digits = Rest.take_while(isDigit);
+    int64_t Rank = 0;
+    if (!Digits.empty() && Digits.size() < 7 && !Digits.getAsInteger(10, Rank))
+      return Rank;
+  }
+  return std::nullopt;
+}
+
+namespace {
+/// Takes known prefixes off the front of a line.
+class PrefixReader {
+public:
+  explicit PrefixReader(LogLine &L) : L(L), Rest(L.Text) {}
+
+  void run() {
+    for (unsigned I = 0; I != 8 && takeOne(); ++I)
+      ;
+    L.Body = Rest.ltrim();
+  }
+
+private:
+  bool takeOne();
+  bool takeStamp();
+  bool takeBracket();
+  bool takeWorker();
+  bool takeWord();
+  void level(StringRef Level) {
+    if (L.Level.empty())
+      L.Level = Level;
+    L.Prefixed = true;
+  }
+
+  LogLine &L;
+  StringRef Rest;
+};
+} // namespace
+
+bool PrefixReader::takeStamp() {
+  std::optional<TimeStamp> Stamp = leadingTimeStamp(Rest);
+  if (!Stamp)
+    return false;
+  if (!L.WallTime)
+    L.WallTime = Stamp->Unix;
+  if (!L.Stamped && Rest.begin() == L.Text.begin())
+    L.Unstamped = L.Text.drop_front(Stamp->Length);
+  L.Stamped = L.Prefixed = true;
+  Rest = Rest.drop_front(Stamp->Length);
+  return true;
+}
+
+/// [INFO], [rank3]:, [default0]:, [titan], [E321 02:07:08 Foo.cpp:607],
+/// [loss_scaler.py:183:update_scale]; anything else belongs to the message.
+bool PrefixReader::takeBracket() {
+  size_t Close = Rest.take_front(80).find(']');
+  if (!Rest.starts_with("[") || Close == StringRef::npos)
+    return false;
+  StringRef Inner = Rest.slice(1, Close).trim();
+  StringRef Level = levelOf(Inner);
+  if (Level.empty())
+    Level = glogLevel(Inner);
+  bool Known = !Level.empty() || Inner.contains(".py:") ||
+               Inner.contains(".cpp:") || Inner == "titan" ||
+               Inner.starts_with("default") || Inner == "deepspeed" ||
+               Inner == "deepscale" || leadingTimeStamp(Inner).has_value();
+  if (!Level.empty())
+    level(Level);
+  if (std::optional<int64_t> Rank = rankIn(Inner)) {
+    L.Rank = L.Rank ? L.Rank : Rank;
+    L.Prefixed = Known = true;
+  }
+  // torchrun's label of a local rank.
+  StringRef Local = Inner;
+  int64_t Rank = 0;
+  if (!L.Rank && Local.consume_front("default") &&
+      !Local.getAsInteger(10, Rank)) {
+    L.Rank = Rank;
+    L.Prefixed = true;
+  }
+  if (!Known)
+    return false;
+  Rest = Rest.drop_front(Close + 1);
+  Rest.consume_front(":");
+  return true;
+}
+
+/// (RayWorkerWrapper pid=4009, ip=10.0.0.1)
+bool PrefixReader::takeWorker() {
+  size_t Close = Rest.take_front(120).find(')');
+  if (!Rest.starts_with("(") || Close == StringRef::npos ||
+      !Rest.take_front(Close).contains("pid="))
+    return false;
+  Rest = Rest.drop_front(Close + 1);
+  return true;
+}
+
+/// INFO, ERROR:, "root - ", "- ", "| ".
+bool PrefixReader::takeWord() {
+  StringRef Word = Rest.take_while([](char C) { return isUpper(C); });
+  if (StringRef Level = levelOf(Word); !Level.empty()) {
+    StringRef After = Rest.drop_front(Word.size());
+    if (!After.empty() && isAlnum(After[0]))
+      return false;
+    level(Level);
+    Rest = After.ltrim(" :|-");
+    return true;
+  }
+  if (StringRef Level = glogLevel(Rest); !Level.empty() && isDigit(Rest[1])) {
+    level(Level);
+    L.Stamped = true;
+    Rest = Rest.drop_front(Rest.find(' ')).ltrim();
+    return true;
+  }
+  if (!L.Stamped)
+    return false;
+  if (Rest.starts_with("- ") || Rest.starts_with("| ")) {
+    Rest = Rest.drop_front(2);
+    return true;
+  }
+  // A logger's name before its level: "root - INFO - step: 1".
+  auto [Name, After] = Rest.split(" - ");
+  if (After.empty() || Name.size() > 60 || Name.contains(' ') ||
+      Name.contains(':'))
+    return false;
+  Rest = After;
+  return true;
+}
+
+bool PrefixReader::takeOne() {
+  Rest = Rest.ltrim();
+  if (Rest.empty())
+    return false;
+  return takeStamp() || takeBracket() || takeWorker() || takeWord();
+}
+
+/// A level that stands inside the line: "foo.py:41: UserWarning: ...".
+static StringRef innerLevel(const LogLine &L) {
+  if (L.Text.contains("Warning: "))
+    return "warning";
+  if (L.Text.contains("NCCL WARN"))
+    return "warning";
+  if (L.Body.starts_with_insensitive("error:") ||
+      L.Body.starts_with("Traceback ("))
+    return "error";
+  if (L.Body.starts_with_insensitive("warning:"))
+    return "warning";
+  StringRef Rest = L.Text.take_front(160);
+  size_t At = Rest.find("level=");
+  if (At == StringRef::npos)
+    return "";
+  return levelOf(
+      StringRef(Rest.drop_front(At + 6).ltrim('"').take_while(isAlpha).upper()));
+}
+
+LogLine LogLineParser::parse(StringRef Raw, int64_t Number) {
+  LogLine L;
+  L.Number = Number;
+  L.Text = clean(Raw);
+  L.Unstamped = L.Text;
+  PrefixReader(L).run();
+  if (!L.Rank)
+    L.Rank = rankIn(L.Text);
+  // host:534:1763 [3] NCCL INFO ...
+  size_t Nccl = L.Text.find("] NCCL ");
+  if (!L.Rank && Nccl != StringRef::npos) {
+    size_t Open = L.Text.take_front(Nccl).rfind('[');
+    int64_t Rank = 0;
+    if (Open != StringRef::npos &&
+        !L.Text.slice(Open + 1, Nccl).getAsInteger(10, Rank))
+      L.Rank = Rank;
+  }
+  if (L.Level.empty())
+    L.Level = innerLevel(L);
+  return L;
+}
+
+} // namespace culprit

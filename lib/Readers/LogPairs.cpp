@@ -1,0 +1,125 @@
+//===- LogPairs.cpp - Numbers and the words before them ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogDialects.h"
+#include "Support/LooseJson.h"
+#include "llvm/ADT/StringExtras.h"
+#include <charconv>
+#include <limits>
+
+using namespace llvm;
+
+namespace culprit {
+
+static bool isWordChar(char C) { return isAlnum(C) || C == '_'; }
+
+/// Whether a number may begin at \p I: not inside a word or another number.
+static bool mayBegin(StringRef Text, size_t I) {
+  if (I == 0)
+    return true;
+  char Before = Text[I - 1];
+  return !isWordChar(Before) && Before != '.' && Before != '@' &&
+         Before != '/' && Before != '-' && Before != '+';
+}
+
+/// The number at \p I as written, thousands separated or not; empty if none.
+static StringRef numberAt(StringRef Text, size_t I) {
+  size_t End = I;
+  if (Text[End] == '-' || Text[End] == '+')
+    ++End;
+  StringRef Rest = Text.drop_front(End);
+  for (StringRef Word : {"infinity", "nan", "inf"})
+    if (Rest.starts_with_insensitive(Word) &&
+        (Rest.size() == Word.size() || !isWordChar(Rest[Word.size()])))
+      return Text.slice(I, End + Word.size());
+  if (Rest.empty() ||
+      !(isDigit(Rest[0]) ||
+        (Rest[0] == '.' && Rest.size() > 1 && isDigit(Rest[1]))))
+    return "";
+  double Ignored;
+  size_t Length =
+      std::from_chars(Rest.begin(), Rest.end(), Ignored).ptr - Rest.begin();
+  // 1,234,567
+  while (Length && Rest.size() >= Length + 4 && Rest[Length] == ',' &&
+         isDigit(Rest[Length + 1]) && isDigit(Rest[Length + 2]) &&
+         isDigit(Rest[Length + 3]) &&
+         (Rest.size() == Length + 4 || !isDigit(Rest[Length + 4])))
+    Length += 4;
+  return Text.slice(I, End + Length);
+}
+
+/// The words in front of a number, between it and the last border.
+static StringRef keyBefore(StringRef Before, bool &Assigned) {
+  StringRef Trimmed = Before.rtrim(" \t([");
+  Assigned = Trimmed.ends_with(":") || Trimmed.ends_with("=");
+  if (Assigned)
+    Trimmed = Trimmed.drop_back();
+  Trimmed = Trimmed.rtrim(" \t:=");
+  // A closing bracket of a unit is part of the key: "per iteration (ms):".
+  size_t Border = Trimmed.find_last_of("|,;[]{}\"'\t");
+  StringRef Key = Trimmed.drop_front(Border == StringRef::npos ? 0 : Border + 1);
+  for (StringRef Part : {": ", " - ", "  "}) {
+    size_t At = Key.rfind(Part);
+    if (At != StringRef::npos)
+      Key = Key.drop_front(At + Part.size());
+  }
+  Key = Key.trim(" -:=)%");
+  // That took the bracket of "(ms)" and "mfu(%)" with it.
+  if (Key.count('(') > Key.count(')'))
+    Key = StringRef(Key.data(), std::min<size_t>(Trimmed.end() - Key.data(),
+                                                 Key.size() + 2))
+              .rtrim();
+  if (Key.count('(') > Key.count(')'))
+    Key = Key.drop_front(Key.rfind('(') + 1);
+  for (StringRef Filler : {" is", " was", " of", " ="})
+    Key.consume_back(Filler);
+  return Key.trim();
+}
+
+void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
+  Pairs.clear();
+  size_t Last = 0; // behind the number before
+  for (size_t I = 0; I < Text.size(); ++I) {
+    char C = Text[I];
+    bool Sign = (C == '-' || C == '+') && I + 1 < Text.size();
+    if (!(isDigit(C) || C == '.' || Sign || C == 'n' || C == 'N' || C == 'i' ||
+          C == 'I') ||
+        !mayBegin(Text, I))
+      continue;
+    StringRef Written = numberAt(Text, I);
+    std::optional<double> Value = parseNumber(Written);
+    if (Written.empty() || !Value)
+      continue;
+    size_t End = I + Written.size();
+    LoggedPair P;
+    P.Value = *Value;
+    P.Key = keyBefore(Text.slice(Last, I), P.Assigned);
+    StringRef Rest = Text.drop_front(End);
+    // 0:12:33 is a time and 1.2.3 a version.
+    if (Rest.size() > 1 && StringRef(":.-").contains(Rest[0]) &&
+        isWordChar(Rest[1])) {
+      I = Last = Text.find_first_of(" \t,|]", End);
+      if (Last == StringRef::npos)
+        return;
+      continue;
+    }
+    P.Unit = Rest.take_while([](char U) { return isAlpha(U) || U == '%'; });
+    End += P.Unit.size();
+    // "5/ 400": the second number counts the whole.
+    StringRef Whole = Rest.ltrim(' ');
+    if (P.Unit.empty() && Whole.consume_front("/")) {
+      Whole = Whole.ltrim(' ');
+      StringRef Of = Whole.empty() ? "" : numberAt(Whole, 0);
+      if (std::optional<double> Total = parseNumber(Of)) {
+        P.Of = *Total;
+        End = Whole.data() + Of.size() - Text.data();
+      }
+    }
+    Pairs.push_back(P);
+    Last = End;
+    I = End - 1;
+  }
+}
+
+} // namespace culprit

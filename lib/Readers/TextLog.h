@@ -1,0 +1,31 @@
+//===- TextLog.h - Text logs ------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Reads what a run printed: every line into `log_lines`, exceptions, device
+/// and driver errors into `errors`, printed metrics into `scalars`. Works for
+/// stdout and stderr, launcher logs, NCCL_DEBUG output and dmesg.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_READERS_TEXTLOG_H
+#define CULPRIT_READERS_TEXTLOG_H
+
+#include "Readers/Reader.h"
+
+namespace culprit {
+
+class TextLogReader : public Reader {
+public:
+  llvm::StringRef name() const override { return "text log"; }
+  llvm::StringRef about() const override {
+    return "what a run printed: stdout, stderr, launcher and driver logs";
+  }
+  Match matches(const InputFile &File) const override;
+  llvm::Error read(InputFile &File, Source &Into) const override;
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_READERS_TEXTLOG_H

@@ -1,0 +1,30 @@
+"""Writes a small Nsight Systems export: make_nsys.py OUT.sqlite"""
+
+import sqlite3
+import sys
+
+PID = 111 << 24
+db = sqlite3.connect(sys.argv[1])
+db.executescript(
+    f"""
+CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT);
+INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '3.24.0');
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'cudaLaunchKernel_v7000');
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER,
+  deviceId INTEGER, streamId INTEGER, correlationId INTEGER,
+  globalPid INTEGER, demangledName INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+  (1000, 3000, 0, 7, 11, {PID}, 1), (4000, 6000, 0, 7, 12, {PID}, 1);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER,
+  globalTid INTEGER, correlationId INTEGER, nameId INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES
+  (900, 950, {PID} + 111, 11, 2), (3900, 3950, {PID} + 111, 12, 2);
+CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER,
+  text TEXT, globalTid INTEGER);
+INSERT INTO NVTX_EVENTS VALUES (800, 7000, 59, 'step 1', {PID} + 111);
+CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT);
+INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100 80GB HBM3');
+"""
+)
+db.close()
