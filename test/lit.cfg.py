@@ -33,7 +33,7 @@ config.substitutions += [
     ("%python", sys.executable),
     ("FileCheck", config.filecheck),
     ("split-file", os.path.join(config.llvm_tools, "split-file")),
-    (r"\bnot\b", os.path.join(config.llvm_tools, "not")),
+    (r"(?<![/.\w-])not(?= )", os.path.join(config.llvm_tools, "not")),
 ]
 
 # Tests over the shared traces are skipped, with a word, where these are not.

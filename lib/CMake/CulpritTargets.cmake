@@ -5,6 +5,8 @@ add_compile_options(-Wall -Wextra -Wno-unused-parameter
   # GCC 12 sees overflows in std::string that are not there (GCC PR 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread>
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(CULPRIT_SANITIZE)
   add_compile_options(-fsanitize=${CULPRIT_SANITIZE} -fno-omit-frame-pointer)

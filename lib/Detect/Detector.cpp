@@ -42,15 +42,14 @@ void DetectorSet::remove(StringRef Id) {
 
 void DetectorSet::add(std::unique_ptr<Detector> D) {
   remove(D->id());
-  auto At = position(Detectors, D->id(),
-                     [](const auto &Item) { return idOf(Item); });
+  auto At =
+      position(Detectors, D->id(), [](const auto &Item) { return idOf(Item); });
   Detectors.insert(At, std::move(D));
 }
 
 void DetectorSet::add(BrokenDetector D) {
   remove(D.Id);
-  auto At =
-      position(Broken, D.Id, [](const auto &Item) { return idOf(Item); });
+  auto At = position(Broken, D.Id, [](const auto &Item) { return idOf(Item); });
   Broken.insert(At, std::move(D));
 }
 

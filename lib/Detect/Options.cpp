@@ -64,12 +64,10 @@ Expected<std::vector<Scalar>> optionValues(const DetectorInfo &Info,
     size_t At = llvm::find(Names, Setting->Name) - Names.begin();
     if (At == Names.size()) {
       std::string Close = closestName(Setting->Name, Names);
-      std::string Hint =
-          Close.empty() ? "" : "did you mean '" + Close + "'? ";
+      std::string Hint = Close.empty() ? "" : "did you mean '" + Close + "'? ";
       Hint += Names.empty() ? "it has none" : "options: " + join(Names, ", ");
-      return failure("unknown option '" + Setting->Name + "' of '" + Info.Id +
-                         "'",
-                     Hint);
+      return failure(
+          "unknown option '" + Setting->Name + "' of '" + Info.Id + "'", Hint);
     }
     std::optional<Scalar> Value =
         parseLike(Setting->Value, Info.Options[At].Default);

@@ -97,10 +97,9 @@ const Coordinate *Report::at(StringRef Key) const {
 
 unsigned coordinateRank(StringRef Key) {
   static constexpr StringLiteral Known[] = {
-      "run",  "variant", "request", "source",   "line",  "host",
-      "rank", "device",  "context", "stream",   "group", "step",
-      "time", "token",   "order",   "position", "layer", "role",
-      "name", "index"};
+      "run",    "variant",  "request", "source", "line", "host", "rank",
+      "device", "context",  "stream",  "group",  "step", "time", "token",
+      "order",  "position", "layer",   "role",   "name", "index"};
   return static_cast<unsigned>(llvm::find(Known, Key) - std::begin(Known));
 }
 

@@ -38,8 +38,8 @@ struct EvidenceRef {
   /// they were computed and are no case table's.
   std::string Table;
   bool Computed = false;
-  std::string Column;  ///< The column meant, when the evidence was one.
-  size_t Total = 0;    ///< Rows there are; Rows may hold fewer.
+  std::string Column; ///< The column meant, when the evidence was one.
+  size_t Total = 0;   ///< Rows there are; Rows may hold fewer.
   /// Row numbers in Table, in the order given; none for computed rows.
   std::vector<size_t> Rows;
   /// Where each of Rows came from; a path is empty for a derived table.
@@ -68,8 +68,8 @@ struct Coordinate {
 
 /// A symptom that was seen.
 struct Report {
-  std::string Symptom; ///< An id of kb/symptoms.md.
-  double Score = 0;    ///< 0 to 1: how sure the detector is.
+  std::string Symptom;              ///< An id of kb/symptoms.md.
+  double Score = 0;                 ///< 0 to 1: how sure the detector is.
   Severity Level = Severity::Error; ///< Note is written "info".
   /// Keys in the order of coordinateRank(), then by name.
   std::vector<Coordinate> At;

@@ -77,7 +77,8 @@ Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
   std::optional<GlobList> Only;
   if (!Settings.Only.empty())
     Only.emplace(Settings.Only);
-  Expected<std::vector<Job>> Jobs = select(Set, Only ? &*Only : nullptr, Settings);
+  Expected<std::vector<Job>> Jobs =
+      select(Set, Only ? &*Only : nullptr, Settings);
   if (!Jobs)
     return Jobs.takeError();
 
@@ -85,11 +86,11 @@ Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
   std::atomic<size_t> Next = 0;
   auto Work = [&] {
     for (size_t I = Next++; I < Jobs->size(); I = Next++)
-      Outcomes[I] = runDetector(*(*Jobs)[I].What, C, (*Jobs)[I].Options,
-                                Settings.Bounds);
+      Outcomes[I] =
+          runDetector(*(*Jobs)[I].What, C, (*Jobs)[I].Options, Settings.Bounds);
   };
-  size_t Threads = Settings.Threads ? Settings.Threads
-                                    : std::thread::hardware_concurrency();
+  size_t Threads =
+      Settings.Threads ? Settings.Threads : std::thread::hardware_concurrency();
   Threads = std::clamp<size_t>(Threads, 1, std::max<size_t>(Jobs->size(), 1));
   // This thread works too, so that one detector or one thread starts none.
   std::vector<std::thread> Helpers;

@@ -4,7 +4,9 @@
 
 #include "Readers/ErrorSignatures.h"
 #include "Support/Glob.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
 
@@ -48,23 +50,44 @@ static constexpr XidMeaning Xids[] = {
 #include "Readers/ErrorSignatures.def"
 };
 
-/// Phrases behind those of Signatures in the finder.
+/// Phrases behind those of the signatures in the finder: the driver's word,
+/// then what scanLine() sorts.
 static constexpr StringLiteral Triggers[] = {
-    // Xid first, then what scanLine() sorts.
     "xid",      "loss",         "accuracy", "acc",
     "ppl",      "perplexity",   "reward",   "bpb",
     "traceback (most recent call last)",    "overflow! rank",
     "total optimization steps", "num epochs"};
 
+namespace {
+/// The phrases, each once, and the signatures that begin with it.
+struct Phrases {
+  std::vector<StringRef> Texts;
+  std::vector<SmallVector<const Signature *, 2>> Of;
+  unsigned FirstTrigger = 0;
+
+  Phrases() {
+    StringMap<unsigned> Seen;
+    for (const Signature &S : Signatures) {
+      auto [It, New] = Seen.try_emplace(S.Phrase, Texts.size());
+      if (New) {
+        Texts.push_back(S.Phrase);
+        Of.emplace_back();
+      }
+      Of[It->second].push_back(&S);
+    }
+    FirstTrigger = Texts.size();
+    Texts.insert(Texts.end(), std::begin(Triggers), std::end(Triggers));
+  }
+};
+} // namespace
+
+static const Phrases &phrases() {
+  static const Phrases P; // on first use: nothing is constructed before main
+  return P;
+}
+
 static const PhraseFinder &finder() {
-  static const PhraseFinder F = [] {
-    std::vector<StringRef> Phrases;
-    for (const Signature &S : Signatures)
-      Phrases.push_back(S.Phrase);
-    for (StringRef T : Triggers)
-      Phrases.push_back(T);
-    return PhraseFinder(Phrases);
-  }();
+  static const PhraseFinder F(phrases().Texts);
   return F;
 }
 
@@ -73,9 +96,9 @@ void scanLine(StringRef Text, LineScan &Out) {
   Out.Metric = Out.Traceback = Out.Overflow = Out.Plan = false;
   finder().find(Text, Out.Hits);
   for (const PhraseFinder::Hit &H : Out.Hits) {
-    if (H.Phrase <= std::size(Signatures))
+    if (H.Phrase <= phrases().FirstTrigger)
       continue;
-    unsigned T = H.Phrase - std::size(Signatures);
+    unsigned T = H.Phrase - phrases().FirstTrigger;
     Out.Metric |= T < 8;
     Out.Traceback |= T == 8;
     Out.Overflow |= T == 9;
@@ -216,20 +239,19 @@ std::optional<ErrorMatch> findError(StringRef Text, const LineScan &Scan,
     return std::nullopt;
   const Signature *Best = nullptr;
   std::string Lower;
+  unsigned Xid = phrases().FirstTrigger;
   for (const PhraseFinder::Hit &H : Scan.Hits) {
     // The driver's own number says more than any text beside it.
-    if (H.Phrase == std::size(Signatures))
-      if (std::optional<ErrorMatch> Xid = findXid(Text, H))
-        return Xid;
-    if (H.Phrase >= std::size(Signatures))
-      continue;
-    const Signature &S = Signatures[H.Phrase];
-    if (Best && Best <= &S)
+    if (H.Phrase == Xid)
+      if (std::optional<ErrorMatch> Event = findXid(Text, H))
+        return Event;
+    if (H.Phrase >= Xid)
       continue;
     if (Lower.empty())
       Lower = Text.lower();
-    if (accepts(S, Text, Lower, H, Exception))
-      Best = &S;
+    for (const Signature *S : phrases().Of[H.Phrase])
+      if ((!Best || S < Best) && accepts(*S, Text, Lower, H, Exception))
+        Best = S;
   }
   if (!Best)
     return std::nullopt;

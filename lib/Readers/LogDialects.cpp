@@ -14,8 +14,10 @@ namespace culprit {
 /// Whether the words before a number say that it is a step: "step", "Iter",
 /// "validation loss at iteration".
 static bool isStepKey(StringRef Key) {
+  // "saved best model at step 100" tells of another step than the line's.
   size_t At = Key.rfind_insensitive("at ");
-  if (At == 0 || (At != StringRef::npos && Key[At - 1] == ' '))
+  if (At == 0 || (At != StringRef::npos && Key[At - 1] == ' ' &&
+                  Key.take_front(At).contains_insensitive("loss")))
     Key = Key.drop_front(At + 3);
   for (StringRef Word : {"train ", "training ", "global ", "in "})
     Key.consume_front_insensitive(Word);
@@ -170,7 +172,7 @@ bool LogDialects::pairsLine(const LogLine &L) {
     Rows.rank(*L.Rank);
   double Step = Place.Step->Value;
   if (Place.EpochFirst) {
-    if (!FirstEpoch)
+    if (!FirstEpoch || Place.Epoch->Value < *FirstEpoch)
       FirstEpoch = Place.Epoch->Value;
     Step += (Place.Epoch->Value - *FirstEpoch) * Place.Step->Of;
   }

@@ -95,6 +95,9 @@ void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
     LoggedPair P;
     P.Value = *Value;
     P.Key = keyBefore(Text.slice(Last, I), P.Assigned);
+    // "number of nan iterations" counts, "loss nan" is a value.
+    if (isAlpha(Written.back()) && !P.Assigned && !scalarName(P.Key).Known)
+      continue;
     StringRef Rest = Text.drop_front(End);
     // 0:12:33 is a time and 1.2.3 a version.
     if (Rest.size() > 1 && StringRef(":.-").contains(Rest[0]) &&

@@ -27,8 +27,9 @@ Match NsightSystemsReader::matches(const InputFile &File) const {
   }
   Expected<std::unique_ptr<nsys::Database>> DB = nsys::Database::open(**Again);
   if (!DB) {
+    // Cut off or damaged: nobody else reads databases, so say what is wrong.
     consumeError(DB.takeError());
-    return Match::No;
+    return Match::Possible;
   }
   return (*DB)->isExport() ? Match::Certain : Match::No;
 }

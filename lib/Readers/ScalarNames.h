@@ -18,7 +18,7 @@
 namespace culprit {
 
 /// What a key of a record is: a scalar, or what places the record.
-enum class FieldKind { Scalar, Step, Rank, Time, Layer, Metric, Value };
+enum class FieldKind { Scalar, Step, Rank, Time, Layer, Metric, Value, Other };
 
 struct ScalarName {
   std::string Name;   ///< loss, grad_norm/blocks.0, or the raw name.

@@ -109,6 +109,7 @@ void ScalarRows::place(const Name &Of, double Value) {
     break;
   case FieldKind::Value: ValueField = Value; break;
   case FieldKind::Metric:
+  case FieldKind::Other:
   case FieldKind::Scalar: break;
   }
 }
@@ -220,7 +221,7 @@ void ScalarRows::addFields(int64_t Step) {
       addRow(layerName(*Of, Layer), Fields[I].Value, false, Step);
       continue;
     }
-    bool Mean = Summary && Of->Scalar.Metric == "loss";
+    bool Mean = Summary && !Of->Exact;
     addRow(*Of, Fields[I].Value, Mean || takenByOther(I), Step);
   }
 }

@@ -99,9 +99,8 @@ static std::string parameterNames(StringRef Params, StringRef Optional = "") {
 }
 
 static const Section &sectionOf(const Entry &E) {
-  return *llvm::find_if(Sections, [&](const Section &S) {
-    return S.Receiver == E.Receiver;
-  });
+  return *llvm::find_if(
+      Sections, [&](const Section &S) { return S.Receiver == E.Receiver; });
 }
 
 /// How a call is written: `table:top(n, column)`.
@@ -176,8 +175,8 @@ static void writeStubFunction(raw_ostream &OS, const Entry &E,
   OS << "\n---" << E.Doc << '\n';
   if (!E.Example.empty())
     OS << "---```lua\n---" << E.Example << "\n---```\n";
-  bool Method = E.Receiver != "global" && E.Receiver != "units" &&
-                E.Receiver != "string";
+  bool Method =
+      E.Receiver != "global" && E.Receiver != "units" && E.Receiver != "string";
   for (StringRef Param : parameters(E.Params)) {
     auto [Name, Type] = Param.split(':');
     OS << "---@param " << Name << ' ' << Type.trim() << '\n';
@@ -186,7 +185,10 @@ static void writeStubFunction(raw_ostream &OS, const Entry &E,
     OS << "---@return " << E.Result << '\n';
   if (E.Receiver == "table" && StringRef(E.Result) == "culprit.Table")
     OS << "---@nodiscard\n";
-  OS << "function " << Owner << (Owner.empty() ? "" : Method ? ":" : ".")
+  OS << "function " << Owner
+     << (Owner.empty() ? ""
+         : Method      ? ":"
+                       : ".")
      << E.Name << '(' << parameterNames(E.Params) << ") end\n";
 }
 
@@ -218,8 +220,8 @@ std::string apiStub() {
     if (S.Receiver == "case") {
       writeStubClass(OS, S);
       for (const TableSchema &T : schemas())
-        OS << "---@field " << T.Name << " culprit.Table One row is "
-           << T.RowIs << ".\n";
+        OS << "---@field " << T.Name << " culprit.Table One row is " << T.RowIs
+           << ".\n";
       continue;
     }
     if (S.Receiver == "string") {

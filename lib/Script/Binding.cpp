@@ -26,10 +26,9 @@ int enter(lua_State *L, Binding Function, const char *SelfType) {
         Problem = H.poll();
       } else if (SelfType && !luaL_testudata(L, 1, SelfType)) {
         const char *Name = lua_tostring(L, lua_upvalueindex(1));
-        Problem = failure(Twine("'") + Name + "' was called on " +
-                              wordFor(L, 1),
-                          Twine("write a colon before it: value:") + Name +
-                              "(...)");
+        Problem =
+            failure(Twine("'") + Name + "' was called on " + wordFor(L, 1),
+                    Twine("write a colon before it: value:") + Name + "(...)");
       } else {
         Call C(L, SelfType != nullptr);
         Expected<int> Results = Function(C);
@@ -178,8 +177,10 @@ Argument Call::value(int StackSlot, const Twine &What) {
     return std::string(Text, Length);
   }
   default:
-    reject(What + " of '" + name() + "' must be a number, a text or a "
-               "boolean, not " + wordFor(L, StackSlot),
+    reject(What + " of '" + name() +
+               "' must be a number, a text or a "
+               "boolean, not " +
+               wordFor(L, StackSlot),
            lua_isnoneornil(L, StackSlot)
                ? "to find rows without a value write 'is null'"
                : "");

@@ -39,9 +39,7 @@ public:
   lua_State *state() const { return L; }
   Host &host() const { return Host::of(L); }
   /// The name the function goes by: where.
-  const char *name() const {
-    return lua_tostring(L, lua_upvalueindex(1));
-  }
+  const char *name() const { return lua_tostring(L, lua_upvalueindex(1)); }
   /// Where argument \p I lies on the stack.
   int slot(int I) const { return I + Shift; }
   /// Arguments given, the receiver not counted.

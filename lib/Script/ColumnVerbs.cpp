@@ -54,9 +54,8 @@ Expected<int> columnRobustZ(Call &C) {
 Expected<int> columnDiff(Call &C) {
   const ColumnValue &Column = C.selfColumn();
   if (Column.view().type() != ColumnType::Int)
-    return pushMapped(C, "diff", [](ArrayRef<double> Values) {
-      return difference(Values);
-    });
+    return pushMapped(
+        C, "diff", [](ArrayRef<double> Values) { return difference(Values); });
   // Times in ns stay exact.
   auto Out = std::make_shared<culprit::Column>(ColumnType::Int);
   int64_t Before = NullInt;
@@ -209,9 +208,9 @@ static Expected<int> arithmetic(Call &C, StringRef Operator, int Operands) {
                      "the other operand must be a number or a column");
     }
   }
-  std::string Expression = Operands == 1
-                               ? (Operator + "(a)").str()
-                               : Words[0] + " " + Operator.str() + " " + Words[1];
+  std::string Expression =
+      Operands == 1 ? (Operator + "(a)").str()
+                    : Words[0] + " " + Operator.str() + " " + Words[1];
   Table T(First->T->name(), First->T->pool(), std::move(Columns),
           First->rows());
   Expected<ColumnRef> Data = compute(T, Expression, Numbers);

@@ -43,8 +43,7 @@ private:
                                      const std::string &Name);
 
   bool fail(const Twine &Word, const Twine &Message, const Twine &Hint = "") {
-    Mistake.emplace(
-        DeclarationMistake{failure(Message, Hint), Word.str()});
+    Mistake.emplace(DeclarationMistake{failure(Message, Hint), Word.str()});
     return false;
   }
   /// The text keys of the table on top, sorted; \p Length entries of its list
@@ -73,8 +72,8 @@ DeclarationReader::textKeys(const Twine &Where, bool ListToo) {
     if (lua_type(L, -1) == LUA_TSTRING) {
       Keys.push_back(lua_tostring(L, -1));
     } else if (!ListToo || !lua_isinteger(L, -1)) {
-      fail(Name, "`" + Name + "` must have names as keys, not " +
-                     wordFor(L, -1));
+      fail(Name,
+           "`" + Name + "` must have names as keys, not " + wordFor(L, -1));
       return std::nullopt;
     }
   }
@@ -99,8 +98,8 @@ bool DeclarationReader::readApi() {
 
 bool DeclarationReader::readText(const char *Key, std::string &Into) {
   if (lua_type(L, -1) != LUA_TSTRING || lua_rawlen(L, -1) == 0)
-    return fail(Key, Twine("`") + Key + "` must be a text, not " +
-                         wordFor(L, -1));
+    return fail(Key,
+                Twine("`") + Key + "` must be a text, not " + wordFor(L, -1));
   Into = lua_tostring(L, -1);
   return true;
 }
@@ -118,8 +117,7 @@ bool DeclarationReader::readSymptoms() {
     lua_pop(L, 1);
     if (!Symptoms.empty() && !is_contained(Symptoms, Id))
       return fail(Id, "unknown symptom '" + Id + "'",
-                  suggestion(Id, Symptoms) +
-                      "kb/symptoms.md has all of them");
+                  suggestion(Id, Symptoms) + "kb/symptoms.md has all of them");
     if (is_contained(Into.Symptoms, Id))
       return fail(Id, "symptom '" + Id + "' is declared twice");
     Into.Symptoms.push_back(std::move(Id));
@@ -182,9 +180,8 @@ bool DeclarationReader::readOptions() {
   return true;
 }
 
-std::optional<unsigned>
-DeclarationReader::findColumn(const TableSchema &Schema,
-                              const std::string &Name) {
+std::optional<unsigned> DeclarationReader::findColumn(const TableSchema &Schema,
+                                                      const std::string &Name) {
   if (std::optional<unsigned> Found = Schema.find(Name))
     return Found;
   std::vector<std::string> Names;
@@ -232,8 +229,9 @@ bool DeclarationReader::readCondition(const TableSchema &Schema,
       lua_pop(L, 1);
     }
     if (Rows.AnyOf.empty())
-      return fail(Name, "the values needed of '" + Name + "' are an empty "
-                                                          "list");
+      return fail(Name, "the values needed of '" + Name +
+                            "' are an empty "
+                            "list");
   }
   Into.Rows.push_back(std::move(Rows));
   return true;
@@ -322,8 +320,8 @@ bool DeclarationReader::read() {
     return false;
 
   // A detector for another api may have other keys; say that first.
-  const std::vector<std::string> Known = {"api",      "needs",   "options",
-                                          "run",      "summary", "symptoms"};
+  const std::vector<std::string> Known = {"api", "needs",   "options",
+                                          "run", "summary", "symptoms"};
   if (lua_getfield(L, -1, "api") != LUA_TNIL && !readApi())
     return false;
   lua_pop(L, 1);
@@ -338,7 +336,7 @@ bool DeclarationReader::read() {
                     Key == "api" ? "write api = " + Twine(ScriptApiVersion)
                                  : Twine("`culprit new` writes a detector "
                                          "that has everything"));
-    } else if (Key == "summary" ? !readText("summary", Into.Summary)
+    } else if (Key == "summary"    ? !readText("summary", Into.Summary)
                : Key == "symptoms" ? !readSymptoms()
                : Key == "options"  ? !readOptions()
                : Key == "needs"    ? !readNeeds()

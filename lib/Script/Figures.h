@@ -14,16 +14,7 @@
 
 namespace culprit {
 
-enum class FigureKind {
-  Sum,
-  Min,
-  Max,
-  Mean,
-  Median,
-  Std,
-  RobustStd,
-  Quantile
-};
+enum class FigureKind { Sum, Min, Max, Mean, Median, Std, RobustStd, Quantile };
 
 /// Those that `aggregate` knows, by name.
 inline constexpr std::pair<llvm::StringLiteral, FigureKind> FigureNames[] = {
@@ -37,8 +28,8 @@ std::optional<FigureKind> figureKind(llvm::StringRef Name);
 /// least and largest of integers are integers and exact.
 std::optional<Argument> figureOf(llvm::ArrayRef<int64_t> Values,
                                  FigureKind Kind, double Q = 0);
-std::optional<Argument> figureOf(llvm::ArrayRef<double> Values,
-                                 FigureKind Kind, double Q = 0);
+std::optional<Argument> figureOf(llvm::ArrayRef<double> Values, FigureKind Kind,
+                                 double Q = 0);
 
 } // namespace culprit
 

@@ -88,8 +88,8 @@ void Host::onCount(lua_State *L, lua_Debug *) {
 std::vector<unsigned> Host::lines(lua_State *L) {
   std::vector<unsigned> Lines;
   lua_Debug Frame;
-  for (int Level = 0; Lines.size() != MaxLines && lua_getstack(L, Level, &Frame);
-       ++Level)
+  for (int Level = 0;
+       Lines.size() != MaxLines && lua_getstack(L, Level, &Frame); ++Level)
     if (lua_getinfo(L, "l", &Frame) && Frame.currentline > 0)
       Lines.push_back(static_cast<unsigned>(Frame.currentline));
   return Lines;
@@ -181,8 +181,8 @@ bool Host::run(function_ref<void(lua_State *)> Body) {
   if (State) {
     lua_settop(State, 0);
     lua_CFunction Enter = [](lua_State *L) {
-      auto *Body = static_cast<function_ref<void(lua_State *)> *>(
-          lua_touserdata(L, 1));
+      auto *Body =
+          static_cast<function_ref<void(lua_State *)> *>(lua_touserdata(L, 1));
       lua_settop(L, 0);
       (*Body)(L);
       return 0;

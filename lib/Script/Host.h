@@ -19,7 +19,6 @@
 #include "Script/Lua.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-
 namespace culprit {
 
 /// Not thread-safe; one a thread.

@@ -12,6 +12,7 @@
 #include "Script/Binding.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <tuple>
 
 using namespace llvm;
 
@@ -39,12 +40,14 @@ struct Key {
 static Expected<std::vector<Key>> sortedKeys(Call &C) {
   lua_State *L = C.state();
   std::vector<Key> Keys;
+  if (valueAt<TableValue>(L, 1))
+    return failure(Twine("'") + C.name() +
+                       "' was called on a table of the "
+                       "case",
+                   "go over its rows: for row in t:rows() do");
   if (!lua_istable(L, 1)) {
     C.rejectType(1, "a Lua table");
-    return valueAt<TableValue>(L, 1)
-               ? failure("a table of the case has no pairs",
-                         "go over its rows: for row in t:rows() do")
-               : C.error();
+    return C.error();
   }
   lua_pushnil(L);
   while (lua_next(L, 1)) {
@@ -179,8 +182,8 @@ Expected<int> listSort(Call &C) {
       size_t End = std::min(First + 2 * Width, Size);
       size_t A = First, B = Middle;
       for (size_t I = First; I != End; ++I) {
-        bool Second = A == Middle ||
-                      (B != End && comesBefore(L, Order[B], Order[A]));
+        bool Second =
+            A == Middle || (B != End && comesBefore(L, Order[B], Order[A]));
         Merged[I] = Order[Second ? B++ : A++];
       }
     }

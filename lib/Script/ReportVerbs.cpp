@@ -48,8 +48,8 @@ private:
 
 static const std::vector<std::string> &reportKeys() {
   static const std::vector<std::string> Keys = {
-      "at",          "evidence", "message", "recoverable",
-      "score",       "severity", "share",   "symptom"};
+      "at",    "evidence", "message", "recoverable",
+      "score", "severity", "share",   "symptom"};
   return Keys;
 }
 
@@ -187,12 +187,11 @@ Error ReportReader::readField(StringRef Key) {
   }
   if (Key == "severity") {
     std::string Word = textOf(L, -1);
-    std::optional<Severity> Level =
-        StringSwitch<std::optional<Severity>>(Word)
-            .Case("info", Severity::Note)
-            .Case("warning", Severity::Warning)
-            .Case("error", Severity::Error)
-            .Default(std::nullopt);
+    std::optional<Severity> Level = StringSwitch<std::optional<Severity>>(Word)
+                                        .Case("info", Severity::Note)
+                                        .Case("warning", Severity::Warning)
+                                        .Case("error", Severity::Error)
+                                        .Default(std::nullopt);
     if (!Level)
       return failure("the severity of a report is info, warning or error, "
                      "not " +
@@ -213,8 +212,8 @@ Error ReportReader::readField(StringRef Key) {
     Out.Share = *Number;
   } else {
     // What can be saved is not negative, whatever a difference gave.
-    Out.RecoverableNs = static_cast<int64_t>(
-        std::clamp(*Number, 0.0, 9007199254740992.0));
+    Out.RecoverableNs =
+        static_cast<int64_t>(std::clamp(*Number, 0.0, 9007199254740992.0));
   }
   return Error::success();
 }

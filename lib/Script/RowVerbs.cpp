@@ -33,8 +33,7 @@ static Expected<int> nextRow(Call &C) {
   lua_State *L = C.state();
   const TableRef &T =
       static_cast<TableValue *>(lua_touserdata(L, lua_upvalueindex(2)))->T;
-  size_t Row =
-      static_cast<size_t>(lua_tointeger(L, lua_upvalueindex(3)));
+  size_t Row = static_cast<size_t>(lua_tointeger(L, lua_upvalueindex(3)));
   lua_pushinteger(L, static_cast<lua_Integer>(Row + 1));
   lua_replace(L, lua_upvalueindex(3));
   return C.pushRow(T, Row);
@@ -92,8 +91,8 @@ Expected<int> tableGroup(Call &C) {
       return Distinct.takeError();
     if (Distinct->rows() > MaxGroups)
       return failure("group() would make " + countOf(Distinct->rows()) +
-                         " groups of '" + C.self().name() +
-                         "'; the limit is " + countOf(MaxGroups),
+                         " groups of '" + C.self().name() + "'; the limit is " +
+                         countOf(MaxGroups),
                      "aggregate computes figures of as many groups as there "
                      "are");
   }
@@ -122,8 +121,8 @@ Expected<int> tableGroup(Call &C) {
 namespace {
 /// The rows of each group of a table, as row numbers.
 struct Groups {
-  Table Rows;  ///< The rows that belong to a group.
-  Table Firsts; ///< The first row of each, with all columns.
+  Table Rows;                    ///< The rows that belong to a group.
+  Table Firsts;                  ///< The first row of each, with all columns.
   std::vector<RowIndex> Members; ///< In Rows.
 };
 } // namespace
@@ -254,8 +253,9 @@ Expected<int> tableAggregate(Call &C) {
   Table Result = std::move(*Out);
   for (const std::string &Name : Names) {
     if (lua_getfield(L, C.slot(2), Name.c_str()) != LUA_TSTRING)
-      return failure("'" + Name + "' of 'aggregate' must be a text such as "
-                                  "'sum dur', not " +
+      return failure("'" + Name +
+                     "' of 'aggregate' must be a text such as "
+                     "'sum dur', not " +
                      wordFor(L, -1));
     Expected<ColumnRef> Data = aggregateColumn(*G, lua_tostring(L, -1));
     if (!Data)

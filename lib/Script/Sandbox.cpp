@@ -19,8 +19,9 @@ static const char EnvironmentKey = 0;
 static std::string insteadOf(StringRef Name) {
   return StringSwitch<const char *>(Name)
       .Case("print", "log(...) writes for the author of a detector")
-      .Cases("pcall", "xpcall", "an error ends the detector and is reported; "
-                                "test for nil instead")
+      .Cases("pcall", "xpcall",
+             "an error ends the detector and is reported; "
+             "test for nil instead")
       .Cases("require", "dofile", "loadfile", "load", "loadstring",
              "a detector is one file")
       .Cases("io", "os", "a detector sees the case alone: no files, no clock")
@@ -95,15 +96,7 @@ static void protect(lua_State *L, const char *Module) {
 }
 
 namespace {
-enum class Module {
-  table,
-  row,
-  column,
-  global,
-  units,
-  string,
-  table_library
-};
+enum class Module { table, row, column, global, units, string, table_library };
 constexpr auto table_library = "table";
 constexpr auto math = "math";
 constexpr auto global = "_G";
@@ -145,14 +138,9 @@ static void addLibrary(lua_State *L, const char *Name, lua_CFunction Open) {
 
 static void addUnits(lua_State *L) {
   static constexpr std::pair<const char *, int64_t> Factors[] = {
-      {"ns", 1},
-      {"us", 1000},
-      {"ms", 1000000},
-      {"s", 1000000000},
-      {"min", 60000000000},
-      {"KiB", 1 << 10},
-      {"MiB", 1 << 20},
-      {"GiB", 1 << 30}};
+      {"ns", 1},         {"us", 1000},         {"ms", 1000000},
+      {"s", 1000000000}, {"min", 60000000000}, {"KiB", 1 << 10},
+      {"MiB", 1 << 20},  {"GiB", 1 << 30}};
   lua_newtable(L);
   addFunctions(L, Module::units);
   for (const auto &[Name, Value] : Factors) {

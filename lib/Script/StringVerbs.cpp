@@ -240,9 +240,8 @@ Expected<int> stringNumbers(Call &C) {
     // A sign belongs to a number after a space or a bracket: "10-20" has two
     // positive ones.
     bool Sign = Rest.front() == '-' || Rest.front() == '+';
-    size_t Length = Sign && (isAlnum(Before) || Before == '.')
-                        ? 0
-                        : numberLength(Rest);
+    size_t Length =
+        Sign && (isAlnum(Before) || Before == '.') ? 0 : numberLength(Rest);
     if (Length == 0 || isAlpha(Before) || Before == '_') {
       // The digits of a word, as in fp16, are no number.
       Length = std::max<size_t>(Length, 1);

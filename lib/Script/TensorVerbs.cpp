@@ -23,8 +23,7 @@ static Expected<const TensorView *> tensorOf(const Host &H, const Table &T,
     return failure("a row of '" + T.name() + "' is no tensor",
                    "only rows of case.tensors have values");
   const TensorView &View = H.Evidence->tensor(T.originRow(Row));
-  if (View.Bytes.size() / sizeOf(View.Type) <
-      static_cast<size_t>(View.numel()))
+  if (View.Bytes.size() / sizeOf(View.Type) < static_cast<size_t>(View.numel()))
     return failure("the values of this tensor were not dumped",
                    "add `data` to the needs of the detector");
   return &View;
@@ -73,8 +72,7 @@ Expected<int> rowUnravel(Call &C) {
   const RowValue &Row = C.selfRow();
   if (Row.T->originName() != schema(TableId::tensors).Name)
     return failure("a row of '" + Row.T->name() + "' is no tensor");
-  const TensorView &View =
-      C.host().Evidence->tensor(Row.T->originRow(Row.Row));
+  const TensorView &View = C.host().Evidence->tensor(Row.T->originRow(Row.Row));
   if (Index < 0 || Index >= View.numel())
     return failure("the tensor has " + Twine(View.numel()) +
                    " elements and no element " + Twine(Index));
@@ -113,8 +111,8 @@ Expected<int> rowDistinctValues(Call &C) {
   DenseSet<int64_t> Seen;
   for (int64_t I = 0, E = (*View)->numel(); I != E; ++I) {
     // The two largest integers are DenseSet's own marks; they count as one.
-    Seen.insert(std::min((*View)->intAt(I),
-                         std::numeric_limits<int64_t>::max() - 2));
+    Seen.insert(
+        std::min((*View)->intAt(I), std::numeric_limits<int64_t>::max() - 2));
     if (static_cast<int64_t>(Seen.size()) >= Limit)
       break;
     if (I % PollElements == 0)

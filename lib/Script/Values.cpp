@@ -162,9 +162,8 @@ static bool pushMethod(lua_State *L) {
 }
 
 static Error notText(Call &C, const char *What, const char *Hint) {
-  return failure(Twine(What) + " has no element " +
-                     wordFor(C.state(), C.slot(1)),
-                 Hint);
+  return failure(
+      Twine(What) + " has no element " + wordFor(C.state(), C.slot(1)), Hint);
 }
 
 static Expected<int> tableIndex(Call &C) {
@@ -223,9 +222,7 @@ static Expected<int> tableLength(Call &C) {
 static Expected<int> columnLength(Call &C) {
   return C.push(static_cast<int64_t>(C.selfColumn().rows()));
 }
-static Expected<int> valueText(Call &C) {
-  return C.push(textOf(C.state(), 1));
-}
+static Expected<int> valueText(Call &C) { return C.push(textOf(C.state(), 1)); }
 
 template <typename T> static int collect(lua_State *L) {
   T *Value = static_cast<T *>(lua_touserdata(L, 1));

@@ -25,25 +25,28 @@ return {
   },
 
   run = function(case)
-    local batches = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')"):sort("step")
-    if batches:distinct("step"):count() < case.options.min_batches then
-      return skip(("at least %d dumped batches"):format(case.options.min_batches))
-    end
-    for _, column in ipairs { "mean", "std" } do
-      local usual  = batches:median(column)
-      -- Half the batches lie within the middle quartiles; their width is the spread of the normal ones.
-      local spread = math.max(batches:quantile(column, 0.75) - batches:quantile(column, 0.25), 0.02 * math.abs(usual))
-      local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1, "distance"):first()
-      if far.distance >= case.options.factor then
-        return report {
-          symptom  = "batch-outlier",
-          score    = math.min(0.95, 0.6 + 0.02 * far.distance),
-          at       = { step = far.step },
-          message  = ("the batch of step %d stands out: %s %.4g against %.4g of the other %d, %.0f times their spread; its values lie in %g to %g")
-            :format(far.step, column, far[column], usual, batches:count() - 1, far.distance, far.min, far.max),
-          evidence = { far, batches },
-        }
+    local dumped, judged = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')"):sort("step"), false
+    for _, batches in dumped:group("name") do
+      local enough = batches:distinct("step"):count() >= case.options.min_batches
+      judged = judged or enough
+      for _, column in ipairs(enough and { "mean", "std" } or {}) do
+        local usual  = batches:median(column) or 0
+        -- Half the batches lie within the middle quartiles; their width is the spread of the normal ones.
+        local spread = math.max((batches:quantile(column, 0.75) or 0) - (batches:quantile(column, 0.25) or 0),
+          0.02 * math.abs(usual), 1e-9)
+        local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1, "distance"):first()
+        if far and far.distance >= case.options.factor then
+          return report {
+            symptom  = "batch-outlier",
+            score    = math.min(0.95, 0.6 + 0.02 * far.distance),
+            at       = { step = far.step },
+            message  = ("the batch of step %d stands out: %s %.4g against %.4g of the other %d, %.0f times their spread; its values lie in %g to %g")
+              :format(far.step, column, far[column], usual, batches:count() - 1, far.distance, far.min, far.max),
+            evidence = { far, batches },
+          }
+        end
       end
     end
+    if not judged then skip(("at least %d dumped batches"):format(case.options.min_batches)) end
   end,
 }

@@ -19,7 +19,7 @@
 return {
   api      = 1,
   summary  = "The device waits for the next batch",
-  needs    = { windows = { "dur" }, ranges = { "start", "stop", category = "dataloader" } },
+  needs    = { windows = { "dur" }, host_calls = { "start", "correlation" }, ranges = { "start", "stop", category = "dataloader" } },
   symptoms = { "input-stall" },
   options  = {
     min_share = { default = 0.05, doc = "Stalled share of the window worth reporting" },

@@ -34,7 +34,8 @@ return {
   run = function(case)
     for signature, errors in case.errors:where("signature is not null"):group("signature") do
       local first = errors:first()
-      local ranks = errors:where("rank is not null"):distinct("rank"):count()
+      local named = errors:where("rank is not null")
+      local ranks = named:distinct("rank"):count()
       report {
         symptom  = "log-" .. signature,
         score    = 0.95,
@@ -42,7 +43,7 @@ return {
         at       = { source = first.source, line = first.line, rank = first.rank },
         message  = ("%s%s%s"):format(string.sub(first.message or first.type, 1, 160),
           errors:count() > 1 and (" (%d times)"):format(errors:count()) or "",
-          ranks > 1 and (" on %d ranks, first on rank %d"):format(ranks, first.rank or 0) or ""),
+          ranks > 1 and (" on %d ranks, first on rank %d"):format(ranks, named:first().rank) or ""),
         evidence = { errors:slice(0, 10) },
       }
       if signature == "cuda-oom" then

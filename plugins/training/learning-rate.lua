@@ -52,7 +52,8 @@ return {
         if jump and (jump.change > 0 or jump.step < calm:last().step - 0.05 * (calm:last().step - calm:first().step)) then
           report {
             symptom  = "lr-jump",
-            score    = 0.7,
+            score    = jump.change > 0 and 0.7 or 0.3, -- schedules in steps go down by design
+            severity = jump.change < 0 and "info" or nil,
             at       = { step = jump.step },
             message  = ("learning rate changes by a factor of %.3g at step %d, to %.3g"):format(math.exp(jump.change), jump.step, jump.value),
             evidence = { jump, calm:around(jump, 2) },

@@ -27,10 +27,10 @@ return {
   run = function(case)
     for _, run in case.scalars:where { name = "loss_scale", primary = true }:group("run") do
       local scale  = run:sort("step")
-      local steady = scale:slice(scale:count() // 10, scale:count())
+      local steady = scale:slice(scale:count() // 10, scale:count()):where("step >= ?", scale:first().step + 10)
       if steady:count() >= 2 then
         local top, last = steady:max("value"), steady:last()
-        if last.value > 0 and top / last.value >= case.options.factor then
+        if top > 0 and last.value * case.options.factor <= top then
           local first = steady:where("value < ?", top):first()
           report {
             symptom  = "loss-scale-collapse",

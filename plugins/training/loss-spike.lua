@@ -27,9 +27,10 @@ return {
   },
 
   run = function(case)
-    local opt = case.options
+    local opt, judged = case.options, false
     for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
+      judged = judged or loss:count() > 8 -- a deviation needs eight values before it
       local z    = loss:col("value"):robust_z(opt.window)
       local hot  = loss:with { z = z, usual = loss:col("value"):rolling(opt.window, "median") }
         :where("z > ? and value > usual * ?", opt.sigmas, 1 + opt.relative)
@@ -59,5 +60,6 @@ return {
         end
       end
     end
+    if not judged then skip("at least 9 logged losses") end
   end,
 }

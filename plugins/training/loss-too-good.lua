@@ -26,11 +26,12 @@ return {
   },
 
   run = function(case)
-    local opt = case.options
+    local opt, judged = case.options, false
     for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss  = run:sort("step"):where("finite(value)")
       local rows  = loss:count()
       local zeros = loss:where("value == 0")
+      judged = judged or rows >= opt.min_rows
       if zeros:count() >= math.max(3, 0.1 * rows) then
         report {
           symptom  = "loss-zero",
@@ -56,5 +57,6 @@ return {
         end
       end
     end
+    if not judged then skip(("at least %d logged losses"):format(opt.min_rows)) end
   end,
 }

@@ -24,13 +24,18 @@ return {
   },
 
   run = function(case)
+    local judged = false
     for _, metric in ipairs { "throughput", "step_time" } do
       for _, run in case.scalars:where { name = metric, primary = true }:group("run") do
         local series = run:sort("step"):where("finite(value) and value > 0")
         if series:count() >= 24 then
+          judged = true
+          local tenth = series:count() // 10
+          local now   = series:slice(series:count() - tenth, tenth):median("value")
           for change in series:col("value"):change_points():rows() do
             local speed = metric == "throughput" and change.after / change.before or change.before / change.after
-            local lasts = series:count() - change.at >= series:count() / 10
+            local still = metric == "throughput" and now / change.before or change.before / now
+            local lasts = series:count() - change.at >= series:count() / 10 and still <= 1 - case.options.drop
             if speed <= 1 - case.options.drop and lasts then
               local at = series:row(change.at)
               report {
@@ -47,5 +52,6 @@ return {
         end
       end
     end
+    if not judged then skip("at least 24 logged values of throughput or step time") end
   end,
 }

@@ -36,7 +36,7 @@ return {
         local now   = train:where("step > ?", best.step)
         local then_ = train:where("step <= ?", best.step)
         if after:count() >= 2 and last.value > best.value * (1 + case.options.rise) and now:count() >= 3 and then_:count() >= 3
-           and now:median("value") < then_:slice(then_:count() - 5, 5):median("value") then
+           and now:median("value") < then_:slice(math.max(0, then_:count() - 5), 5):median("value") then
           report {
             symptom  = "val-loss-rises",
             score    = 0.85,

@@ -11,8 +11,8 @@ using namespace culprit;
 
 namespace {
 
-using Body = std::function<void(const Case &, llvm::ArrayRef<Scalar>,
-                                Outcome &)>;
+using Body =
+    std::function<void(const Case &, llvm::ArrayRef<Scalar>, Outcome &)>;
 
 class FakeDetector : public Detector {
 public:
@@ -72,11 +72,10 @@ struct RunnerTest : testing::Test {
 
 TEST_F(RunnerTest, OutcomesAreInTheOrderOfIdsForAnyNumberOfThreads) {
   for (int I = 50; I != 10; --I)
-    add(("d/" + std::to_string(I)).c_str(),
-        [I](auto &, auto, Outcome &O) {
-          if (I % 2)
-            O.Kind = OutcomeKind::Matched;
-        });
+    add(("d/" + std::to_string(I)).c_str(), [I](auto &, auto, Outcome &O) {
+      if (I % 2)
+        O.Kind = OutcomeKind::Matched;
+    });
   RunSettings Settings;
   Settings.Threads = 1;
   std::string One = run(Settings);
@@ -163,7 +162,9 @@ TEST_F(RunnerTest, FailuresAreDescribedInFull) {
   O.Detector = "gpu/idle-gaps";
   O.Error = DetectorError{"unknown column 'stopp' in 'gpu_work'",
                           "did you mean 'stop'? columns: start, stop",
-                          "plugins/gpu/idle-gaps.lua", 13, {40}};
+                          "plugins/gpu/idle-gaps.lua",
+                          13,
+                          {40}};
   EXPECT_EQ("gpu/idle-gaps failed\n"
             "  plugins/gpu/idle-gaps.lua:13: unknown column 'stopp' in "
             "'gpu_work'\n"

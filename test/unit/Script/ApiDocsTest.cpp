@@ -35,9 +35,7 @@ TEST(ApiDocsTest, StubIsUpToDate) {
   expectFile("plugins/meta/culprit.lua", apiStub());
 }
 
-TEST(ApiDocsTest, ManualIsUpToDate) {
-  expectFile("docs/api.md", apiManual());
-}
+TEST(ApiDocsTest, ManualIsUpToDate) { expectFile("docs/api.md", apiManual()); }
 
 TEST(ApiDocsTest, NothingWasTakenFromVersion1) {
   expectFile("test/lit/script/Inputs/api-v1.txt", apiList());
@@ -72,11 +70,10 @@ TEST_F(ExampleTest, EveryExampleRuns) {
       "local name, line, path, z, i, c = 'a:b', 'a:b', 'p', nil, 0, nil\n";
   for (llvm::StringRef Example : Examples) {
     // An expression alone is no statement.
-    bool Statement = Example.starts_with("for ") ||
-                     Example.starts_with("if ") ||
-                     Example.starts_with("local ") ||
-                     Example.starts_with("report") ||
-                     Example.starts_with("skip") || Example.starts_with("log");
+    bool Statement =
+        Example.starts_with("for ") || Example.starts_with("if ") ||
+        Example.starts_with("local ") || Example.starts_with("report") ||
+        Example.starts_with("skip") || Example.starts_with("log");
     std::string Body = Names;
     if (Example.contains("launched:with"))
       Body += "values = launched:col('dur')\n";

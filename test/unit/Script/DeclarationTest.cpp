@@ -26,9 +26,7 @@ std::string with(std::string Keys) {
 
 struct DeclarationTest : ScriptTest {
   /// "line: message (hint)".
-  std::string mistake(const std::string &Keys) {
-    return load(with(Keys));
-  }
+  std::string mistake(const std::string &Keys) { return load(with(Keys)); }
   std::string load(const std::string &Source) {
     LoadSettings Settings;
     Settings.Symptoms = {"gpu-idle", "loss-spike"};
@@ -94,13 +92,12 @@ TEST_F(DeclarationTest, MistakesAreNamed) {
                          "2: option 'x' has an unknown key 'defualt' (did "
                          "you mean 'default'?"));
   EXPECT_TRUE(startsWith(mistake("run = 3"), "2: `run` must be a function"));
-  EXPECT_TRUE(startsWith(mistake("summary = 3"),
-                         "2: `summary` must be a text, not 3"));
+  EXPECT_TRUE(
+      startsWith(mistake("summary = 3"), "2: `summary` must be a text, not 3"));
   EXPECT_TRUE(startsWith(load("return 3"), "1: the file must return a table"));
   EXPECT_TRUE(startsWith(load(""), "0: the file must return a table, and "
                                    "returns nil"));
-  EXPECT_TRUE(startsWith(load("return { api = 1 }"),
-                         "1: `needs` is missing"));
+  EXPECT_TRUE(startsWith(load("return { api = 1 }"), "1: `needs` is missing"));
   EXPECT_TRUE(startsWith(load("return {\n  api == 1 }"), "2: "));
   EXPECT_TRUE(startsWith(load("local x = report {}\nreturn {}"),
                          "1: 'report' can be called in `run` alone"));
@@ -154,8 +151,7 @@ TEST_F(DeclarationTest, TheExamplesRun) {
 /// Whatever is shipped loads.
 TEST_F(DeclarationTest, TheShippedDetectorsLoad) {
   LoadSettings Settings;
-  auto Text = llvm::MemoryBuffer::getFile(CULPRIT_SOURCE_DIR
-                                          "/kb/symptoms.md");
+  auto Text = llvm::MemoryBuffer::getFile(CULPRIT_SOURCE_DIR "/kb/symptoms.md");
   ASSERT_TRUE(bool(Text));
   for (llvm::StringRef Line : llvm::split((*Text)->getBuffer(), '\n'))
     if (Line.consume_front("- `"))

@@ -71,7 +71,9 @@ TEST_F(ReportTest, IsChecked) {
     return failureOf(std::string("report {") + Fields + "}");
   };
   const char *Good = "symptom = 'gpu-idle', message = 'm', ";
-  auto With = [&](std::string Fields) { return Error((Good + Fields).c_str()); };
+  auto With = [&](std::string Fields) {
+    return Error((Good + Fields).c_str());
+  };
   EXPECT_EQ("6: symptom 'gpu-idel' is not declared (did you mean 'gpu-idle'? "
             "declared: gpu-idle)",
             Error("symptom = 'gpu-idel', score = 1, message = 'm', evidence = "

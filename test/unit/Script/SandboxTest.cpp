@@ -16,15 +16,35 @@ struct SandboxTest : ScriptTest {
 };
 
 TEST_F(SandboxTest, NamesOutsideTheAllowListAreRefusedWithAWord) {
-  for (const char *Name :
-       {"pcall", "xpcall", "coroutine", "load", "loadstring", "loadfile",
-        "dofile", "require", "setmetatable", "getmetatable", "debug", "io",
-        "os", "collectgarbage", "print", "rawset", "rawget", "utf8", "_G",
-        "string.match", "string.gmatch", "string.find", "string.gsub",
-        "math.random", "math.randomseed", "table.move"}) {
+  for (const char *Name : {"pcall",
+                           "xpcall",
+                           "coroutine",
+                           "load",
+                           "loadstring",
+                           "loadfile",
+                           "dofile",
+                           "require",
+                           "setmetatable",
+                           "getmetatable",
+                           "debug",
+                           "io",
+                           "os",
+                           "collectgarbage",
+                           "print",
+                           "rawset",
+                           "rawget",
+                           "utf8",
+                           "_G",
+                           "string.match",
+                           "string.gmatch",
+                           "string.find",
+                           "string.gsub",
+                           "math.random",
+                           "math.randomseed",
+                           "table.move"}) {
     std::string Error = failureOf(std::string("local x = ") + Name);
-    EXPECT_TRUE(startsWith(Error, std::string("6: detectors have no '") +
-                                      Name + "' ("));
+    EXPECT_TRUE(startsWith(Error, std::string("6: detectors have no '") + Name +
+                                      "' ("));
   }
   EXPECT_TRUE(startsWith(failureOf("string.dump(log)"),
                          "6: unknown name 'string.dump' ("));
@@ -47,14 +67,11 @@ TEST_F(SandboxTest, UnknownNamesGetASuggestion) {
 TEST_F(SandboxTest, TheEnvironmentCannotBeChanged) {
   EXPECT_EQ("6: assignment to the global 'x' (write local x)",
             failureOf("x = 1"));
-  EXPECT_EQ("6: 'math' cannot be changed",
-            failureOf("math.huge = 1"));
-  EXPECT_EQ("6: 'string' cannot be changed",
-            failureOf("string.rep = nil"));
+  EXPECT_EQ("6: 'math' cannot be changed", failureOf("math.huge = 1"));
+  EXPECT_EQ("6: 'string' cannot be changed", failureOf("string.rep = nil"));
   EXPECT_EQ("6: assignment to the global 'x' (write local x)",
             failureOf("_ENV.x = 1"));
-  EXPECT_EQ("6: options cannot be changed",
-            failureOf("case.options.x = 1"));
+  EXPECT_EQ("6: options cannot be changed", failureOf("case.options.x = 1"));
   EXPECT_TRUE(startsWith(failureOf("case.gpu_work = 1"),
                          "6: the case cannot be changed"));
   EXPECT_TRUE(startsWith(failureOf("case.gpu_work:first().start = 1"),
@@ -70,14 +87,14 @@ TEST_F(SandboxTest, BytecodeIsRefused) {
 }
 
 TEST_F(SandboxTest, EndlessLoopsEnd) {
-  EXPECT_TRUE(startsWith(failureOf("while true do end"),
-                         "6: ran longer than 100 ms"));
+  EXPECT_TRUE(
+      startsWith(failureOf("while true do end"), "6: ran longer than 100 ms"));
   EXPECT_TRUE(startsWith(failureOf("\nlocal n = 0\ngoto a ::b:: n = n + 1 "
                                    "::a:: goto b"),
                          "8: ran longer than"));
   // At load too.
-  EXPECT_TRUE(startsWith(error(runFile("while true do end")),
-                         "1: ran longer than"));
+  EXPECT_TRUE(
+      startsWith(error(runFile("while true do end")), "1: ran longer than"));
   // Verbs look at the clock themselves: the loop has few instructions.
   EXPECT_TRUE(startsWith(failureOf("for i = 1, 1e9 do "
                                    "case.gpu_work:sort('dur') end"),
@@ -102,31 +119,30 @@ TEST_F(SandboxTest, RecursionEnds) {
 }
 
 TEST_F(SandboxTest, MemoryEnds) {
-  EXPECT_TRUE(startsWith(
-      failureOf("local t = {}\nfor i = 1, 1e9 do t[i] = { i } end"),
-      "7: needs more than 8.00 MiB of script memory (keep rows"));
+  EXPECT_TRUE(
+      startsWith(failureOf("local t = {}\nfor i = 1, 1e9 do t[i] = { i } end"),
+                 "7: needs more than 8.00 MiB of script memory (keep rows"));
   EXPECT_TRUE(startsWith(failureOf("local s = 'x'\n"
                                    "while true do s = s .. s end"),
                          "7: needs more than 8.00 MiB"));
   EXPECT_TRUE(startsWith(failureOf("local s = ('x'):rep(1e6)\nlocal t = {}\n"
                                    "for i = 1, 100 do t[i] = s .. i end"),
                          "8: needs more than 8.00 MiB"));
-  EXPECT_TRUE(startsWith(
-      failureOf("local s = ('x'):rep(1e6)\nlocal t = {}\n"
-                "for i = 1, 1000 do t[i] = s end\n"
-                "local u = table.concat(t)"),
-      "9: needs more than 8.00 MiB"));
+  EXPECT_TRUE(startsWith(failureOf("local s = ('x'):rep(1e6)\nlocal t = {}\n"
+                                   "for i = 1, 1000 do t[i] = s end\n"
+                                   "local u = table.concat(t)"),
+                         "9: needs more than 8.00 MiB"));
 }
 
 TEST_F(SandboxTest, RepetitionIsCapped) {
   EXPECT_TRUE(startsWith(failureOf("local s = ('x'):rep(5e7)"),
                          "6: rep() would make a text of more than 1.00 MiB"));
-  EXPECT_TRUE(startsWith(failureOf("local s = string.rep('', 1e15)"),
-                         "no error"));
+  EXPECT_TRUE(
+      startsWith(failureOf("local s = string.rep('', 1e15)"), "no error"));
   EXPECT_TRUE(startsWith(failureOf("local s = string.rep('x', 1e15, 'y')"),
                          "6: rep() would"));
-  EXPECT_TRUE(startsWith(failureOf("local x = table.unpack({}, 1, 1e8)"),
-                         "6: "));
+  EXPECT_TRUE(
+      startsWith(failureOf("local x = table.unpack({}, 1, 1e8)"), "6: "));
 }
 
 TEST_F(SandboxTest, GlobsAreLinear) {
@@ -171,8 +187,8 @@ TEST_F(SandboxTest, OrderNeverDependsOnHashesOrTheClock) {
                 .Log.front());
   EXPECT_EQ("no error", failureOf("table.sort({ 3, 1, 2, 5, 4 }, function() "
                                   "return true end)"));
-  EXPECT_TRUE(startsWith(failureOf("table.sort({ 1, 'x' })"),
-                         "6: attempt to compare"));
+  EXPECT_TRUE(
+      startsWith(failureOf("table.sort({ 1, 'x' })"), "6: attempt to compare"));
   EXPECT_EQ("nan", eval("0/0"));
 }
 
@@ -193,8 +209,7 @@ TEST_F(SandboxTest, ErrorsKeepTheirPlace) {
 }
 
 TEST_F(SandboxTest, RunsShareNothing) {
-  std::string Source = "local seen = 0\n" +
-                       file("seen = seen + 1 log(seen)");
+  std::string Source = "local seen = 0\n" + file("seen = seen + 1 log(seen)");
   EXPECT_EQ("1", runFile(Source).Log.front());
   EXPECT_EQ("1", runFile(Source).Log.front());
 }

@@ -47,8 +47,8 @@ protected:
       B.set(gpu_work::name, llvm::StringRef(W.Name));
       B.set(gpu_work::place, W.Start + 7);
     }
-    for (auto [Start, Stop] : {std::pair<int64_t, int64_t>(40, 55),
-                               {200, 210}}) {
+    for (auto [Start, Stop] :
+         {std::pair<int64_t, int64_t>(40, 55), {200, 210}}) {
       TableBuilder &B = S->table(TableId::host_calls);
       B.addRow();
       B.set(host_calls::start, Start);

@@ -101,8 +101,8 @@ TEST_F(VerbsTest, ColumnArithmetic) {
   EXPECT_TRUE(startsWith(
       failureOf("log(case.gpu_work:col('dur') + case.scalars:col('step'))"),
       "6: the columns have 4 and 31 rows"));
-  EXPECT_TRUE(startsWith(failureOf("case.gpu_work:col('name'):robust_z(4)"),
-                         "6: "));
+  EXPECT_TRUE(
+      startsWith(failureOf("case.gpu_work:col('name'):robust_z(4)"), "6: "));
 }
 
 TEST_F(VerbsTest, Figures) {
@@ -209,9 +209,9 @@ TEST_F(VerbsTest, Series) {
                            "#case.scalars:col('value'):values()"));
   EXPECT_TRUE(startsWith(failureOf("case.scalars:col('value'):robust_z(0)"),
                          "6: argument 1 of 'robust_z' must be 1 or more"));
-  EXPECT_TRUE(startsWith(
-      failureOf("case.scalars:col('value'):rolling(3, 'mode')"),
-      "6: rolling() knows mean, median, min and max, not 'mode'"));
+  EXPECT_TRUE(
+      startsWith(failureOf("case.scalars:col('value'):rolling(3, 'mode')"),
+                 "6: rolling() knows mean, median, min and max, not 'mode'"));
 }
 
 TEST_F(VerbsTest, Text) {
