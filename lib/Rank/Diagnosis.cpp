@@ -107,7 +107,14 @@ private:
     for (auto [Symptom, How] : Strongest)
       Cause.Links.push_back({Symptom, weight(How), How == Frequency::Never});
     if (HasLog && quoted(Class)) {
-      unsigned Node = addSymptom(logNode(Class), W.LogTextLeak);
+      // The line that quotes the entry is often the one that made a detector
+      // report: the same evidence must not count twice.
+      bool Beside = llvm::any_of(Cause.Links, [&](const Link &L) {
+        return !L.Never && Seen[L.Symptom].State == Presence::Present &&
+               StringRef(N.Symptoms[L.Symptom].Id).starts_with("log-");
+      });
+      unsigned Node = addSymptom(logNode(Class), Beside ? W.LogTextLeakBeside
+                                                        : W.LogTextLeak);
       Seen.push_back({Presence::Present, 1.0});
       Cause.Links.push_back({Node, W.LogTextCause, false});
     }

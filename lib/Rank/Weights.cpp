@@ -48,6 +48,7 @@ template <> struct MappingTraits<LogText> {
   static void mapping(IO &In, LogText &Part) {
     In.mapOptional("cause", Part.W->LogTextCause);
     In.mapOptional("leak", Part.W->LogTextLeak);
+    In.mapOptional("leak_beside_symptom", Part.W->LogTextLeakBeside);
   }
 };
 
@@ -112,7 +113,8 @@ Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
       {"always", W.Always},          {"often", W.Often},
       {"sometimes", W.Sometimes},    {"never", W.Never},
       {"prior", W.Prior},            {"leak", W.Leak},
-      {"log_text.cause", W.LogTextCause}, {"log_text.leak", W.LogTextLeak}};
+      {"log_text.cause", W.LogTextCause}, {"log_text.leak", W.LogTextLeak},
+      {"log_text.leak_beside_symptom", W.LogTextLeakBeside}};
   All.insert(All.end(), W.Priors.begin(), W.Priors.end());
   All.insert(All.end(), W.Leaks.begin(), W.Leaks.end());
   for (const auto &[Key, Value] : All)

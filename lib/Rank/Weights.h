@@ -25,6 +25,8 @@ struct Weights {
   double Leak = 0.02;
   std::map<std::string, double> Leaks; ///< By symptom.
   double LogTextCause = 0.6, LogTextLeak = 0.005;
+  /// LogTextLeak where a `log-` symptom of the same cause was seen.
+  double LogTextLeakBeside = 0.1;
 
   double prior(llvm::StringRef Class) const;
   double leak(llvm::StringRef Symptom) const;

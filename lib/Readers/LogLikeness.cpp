@@ -39,6 +39,12 @@ static bool isCode(StringRef Line) {
          Body.ends_with("):");
 }
 
+/// A JSON object that is no line of a structured log.
+static bool isDataObject(StringRef Line) {
+  return Line.starts_with("{\"") && !Line.contains("\"level\"") &&
+         !Line.contains("\"message\"") && !Line.contains("\"msg\"");
+}
+
 /// A line of Markdown, HTML, XML or TeX.
 static bool isMarkup(StringRef Line) {
   StringRef Body = Line.ltrim();
@@ -56,7 +62,7 @@ namespace {
 /// Counts over the lines of a head.
 struct Signs {
   unsigned Lines = 0, Marked = 0, Metrics = 0, Errors = 0, Tracebacks = 0;
-  unsigned Code = 0, Markup = 0, Heads = 0;
+  unsigned Code = 0, Markup = 0;
 };
 } // namespace
 
@@ -64,6 +70,7 @@ static Signs countSigns(StringRef Head, bool Whole) {
   Signs Out;
   LogLineParser Parser;
   LineScan Scan;
+  bool TracebackHead = false;
   forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t Number) {
     if (Line.trim().empty())
       return true;
@@ -72,13 +79,13 @@ static Signs countSigns(StringRef Head, bool Whole) {
     if (L.Stamped || L.Prefixed || L.Text.contains("%|")) {
       ++Out.Marked;
     } else {
-      Out.Code += isCode(Line);
+      Out.Code += isCode(Line) || isDataObject(Line);
       Out.Markup += isMarkup(Line);
     }
     scanLine(L.Text, Scan);
-    // Quoted or indented, it stands in a document or a program.
-    Out.Tracebacks += Scan.Traceback && !L.Text.contains("\"Traceback") &&
-                      !L.Text.contains("'Traceback");
+    // Documents quote the head indented, or without frames.
+    Out.Tracebacks += TracebackHead && L.Body.ltrim().starts_with("File \"");
+    TracebackHead = Scan.Traceback && !isSpace(Line[0]);
     if (Scan.Metric || Scan.Overflow)
       Out.Metrics += isMetricsLine(L.Body);
     Out.Errors += findError(L.Text, Scan).has_value();
@@ -100,7 +107,10 @@ LogLikeness logLikeness(StringRef Head, bool Whole) {
   bool Document = Foreign * 4 >= S.Lines && Foreign > Good;
   if (Document && !(S.Tracebacks && S.Code * 3 < S.Lines && !S.Markup))
     return LogLikeness::No;
-  if (S.Tracebacks || S.Errors || S.Metrics >= 2 || S.Metrics == S.Lines)
+  if (S.Tracebacks || S.Metrics >= 2 || S.Metrics == S.Lines)
+    return LogLikeness::Weak;
+  // An error among much else may be a sentence about it.
+  if (S.Errors * 10 >= S.Lines || (S.Errors && Good * 20 >= S.Lines))
     return LogLikeness::Weak;
   return Good >= 3 && Good * 20 >= S.Lines ? LogLikeness::Weak
                                            : LogLikeness::No;

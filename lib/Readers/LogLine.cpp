@@ -234,7 +234,7 @@ bool PrefixReader::takeWord() {
   StringRef Word = Rest.take_while([](char C) { return isUpper(C); });
   if (StringRef Level = levelOf(Word); !Level.empty()) {
     StringRef After = Rest.drop_front(Word.size());
-    if (!After.empty() && isAlnum(After[0]))
+    if (!After.empty() && !StringRef(" \t:|-]").contains(After[0]))
       return false;
     level(Level);
     Rest = After.ltrim(" :|-");

@@ -143,7 +143,7 @@ ScalarName layerScalarName(StringRef Raw, StringRef Layer) {
 }
 
 bool isLossLike(StringRef Raw) {
-  StringRef Metric = scalarName(Raw).Metric;
+  std::string Metric = scalarName(Raw).Metric;
   for (StringRef Known : {"loss", "val_loss", "accuracy", "val_accuracy",
                           "perplexity", "val_perplexity", "reward"})
     if (Metric == Known)

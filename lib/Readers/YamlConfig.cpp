@@ -91,8 +91,11 @@ static YamlLine parseLine(StringRef Line) {
 
 /// A key as programs write them; prose and log lines have blanks in it.
 static bool isSettingKey(StringRef Key) {
+  bool Shouts = Key.find_if([](char C) { return isLower(C); }) ==
+                    StringRef::npos &&
+                Key.size() > 1; // RUN:, CHECK-NEXT:, WARNING:
   return !Key.empty() && Key.size() <= 80 && !Key.contains(' ') &&
-         !Key.contains('(') && !isDigit(Key[0]);
+         !Key.contains('(') && !isDigit(Key[0]) && !Shouts;
 }
 
 Match YamlConfigReader::matches(const InputFile &File) const {

@@ -28,7 +28,7 @@ return {
 
   run = function(case)
     local opt   = case.options
-    local all   = case.collectives
+    local all   = case.collectives:where("start is not null and stop is not null")
     local ranks = all:distinct("rank"):count()
     if ranks < 2 then
       return skip("the profiles of at least two ranks of the same steps")

@@ -27,7 +27,7 @@ return {
   run = function(case)
     local least
     local found = {}
-    for window in case.windows:rows() do
+    for window in case.windows:where("dur > 0"):rows() do
       local here    = { rank = window.rank, device = window.device }
       local inside  = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
       local comm    = inside:where { role = "communication" }

@@ -28,7 +28,7 @@ return {
   run = function(case)
     local least
     local found = {}
-    for window in case.windows:rows() do
+    for window in case.windows:where("dur > 0"):rows() do
       local here    = { rank = window.rank, device = window.device }
       local loading = case.ranges:where { rank = window.rank, category = "dataloader" }
       local starved = case.gaps:where(here):where { state = "starved" }

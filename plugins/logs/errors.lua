@@ -41,7 +41,7 @@ return {
         score    = 0.95,
         severity = "error",
         at       = { source = first.source, line = first.line, rank = first.rank },
-        message  = ("%s%s%s"):format(string.sub(first.message or first.type, 1, 160),
+        message  = ("%s%s%s"):format(string.sub(first.message or first.type or signature, 1, 160),
           errors:count() > 1 and (" (%d times)"):format(errors:count()) or "",
           ranks > 1 and (" on %d ranks, first on rank %d"):format(ranks, named:first().rank) or ""),
         evidence = { errors:slice(0, 10) },

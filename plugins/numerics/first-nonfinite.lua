@@ -25,10 +25,10 @@ return {
     local first  = dumped:where("nonfinite > 0"):sort("step", "order"):first()
     if not first then return end
 
-    local step   = dumped:where { step = first.step }:sort("order")
+    local step   = (first.step and dumped:where { step = first.step } or dumped:where("step is null")):sort("order")
     local inputs = step:where { layer = first.layer, role = "input" }:where("order < ?", first.order or 0)
     local before = first.order and step:where("order < ? and role != 'weight' and role != 'grad'", first.order):last()
-    local clean  = dumped:where("step < ?", first.step):where { name = first.name }:last()
+    local clean  = first.step and dumped:where("step < ?", first.step):where { name = first.name }:sort("step"):last()
     local born   = first.role ~= "input" and inputs:count() > 0 and inputs:sum("nonfinite") == 0
     local kind   = first.name:glob("batch*|*input_ids*|*pixel_values*|*labels*") and "nonfinite-input"
                    or first.role == "weight" and "nonfinite-weight"
@@ -39,21 +39,21 @@ return {
                  or first.nan > 0 and ("%d NaN"):format(first.nan) or ("%d Inf"):format(first.inf)
     local from
     if born then
-      from = ("its inputs are finite (up to %.4g), so it was born here"):format(inputs:max("absmax"))
+      from = ("its inputs are finite (up to %.4g), so it was born here"):format(inputs:max("absmax") or 0)
     elseif before and before.nonfinite == 0 then
-      from = ("the tensor before it, %s, is finite up to %.4g"):format(before.name, before.absmax)
+      from = ("the tensor before it, %s, is finite up to %.4g"):format(before.name, before.absmax or 0)
     else
       from = "what went into it was not dumped"
     end
     if clean and clean.nonfinite == 0 then
-      from = from .. ("; at step %d it was finite, up to %.5g"):format(clean.step, clean.absmax)
+      from = from .. ("; at step %d it was finite, up to %.5g"):format(clean.step, clean.absmax or 0)
     end
     report {
       symptom  = kind,
       score    = born and 0.97 or 0.8,
       severity = "error",
       at       = { step = first.step, layer = first.layer },
-      message  = ("%s (%s) at step %d holds %s of %s, first at %s; %s"):format(first.name, first.dtype, first.step, what,
+      message  = ("%s (%s)%s holds %s of %s, first at %s; %s"):format(first.name, first.dtype, first.step and (" at step %d"):format(first.step) or "", what,
         units.count(first.numel), first:unravel(first.first_nonfinite), from),
       evidence = { first, inputs, clean or first },
     }

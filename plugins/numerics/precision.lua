@@ -22,7 +22,7 @@ return {
   symptoms = { "runs-in-fp16" },
 
   run = function(case)
-    local named = case.config:where("match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|*amp*')")
+    local named = case.config:where("match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
     local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
                .. " or (match(key, '*fp16*|*half*') and match(value, 'true|True'))")
     local dumped = case.tensors:where { dtype = "float16" }

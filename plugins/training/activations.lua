@@ -64,7 +64,7 @@ return {
       }
     end
 
-    for layer, values in case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null"):group("layer") do
+    for layer, values in case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null and finite(value)"):group("layer") do
       local dead = values:where("value >= ?", opt.dead)
       if dead:count() >= 3 and dead:count() >= 0.5 * values:count() then
         report {

@@ -35,7 +35,7 @@ return {
     if all:count() == 0 then return skip("the global gradient norm") end
     for _, run in all:group("run") do
       local norm   = run:sort("step")
-      local broken = norm:where("not finite(value)")
+      local broken = norm:where("value is not null and not finite(value)")
       -- A loss scaler begins high and searches downwards: the first norms overflow by design, and their steps are skipped.
       local scaled = case.scalars:where { metric = "loss_scale", run = run:first().run }:count() > 0
       if scaled then broken = broken:where("step >= ?", norm:first().step + 10) end

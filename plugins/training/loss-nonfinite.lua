@@ -25,7 +25,7 @@ return {
   run = function(case)
     for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss   = run:sort("step")
-      local broken = loss:where("not finite(value)")
+      local broken = loss:where("value is not null and not finite(value)")
       local first  = broken:first()
       if first then
         local good = loss:where("step < ? and finite(value)", first.step):last()

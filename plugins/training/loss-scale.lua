@@ -26,8 +26,9 @@ return {
 
   run = function(case)
     for _, run in case.scalars:where { name = "loss_scale", primary = true }:group("run") do
-      local scale  = run:sort("step")
-      local steady = scale:slice(scale:count() // 10, scale:count()):where("step >= ?", scale:first().step + 10)
+      local scale  = run:sort("step"):where("finite(value)")
+      local begin  = scale:count() > 0 and scale:first().step or 0
+      local steady = scale:slice(scale:count() // 10, scale:count()):where("step >= ?", begin + 10)
       if steady:count() >= 2 then
         local top, last = steady:max("value"), steady:last()
         if top > 0 and last.value * case.options.factor <= top then

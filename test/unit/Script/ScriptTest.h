@@ -75,21 +75,23 @@ protected:
     C = Builder.build();
   }
 
-  static TensorView ids(std::vector<int64_t> Values) {
+  TensorView ids(std::vector<int64_t> Values) {
     return view(DType::Int64, Values);
   }
-  static TensorView floats(std::vector<float> Values) {
+  TensorView floats(std::vector<float> Values) {
     return view(DType::Float32, Values);
   }
   /// A 2 x 3 tensor.
   template <class T>
-  static TensorView view(DType Type, const std::vector<T> &Values) {
+  TensorView view(DType Type, const std::vector<T> &Values) {
     TensorView View;
     View.Type = Type;
     View.Shape = {2, 3};
-    auto *Bytes = new uint8_t[Values.size() * sizeof(T)]; // lives on
-    std::memcpy(Bytes, Values.data(), Values.size() * sizeof(T));
-    View.Bytes = {Bytes, Values.size() * sizeof(T)};
+    auto Bytes = std::make_shared<std::vector<uint8_t>>(Values.size() *
+                                                        sizeof(T));
+    std::memcpy(Bytes->data(), Values.data(), Bytes->size());
+    View.Bytes = *Bytes;
+    Buffers.push_back(std::move(Bytes));
     return View;
   }
   static void addTensor(Source &S, const char *Name, TensorView Data,
@@ -153,6 +155,7 @@ protected:
     return Out;
   }
 
+  std::vector<std::shared_ptr<std::vector<uint8_t>>> Buffers;
   CaseBuilder Builder;
   Case C;
   Limits Bounds;
