@@ -106,7 +106,9 @@ Match YamlConfigReader::matches(const InputFile &File) const {
   bool Whole = Head.size() < InputFile::HeadBytes;
   forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t) {
     YamlLine L = parseLine(Line);
-    if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key))
+    // A value that ends in a comma is an element of some program's list.
+    if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key) &&
+        !L.Value.ends_with(","))
       ++Pairs;
     else if (L.What == YamlLine::Kind::Pair || L.What == YamlLine::Kind::Other)
       ++Other;

@@ -38,7 +38,8 @@ return {
       local broken = norm:where("value is not null and not finite(value)")
       -- A loss scaler begins high and searches downwards: the first norms overflow by design, and their steps are skipped.
       local scaled = case.scalars:where { metric = "loss_scale", run = run:first().run }:count() > 0
-      if scaled then broken = broken:where("step >= ?", norm:first().step + 10) end
+      local calm = norm:where("finite(value)"):last()
+      if scaled and calm then broken = broken:where("step >= ? or step > ?", norm:first().step + 10, calm.step) end
       if broken:count() > 0 then
         local first = broken:first()
         report {

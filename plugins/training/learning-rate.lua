@@ -9,7 +9,8 @@
 ---
 --- ## Known false positives
 --- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more than a tenth of
---- the run is reported even when intended.
+--- the run is reported even when intended. A step down, which schedules do, is reported as
+--- information.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
