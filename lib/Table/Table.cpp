@@ -5,14 +5,11 @@
 #include "Table/Table.h"
 #include "Support/Error.h"
 #include "Support/Glob.h"
-#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
-#include <unordered_map>
 
 using namespace llvm;
 
@@ -288,88 +285,6 @@ Expected<Table> Table::top(size_t N, StringRef By) const {
   return take(std::move(Rows));
 }
 
-namespace {
-
-/// A row's key over a few columns as fixed-width words, so that grouping and
-/// joining compare integers. Strings compare by id: one pool a case.
-class KeyReader {
-public:
-  static Expected<KeyReader> make(const Table &T, ArrayRef<std::string> Names) {
-    KeyReader Reader;
-    for (const std::string &Name : Names) {
-      Expected<const ColumnView *> View = T.column(Name);
-      if (!View)
-        return View.takeError();
-      if ((*View)->type() == ColumnType::IntList)
-        return failure("column '" + Name + "' in '" + T.name() +
-                       "' is an int list and cannot be a key");
-      Reader.Views.push_back(*View);
-    }
-    return Reader;
-  }
-
-  using Key = SmallVector<uint64_t, 3>;
-
-  /// The key of row \p I in \p Out; false when a part is null.
-  bool read(size_t I, Key &Out) const {
-    Out.clear();
-    for (const ColumnView *View : Views) {
-      size_t Row = View->row(I);
-      if (View->Data->isNull(Row))
-        return false;
-      switch (View->type()) {
-      case ColumnType::Int:
-        Out.push_back(static_cast<uint64_t>(View->Data->ints()[Row]));
-        break;
-      case ColumnType::Bool:
-        Out.push_back(View->Data->bools()[Row]);
-        break;
-      case ColumnType::String:
-        Out.push_back(View->Data->strings()[Row]);
-        break;
-      default: {
-        double Value = View->Data->doubles()[Row];
-        uint64_t Bits;
-        static_assert(sizeof(Bits) == sizeof(Value));
-        Value = Value == 0 ? 0 : Value; // -0 and 0 are one key
-        std::memcpy(&Bits, &Value, sizeof(Bits));
-        Out.push_back(Bits);
-      }
-      }
-    }
-    return true;
-  }
-
-  ArrayRef<const ColumnView *> views() const { return Views; }
-
-private:
-  SmallVector<const ColumnView *, 3> Views;
-};
-
-struct KeyHash {
-  size_t operator()(const KeyReader::Key &K) const {
-    return hash_combine_range(K.begin(), K.end());
-  }
-};
-
-template <typename V>
-using KeyMap = std::unordered_map<KeyReader::Key, V, KeyHash>;
-
-} // namespace
-
-Expected<Table> Table::distinct(ArrayRef<std::string> Columns) const {
-  Expected<KeyReader> Reader = KeyReader::make(*this, Columns);
-  if (!Reader)
-    return Reader.takeError();
-  KeyMap<char> Seen;
-  KeyReader::Key Key;
-  RowIndex Rows;
-  for (size_t I = 0; I != NumRows; ++I)
-    if (Reader->read(I, Key) && Seen.try_emplace(Key, 0).second)
-      Rows.push_back(static_cast<uint32_t>(I));
-  return take(std::move(Rows));
-}
-
 Expected<Table> Table::around(size_t OriginRowNumber, size_t N) const {
   for (size_t I = 0; I != NumRows; ++I) {
     if (originRow(I) != OriginRowNumber)
@@ -428,124 +343,6 @@ Expected<Table> Table::concat(const Table &Other) const {
       Rows->push_back(static_cast<uint32_t>(Other.originRow(I)));
     Out.Origin = Origin;
     Out.OriginRows = std::move(Rows);
-  }
-  return Out;
-}
-
-Expected<std::vector<Table>> Table::group(ArrayRef<std::string> Columns) const {
-  Expected<KeyReader> Reader = KeyReader::make(*this, Columns);
-  if (!Reader)
-    return Reader.takeError();
-  KeyMap<size_t> Slots;
-  std::vector<RowIndex> Members;
-  KeyReader::Key Key, Last;
-  size_t LastSlot = 0;
-  bool HaveLast = false;
-  for (size_t I = 0; I != NumRows; ++I) {
-    if (!Reader->read(I, Key))
-      continue;
-    // Runs of one key are common: device, rank, name of a burst.
-    if (!HaveLast || Key != Last) {
-      auto [It, New] = Slots.try_emplace(Key, Members.size());
-      if (New)
-        Members.emplace_back();
-      LastSlot = It->second;
-      Last = Key;
-      HaveLast = true;
-    }
-    Members[LastSlot].push_back(static_cast<uint32_t>(I));
-  }
-  std::vector<Table> Out;
-  Out.reserve(Members.size());
-  for (RowIndex &Rows : Members)
-    Out.push_back(take(std::move(Rows)));
-  return Out;
-}
-
-Expected<Table> Table::join(const Table &Other, ArrayRef<std::string> Keys,
-                            JoinKind Kind, StringRef Suffix) const {
-  Expected<KeyReader> Left = KeyReader::make(*this, Keys);
-  if (!Left)
-    return Left.takeError();
-  Expected<KeyReader> Right = KeyReader::make(Other, Keys);
-  if (!Right)
-    return Right.takeError();
-  for (size_t K = 0; K != Keys.size(); ++K)
-    if (Left->views()[K]->type() != Right->views()[K]->type())
-      return failure("join: key '" + Keys[K] + "' is " +
-                     toString(Left->views()[K]->type()) + " in '" + Name +
-                     "' and " + toString(Right->views()[K]->type()) +
-                     " in '" + Other.name() + "'");
-
-  KeyMap<uint32_t> First;
-  First.reserve(Other.NumRows);
-  KeyReader::Key Key;
-  for (size_t I = 0; I != Other.NumRows; ++I)
-    if (Right->read(I, Key))
-      First.try_emplace(Key, static_cast<uint32_t>(I));
-
-  constexpr uint32_t None = UINT32_MAX;
-  RowIndex Mine, Theirs;
-  bool AnyMissing = false;
-  for (size_t I = 0; I != NumRows; ++I) {
-    uint32_t Partner = None;
-    if (Left->read(I, Key)) {
-      auto It = First.find(Key);
-      if (It != First.end())
-        Partner = It->second;
-    }
-    if (Partner == None && Kind == JoinKind::Inner)
-      continue;
-    AnyMissing |= Partner == None;
-    Mine.push_back(static_cast<uint32_t>(I));
-    Theirs.push_back(Partner);
-  }
-
-  Table Out = take(std::move(Mine));
-  auto nameOf = [&](const ColumnView &View) {
-    return Out.find(View.Name) ? View.Name + Suffix.str() : View.Name;
-  };
-  auto isKey = [&](const ColumnView &View) {
-    return is_contained(Keys, View.Name);
-  };
-  if (!AnyMissing) {
-    Table Partners = Other.take(std::move(Theirs));
-    for (const ColumnView &View : Partners.Views)
-      if (!isKey(View))
-        Out.Views.push_back({nameOf(View), View.Data, View.Rows});
-    return Out;
-  }
-  for (const ColumnView &View : Other.Views) {
-    if (isKey(View))
-      continue;
-    auto Data = std::make_shared<Column>(View.type());
-    Data->reserve(Theirs.size());
-    for (uint32_t Partner : Theirs) {
-      if (Partner == None || View.isNull(Partner)) {
-        Data->addNull();
-        continue;
-      }
-      size_t Row = View.row(Partner);
-      switch (View.type()) {
-      case ColumnType::Int:
-        Data->addInt(View.Data->ints()[Row]);
-        break;
-      case ColumnType::Double:
-        Data->addDouble(View.Data->doubles()[Row]);
-        break;
-      case ColumnType::Bool:
-        Data->addBool(View.Data->bools()[Row]);
-        break;
-      case ColumnType::String:
-        Data->addString(View.Data->strings()[Row]);
-        break;
-      case ColumnType::IntList:
-        Data->addList(View.Data->list(Row));
-        break;
-      }
-    }
-    std::string ColumnName = nameOf(View);
-    Out.Views.push_back({std::move(ColumnName), std::move(Data), nullptr});
   }
   return Out;
 }

@@ -40,7 +40,10 @@ return {
         local calls   = case.host_calls:where { rank = window.rank }
         local loading = case.ranges:where { rank = window.rank, category = "dataloader" }
         local other   = calls:where("role == 'sync' or role == 'allocate' or role == 'free' or role == 'load'")
-        local between = case.gaps:where(here):where { state = "starved" }:subtract(loading):subtract(other)
+        -- A gap that opens while the host waits for the device is that wait's refill and counted there.
+        local starved = case.gaps:where(here):where { state = "starved" }
+        local own     = starved:with { wait = starved:containing(calls:where { role = "sync" }) }:where("wait is null")
+        local between = own:subtract(loading):subtract(other)
         local lost    = between:sum("dur")
         least = math.min(least or lost, lost)
         if lost >= opt.min_share * window.dur then

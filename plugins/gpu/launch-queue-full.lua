@@ -22,7 +22,7 @@ return {
   options  = {
     min_share = { default = 0.05, doc = "Share of the window spent in blocked launches worth reporting" },
     min_busy  = { default = 0.90, doc = "Busy share of the device without which launches are not blocked by it" },
-    factor    = { default = 10.0, doc = "Launch duration over the median that counts as blocked" },
+    factor    = { default = 10.0, doc = "Launch duration over the lower quartile that counts as blocked" },
     min_calls = { default = 20,   doc = "Blocked launches below which they are incidents, not a state" },
   },
 
@@ -32,7 +32,7 @@ return {
       local launches = case.host_calls:where { rank = window.rank, role = "launch" }
         :where("start >= ? and stop <= ?", window.start, window.stop)
       if window.busy >= opt.min_busy * window.dur and launches:count() > 0 then
-        local usual   = launches:median("dur")
+        local usual   = launches:quantile("dur", 0.25)
         local blocked = launches:where("dur > ?", opt.factor * usual)
         local waited  = blocked:sum("dur")
         local share   = waited / window.dur

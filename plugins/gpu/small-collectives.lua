@@ -1,6 +1,5 @@
 --- ## What it detects
---- Dozens of collectives per step whose typical one is over in microseconds or carries less than a megabyte: gradients sent
---- one by one instead of in buckets.
+--- Dozens of collectives per step whose typical one is over in microseconds: gradients sent one by one instead of in buckets.
 ---
 --- ## Why it matters
 --- A collective costs 10 to 30 us before the first byte moves. Four hundred of them are a fixed cost per step that no faster

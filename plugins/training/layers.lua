@@ -9,7 +9,7 @@
 --- After one backward pass, list the parameters whose `.grad` is None or zero.
 ---
 --- ## Known false positives
---- Layers that are frozen on purpose (adapters, a frozen backbone): declare them in the config as `frozen` or `requires_grad`.
+--- Layers that are frozen on purpose: adapters beside a frozen backbone look exactly like this.
 ---
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
