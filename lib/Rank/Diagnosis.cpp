@@ -213,11 +213,17 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
                           ? " and " + std::to_string(L->Count - 1) + " more"
                           : "");
     }
-    // Less than a tenth of a nat moves nothing worth reading, and that a
+    // Less than a tenth of a nat moves nothing worth reading, unless it is a
+    // typical symptom that another cause happens to explain as well. That a
     // symptom is absent is worth a line only where it says something.
-    if (std::fabs(I.LogOdds) < (Present || I.LogOdds < 0 ? 0.1 : 0.5))
+    bool Shared = Present && I.Typical > 0.5 && I.LogOdds > -0.1;
+    if (!Shared &&
+        std::fabs(I.LogOdds) < (Present || I.LogOdds < 0 ? 0.1 : 0.5))
       continue;
-    (I.LogOdds > 0 ? H.Supports : H.Against).push_back(std::move(Item));
+    if (Shared)
+      Item.LogOdds = std::max(I.LogOdds, 0.0);
+    (I.LogOdds > 0 || Shared ? H.Supports : H.Against)
+        .push_back(std::move(Item));
   }
 
   for (const Link &L : Cause.Links) {

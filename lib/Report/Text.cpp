@@ -195,14 +195,14 @@ private:
   void item(StringRef Label, const EvidenceItem &I) {
     OS << formatv("    {0,-9}", Label);
     paint(I.LogOdds > 0 ? raw_ostream::GREEN : raw_ostream::RED,
-          formatv("{0}{1:F1}", I.LogOdds > 0 ? "+" : "-",
+          formatv("{0}{1:F1}", I.LogOdds > -0.05 ? "+" : "-",
                   std::fabs(I.LogOdds))
               .str());
     OS << "  " << I.Symptom << '\n';
     std::string Indent(19, ' ');
     if (!I.Message.empty())
       printWrapped(OS, I.Message, Indent, Indent, Style.Width);
-    if (I.Outcome < 0 || I.LogOdds < 0)
+    if (I.Outcome < 0 || I.LogOdds < -0.1)
       return;
     std::string Places = placesOf(R.Outcomes[I.Outcome].Reports[I.Report]);
     if (!Places.empty())

@@ -1,0 +1,103 @@
+//===- ScalarNamesTest.cpp --------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/ScalarNames.h"
+#include "Readers/TimeStamp.h"
+#include "gtest/gtest.h"
+
+using namespace culprit;
+using namespace llvm;
+
+TEST(ScalarNames, MapsWhatLoggersWrite) {
+  const std::pair<StringRef, StringRef> Cases[] = {
+      {"loss", "loss"},
+      {"train/loss", "loss"},
+      {"train_loss", "loss"},
+      {"train_loss_step", "loss"},
+      {"training_loss", "loss"},
+      {"lm loss", "loss"},
+      {"loss_metrics/global_avg_loss", "loss"},
+      {"actor/pg_loss", "loss"},
+      {"Loss/train", "loss"},
+      {"eval_loss", "val_loss"},
+      {"val/loss", "val_loss"},
+      {"train/val_loss", "val_loss"},
+      {"val/bpb", "val_loss"},
+      {"validation_metrics/loss", "val_loss"},
+      {"eval/accuracy", "val_accuracy"},
+      {"grad-norm", "grad_norm"},
+      {"train/grad_norm", "grad_norm"},
+      {"gnorm", "grad_norm"},
+      {"learning_rate", "lr"},
+      {"lr-AdamW", "lr"},
+      {"tok/sec", "throughput"},
+      {"throughput(tps)", "throughput"},
+      {"tokens_per_second_per_gpu", "throughput"},
+      {"number of nan iterations", "nan_iterations"},
+      // What has no alias keeps its name.
+      {"train_loss_epoch", "train_loss_epoch"},
+      {"eval_runtime", "eval_runtime"},
+      {"eval_samples_per_second", "eval_samples_per_second"},
+      {"eval_mmlu_loss", "eval_mmlu_loss"},
+      {"test_loss", "test_loss"},
+      {"My Metric", "My Metric"},
+  };
+  for (auto [Raw, Canonical] : Cases)
+    EXPECT_EQ(scalarName(Raw).Name, Canonical) << Raw.str();
+}
+
+TEST(ScalarNames, ConvertsKnownUnits) {
+  EXPECT_EQ(scalarName("elapsed time per iteration (ms)").Factor, 1e-3);
+  EXPECT_EQ(scalarName("step_time").Factor, 1);
+}
+
+TEST(ScalarNames, SplitsOffTheLayer) {
+  ScalarName N = scalarName("train/grad_norm/blocks.0.attn");
+  EXPECT_EQ(N.Name, "grad_norm/blocks.0.attn");
+  EXPECT_EQ(N.Metric, "grad_norm");
+  EXPECT_EQ(N.Layer, "blocks.0.attn");
+  EXPECT_EQ(layerScalarName("act_rms", "ln_f").Name, "activation_rms/ln_f");
+  EXPECT_EQ(layerScalarName("odd", "ln_f").Name, "odd/ln_f");
+  // rewards/<function> is no layer.
+  EXPECT_EQ(scalarName("rewards/chosen").Layer, "");
+}
+
+TEST(ScalarNames, KnowsWhatPlacesARecord) {
+  EXPECT_EQ(fieldKind("_step"), FieldKind::Step);
+  EXPECT_EQ(fieldKind("Global Step"), FieldKind::Step);
+  EXPECT_EQ(fieldKind("rank"), FieldKind::Rank);
+  EXPECT_EQ(fieldKind("_timestamp"), FieldKind::Time);
+  EXPECT_EQ(fieldKind("layer"), FieldKind::Layer);
+  EXPECT_EQ(fieldKind("epoch"), FieldKind::Scalar);
+}
+
+TEST(TimeStamp, ReadsCommonForms) {
+  // 2026-01-05 08:59:57 UTC is 1767603597.
+  const std::tuple<StringRef, double, size_t> Cases[] = {
+      {"2026-01-05 08:59:57,600 INFO", 1767603597.6, 23},
+      {"[2026-01-05 08:59:57] x", 1767603597, 21},
+      {"2026-01-05T08:59:57Z x", 1767603597, 20},
+      {"2026-01-05T10:59:57.5+02:00 x", 1767603597.5, 27},
+      {"01/05/2026 08:59:57 - INFO", 1767603597, 19},
+      {" [2026-01-05 08:59:57] iteration", 1767603597, 22},
+  };
+  for (auto [Text, Unix, Length] : Cases) {
+    std::optional<TimeStamp> Stamp = leadingTimeStamp(Text);
+    ASSERT_TRUE(Stamp && Stamp->Unix) << Text.str();
+    EXPECT_NEAR(*Stamp->Unix, Unix, 1e-3) << Text.str();
+    EXPECT_EQ(Stamp->Length, Length) << Text.str();
+  }
+}
+
+TEST(TimeStamp, TakesStampsWithoutADate) {
+  for (StringRef Text : {"Sep 19 16:18:04 host kernel: x", "08:59:57 x",
+                         "[1084456.074562] NVRM: x"}) {
+    std::optional<TimeStamp> Stamp = leadingTimeStamp(Text);
+    ASSERT_TRUE(Stamp) << Text.str();
+    EXPECT_FALSE(Stamp->Unix) << Text.str();
+  }
+  for (StringRef Text : {"12/100 loss", "2026-13-05 08:59:57", "[step 12]", "",
+                         "Epoch 3", "1.5", "25:00:00", "[1.5]"})
+    EXPECT_FALSE(leadingTimeStamp(Text)) << Text.str();
+}
