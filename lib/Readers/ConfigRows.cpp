@@ -5,8 +5,8 @@
 #include "Readers/ConfigRows.h"
 #include "Readers/JsonRecords.h"
 #include "Support/Units.h"
-#include <cmath>
 #include "llvm/ADT/StringExtras.h"
+#include <cmath>
 
 using namespace llvm;
 
@@ -57,7 +57,8 @@ bool readRecordList(LooseJson &In, ScalarRows &Scalars, LineCounter &Lines) {
   for (;;) {
     Token T = In.next();
     switch (T) {
-    case Token::EndArray: return true;
+    case Token::EndArray:
+      return true;
     case Token::Object:
       Scalars.begin(Lines.lineOf(In.offset()));
       if (!readRecord(In, Scalars))
@@ -65,7 +66,8 @@ bool readRecordList(LooseJson &In, ScalarRows &Scalars, LineCounter &Lines) {
       Scalars.end();
       break;
     case Token::Error:
-    case Token::End: return false;
+    case Token::End:
+      return false;
     default:
       if (!In.skip(T))
         return false;
@@ -86,15 +88,15 @@ namespace {
 /// The key path through objects and lists.
 class Walker {
 public:
-  Walker(LooseJson &In, StringRef Text, ConfigRows &Config,
-         ScalarRows &Scalars, LineCounter &Lines)
+  Walker(LooseJson &In, StringRef Text, ConfigRows &Config, ScalarRows &Scalars,
+         LineCounter &Lines)
       : In(In), Text(Text), Config(Config), Scalars(Scalars), Lines(Lines) {}
 
   bool run();
 
 private:
   struct Level {
-    size_t Path; ///< Length of the path outside.
+    size_t Path;   ///< Length of the path outside.
     int64_t Index; ///< Of the next element of a list; -1 in an object.
   };
 
@@ -135,7 +137,8 @@ bool Walker::openList() {
       return false;
     std::string Value;
     for (char C : *Plain)
-      if (C != '\n' && C != '\r' && !(C == ' ' && StringRef(Value).ends_with(" ")))
+      if (C != '\n' && C != '\r' &&
+          !(C == ' ' && StringRef(Value).ends_with(" ")))
         Value += C;
     Config.add(Path, Value, Line);
     return true;
@@ -155,7 +158,9 @@ bool Walker::run() {
       Before = Path.size();
       appendKey(Path, In.text());
       continue;
-    case Token::Object: Levels.push_back({Before, -1}); continue;
+    case Token::Object:
+      Levels.push_back({Before, -1});
+      continue;
     case Token::Array: {
       size_t Open = Levels.size();
       if (!openList())
@@ -171,9 +176,13 @@ bool Walker::run() {
         return true;
       continue;
     case Token::Error:
-    case Token::End: return false;
-    case Token::Null: Config.add(Path, "null", Lines.lineOf(In.offset())); break;
-    default: Config.add(Path, In.text(), Lines.lineOf(In.offset()));
+    case Token::End:
+      return false;
+    case Token::Null:
+      Config.add(Path, "null", Lines.lineOf(In.offset()));
+      break;
+    default:
+      Config.add(Path, In.text(), Lines.lineOf(In.offset()));
     }
     Path.resize(Before);
   }

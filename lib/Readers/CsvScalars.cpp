@@ -24,7 +24,7 @@ public:
   bool next();
 
   std::vector<StringRef> Cells;
-  int64_t Line = 0;         ///< First line of the record, from 1.
+  int64_t Line = 0;          ///< First line of the record, from 1.
   bool Unterminated = false; ///< A quoted cell did not end.
 
 private:

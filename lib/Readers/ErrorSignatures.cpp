@@ -53,10 +53,18 @@ static constexpr XidMeaning Xids[] = {
 /// Phrases behind those of the signatures in the finder: the driver's word,
 /// then what scanLine() sorts.
 static constexpr StringLiteral Triggers[] = {
-    "xid",      "loss",         "accuracy", "acc",
-    "ppl",      "perplexity",   "reward",   "bpb",
-    "traceback (most recent call last)",    "overflow! rank",
-    "total optimization steps", "num epochs"};
+    "xid",
+    "loss",
+    "accuracy",
+    "acc",
+    "ppl",
+    "perplexity",
+    "reward",
+    "bpb",
+    "traceback (most recent call last)",
+    "overflow! rank",
+    "total optimization steps",
+    "num epochs"};
 
 namespace {
 /// The phrases, each once, and the signatures that begin with it.
@@ -111,8 +119,7 @@ static bool isWordChar(char C) { return isAlnum(C) || C == '_'; }
 /// Whether a phrase does not end inside a word: "error 2" is not in
 /// "error 209", nor an enum name in the name of a variable.
 static bool atWordLimits(StringRef Text, const PhraseFinder::Hit &H) {
-  if (H.Begin > 0 && isWordChar(Text[H.Begin]) &&
-      isWordChar(Text[H.Begin - 1]))
+  if (H.Begin > 0 && isWordChar(Text[H.Begin]) && isWordChar(Text[H.Begin - 1]))
     return false;
   return H.End >= Text.size() || !isWordChar(Text[H.End - 1]) ||
          !isWordChar(Text[H.End]);
@@ -130,12 +137,20 @@ static bool deniedBefore(StringRef Before) {
   Before = Before.take_back(40);
   for (unsigned Words = 0; Words != 3; ++Words) {
     Before = Before.rtrim(" \t'\"`(*");
-    for (StringRef Denial :
-         {"no", "without", "avoid", "avoids", "avoiding", "prevent",
-          "prevents", "preventing", "handle", "handles", "handling", "if you see",
-          "if you get", "if you encounter", "in case of", "in the case of",
-          "risk of", "not", "never", "ignore", "ignores", "catch", "chance of",
-          "check for", "checking for", "lead to", "result in", "cause"})
+    for (StringRef Denial : {"no",           "without",
+                             "avoid",        "avoids",
+                             "avoiding",     "prevent",
+                             "prevents",     "preventing",
+                             "handle",       "handles",
+                             "handling",     "if you see",
+                             "if you get",   "if you encounter",
+                             "in case of",   "in the case of",
+                             "risk of",      "not",
+                             "never",        "ignore",
+                             "ignores",      "catch",
+                             "chance of",    "check for",
+                             "checking for", "lead to",
+                             "result in",    "cause"})
       if (endsWithWord(Before, Denial))
         return true;
     bool Filler = false;
@@ -158,17 +173,24 @@ static bool deniedAfter(StringRef After) {
   After = After.ltrim("'\"`)");
   if (After.ltrim().starts_with("0 times"))
     return true;
-  for (StringRef Noun : {" errors", " error", " events", " count", " retries",
-                         " warnings", "s"})
+  for (StringRef Noun :
+       {" errors", " error", " events", " count", " retries", " warnings", "s"})
     if (After.consume_front_insensitive(Noun))
       break;
   StringRef Value = After.ltrim();
   if (!Value.consume_front(":") && !Value.consume_front("="))
     return false;
-  Value = Value.ltrim().take_while(
+  StringRef Rest = Value.ltrim();
+  Value = Rest.take_while(
       [](char C) { return isWordChar(C) || C == '/' || C == '.'; });
-  for (StringRef Off : {"0", "false", "none", "null", "off", "no", "disabled",
-                        "n/a", "true"})
+  if (Value == "0")
+    return true;
+  // "cannot open: No such file" is no setting.
+  Rest = Rest.drop_front(Value.size());
+  if (!Rest.empty() && !StringRef(",;)]}|'\"").contains(Rest[0]))
+    return false;
+  for (StringRef Off :
+       {"false", "none", "null", "off", "no", "disabled", "n/a", "true"})
     if (Value.equals_insensitive(Off))
       return true;
   return false;
@@ -176,7 +198,8 @@ static bool deniedAfter(StringRef After) {
 
 /// "0 CUDA out of memory errors".
 static bool countedZero(StringRef Before, StringRef After) {
-  if (!endsWithWord(Before.rtrim(), "0") && !endsWithWord(Before.rtrim(), "zero"))
+  if (!endsWithWord(Before.rtrim(), "0") &&
+      !endsWithWord(Before.rtrim(), "zero"))
     return false;
   for (StringRef Noun : {" error", " event", " warning", " occurrence", "s "})
     if (After.starts_with_insensitive(Noun))

@@ -28,10 +28,10 @@ struct ErrorMatch {
 /// What one pass over a line found.
 struct LineScan {
   std::vector<PhraseFinder::Hit> Hits; ///< Of signatures, for findError.
-  bool Metric = false;    ///< Names a loss or the like.
-  bool Traceback = false; ///< Is the head of a Python traceback.
-  bool Overflow = false;  ///< Is DeepSpeed's note of a skipped step.
-  bool Plan = false;      ///< Says how many steps there will be.
+  bool Metric = false;                 ///< Names a loss or the like.
+  bool Traceback = false;              ///< Is the head of a Python traceback.
+  bool Overflow = false; ///< Is DeepSpeed's note of a skipped step.
+  bool Plan = false;     ///< Says how many steps there will be.
 };
 
 /// Scans \p Text, which need not be a single line. Reuses \p Out's memory.

@@ -25,6 +25,10 @@ Match JsonConfigReader::matches(const InputFile &File) const {
     return isRecordList(In, Head) ? Match::Likely : Match::No;
   if (First != Token::Object)
     return Match::No;
+  // Python code and prose in braces have no quoted key in front.
+  StringRef Key = Head.drop_front(In.end()).ltrim();
+  if (Key.empty() || !StringRef("\"'}").contains(Key[0]))
+    return Match::No;
   Token Second = In.next();
   if (Second == Token::Error)
     return Match::No;
@@ -53,7 +57,8 @@ Error JsonConfigReader::read(InputFile &File, Source &Into) const {
   if (Complete)
     return Error::success();
   size_t Read = Config.rows() + Scalars.rows();
-  std::string Where = (Into.path() + ":" + Twine(Lines.lineOf(In.end()))).str();
+  std::string Where =
+      (Into.path() + ":" + Twine(Lines.lineOf(In.offset()))).str();
   std::string What = In.error() ? In.error() : "it breaks off";
   if (Read == 0)
     return failure(Where + ": " + What, "write the file again");

@@ -40,8 +40,8 @@ Match JsonLinesReader::matches(const InputFile &File) const {
   return Numeric * 2 > Lines ? Match::Possible : Match::No;
 }
 
-static void warnBroken(Source &Into, int64_t Line, const char *Why,
-                       size_t Read, bool Last) {
+static void warnBroken(Source &Into, int64_t Line, const char *Why, size_t Read,
+                       bool Last) {
   std::string Rows = utostr(Read) + (Read == 1 ? " record" : " records");
   if (Last)
     Into.warn(Into.path() + ":" + Twine(Line) +
@@ -74,8 +74,8 @@ Error JsonLinesReader::read(InputFile &File, Source &Into) const {
     }
     // Of a damaged file the first places tell enough.
     if (++Broken <= 3)
-      warnBroken(Into, Number, In.error() ? In.error() : "something else",
-                 Read, Line.end() >= Text->rtrim().end());
+      warnBroken(Into, Number, In.error() ? In.error() : "something else", Read,
+                 Line.end() >= Text->rtrim().end());
     return true;
   });
   if (Broken > 3)

@@ -25,7 +25,9 @@ template <typename LeafT> static bool walk(LooseJson &In, LeafT Leaf) {
         Path += '/';
       Path += In.text();
       continue;
-    case Token::Object: Outer.push_back(Before); continue;
+    case Token::Object:
+      Outer.push_back(Before);
+      continue;
     case Token::EndObject:
       Path.resize(Outer.pop_back_val());
       if (Outer.empty())
@@ -36,8 +38,10 @@ template <typename LeafT> static bool walk(LooseJson &In, LeafT Leaf) {
         return false;
       break;
     case Token::Error:
-    case Token::End: return false;
-    default: Leaf(T, Path);
+    case Token::End:
+      return false;
+    default:
+      Leaf(T, Path);
     }
     Path.resize(Before);
   }

@@ -230,9 +230,10 @@ static std::optional<double> valueOf(StringRef Dict, StringRef Key) {
   size_t At = Dict.find(("'" + Key + "': ").str());
   if (At == StringRef::npos)
     return std::nullopt;
-  return parseNumber(Dict.drop_front(At + Key.size() + 4)
-                         .take_until([](char C) { return C == ',' || C == '}'; })
-                         .trim("' "));
+  return parseNumber(
+      Dict.drop_front(At + Key.size() + 4)
+          .take_until([](char C) { return C == ',' || C == '}'; })
+          .trim("' "));
 }
 
 /// How many steps lie between two dicts of training, from the length of the

@@ -12,8 +12,8 @@
 ///   step 00010/01000 (1.00%) | loss: 3.1 | dt: 100.00ms              nanochat
 ///   iteration 5/ 400 | learning rate: 1.0E-04 | lm loss: 2.1E+00 |   Megatron
 ///   Step 12 | loss:1.23 lr:2e-05 grad_norm:0.5                       torchtune
-///   step:  4  loss:  7.62  grad_norm: 26.6  tps: 10,050              torchtitan
-///   Epoch [1/10], Step [100/600], Loss: 0.2345                       tutorials
+///   step:  4  loss:  7.62  grad_norm: 26.6  tps: 10,050 torchtitan Epoch
+///   [1/10], Step [100/600], Loss: 0.2345                       tutorials
 ///
 /// Transformers prints Python dicts without a step; their steps follow from
 /// the number of rows and the length of the run, which is known at the end.
@@ -31,10 +31,10 @@ namespace culprit {
 
 /// A number of a line and what stands in front of it.
 struct LoggedPair {
-  llvm::StringRef Key;  ///< "lm loss", "step", empty when nothing stands there.
+  llvm::StringRef Key; ///< "lm loss", "step", empty when nothing stands there.
   double Value = 0;
-  llvm::StringRef Unit; ///< "ms", "%", "GiB" or empty.
-  double Of = 0;        ///< 400 in "5/ 400"; 0 for none.
+  llvm::StringRef Unit;  ///< "ms", "%", "GiB" or empty.
+  double Of = 0;         ///< 400 in "5/ 400"; 0 for none.
   bool Assigned = false; ///< Key and value are joined by ':' or '='.
 };
 
@@ -49,7 +49,7 @@ class LogKeys {
 public:
   struct Meaning {
     bool Step = false, Epoch = false, LossLike = false;
-    bool Scalar = false; ///< Known, and no step, rank or time.
+    bool Scalar = false;  ///< Known, and no step, rank or time.
     bool Ignored = false; ///< A step, rank or time.
     std::string Metric;
   };

@@ -126,8 +126,8 @@ void LogErrors::add(const Row &R) {
 }
 
 void LogErrors::finish() {
-  llvm::stable_sort(
-      Rows, [](const Row &A, const Row &B) { return A.Line < B.Line; });
+  llvm::stable_sort(Rows,
+                    [](const Row &A, const Row &B) { return A.Line < B.Line; });
   std::optional<int64_t> FileRank = rankOfPath(S.path());
   for (Row &R : Rows) {
     if (!R.Rank)

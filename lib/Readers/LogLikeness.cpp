@@ -27,12 +27,14 @@ static bool isText(StringRef Head) {
 static bool isCode(StringRef Line) {
   StringRef Body = Line.ltrim();
   for (StringRef Start :
-       {"import ", "from ", "def ", "class ", "return ", "#include", "if (",
-        "for (", "while (", "} else", "elif ", "else:", "try:", "except ",
-        "@", "//", "/*", "* ", "#!", "namespace ", "using ", "template <",
-        "static ", "const ", "function ", "export ", "set -", "self.",
-        "assert ", "raise ", "with ", "void ", "int ", "local ", "let ",
-        "--- ", "print("})
+       {"import ",  "from ",      "def ",    "class ",  "return ",
+        "#include", "if (",       "for (",   "while (", "} else",
+        "elif ",    "else:",      "try:",    "except ", "@",
+        "//",       "/*",         "* ",      "#!",      "namespace ",
+        "using ",   "template <", "static ", "const ",  "function ",
+        "export ",  "set -",      "self.",   "assert ", "raise ",
+        "with ",    "void ",      "int ",    "local ",  "let ",
+        "--- ",     "print("})
     if (Body.starts_with(Start))
       return true;
   return Body.ends_with(";") || Body.ends_with("{") || Body == "}" ||

@@ -89,9 +89,12 @@ static StringRef levelOf(StringRef Word) {
            : Word == "DEBUG" ? "debug"
            : Word == "FATAL" ? "critical"
                              : "";
-  case 7: return Word == "WARNING" ? "warning" : "";
-  case 8: return Word == "CRITICAL" ? "critical" : "";
-  default: return "";
+  case 7:
+    return Word == "WARNING" ? "warning" : "";
+  case 8:
+    return Word == "CRITICAL" ? "critical" : "";
+  default:
+    return "";
   }
 }
 
@@ -283,8 +286,8 @@ static StringRef innerLevel(const LogLine &L) {
   size_t At = Rest.find("level=");
   if (At == StringRef::npos)
     return "";
-  return levelOf(
-      StringRef(Rest.drop_front(At + 6).ltrim('"').take_while(isAlpha).upper()));
+  return levelOf(StringRef(
+      Rest.drop_front(At + 6).ltrim('"').take_while(isAlpha).upper()));
 }
 
 LogLine LogLineParser::parse(StringRef Raw, int64_t Number) {

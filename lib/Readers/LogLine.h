@@ -19,13 +19,13 @@
 namespace culprit {
 
 struct LogLine {
-  int64_t Number = 0;     ///< From 1.
-  llvm::StringRef Text;   ///< Without colour codes; the last \r state only.
+  int64_t Number = 0;        ///< From 1.
+  llvm::StringRef Text;      ///< Without colour codes; the last \r state only.
   llvm::StringRef Unstamped; ///< Text without a leading time stamp.
-  llvm::StringRef Body;   ///< Text without stamp, level, rank and the like.
-  llvm::StringRef Level;  ///< debug, info, warning, error, critical or empty.
-  bool Stamped = false;   ///< Begins with a time stamp of any form.
-  bool Prefixed = false;  ///< Has a stamp, a level or a rank in front.
+  llvm::StringRef Body;      ///< Text without stamp, level, rank and the like.
+  llvm::StringRef Level; ///< debug, info, warning, error, critical or empty.
+  bool Stamped = false;  ///< Begins with a time stamp of any form.
+  bool Prefixed = false; ///< Has a stamp, a level or a rank in front.
   std::optional<double> WallTime; ///< Unix time.
   std::optional<int64_t> Rank;
 };

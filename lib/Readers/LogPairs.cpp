@@ -58,7 +58,8 @@ static StringRef keyBefore(StringRef Before, bool &Assigned) {
   Trimmed = Trimmed.rtrim(" \t:=");
   // A closing bracket of a unit is part of the key: "per iteration (ms):".
   size_t Border = Trimmed.find_last_of("|,;[]{}\"'\t");
-  StringRef Key = Trimmed.drop_front(Border == StringRef::npos ? 0 : Border + 1);
+  StringRef Key =
+      Trimmed.drop_front(Border == StringRef::npos ? 0 : Border + 1);
   for (StringRef Part : {": ", " - ", "  "}) {
     size_t At = Key.rfind(Part);
     if (At != StringRef::npos)

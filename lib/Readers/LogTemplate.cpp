@@ -61,10 +61,10 @@ static size_t endOfNumber(StringRef Text, size_t I) {
       continue;
     }
     bool Next = End + 1 < Text.size() && isDigit(Text[End + 1]);
-    bool Exponent = (Text[End] == 'e' || Text[End] == 'E') &&
-                    End + 2 < Text.size() &&
-                    (Next || (StringRef("+-").contains(Text[End + 1]) &&
-                              isDigit(Text[End + 2])));
+    bool Exponent =
+        (Text[End] == 'e' || Text[End] == 'E') && End + 2 < Text.size() &&
+        (Next ||
+         (StringRef("+-").contains(Text[End + 1]) && isDigit(Text[End + 2])));
     if (Exponent)
       End += 2;
     else if (Next && StringRef(".,:-/xT").contains(Text[End]))

@@ -32,11 +32,10 @@ static double unitBytes(StringRef Unit) {
 /// The size that \p Text begins with: "20.00 MiB", "123kB", "20 bytes".
 static std::optional<int64_t> leadingSize(StringRef Text) {
   Text = Text.ltrim();
-  StringRef Digits =
-      Text.take_while([](char C) { return isDigit(C) || C == '.' || C == ','; });
+  StringRef Digits = Text.take_while(
+      [](char C) { return isDigit(C) || C == '.' || C == ','; });
   std::optional<double> Number = parseNumber(Digits.rtrim(".,"));
-  StringRef Unit =
-      Text.drop_front(Digits.size()).ltrim().take_while(isAlpha);
+  StringRef Unit = Text.drop_front(Digits.size()).ltrim().take_while(isAlpha);
   double Bytes = unitBytes(Unit);
   if (!Number || Bytes == 0 || *Number * Bytes > 1e18)
     return std::nullopt;
@@ -61,8 +60,8 @@ static std::optional<int64_t> sizeBefore(StringRef Text, StringRef Words) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
   if (Unit == StringRef::npos)
     return std::nullopt;
-  size_t Number = Before.take_front(Unit + 1).rtrim().find_last_not_of(
-      "0123456789.");
+  size_t Number =
+      Before.take_front(Unit + 1).rtrim().find_last_not_of("0123456789.");
   return leadingSize(
       Before.drop_front(Number == StringRef::npos ? 0 : Number + 1));
 }
@@ -114,9 +113,9 @@ static std::optional<int64_t> shapeBytes(StringRef Text) {
 
 MemoryFigures memoryFigures(StringRef Text) {
   MemoryFigures Out;
-  for (StringRef Words : {"tried to allocate ", "attempting to allocate ",
-                          "failed to allocate ", "you tried to allocate ",
-                          "anon-rss:"})
+  for (StringRef Words :
+       {"tried to allocate ", "attempting to allocate ", "failed to allocate ",
+        "you tried to allocate ", "anon-rss:"})
     if (!Out.Asked)
       Out.Asked = sizeAfter(Text, Words);
   if (!Out.Asked)

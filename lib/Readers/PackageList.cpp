@@ -18,10 +18,9 @@ struct Package {
 } // namespace
 
 static bool isPackageName(StringRef Name) {
-  return !Name.empty() && isAlnum(Name[0]) &&
-         Name.find_if_not([](char C) {
-           return isAlnum(C) || C == '-' || C == '_' || C == '.';
-         }) == StringRef::npos;
+  return !Name.empty() && isAlnum(Name[0]) && Name.find_if_not([](char C) {
+    return isAlnum(C) || C == '-' || C == '_' || C == '.';
+  }) == StringRef::npos;
 }
 
 /// name==version, name[extra]==version, or name @ file:///... of pip freeze.

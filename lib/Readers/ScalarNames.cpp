@@ -68,7 +68,8 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
   if (const Alias *Whole = find(Normal))
     return *Whole;
   StringRef Rest = Normal;
-  if (stripPrefix(Rest, {"train", "training", "trainer", "metrics", "scalars"})) {
+  if (stripPrefix(Rest,
+                  {"train", "training", "trainer", "metrics", "scalars"})) {
     // train/val_loss exists in the wild and is a validation loss.
     if (std::optional<Alias> Inner = findOfSplit(Rest))
       return Inner;
@@ -123,7 +124,8 @@ ScalarName scalarName(StringRef Raw) {
   // metric/<layer>: the longest metric in front wins.
   for (size_t Slash = Normal.rfind('/'); Slash != std::string::npos && Slash;
        Slash = Normal.rfind('/', Slash - 1)) {
-    std::optional<Alias> Found = findOfSplit(StringRef(Normal).take_front(Slash));
+    std::optional<Alias> Found =
+        findOfSplit(StringRef(Normal).take_front(Slash));
     StringRef Layer = Raw.trim().drop_front(Slash + 1);
     if (Found && isPerLayer(Found->Canonical) && !Layer.empty())
       return ofLayer(Found->Canonical, Layer, Found->Factor, true);

@@ -38,13 +38,8 @@ ScalarRows::ScalarRows(Source &S)
 ScalarRows::Name ScalarRows::resolve(ScalarName Scalar, FieldKind Kind,
                                      StringRef Raw) {
   StringPool &Pool = S.pool();
-  Name Out{Kind,
-           std::move(Scalar),
-           false,
-           NullString,
-           NullString,
-           NullString,
-           Pool.intern(Raw)};
+  Name Out{Kind,       std::move(Scalar), false,           NullString,
+           NullString, NullString,        Pool.intern(Raw)};
   Out.Canonical = Pool.intern(Out.Scalar.Name);
   Out.Metric = Pool.intern(Out.Scalar.Metric);
   if (!Out.Scalar.Layer.empty())
@@ -107,10 +102,13 @@ void ScalarRows::place(const Name &Of, double Value) {
     if (Whole)
       Layer = itostr(*Whole);
     break;
-  case FieldKind::Value: ValueField = Value; break;
+  case FieldKind::Value:
+    ValueField = Value;
+    break;
   case FieldKind::Metric:
   case FieldKind::Other:
-  case FieldKind::Scalar: break;
+  case FieldKind::Scalar:
+    break;
   }
 }
 

@@ -35,8 +35,9 @@ private:
 
 /// Calls \p Each with every line of \p Text, without its line end, and its
 /// number, until it returns false. A byte-order mark is left out.
-inline void forEachLine(llvm::StringRef Text,
-                        llvm::function_ref<bool(llvm::StringRef, int64_t)> Each) {
+inline void
+forEachLine(llvm::StringRef Text,
+            llvm::function_ref<bool(llvm::StringRef, int64_t)> Each) {
   Text.consume_front("\xEF\xBB\xBF");
   for (int64_t Number = 1; !Text.empty(); ++Number) {
     size_t End = Text.find('\n');

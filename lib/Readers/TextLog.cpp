@@ -18,9 +18,12 @@ namespace culprit {
 Match TextLogReader::matches(const InputFile &File) const {
   bool Whole = File.head().size() < InputFile::HeadBytes;
   switch (logLikeness(File.head(), Whole)) {
-  case LogLikeness::No: return Match::No;
-  case LogLikeness::Weak: return Match::Possible;
-  case LogLikeness::Strong: return Match::Likely;
+  case LogLikeness::No:
+    return Match::No;
+  case LogLikeness::Weak:
+    return Match::Possible;
+  case LogLikeness::Strong:
+    return Match::Likely;
   }
   return Match::No;
 }
@@ -92,9 +95,8 @@ void LogPass::line(StringRef Raw, int64_t Number) {
 }
 
 void LogPass::finish() {
-  Tracebacks.finish([&](const PythonError &E) {
-    Errors.exception(E, Scalars.lastStep());
-  });
+  Tracebacks.finish(
+      [&](const PythonError &E) { Errors.exception(E, Scalars.lastStep()); });
   Errors.finish();
   Dialects.finish();
   Scalars.finish();

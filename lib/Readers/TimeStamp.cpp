@@ -76,7 +76,8 @@ static bool takeTime(StringRef &Text, double &Seconds) {
       !takeNumber(Rest, 2, S) || H > 23 || M > 59 || S > 60)
     return false;
   Seconds = H * 3600.0 + M * 60.0 + S;
-  if (Rest.size() > 1 && (Rest[0] == '.' || Rest[0] == ',') && isDigit(Rest[1])) {
+  if (Rest.size() > 1 && (Rest[0] == '.' || Rest[0] == ',') &&
+      isDigit(Rest[1])) {
     Rest = Rest.drop_front();
     for (double Unit = 0.1; !Rest.empty() && isDigit(Rest[0]); Unit /= 10) {
       Seconds += (Rest[0] - '0') * Unit;
@@ -166,8 +167,7 @@ std::optional<TimeStamp> leadingTimeStamp(StringRef Text) {
     return Out;
   };
   // A quick way out: a stamp begins with a digit, a bracket or a month.
-  if (Rest.empty() ||
-      !(isDigit(Rest[0]) || Rest[0] == '[' || isUpper(Rest[0])))
+  if (Rest.empty() || !(isDigit(Rest[0]) || Rest[0] == '[' || isUpper(Rest[0])))
     return std::nullopt;
   if (takeUptime(Rest))
     return done();

@@ -17,9 +17,8 @@ static constexpr unsigned MaxMessageLines = 20, MaxForeign = 400;
 static constexpr size_t MaxOpen = 64;
 
 std::pair<StringRef, StringRef> splitException(StringRef Text) {
-  StringRef Class = Text.take_while([](char C) {
-    return isAlnum(C) || C == '_' || C == '.';
-  });
+  StringRef Class = Text.take_while(
+      [](char C) { return isAlnum(C) || C == '_' || C == '.'; });
   StringRef Rest = Text.drop_front(Class.size());
   size_t Dot = Class.rfind('.');
   StringRef Last = Class.drop_front(Dot == StringRef::npos ? 0 : Dot + 1);
@@ -57,9 +56,9 @@ static std::optional<std::string> parseFrame(StringRef Text) {
   return Out;
 }
 
-TracebackReader::Step
-TracebackReader::advanceMessage(Traceback &T, const LogLine &L,
-                                StringRef Rest) {
+TracebackReader::Step TracebackReader::advanceMessage(Traceback &T,
+                                                      const LogLine &L,
+                                                      StringRef Rest) {
   // A blank line ends a message, but PyTorch's have blank lines inside; what
   // follows them is advice and C++ frames that nobody misses.
   bool Ends = Rest.trim().empty() || ++T.MessageLines >= MaxMessageLines ||
@@ -108,7 +107,8 @@ TracebackReader::Use TracebackReader::line(const LogLine &L, bool Head,
     StringRef Prefix = Text.take_front(At == StringRef::npos ? 0 : At);
     // "  + Exception Group Traceback", whose lines begin with "  | ".
     std::string Own = Prefix.str();
-    if (size_t Plus = Prefix.find("+ Exception Group "); Plus != StringRef::npos)
+    if (size_t Plus = Prefix.find("+ Exception Group ");
+        Plus != StringRef::npos)
       Own = (Prefix.take_front(Plus) + "| ").str();
     // A new head closes what was open under the same prefix.
     for (size_t I = 0; I != Open.size(); ++I)
@@ -137,10 +137,14 @@ TracebackReader::Use TracebackReader::line(const LogLine &L, bool Head,
   Traceback &T = Open[Best];
   StringRef Rest = Text.drop_front(std::min(T.Prefix.size(), Text.size()));
   switch (advance(T, L, Rest)) {
-  case Step::Own: return Use::Part;
-  case Step::OwnMessage: return Use::Message;
-  case Step::Foreign: return Use::None;
-  case Step::Ended: break;
+  case Step::Own:
+    return Use::Part;
+  case Step::OwnMessage:
+    return Use::Message;
+  case Step::Foreign:
+    return Use::None;
+  case Step::Ended:
+    break;
   }
   Done(T.Error);
   Open.erase(Open.begin() + Best);

@@ -41,7 +41,8 @@ struct PythonError {
 
 /// Splits "ValueError: no data" into class and message; the class is empty
 /// where the text does not begin with the name of one.
-std::pair<llvm::StringRef, llvm::StringRef> splitException(llvm::StringRef Text);
+std::pair<llvm::StringRef, llvm::StringRef>
+splitException(llvm::StringRef Text);
 
 /// Collects tracebacks. Not thread-safe.
 class TracebackReader {

@@ -33,7 +33,7 @@ Error TrainerStateReader::read(InputFile &File, Source &Into) const {
   Config.finish();
   if (!Complete) {
     std::string Where =
-        (Into.path() + ":" + Twine(Lines.lineOf(In.end()))).str();
+        (Into.path() + ":" + Twine(Lines.lineOf(In.offset()))).str();
     std::string Why = In.error() ? In.error() : "it breaks off";
     if (Scalars.rows() + Config.rows() == 0)
       return failure(Where + ": " + Why,

@@ -17,7 +17,7 @@ struct YamlLine {
   Kind What = Kind::Blank;
   int64_t Indent = 0; ///< Of the key, or of the text behind the dashes.
   SmallVector<int64_t, 2> Dashes; ///< Columns of the dashes.
-  StringRef Key, Value; ///< Value is empty where a block follows.
+  StringRef Key, Value;           ///< Value is empty where a block follows.
 };
 } // namespace
 
@@ -76,7 +76,8 @@ static YamlLine parseLine(StringRef Line) {
   }
   size_t Colon = colonOf(Body);
   if (Colon == StringRef::npos) {
-    Out.What = !Out.Dashes.empty() ? YamlLine::Kind::Item : YamlLine::Kind::Other;
+    Out.What =
+        !Out.Dashes.empty() ? YamlLine::Kind::Item : YamlLine::Kind::Other;
     Out.Value = Body;
     return Out;
   }
@@ -91,9 +92,9 @@ static YamlLine parseLine(StringRef Line) {
 
 /// A key as programs write them; prose and log lines have blanks in it.
 static bool isSettingKey(StringRef Key) {
-  bool Shouts = Key.find_if([](char C) { return isLower(C); }) ==
-                    StringRef::npos &&
-                Key.size() > 1; // RUN:, CHECK-NEXT:, WARNING:
+  bool Shouts =
+      Key.find_if([](char C) { return isLower(C); }) == StringRef::npos &&
+      Key.size() > 1; // RUN:, CHECK-NEXT:, WARNING:
   return !Key.empty() && Key.size() <= 80 && !Key.contains(' ') &&
          !Key.contains('(') && !isDigit(Key[0]) && !Shouts;
 }
@@ -108,7 +109,8 @@ Match YamlConfigReader::matches(const InputFile &File) const {
     YamlLine L = parseLine(Line);
     // A value that ends in a comma is an element of some program's list.
     if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key) &&
-        !L.Value.ends_with(","))
+        (!L.Value.ends_with(",") || L.Value.starts_with("[") ||
+         L.Value.starts_with("{")))
       ++Pairs;
     else if (L.What == YamlLine::Kind::Pair || L.What == YamlLine::Kind::Other)
       ++Other;
@@ -154,8 +156,7 @@ private:
 } // namespace
 
 static bool isBalanced(StringRef Flow) {
-  return Flow.count('[') + Flow.count('{') <=
-         Flow.count(']') + Flow.count('}');
+  return Flow.count('[') + Flow.count('{') <= Flow.count(']') + Flow.count('}');
 }
 
 /// Whether the line belongs to a value that began before it.

@@ -79,7 +79,6 @@ std::optional<double> parseNumber(StringRef Text) {
 
 LooseJson::Token LooseJson::fail(const char *Message) {
   Problem = Message;
-  Start = Position;
   return Token::Error;
 }
 
@@ -116,11 +115,21 @@ LooseJson::Token LooseJson::close(char Kind) {
 void LooseJson::readEscape() {
   char C = Text[Position++];
   switch (C) {
-  case 'n': Unescaped += '\n'; return;
-  case 't': Unescaped += '\t'; return;
-  case 'r': Unescaped += '\r'; return;
-  case 'b': Unescaped += '\b'; return;
-  case 'f': Unescaped += '\f'; return;
+  case 'n':
+    Unescaped += '\n';
+    return;
+  case 't':
+    Unescaped += '\t';
+    return;
+  case 'r':
+    Unescaped += '\r';
+    return;
+  case 'b':
+    Unescaped += '\b';
+    return;
+  case 'f':
+    Unescaped += '\f';
+    return;
   case 'u': {
     unsigned Code = 0;
     if (Text.substr(Position, 4).getAsInteger(16, Code))
@@ -133,7 +142,8 @@ void LooseJson::readEscape() {
       Unescaped.append(Buffer, Out);
     return;
   }
-  default: Unescaped += C; // quotes, backslash, slash; Python's \' too
+  default:
+    Unescaped += C; // quotes, backslash, slash; Python's \' too
   }
 }
 
@@ -217,9 +227,12 @@ bool LooseJson::readWrapped() {
 
 LooseJson::Token LooseJson::readValue() {
   switch (Text[Position]) {
-  case '{': return open('{');
-  case '[': return open('[');
-  case '(': return open('(');
+  case '{':
+    return open('{');
+  case '[':
+    return open('[');
+  case '(':
+    return open('(');
   case ']':
   case ')':
     return close(Text[Position]); // an empty list or a trailing comma
@@ -229,7 +242,8 @@ LooseJson::Token LooseJson::readValue() {
       return fail("a string without an end");
     afterValue();
     return Token::String;
-  default: return readWord();
+  default:
+    return readWord();
   }
 }
 
@@ -261,13 +275,15 @@ LooseJson::Token LooseJson::next() {
     if (Wanted == Expect::Done)
       return Token::End;
     skipBlanks();
+    Start = Position;
     if (Position >= Text.size())
       return fail("the text ends inside a value");
-    Start = Position;
     char C = Text[Position];
     switch (Wanted) {
-    case Expect::Value: return readValue();
-    case Expect::KeyOrEnd: return readKey();
+    case Expect::Value:
+      return readValue();
+    case Expect::KeyOrEnd:
+      return readKey();
     case Expect::Colon:
       if (C != ':')
         return fail("a colon is missing after a key");
@@ -282,7 +298,8 @@ LooseJson::Token LooseJson::next() {
       ++Position;
       Wanted = Stack.back() == '{' ? Expect::KeyOrEnd : Expect::Value;
       break;
-    case Expect::Done: break;
+    case Expect::Done:
+      break;
     }
   }
 }

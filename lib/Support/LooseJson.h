@@ -55,7 +55,7 @@ public:
   double number() const { return NumberValue; }
   bool boolean() const { return NumberValue != 0; }
 
-  /// Offset of the token read last.
+  /// Offset of the token read last, or of the one that is broken.
   size_t offset() const { return Start; }
   /// Offset behind the token read last.
   size_t end() const { return Position; }

@@ -39,7 +39,10 @@ return {
         local best   = level:sort("level"):first()
         local early  = best.step <= loss:row(math.max(1, rows // 20)).step
         local fall   = start - best.level
-        if early and finish > start * 1.3 and finish - start > 0.1 then
+        -- From row to row a loss moves by its noise; a move of the level has to be larger. Losses around zero, such as
+        -- policy-gradient ones, are noise and nothing else.
+        local noise  = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+        if early and finish > start * 1.3 and finish - start > math.max(0.1, 4 * noise) then
           report {
             symptom  = "loss-rises-from-start",
             score    = 0.95,
@@ -48,8 +51,8 @@ return {
               :format(loss:first().value, loss:first().step, finish, loss:last().step, best.step),
             evidence = { loss:first(), loss:last() },
           }
-        elseif not early and fall > 0.05 * start and finish - best.level >= opt.lost * fall then
-          local peak = loss:top(1, "value"):first()
+        elseif not early and start > 0 and fall > math.max(0.05 * start, 4 * noise) and finish - best.level >= opt.lost * fall then
+          local peak = loss:where("step >= ?", best.step):top(1, "value"):first()
           report {
             symptom  = "loss-diverges",
             score    = math.min(0.98, 0.6 + 0.3 * (finish - best.level) / fall),

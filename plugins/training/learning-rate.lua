@@ -54,7 +54,7 @@ return {
           report {
             symptom  = "lr-jump",
             score    = jump.change > 0 and 0.7 or 0.3, -- schedules in steps go down by design
-            severity = jump.change < 0 and "info" or nil,
+            severity = "info", -- schedules jump by design; with a spike or a turn of the loss it becomes a cause
             at       = { step = jump.step },
             message  = ("learning rate changes by a factor of %.3g at step %d, to %.3g"):format(math.exp(jump.change), jump.step, jump.value),
             evidence = { jump, calm:around(jump, 2) },

@@ -14,7 +14,8 @@ class ConfigFiles : public TextFileTest {
 protected:
   /// key=value@line of a setting.
   std::string setting(size_t Row) {
-    return row(TableId::config, Row, {config::key, config::value, config::place});
+    return row(TableId::config, Row,
+               {config::key, config::value, config::place});
   }
   JsonConfigReader Json;
   YamlConfigReader Yaml;

@@ -17,79 +17,133 @@ static std::string signatureOf(StringRef Line) {
 }
 
 static const std::pair<StringRef, StringRef> KnownErrors[] = {
-    {"cuda-oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."},
-    {"cuda-oom", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 3.79 GiB total capacity)"},
-    {"cuda-oom", "CUDA out of memory when allocating tensor with shape [8, 65536, 4096]"},
+    {"cuda-oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to "
+                 "allocate 20.00 MiB."},
+    {"cuda-oom", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB "
+                 "(GPU 0; 3.79 GiB total capacity)"},
+    {"cuda-oom",
+     "CUDA out of memory when allocating tensor with shape [8, 65536, 4096]"},
     {"cuda-oom", "retrying after CUDA out of memory ... succeeded"},
     {"cuda-oom", "NCCL WARN Cuda failure 2 'out of memory'"},
     {"cuda-oom", "RuntimeError: HIP out of memory. Tried to allocate 1.00 GiB"},
-    {"host-oom", "[31313.1] Out of memory: Killed process 12 (python) anon-rss:9kB"},
-    {"host-oom", "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0"},
-    {"host-oom", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."},
+    {"host-oom",
+     "[31313.1] Out of memory: Killed process 12 (python) anon-rss:9kB"},
+    {"host-oom",
+     "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0"},
+    {"host-oom",
+     "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."},
     {"host-oom", "container exited with code 137"},
     {"host-oom", "  traceback : Signal 9 (SIGKILL) received by PID 12345"},
     {"host-oom", "MemoryError"},
-    {"shm-exhausted", "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory."},
-    {"shm-exhausted", "OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'"},
-    {"illegal-access", "RuntimeError: CUDA error: an illegal memory access was encountered"},
+    {"shm-exhausted",
+     "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. "
+     "It is possible that dataloader's workers are out of shared memory."},
+    {"shm-exhausted",
+     "OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'"},
+    {"illegal-access",
+     "RuntimeError: CUDA error: an illegal memory access was encountered"},
     {"illegal-access", "CUDA error 700 at kernel.cu:12"},
     {"illegal-access", "RuntimeError: CUDA error: misaligned address"},
-    {"illegal-access", "NVRM: Xid (PCI:0000:09:00): 31, pid=1, name=python3, MMU Fault"},
+    {"illegal-access",
+     "NVRM: Xid (PCI:0000:09:00): 31, pid=1, name=python3, MMU Fault"},
     {"device-assert", "RuntimeError: CUDA error: device-side assert triggered"},
-    {"device-assert", "k.cu:7: f: block: [0,0,0], thread: [1,0,0] Assertion `x > 0` failed."},
-    {"index-out-of-bounds", "Indexing.cu:1290: indexSelectLargeIndex: block: [10,0,0], thread: [64,0,0] Assertion `srcIndex < srcSelectDimSize` failed."},
-    {"index-out-of-bounds", "Loss.cu:250: nll: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed."},
-    {"index-out-of-bounds", "ScatterGatherKernel.cu:144: operator(): block: [0,0,0], thread: [3,0,0] Assertion `idx_dim >= 0 && idx_dim < index_size && \"index out of bounds\"` failed."},
+    {"device-assert",
+     "k.cu:7: f: block: [0,0,0], thread: [1,0,0] Assertion `x > 0` failed."},
+    {"index-out-of-bounds",
+     "Indexing.cu:1290: indexSelectLargeIndex: block: [10,0,0], thread: "
+     "[64,0,0] Assertion `srcIndex < srcSelectDimSize` failed."},
+    {"index-out-of-bounds", "Loss.cu:250: nll: block: [0,0,0], thread: [3,0,0] "
+                            "Assertion `t >= 0 && t < n_classes` failed."},
+    {"index-out-of-bounds",
+     "ScatterGatherKernel.cu:144: operator(): block: [0,0,0], thread: [3,0,0] "
+     "Assertion `idx_dim >= 0 && idx_dim < index_size && \"index out of "
+     "bounds\"` failed."},
     {"index-out-of-bounds", "IndexError: index out of range in self"},
     {"index-out-of-bounds", "IndexError: Target 10 is out of bounds."},
-    {"nccl-timeout", "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds"},
+    {"nccl-timeout", "[Rank 0] Watchdog caught collective operation timeout: "
+                     "WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, "
+                     "Timeout(ms)=600000) ran for 600060 milliseconds"},
     {"nccl-timeout", "but store->get('0') got error: Socket Timeout"},
-    {"nccl-mismatch", "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running"},
-    {"nccl-network", "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error."},
-    {"nccl-network", "host:5:17 [3] NCCL WARN NET/IB : Got completion from peer with error 12"},
-    {"rank-exited", "NCCL error, remote process exited or there was a network error, NCCL version 2.18.1"},
-    {"rank-exited", "[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:2345"},
-    {"rank-exited", "E0101 api.py:833] failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: python"},
-    {"xid", "NVRM: Xid (PCI:0000:09:00): 79, pid=0, GPU has fallen off the bus."},
-    {"xid", "NVRM: Xid (PCI:0000:09:00): 119, pid=1, Timeout after 6s of waiting for RPC response from GPU0 GSP!"},
-    {"ecc", "NVRM: Xid (PCI:0000:9b:00): 94, pid=1234, name=python3, Contained ECC error"},
+    {"nccl-mismatch", "RuntimeError: Detected mismatch between collectives on "
+                      "ranks. Rank 0 is running"},
+    {"nccl-network", "ncclSystemError: System call (e.g. socket, malloc) or "
+                     "external library call failed or device error."},
+    {"nccl-network",
+     "host:5:17 [3] NCCL WARN NET/IB : Got completion from peer with error 12"},
+    {"rank-exited", "NCCL error, remote process exited or there was a network "
+                    "error, NCCL version 2.18.1"},
+    {"rank-exited", "[../gloo/transport/tcp/pair.cc:534] Connection closed by "
+                    "peer [10.0.0.1]:2345"},
+    {"rank-exited", "E0101 api.py:833] failed (exitcode: 1) local_rank: 0 "
+                    "(pid: 7) of binary: python"},
+    {"xid",
+     "NVRM: Xid (PCI:0000:09:00): 79, pid=0, GPU has fallen off the bus."},
+    {"xid", "NVRM: Xid (PCI:0000:09:00): 119, pid=1, Timeout after 6s of "
+            "waiting for RPC response from GPU0 GSP!"},
+    {"ecc", "NVRM: Xid (PCI:0000:9b:00): 94, pid=1234, name=python3, Contained "
+            "ECC error"},
     {"ecc", "NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE"},
     {"ecc", "NVRM: Xid (PCI:0000:9b:00): 63, pid=1, Row Remapper: remapped"},
     {"ecc", "NVRM: Xid (PCI:0000:9b:00): 64, pid=1, x"},
     {"ecc", "NVRM: Xid (PCI:0000:9b:00): 95, pid=1, Uncontained ECC error"},
     {"ecc", "RuntimeError: CUDA error: uncorrectable ECC error encountered"},
-    {"nvlink", "NVRM: Xid (PCI:0000:9b:00): 74, pid=1, NVLink: fatal error detected on link 3"},
-    {"nvlink", "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32"},
-    {"driver-too-old", "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."},
-    {"driver-too-old", "CUDA driver version is insufficient for CUDA runtime version"},
-    {"arch-missing", "RuntimeError: CUDA error: no kernel image is available for execution on the device"},
-    {"library-mismatch", "ImportError: /x/flash_attn_2_cuda.so: undefined symbol: _ZN2at4_ops5zeros4callE"},
-    {"library-mismatch", "Failed to initialize NVML: Driver/library version mismatch"},
-    {"library-mismatch", "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory"},
-    {"port-in-use", "RuntimeError: The server socket has failed to listen on any local network address. port: 29500"},
-    {"fork-after-cuda", "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"},
-    {"nan-detected", "RuntimeError: Function 'MulBackward0' returned nan values in its 0th output."},
+    {"nvlink", "NVRM: Xid (PCI:0000:9b:00): 74, pid=1, NVLink: fatal error "
+               "detected on link 3"},
+    {"nvlink",
+     "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32"},
+    {"driver-too-old", "RuntimeError: The NVIDIA driver on your system is too "
+                       "old (found version 11040)."},
+    {"driver-too-old",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {"arch-missing", "RuntimeError: CUDA error: no kernel image is available "
+                     "for execution on the device"},
+    {"library-mismatch", "ImportError: /x/flash_attn_2_cuda.so: undefined "
+                         "symbol: _ZN2at4_ops5zeros4callE"},
+    {"library-mismatch",
+     "Failed to initialize NVML: Driver/library version mismatch"},
+    {"library-mismatch", "ImportError: libcudnn.so.9: cannot open shared "
+                         "object file: No such file or directory"},
+    {"port-in-use", "RuntimeError: The server socket has failed to listen on "
+                    "any local network address. port: 29500"},
+    {"fork-after-cuda",
+     "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use "
+     "CUDA with multiprocessing, you must use the 'spawn' start method"},
+    {"nan-detected", "RuntimeError: Function 'MulBackward0' returned nan "
+                     "values in its 0th output."},
     {"nan-detected", "Unexpected result nan on rank 3 at iteration #12"},
-    {"nan-detected", "found NaN in local grad norm for bucket #2 in backward pass"},
+    {"nan-detected",
+     "found NaN in local grad norm for bucket #2 in backward pass"},
     {"nan-detected", "number of nan iterations:   1 |"},
     {"nan-detected", "nan encountered 3 times"},
     {"nan-detected", "WARNING loss is nan at step 40"},
-    {"shape-mismatch", "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)"},
-    {"shape-mismatch", "RuntimeError: shape '[2, 3]' is invalid for input of size 5"},
+    {"shape-mismatch",
+     "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x4)"},
+    {"shape-mismatch",
+     "RuntimeError: shape '[2, 3]' is invalid for input of size 5"},
     {"keys-mismatch", "\tMissing key(s) in state_dict: \"lm_head.weight\"."},
-    {"keys-mismatch", "Some weights of GPT2LMHeadModel were not initialized from the model checkpoint at gpt2"},
-    {"keys-mismatch", "_IncompatibleKeys(missing_keys=['a'], unexpected_keys=[])"},
-    {"checkpoint-corrupt", "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"},
-    {"checkpoint-corrupt", "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge"},
+    {"keys-mismatch", "Some weights of GPT2LMHeadModel were not initialized "
+                      "from the model checkpoint at gpt2"},
+    {"keys-mismatch",
+     "_IncompatibleKeys(missing_keys=['a'], unexpected_keys=[])"},
+    {"checkpoint-corrupt", "RuntimeError: PytorchStreamReader failed reading "
+                           "zip archive: failed finding central directory"},
+    {"checkpoint-corrupt", "safetensors_rust.SafetensorError: Error while "
+                           "deserializing header: HeaderTooLarge"},
     {"checkpoint-corrupt", "EOFError: Ran out of input"},
     {"recompile-limit", "torch._dynamo hit config.recompile_limit (8)"},
-    {"unused-parameters", "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."},
-    {"sequence-too-long", "Token indices sequence length is longer than the specified maximum sequence length for this model (600 > 512)."},
-    {"padding-side", "A decoder-only architecture is being used, but right-padding was detected!"},
+    {"unused-parameters", "RuntimeError: Expected to have finished reduction "
+                          "in the prior iteration before starting a new one."},
+    {"sequence-too-long",
+     "Token indices sequence length is longer than the specified maximum "
+     "sequence length for this model (600 > 512)."},
+    {"padding-side", "A decoder-only architecture is being used, but "
+                     "right-padding was detected!"},
     {"file-descriptors", "OSError: [Errno 24] Too many open files"},
-    {"profiler-permission", "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"},
+    {"profiler-permission",
+     "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"},
     {"", "NVRM: Xid (PCI:0000:9b:00): 43, pid=1234, name=python3, Ch 00000008"},
-    {"", "NVRM: Xid (PCI:0000:dc:00): 45, pid=1, name=python3, Ch 1 caused by previous Xid 149"},
+    {"", "NVRM: Xid (PCI:0000:dc:00): 45, pid=1, name=python3, Ch 1 caused by "
+         "previous Xid 149"},
     {"", "RuntimeError: CUDA error: invalid configuration argument"},
 };
 
@@ -110,7 +164,8 @@ TEST(ErrorSignatures, LeavesLookalikesAlone) {
   for (StringRef Line : {
            "skipping unused special token <|pad|>",
            "nan encountered 0 times",
-           "number of skipped iterations:   0 | number of nan iterations:   0 |",
+           "number of skipped iterations:   0 | number of nan iterations:   0 "
+           "|",
            "found 0 errors",
            "0 CUDA out of memory errors so far",
            "CUDA out of memory retries: 0",
@@ -180,8 +235,8 @@ TEST(OutOfMemory, ReadsShapesAndTheKernel) {
   StringRef Text = "CUDA out of memory when allocating tensor with shape [8, "
                    "65536, 4096]";
   EXPECT_FALSE(memoryFigures(Text).Asked) << "no dtype, so no bytes";
-  EXPECT_EQ(memoryFigures((Text + " of type bfloat16").str()).Asked,
-            int64_t(4) << 30);
+  EXPECT_EQ(memoryFigures((Text + " of type bfloat16").str()).Asked, int64_t(4)
+                                                                         << 30);
   EXPECT_EQ(memoryFigures("Killed process 1 (python) anon-rss:1024kB,").Asked,
             1 << 20);
   EXPECT_FALSE(memoryFigures("").Asked);

@@ -17,17 +17,37 @@ static std::string tokensOf(StringRef Text) {
   raw_string_ostream OS(Out);
   for (;;) {
     switch (In.next()) {
-    case LooseJson::Token::Object: OS << '{'; break;
-    case LooseJson::Token::EndObject: OS << '}'; break;
-    case LooseJson::Token::Array: OS << '['; break;
-    case LooseJson::Token::EndArray: OS << ']'; break;
-    case LooseJson::Token::Key: OS << In.text() << ':'; break;
-    case LooseJson::Token::Null: OS << "null "; break;
-    case LooseJson::Token::Bool: OS << (In.boolean() ? "T " : "F "); break;
-    case LooseJson::Token::Number: OS << In.number() << ' '; break;
-    case LooseJson::Token::String: OS << '"' << In.text() << "\" "; break;
-    case LooseJson::Token::End: return Out;
-    case LooseJson::Token::Error: return Out + "ERROR " + In.error();
+    case LooseJson::Token::Object:
+      OS << '{';
+      break;
+    case LooseJson::Token::EndObject:
+      OS << '}';
+      break;
+    case LooseJson::Token::Array:
+      OS << '[';
+      break;
+    case LooseJson::Token::EndArray:
+      OS << ']';
+      break;
+    case LooseJson::Token::Key:
+      OS << In.text() << ':';
+      break;
+    case LooseJson::Token::Null:
+      OS << "null ";
+      break;
+    case LooseJson::Token::Bool:
+      OS << (In.boolean() ? "T " : "F ");
+      break;
+    case LooseJson::Token::Number:
+      OS << In.number() << ' ';
+      break;
+    case LooseJson::Token::String:
+      OS << '"' << In.text() << "\" ";
+      break;
+    case LooseJson::Token::End:
+      return Out;
+    case LooseJson::Token::Error:
+      return Out + "ERROR " + In.error();
     }
   }
 }
@@ -41,18 +61,20 @@ TEST(LooseJson, ReadsJson) {
 TEST(LooseJson, ReadsWhatPythonWrites) {
   EXPECT_EQ(tokensOf("{'loss': nan, 'ok': True, 'n': None, 3: (1, 2,),}"),
             "{loss:nan ok:T n:null 3:[1.000000e+00 2.000000e+00 ]}");
-  EXPECT_EQ(tokensOf("[NaN, Infinity, -Infinity, inf]"),
-            "[nan inf -inf inf ]");
-  EXPECT_EQ(tokensOf("{'a': np.float64(2.5), 'b': tensor(1., device='cuda:0')}"),
-            "{a:2.500000e+00 b:1.000000e+00 }");
+  EXPECT_EQ(tokensOf("[NaN, Infinity, -Infinity, inf]"), "[nan INF -INF INF ]");
+  EXPECT_EQ(
+      tokensOf("{'a': np.float64(2.5), 'b': tensor(1., device='cuda:0')}"),
+      "{a:2.500000e+00 b:1.000000e+00 }");
 }
 
 TEST(LooseJson, SaysWhatIsBroken) {
-  EXPECT_EQ(tokensOf("{\"a\": 1"), "{a:1.000000e+00 ERROR the text ends inside a value");
+  EXPECT_EQ(tokensOf("{\"a\": 1"),
+            "{a:1.000000e+00 ERROR the text ends inside a value");
   EXPECT_EQ(tokensOf("{\"a"), "{ERROR a string without an end");
   EXPECT_EQ(tokensOf("{\"a\" 1}"), "{a:ERROR a colon is missing after a key");
   EXPECT_EQ(tokensOf("[1 2]"), "[1.000000e+00 ERROR a comma is missing");
-  EXPECT_EQ(tokensOf("[1}"), "[1.000000e+00 ERROR a bracket closes what was not opened");
+  EXPECT_EQ(tokensOf("[1}"),
+            "[1.000000e+00 ERROR a bracket closes what was not opened");
   EXPECT_EQ(tokensOf("[oops]"), "[ERROR neither a value nor a quoted string");
   EXPECT_EQ(tokensOf(""), "ERROR the text ends inside a value");
   EXPECT_TRUE(StringRef(tokensOf(std::string(100000, '[')))
