@@ -16,6 +16,10 @@ Match JsonLinesReader::matches(const InputFile &File) const {
   Head.consume_front("\xEF\xBB\xBF");
   if (!Head.ltrim().starts_with("{"))
     return Match::No;
+  // Python's dicts without a step are what Transformers prints; the reader of
+  // logs knows how to count those.
+  if (Head.ltrim().starts_with("{'") && !shapeOf(Head.ltrim()).Step)
+    return Match::No;
   // Records of metrics among the first lines decide. Objects of text, as in
   // structured logs and lists of requests, are not ours.
   unsigned Lines = 0, Metrics = 0, Numeric = 0;

@@ -115,6 +115,8 @@ TEST_F(JsonLines, LeavesOtherFormatsAlone) {
                      "{\"prompt\": \"a\", \"text\": \"b\", \"n\": 3}\n"),
             Match::No);
   EXPECT_EQ(match(R, "loss 3\n"), Match::No);
+  EXPECT_EQ(match(R, "{'loss': 3.0}\n{'loss': 2.0}\n"), Match::No)
+      << "what Transformers prints";
 }
 
 TEST_F(CsvScalars, ReadsLightning) {
