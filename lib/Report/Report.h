@@ -42,6 +42,12 @@ void printText(llvm::raw_ostream &OS, const RunReport &R,
 /// The contract of docs/json.md, schema 1. All hypotheses, whatever `--top`.
 llvm::json::Value toJson(const RunReport &R);
 
+/// The same as one markdown page, one HTML page without links to anywhere, and
+/// SARIF 2.1.0 with one result a report.
+void printMarkdown(llvm::raw_ostream &OS, const RunReport &R, unsigned Top);
+void printHtml(llvm::raw_ostream &OS, const RunReport &R, unsigned Top);
+llvm::json::Value toSarif(const RunReport &R);
+
 /// The evidence there is, input by input and table by table: `inspect`.
 void printInspection(llvm::raw_ostream &OS, const Case &C,
                      const TextStyle &Style);

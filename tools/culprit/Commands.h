@@ -19,7 +19,7 @@
 
 namespace culprit {
 
-enum class OutputFormat { Text, Json, Markdown };
+enum class OutputFormat { Text, Json, Markdown, Html, Sarif };
 
 /// Exit codes, also in `culprit help exit-codes`.
 enum ExitCode : int {

@@ -31,9 +31,14 @@ static cl::list<std::string> Paths(cl::Positional, cl::sub(DiagnoseCommand),
                                    cl::desc("PATH..."));
 static cl::opt<OutputFormat>
     Format("format", cl::sub(DiagnoseCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("Form of the report"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+           cl::value_desc("text|json|markdown|html|sarif"),
+           cl::desc("Form of the report"),
+           cl::values(
+               clEnumValN(OutputFormat::Text, "text", "For a terminal"),
+               clEnumValN(OutputFormat::Json, "json", "For programs"),
+               clEnumValN(OutputFormat::Markdown, "markdown", "For an issue"),
+               clEnumValN(OutputFormat::Html, "html", "One page, no links"),
+               clEnumValN(OutputFormat::Sarif, "sarif", "For viewers")));
 static cl::opt<std::string>
     Only("only", cl::sub(DiagnoseCommand), cl::value_desc("GLOBS"),
          cl::desc("Run these detectors: 'gpu/*,-gpu/idle'"));
@@ -71,6 +76,28 @@ static bool reportInputs(const Case &C) {
                      "'culprit list formats' names those it knows"));
   }
   return !AnyRead;
+}
+
+static void print(const RunReport &R) {
+  switch (Format) {
+  case OutputFormat::Json:
+    outs() << formatv("{0:2}", toJson(R)) << '\n';
+    return;
+  case OutputFormat::Sarif:
+    outs() << formatv("{0:2}", toSarif(R)) << '\n';
+    return;
+  case OutputFormat::Markdown:
+    return printMarkdown(outs(), R, Top);
+  case OutputFormat::Html:
+    return printHtml(outs(), R, Top);
+  case OutputFormat::Text:
+    break;
+  }
+  TextStyle Style;
+  Style.Width = outputWidth();
+  Style.Top = Top;
+  Style.Color = WithColor(outs()).colorsEnabled();
+  printText(outs(), R, Style);
 }
 
 int runDiagnose() {
@@ -118,15 +145,7 @@ int runDiagnose() {
       diagnose(Symptoms, Quoted, KB->entries(), KB->vocabulary(), *W);
 
   RunReport R{versionString(), Given, *C, *Outcomes, Symptoms, D};
-  if (Format == OutputFormat::Json) {
-    outs() << formatv("{0:2}", toJson(R)) << '\n';
-  } else {
-    TextStyle Style;
-    Style.Width = outputWidth();
-    Style.Top = Top;
-    Style.Color = WithColor(outs()).colorsEnabled();
-    printText(outs(), R, Style);
-  }
+  print(R);
   if (TimeDetectors)
     errs() << timingTable(*Outcomes);
   if (NothingRead)

@@ -1,0 +1,104 @@
+//===- Html.cpp - The report as one page ------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// One file without scripts, fonts or links to anywhere, to attach to a ticket.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KB/Entry.h"
+#include "Report/Report.h"
+#include "Support/Units.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+static std::string escaped(StringRef Text) {
+  std::string Out;
+  for (char C : json::fixUTF8(Text))
+    switch (C) {
+    case '&':
+      Out += "&amp;";
+      break;
+    case '<':
+      Out += "&lt;";
+      break;
+    case '>':
+      Out += "&gt;";
+      break;
+    case '"':
+      Out += "&quot;";
+      break;
+    default:
+      Out += C;
+    }
+  return Out;
+}
+
+static void printItems(raw_ostream &OS, StringRef Title,
+                       ArrayRef<EvidenceItem> Items) {
+  for (const EvidenceItem &I : Items)
+    OS << "<tr><th>" << Title << "</th><td class=n>"
+       << formatv("{0:F1}", I.LogOdds) << "</td><td><b>" << escaped(I.Symptom)
+       << "</b><br>" << escaped(I.Message) << "</td></tr>\n";
+}
+
+static void printField(raw_ostream &OS, StringRef Title, StringRef Text) {
+  if (!Text.empty())
+    OS << "<tr><th>" << Title << "</th><td></td><td>" << escaped(Text)
+       << "</td></tr>\n";
+}
+
+static void printHypothesis(raw_ostream &OS, const Hypothesis &H, size_t Rank) {
+  const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
+  OS << "<h2>" << Rank << ". " << escaped(E ? E->Title : H.Title)
+     << " <small>" << escaped(H.Class) << ", " << H.Layer << ", "
+     << formatv("{0:F0} %", 100 * H.Probability) << "</small></h2>\n<table>\n";
+  printItems(OS, "for", H.Supports);
+  printItems(OS, "against", H.Against);
+  for (const Unchecked &U : H.Open)
+    printField(OS, "unknown", U.Symptom + ": needs " + U.Needs);
+  if (H.Recoverable.value_or(0) > 0)
+    printField(OS, "wins", "up to " + formatDuration(*H.Recoverable));
+  if (E) {
+    printField(OS, "cause", E->RootCause);
+    printField(OS, "fix", E->Fix);
+    for (const std::string &Item : E->Prevention)
+      printField(OS, "prevent", Item);
+    printField(OS, "check", E->Confirm.Experiment + " " + E->Confirm.Confirms +
+                                " " + E->Confirm.Refutes);
+  }
+  OS << "</table>\n";
+}
+
+void printHtml(raw_ostream &OS, const RunReport &R, unsigned Top) {
+  std::string Title = "culprit: " + escaped(join(R.Paths, " "));
+  OS << "<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>"
+     << Title
+     << "</title><style>body{font:15px/1.45 sans-serif;max-width:60em;"
+        "margin:2em auto;padding:0 1em}th{text-align:left;vertical-align:top;"
+        "padding-right:1em;color:#666;font-weight:normal}td{vertical-align:"
+        "top;padding-bottom:.4em}td.n{text-align:right;padding-right:1em}"
+        "small{color:#666;font-weight:normal}</style></head><body>\n<h1>"
+     << Title << "</h1>\n<p>Verdict: <b>" << toString(R.Result.Result)
+     << "</b>, culprit " << escaped(R.Version) << "</p>\n";
+  for (size_t I = 0; I != R.Result.Hypotheses.size() && I != Top; ++I)
+    printHypothesis(OS, R.Result.Hypotheses[I], I + 1);
+  OS << "<h2>Symptoms seen</h2>\n<ul>\n";
+  for (const Outcome &O : R.Outcomes)
+    for (const Report &Seen : O.Reports)
+      OS << "<li><b>" << escaped(Seen.Symptom) << "</b> ("
+         << escaped(O.Detector) << "): " << escaped(Seen.Message) << "</li>\n";
+  OS << "</ul>\n<h2>Inputs</h2>\n<ul>\n";
+  for (const InputSummary &I : R.Evidence.inputs())
+    OS << "<li>" << escaped(I.Path) << ": "
+       << (I.Failed           ? "could not be read"
+           : I.Format.empty() ? "unknown format"
+                              : escaped(I.Format))
+       << "</li>\n";
+  OS << "</ul>\n</body></html>\n";
+}
+
+} // namespace culprit

@@ -1,0 +1,92 @@
+//===- Markdown.cpp - The report for issues and wikis -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "KB/Entry.h"
+#include "Report/Report.h"
+#include "Support/Units.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Names and messages hold `_`, `*` and `<`, which would become markup.
+static std::string escaped(StringRef Text) {
+  std::string Out;
+  for (char C : Text) {
+    if (StringRef("\\`*_<>|[]#").contains(C))
+      Out += '\\';
+    Out += C == '\n' ? ' ' : C;
+  }
+  return Out;
+}
+
+static void printItems(raw_ostream &OS, StringRef Title,
+                       ArrayRef<EvidenceItem> Items) {
+  if (Items.empty())
+    return;
+  OS << "\n**" << Title << "**\n\n";
+  for (const EvidenceItem &I : Items)
+    OS << "- `" << I.Symptom << "` ("
+       << formatv("{0}{1:F1}", I.LogOdds > -0.05 ? "+" : "",
+                  I.LogOdds > -0.05 && I.LogOdds < 0 ? 0.0 : I.LogOdds)
+       << "): " << escaped(I.Message) << '\n';
+}
+
+static void printHypothesis(raw_ostream &OS, const Hypothesis &H, size_t Rank) {
+  const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
+  OS << "\n## " << Rank << ". " << escaped(E ? E->Title : H.Title) << "\n\n`"
+     << H.Class << "`, " << H.Layer << ", probability "
+     << formatv("{0:F2}", H.Probability);
+  if (H.Recoverable.value_or(0) > 0)
+    OS << ", up to " << formatDuration(*H.Recoverable)
+       << " of the recorded time could be won";
+  OS << '\n';
+  printItems(OS, "For", H.Supports);
+  printItems(OS, "Against", H.Against);
+  if (!H.Open.empty()) {
+    OS << "\n**Not checked**\n\n";
+    for (const Unchecked &U : H.Open)
+      OS << "- `" << U.Symptom << "`: needs " << escaped(U.Needs) << '\n';
+  }
+  if (!E)
+    return;
+  OS << "\n**Cause**: " << escaped(E->RootCause) << "\n\n**Fix**: "
+     << escaped(E->Fix) << '\n';
+  if (!E->Prevention.empty()) {
+    OS << "\n**Prevention**\n\n";
+    for (const std::string &Item : E->Prevention)
+      OS << "- " << escaped(Item) << '\n';
+  }
+  if (!E->Confirm.Experiment.empty())
+    OS << "\n**Check**: " << escaped(E->Confirm.Experiment) << ' '
+       << escaped(E->Confirm.Confirms) << ' ' << escaped(E->Confirm.Refutes)
+       << '\n';
+}
+
+void printMarkdown(raw_ostream &OS, const RunReport &R, unsigned Top) {
+  OS << "# culprit " << R.Version << ": " << escaped(join(R.Paths, " "))
+     << "\n\nVerdict: **" << toString(R.Result.Result) << "**\n";
+  for (size_t I = 0; I != R.Result.Hypotheses.size() && I != Top; ++I)
+    printHypothesis(OS, R.Result.Hypotheses[I], I + 1);
+  OS << "\n## Symptoms seen\n\n";
+  bool Any = false;
+  for (const Outcome &O : R.Outcomes)
+    for (const Report &Seen : O.Reports) {
+      OS << "- `" << Seen.Symptom << "` (" << O.Detector
+         << "): " << escaped(Seen.Message) << '\n';
+      Any = true;
+    }
+  if (!Any)
+    OS << "None.\n";
+  OS << "\n## Inputs\n\n| file | format |\n|---|---|\n";
+  for (const InputSummary &I : R.Evidence.inputs())
+    OS << "| " << escaped(I.Path) << " | "
+       << (I.Failed           ? "could not be read"
+           : I.Format.empty() ? "unknown"
+                              : escaped(I.Format))
+       << " |\n";
+}
+
+} // namespace culprit

@@ -1,0 +1,95 @@
+//===- Sarif.cpp - SARIF 2.1.0 for code-scanning viewers --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// One rule a detector, one result a report. Fingerprints are made of detector,
+// symptom and place, without figures, so that two runs can be compared.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Report/Report.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace llvm;
+using json::Array;
+using json::Object;
+using json::Value;
+
+namespace culprit {
+
+static StringRef levelOf(Severity Level) {
+  switch (Level) {
+  case Severity::Error:
+    return "error";
+  case Severity::Warning:
+    return "warning";
+  case Severity::Note:
+    return "note";
+  }
+  llvm_unreachable("unknown severity");
+}
+
+/// The first place in a file that the report rests on, with a line where the
+/// table's places are lines.
+static Array locationsOf(const Report &R) {
+  Array Logical;
+  for (const Coordinate &C : R.At)
+    Logical.push_back(
+        Object{{"name", json::fixUTF8(C.text())},
+               {"fullyQualifiedName", json::fixUTF8(C.Key + "=" + C.text())}});
+  Object Location;
+  for (const EvidenceRef &E : R.Evidence) {
+    if (E.Places.empty() || E.Places.front().Path.empty())
+      continue;
+    Object Physical{
+        {"artifactLocation",
+         Object{{"uri", json::fixUTF8(E.Places.front().Path)}}}};
+    bool IsLine = E.Table == "scalars" || E.Table == "log_lines" ||
+                  E.Table == "errors" || E.Table == "config";
+    if (IsLine && E.Places.front().Place > 0)
+      Physical["region"] = Object{{"startLine", E.Places.front().Place}};
+    Location["physicalLocation"] = std::move(Physical);
+    break;
+  }
+  if (!Logical.empty())
+    Location["logicalLocations"] = std::move(Logical);
+  Array Out;
+  if (!Location.empty())
+    Out.push_back(std::move(Location));
+  return Out;
+}
+
+Value toSarif(const RunReport &R) {
+  Array Rules, Results;
+  for (size_t I = 0; I != R.Outcomes.size(); ++I) {
+    const Outcome &O = R.Outcomes[I];
+    Rules.push_back(Object{{"id", O.Detector}});
+    for (const Report &Seen : O.Reports) {
+      std::string Identity = O.Detector + "|" + Seen.Symptom;
+      for (const Coordinate &C : Seen.At)
+        if (C.Key != "step" && C.Key != "line")
+          Identity += "|" + C.Key + "=" + C.text();
+      Results.push_back(Object{
+          {"ruleId", O.Detector},
+          {"ruleIndex", static_cast<int64_t>(I)},
+          {"level", levelOf(Seen.Level)},
+          {"message", Object{{"text", json::fixUTF8(Seen.Message)}}},
+          {"locations", locationsOf(Seen)},
+          {"partialFingerprints",
+           Object{{"culprit/v1",
+                   utohexstr(xxh3_64bits(Identity), /*LowerCase=*/true)}}},
+          {"properties", Object{{"symptom", Seen.Symptom}}}});
+    }
+  }
+  Object Driver{{"name", "culprit"},
+                {"version", R.Version},
+                {"rules", std::move(Rules)}};
+  return Object{
+      {"version", "2.1.0"},
+      {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+      {"runs", Array{Object{{"tool", Object{{"driver", std::move(Driver)}}},
+                            {"results", std::move(Results)}}}}};
+}
+
+} // namespace culprit
