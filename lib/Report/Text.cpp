@@ -115,6 +115,7 @@ public:
     if (D.Hypotheses.empty())
       nothingFound();
     alsoSeen();
+    notRead();
     failures();
     footer();
   }
@@ -345,6 +346,24 @@ private:
     }
     if (!First)
       OS << '\n';
+  }
+
+  /// Files that took no part: unknown formats are listed, never guessed.
+  void notRead() {
+    std::vector<std::string> Names;
+    for (const InputSummary &I : R.Evidence.inputs())
+      if (I.Failed || I.Format.empty())
+        Names.push_back(shortened(I.Path).str() +
+                        (I.Failed ? " (see the error)" : " (unknown format)"));
+    if (Names.empty())
+      return;
+    size_t More = Names.size() > 5 ? Names.size() - 5 : 0;
+    Names.resize(std::min<size_t>(Names.size(), 5));
+    if (More)
+      Names.push_back(formatv("{0} more", More).str());
+    printWrapped(OS, join(Names, ", "), "not read     ", std::string(15, ' '),
+                 Style.Width);
+    OS << '\n';
   }
 
   void failures() {

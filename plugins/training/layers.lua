@@ -47,8 +47,9 @@ return {
         symptom  = "layer-gradient-zero",
         score    = 0.97,
         at       = { layer = dead[#dead], step = rows:first().step },
-        message  = ("%d layers get a gradient of exactly 0 at all %d logged steps (%s), %d others learn: the graph is cut after %s")
-          :format(#dead, rows:count(), table.concat(dead, ", "), alive, dead[#dead]),
+        message  = ("%s a gradient of exactly 0 at all %d logged steps (%s), %s: the graph is cut after %s")
+          :format(#dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), rows:count(), table.concat(dead, ", "),
+            alive == 1 and "1 other learns" or ("%d others learn"):format(alive), dead[#dead]),
         evidence = { rows:slice(0, 5) },
       }
     end
@@ -58,8 +59,8 @@ return {
         symptom  = "layer-weights-unchanged",
         score    = 0.95,
         at       = { layer = dead[#dead], step = rows:first().step },
-        message  = ("the weights of %d layers never change over %d logged steps (%s), those of %d others do"):format(#dead,
-          rows:count(), table.concat(dead, ", "), alive),
+        message  = ("the weights of %d layer%s never change over %d logged steps (%s), those of %d other%s do"):format(#dead,
+          #dead == 1 and "" or "s", rows:count(), table.concat(dead, ", "), alive, alive == 1 and "" or "s"),
         evidence = { rows:slice(0, 5) },
       }
     end

@@ -53,8 +53,8 @@ return {
             symptom  = "loss-spike-recovers",
             score    = 0.9,
             at       = { step = spike.step },
-            message  = ("the loss is back at %.4g by step %d, %d steps after the spike"):format(calm.value, calm.step,
-              calm.step - spike.step),
+            message  = ("the loss is back at %.4g by step %d, %d step%s after the spike"):format(calm.value, calm.step,
+              calm.step - spike.step, calm.step - spike.step == 1 and "" or "s"),
             evidence = { calm, after:slice(0, 5) },
           }
         end
