@@ -201,7 +201,9 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
       Present = E->State == Presence::Present;
       if (!Present)
         if (const SymptomTerm *Term = Words.symptom(E->Symptom))
-          Item.Message = "checked and not so: " + Term->Text;
+          Item.Message = (I.LogOdds > 0 ? "absent, which fits: "
+                                        : "checked and not so: ") +
+                         Term->Text;
       if (Present && E->Recoverable)
         takeRecoverable(Cause, I.Symptom, *E->Recoverable);
     } else if (const LogEvidence *L = M.quoted(Cause.Class)) {
@@ -285,6 +287,9 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
     AnyPresent |= S.State == Presence::Present && !S.Informational;
     AnyChecked |= S.State != Presence::Unknown;
   }
+  // A setting such as fp16 makes causes possible, not likely.
+  if (!AnyPresent)
+    D.Hypotheses.clear(), D.Next.reset();
   double Best = 0;
   for (const Hypothesis &H : D.Hypotheses)
     Best = std::max(Best, H.Probability);

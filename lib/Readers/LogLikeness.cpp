@@ -100,6 +100,8 @@ LogLikeness logLikeness(StringRef Head, bool Whole) {
   if (Head.trim().empty() || !isText(Head))
     return LogLikeness::No;
   Signs S = countSigns(Head, Whole);
+  if (S.Lines == 0)
+    return LogLikeness::No; // one line longer than the head: no log
   unsigned Good = S.Marked + S.Metrics;
   if (Good * 2 >= S.Lines)
     return LogLikeness::Strong;

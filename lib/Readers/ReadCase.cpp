@@ -19,6 +19,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ThreadPool.h"
+#include <set>
 
 using namespace llvm;
 
@@ -38,7 +39,9 @@ ArrayRef<const Reader *> readers() {
 /// Appends the regular files under \p Path to \p Files, in name order.
 /// Hidden files and folders (.git, .ipynb_checkpoints) are nobody's evidence,
 /// and the expected.json beside a recorded case is the answer, not a clue.
-static void walk(StringRef Path, std::vector<std::string> &Files) {
+/// \p Seen keeps links from leading in circles or to a file twice.
+static void walk(StringRef Path, std::set<sys::fs::UniqueID> &Seen,
+                 std::vector<std::string> &Files) {
   std::vector<std::string> Entries;
   std::error_code EC;
   for (sys::fs::directory_iterator It(Path, EC), End; It != End && !EC;
@@ -51,8 +54,10 @@ static void walk(StringRef Path, std::vector<std::string> &Files) {
     sys::fs::file_status Status;
     if (sys::fs::status(Entry, Status))
       continue;
+    if (!Seen.insert(Status.getUniqueID()).second)
+      continue;
     if (sys::fs::is_directory(Status))
-      walk(Entry, Files);
+      walk(Entry, Seen, Files);
     else if (sys::fs::is_regular_file(Status))
       Files.push_back(Entry);
   }
@@ -98,13 +103,16 @@ static Error readOne(Source &S) {
 
 Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads) {
   std::vector<std::string> Files;
+  std::set<sys::fs::UniqueID> Seen;
   for (const std::string &Path : Paths) {
     sys::fs::file_status Status;
     if (std::error_code EC = sys::fs::status(Path, Status))
       return failure(Path + ": " + EC.message(),
                      "give a file or a folder that a run left behind");
+    if (!Seen.insert(Status.getUniqueID()).second)
+      continue;
     if (sys::fs::is_directory(Status))
-      walk(Path, Files);
+      walk(Path, Seen, Files);
     else
       Files.push_back(Path);
   }

@@ -273,7 +273,7 @@ private:
     case Verdict::Healthy:
       printWrapped(OS,
                    formatv("healthy as far as these files can show: {0} "
-                           "checked, none of them seen",
+                           "checked, none a sign of a fault",
                            plural(Clear, "symptom"))
                        .str(),
                    "", "", Style.Width);

@@ -26,20 +26,37 @@ return {
     "log-shm-exhausted", "log-port-in-use", "log-fork-after-cuda", "log-nan-detected", "log-shape-mismatch",
     "log-keys-mismatch", "log-checkpoint-corrupt", "log-recompile-limit", "log-unused-parameters",
     "log-sequence-too-long", "log-padding-side", "log-file-descriptors", "log-profiler-permission",
+    "log-uncaught-exception",
   },
   options  = {
     fragmented = { default = 0.10, doc = "Reserved but unallocated share of the device that means fragmentation" },
   },
 
   run = function(case)
+    -- What no signature knows still ended the run, unless it was only a warning.
+    local unknown = case.errors:where("signature is null and type != 'warning'")
+    local final   = unknown:last()
+    if final then
+      report {
+        symptom  = "log-uncaught-exception",
+        score    = 0.9,
+        severity = "error",
+        at       = { source = final.source, line = final.line, rank = final.rank },
+        message  = ("%s%s%s"):format(string.sub(final.message or final.type or "an error", 1, 200),
+          final.frames and (", raised at " .. string.sub(final.frames, 1, 120)) or "",
+          unknown:count() > 1 and ("; the last of %d such errors"):format(unknown:count()) or ""),
+        evidence = { final },
+      }
+    end
     for signature, errors in case.errors:where("signature is not null"):group("signature") do
       local first = errors:first()
       local named = errors:where("rank is not null")
       local ranks = named:distinct("rank"):count()
       report {
         symptom  = "log-" .. signature,
-        score    = 0.95,
-        severity = "error",
+        -- A warning that the run went on after says less than the error that ended it.
+        score    = first.type == "warning" and 0.6 or 0.95,
+        severity = first.type == "warning" and "warning" or "error",
         at       = { source = first.source, line = first.line, rank = first.rank },
         message  = ("%s%s%s"):format(string.sub(first.message or first.type or signature, 1, 160),
           errors:count() > 1 and (" (%d times)"):format(errors:count()) or "",

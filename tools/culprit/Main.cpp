@@ -147,6 +147,8 @@ int main(int Argc, const char **Argv) {
   if (!cl::ParseCommandLineOptions(Argc, Argv, "", &OS)) {
     // LLVM prefixes every line with the program's path; ours is "error:".
     StringRef Text = StringRef(Problem).trim();
+    if (Text.empty()) // a bad value: LLVM has said so on stderr itself
+      return ExitBadUse;
     size_t Colon = Text.find(": ");
     if (Colon != StringRef::npos)
       Text = Text.substr(Colon + 2);
