@@ -115,6 +115,8 @@ public:
     if (D.Hypotheses.empty())
       nothingFound();
     alsoSeen();
+    if (D.Hypotheses.empty())
+      notChecked();
     notRead();
     failures();
     footer();
@@ -290,7 +292,6 @@ private:
                    "them well enough to name it",
                    "", "", Style.Width);
     }
-    notChecked();
     OS << '\n';
   }
 
@@ -326,6 +327,8 @@ private:
       printWrapped(OS, join(Symptoms, ", ") + " (needs " + Need + ")", Label,
                    std::string(15, ' '), Style.Width);
     }
+    if (Lines)
+      OS << '\n';
   }
 
   /// Reports that no shown hypothesis uses: nothing that was found is lost.
