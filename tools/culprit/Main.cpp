@@ -17,6 +17,7 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/WithColor.h"
+#include <csignal>
 
 using namespace llvm;
 
@@ -128,6 +129,8 @@ int main(int Argc, const char **Argv) {
   InitLLVM Setup(Argc, Argv);
   WithColor::setAutoDetectFunction(wantsColor);
   sys::SetInterruptFunction([] { _exit(ExitInterrupted); });
+  // A reader that has seen enough, such as head, is no error worth a word.
+  sys::SetOneShotPipeSignalFunction([] { _exit(128 + SIGPIPE); });
   cl::SetVersionPrinter(
       [](raw_ostream &OS) { OS << "culprit " << versionString() << '\n'; });
 
@@ -157,5 +160,13 @@ int main(int Argc, const char **Argv) {
   }
   if (Chosen == std::end(Commands))
     return report(failure("no command given", "try 'culprit help'"));
-  return Chosen->Run();
+  int Exit = Chosen->Run();
+  outs().flush();
+  if (outs().has_error()) {
+    std::string Reason = outs().error().message();
+    outs().clear_error();
+    return report(failure("the report could not be written: " + Reason,
+                          "check where standard output goes"));
+  }
+  return Exit;
 }
