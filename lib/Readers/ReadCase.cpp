@@ -106,9 +106,13 @@ Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads) {
   std::set<sys::fs::UniqueID> Seen;
   for (const std::string &Path : Paths) {
     sys::fs::file_status Status;
-    if (std::error_code EC = sys::fs::status(Path, Status))
-      return failure(Path + ": " + EC.message(),
-                     "give a file or a folder that a run left behind");
+    if (std::error_code EC = sys::fs::status(Path, Status)) {
+      if (Paths.size() == 1)
+        return failure(Path + ": " + EC.message(),
+                       "give a file or a folder that a run left behind");
+      Files.push_back(Path); // becomes an input that could not be read
+      continue;
+    }
     if (!Seen.insert(Status.getUniqueID()).second)
       continue;
     if (sys::fs::is_directory(Status))

@@ -53,7 +53,8 @@ llvm::ArrayRef<const Reader *> readers();
 
 /// Reads \p Paths (files, or directories, which are walked in name order) with
 /// up to \p Threads threads into a case. A file that no reader knows is listed
-/// with an empty format. Only a path that does not exist is an error.
+/// with an empty format. An error only when the one path given does not exist;
+/// among several it is an input that could not be read.
 llvm::Expected<Case> readCase(llvm::ArrayRef<std::string> Paths,
                               unsigned Threads);
 
