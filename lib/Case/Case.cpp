@@ -46,29 +46,8 @@ void CaseBuilder::add(std::unique_ptr<Source> S, Error E) {
   Sources.push_back(std::move(S));
 }
 
-/// The earliest time in any time column of \p S, or none.
-static std::optional<int64_t> earliestTime(Source &S) {
-  int64_t Earliest = std::numeric_limits<int64_t>::max();
-  for (unsigned T = 0; T != NumTables; ++T) {
-    TableBuilder *B = S.existing(static_cast<TableId>(T));
-    if (!B)
-      continue;
-    const TableSchema &Schema = schemas()[T];
-    for (unsigned C = 0; C != Schema.Columns.size(); ++C)
-      if (Schema.Columns[C].Unit == "time" && B->touched(C))
-        for (int64_t Value : B->finished(C).ints())
-          if (Value != NullInt)
-            Earliest = std::min(Earliest, Value);
-  }
-  if (Earliest == std::numeric_limits<int64_t>::max())
-    return std::nullopt;
-  return Earliest;
-}
-
-/// Adds \p Shift to every time of \p S.
-static void shiftTimes(Source &S, int64_t Shift) {
-  if (Shift == 0)
-    return;
+/// Calls \p Visit with every time of \p S, which it may change.
+static void forEachTime(Source &S, function_ref<void(int64_t &)> Visit) {
   for (unsigned T = 0; T != NumTables; ++T) {
     TableBuilder *B = S.existing(static_cast<TableId>(T));
     if (!B)
@@ -78,9 +57,28 @@ static void shiftTimes(Source &S, int64_t Shift) {
       if (Schema.Columns[C].Unit == "time" && B->touched(C))
         for (int64_t &Value : B->finished(C).mutableInts())
           if (Value != NullInt)
-            Value = static_cast<int64_t>(static_cast<uint64_t>(Value) +
-                                         static_cast<uint64_t>(Shift));
+            Visit(Value);
   }
+}
+
+/// The earliest time in any time column of \p S, or none.
+static std::optional<int64_t> earliestTime(Source &S) {
+  std::optional<int64_t> Earliest;
+  forEachTime(S, [&](int64_t &Value) {
+    if (!Earliest || Value < *Earliest)
+      Earliest = Value;
+  });
+  return Earliest;
+}
+
+/// Adds \p Shift to every time of \p S.
+static void shiftTimes(Source &S, int64_t Shift) {
+  if (Shift == 0)
+    return;
+  forEachTime(S, [&](int64_t &Value) {
+    Value = static_cast<int64_t>(static_cast<uint64_t>(Value) +
+                                 static_cast<uint64_t>(Shift));
+  });
 }
 
 /// Makes time 0 the start of the case: the earliest event over all sources
@@ -337,10 +335,11 @@ Case CaseBuilder::build() {
       Out.has(TableId::scalars);
 
   // Derived tables read the recorded ones, in the order of their definition.
+  ProfileIndex Index(Out);
   for (TableId Id : {TableId::steps, TableId::windows, TableId::gaps}) {
     unsigned T = static_cast<unsigned>(Id);
     TableBuilder Rows(Id, *Pool);
-    derive(Id, Out, Rows);
+    derive(Id, Out, Index, Rows);
     std::vector<std::pair<std::string, ColumnRef>> Columns;
     for (unsigned C = 0; C != schema(Id).Columns.size(); ++C) {
       Out.Known[T][C] = Rows.touched(C);

@@ -187,9 +187,18 @@ static std::pair<int64_t, int64_t> project(ArrayRef<Span> Spans,
   return {Start, Stop};
 }
 
-void deriveWindows(const Case &C, TableBuilder &Into) {
-  if (!C.has(TableId::gpu_work))
-    return;
+struct ProfileIndex::State {
+  explicit State(const Case &C) : Work(workByDevice(C)), L(C) {}
+
+  std::map<DeviceKey, std::vector<Span>> Work;
+  Launches L;
+};
+
+ProfileIndex::ProfileIndex(const Case &C) : S(std::make_unique<State>(C)) {}
+ProfileIndex::~ProfileIndex() = default;
+
+void deriveWindows(const Case &C, const ProfileIndex &Index,
+                   TableBuilder &Into) {
   struct Steady {
     int64_t Start = INT64_MAX, Stop = INT64_MIN, Steps = 0;
   };
@@ -203,16 +212,13 @@ void deriveWindows(const Case &C, TableBuilder &Into) {
     S.Stop = std::max(S.Stop, intAt(Steps, steps::stop, I));
     ++S.Steps;
   }
-  std::optional<Launches> L;
-  if (!ByRank.empty())
-    L.emplace(C);
-  for (auto &[Key, Spans] : workByDevice(C)) {
+  for (const auto &[Key, Spans] : Index.state().Work) {
     int64_t Start = Spans.front().Start, Stop = Start;
     for (const Span &S : Spans)
       Stop = std::max(Stop, S.Stop);
     int64_t StepCount = 0;
     if (auto It = ByRank.find(Key.first); It != ByRank.end()) {
-      auto [From, To] = project(Spans, *L, It->second.Start, It->second.Stop);
+      auto [From, To] = project(Spans, Index.state().L, It->second.Start, It->second.Stop);
       if (From < To && coveredInside(Spans, From, To) > 0) {
         Start = From;
         Stop = To;
@@ -284,20 +290,17 @@ private:
 
 } // namespace
 
-void deriveGaps(const Case &C, TableBuilder &Into) {
-  if (!C.has(TableId::gpu_work))
-    return;
-  Launches L(C);
+void deriveGaps(const Case &C, const ProfileIndex &Index, TableBuilder &Into) {
   const Table &Windows = C.table(TableId::windows);
-  auto Work = workByDevice(C);
   for (size_t W = 0; W != Windows.rows(); ++W) {
     DeviceKey Key{intAt(Windows, windows::rank, W),
                   intAt(Windows, windows::device, W)};
     int64_t From = intAt(Windows, windows::start, W);
     int64_t To = intAt(Windows, windows::stop, W);
-    GapWriter Writer(Into, L, Key);
+    const std::vector<Span> &Work = Index.state().Work.at(Key);
+    GapWriter Writer(Into, Index.state().L, Key);
     int64_t Reach = From; // everything before it is busy or told
-    for (const Span &S : Work[Key]) {
+    for (const Span &S : Work) {
       if (S.Stop <= Reach)
         continue;
       if (S.Start >= To)
@@ -309,22 +312,23 @@ void deriveGaps(const Case &C, TableBuilder &Into) {
     if (Reach >= To)
       continue;
     // The idle tail belongs to the first work after the window, if any.
-    auto After = llvm::find_if(
-        Work[Key], [&](const Span &S) { return S.Start >= To; });
+    auto After =
+        llvm::find_if(Work, [&](const Span &S) { return S.Start >= To; });
     Writer.gap(Reach, To,
-               After == Work[Key].end() ? std::nullopt
+               After == Work.end() ? std::nullopt
                                         : std::optional(After->Row));
   }
 }
 
-void derive(TableId Id, const Case &C, TableBuilder &Into) {
+void derive(TableId Id, const Case &C, const ProfileIndex &Index,
+            TableBuilder &Into) {
   switch (Id) {
   case TableId::steps:
     return deriveSteps(C, Into);
   case TableId::windows:
-    return deriveWindows(C, Into);
+    return deriveWindows(C, Index, Into);
   case TableId::gaps:
-    return deriveGaps(C, Into);
+    return deriveGaps(C, Index, Into);
   default:
     llvm_unreachable("not a derived table");
   }

@@ -16,8 +16,23 @@
 
 namespace culprit {
 
+/// The work of each device in order and the call that launched each piece:
+/// what windows and gaps share, made once. Refers to the case.
+class ProfileIndex {
+public:
+  explicit ProfileIndex(const Case &C);
+  ~ProfileIndex();
+
+  struct State;
+  const State &state() const { return *S; }
+
+private:
+  std::unique_ptr<State> S;
+};
+
 /// Fills \p Into with the rows of the derived table \p Id.
-void derive(TableId Id, const Case &C, TableBuilder &Into);
+void derive(TableId Id, const Case &C, const ProfileIndex &Index,
+            TableBuilder &Into);
 
 /// Steps are the ranges of category `step`, per rank in order of start. A step
 /// is steady unless it is the first or last of at least four on its rank, or
@@ -27,11 +42,12 @@ void deriveSteps(const Case &C, TableBuilder &Into);
 /// One window a device: the steady steps of its rank as the device ran them,
 /// which is later than the host where the host is ahead; or the span of its
 /// work where the record has no steps or no work in them.
-void deriveWindows(const Case &C, TableBuilder &Into);
+void deriveWindows(const Case &C, const ProfileIndex &Index,
+                   TableBuilder &Into);
 
 /// The complement of a device's work in its window, cut where the call that
 /// launched the next work begins; see the `state` column.
-void deriveGaps(const Case &C, TableBuilder &Into);
+void deriveGaps(const Case &C, const ProfileIndex &Index, TableBuilder &Into);
 
 } // namespace culprit
 

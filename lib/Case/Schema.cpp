@@ -53,6 +53,11 @@ std::optional<TableId> findTable(StringRef Name) {
   return std::nullopt;
 }
 
+bool TableSchema::hasLines() const {
+  std::optional<unsigned> Place = find("place");
+  return Place && Columns[*Place].Doc.starts_with("line in the source file");
+}
+
 std::optional<unsigned> TableSchema::find(StringRef Wanted) const {
   for (unsigned I = 0; I != Columns.size(); ++I)
     if (Columns[I].Name == Wanted)

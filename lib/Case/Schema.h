@@ -45,6 +45,8 @@ struct TableSchema {
   llvm::StringRef RowIs; ///< Completes "one row is ...".
   llvm::ArrayRef<ColumnSchema> Columns;
 
+  /// Whether `place` is a line of a text file, as its documentation says.
+  bool hasLines() const;
   /// Position of the column \p Name, or none.
   std::optional<unsigned> find(llvm::StringRef Name) const;
 };

@@ -45,8 +45,8 @@ static Array locationsOf(const Report &R) {
     Object Physical{
         {"artifactLocation",
          Object{{"uri", json::fixUTF8(E.Places.front().Path)}}}};
-    bool IsLine = E.Table == "scalars" || E.Table == "log_lines" ||
-                  E.Table == "errors" || E.Table == "config";
+    std::optional<TableId> Id = findTable(E.Table);
+    bool IsLine = Id && schema(*Id).hasLines();
     if (IsLine && E.Places.front().Place > 0)
       Physical["region"] = Object{{"startLine", E.Places.front().Place}};
     Location["physicalLocation"] = std::move(Physical);

@@ -73,11 +73,10 @@ std::string ranges(std::vector<int64_t> Numbers, size_t Most) {
   return join(Parts, ", ") + (More ? ", ..." : "");
 }
 
-/// Whether \p Table's places are lines of a text file.
+/// Whether the places of the case table \p Table are lines of a text file.
 bool hasLines(StringRef Table) {
-  return Table == "scalars" || Table == "log_lines" || Table == "errors" ||
-         Table == "config" || Table == "packages" || Table == "requests" ||
-         Table == "tokens";
+  std::optional<TableId> Id = findTable(Table);
+  return Id && schema(*Id).hasLines();
 }
 
 /// What to record so that a table has rows, in the words of who records.

@@ -139,6 +139,22 @@ void Column::addNull() {
   }
 }
 
+void Column::addFrom(const Column &Other, size_t Row) {
+  assert(Kind == Other.Kind && "columns of one type only");
+  switch (Kind) {
+  case ColumnType::Int:
+    return addInt(Other.Ints[Row]);
+  case ColumnType::Double:
+    return addDouble(Other.Doubles[Row]);
+  case ColumnType::Bool:
+    return Bools.push_back(Other.Bools[Row]); // NullBool stays itself
+  case ColumnType::String:
+    return addString(Other.Strings[Row]);
+  case ColumnType::IntList:
+    return addList(Other.list(Row));
+  }
+}
+
 void Column::append(const Column &Other) {
   assert(Kind == Other.Kind && "columns of one type only");
   uint64_t Base = Ints.size();

@@ -77,6 +77,8 @@ public:
   void addString(StringId Value) { Strings.push_back(Value); }
   void addList(llvm::ArrayRef<int64_t> Value);
   void addNull();
+  /// Appends the value, or the null, at \p Row of \p Other, of the same type.
+  void addFrom(const Column &Other, size_t Row);
   /// Appends every value of \p Other, of the same type.
   void append(const Column &Other);
 

@@ -49,28 +49,10 @@ static ColumnRef gather(const ColumnView &View, ArrayRef<uint32_t> Rows) {
   auto Data = std::make_shared<Column>(View.type());
   Data->reserve(Rows.size());
   for (uint32_t I : Rows) {
-    if (I == KeyIndex::None || View.isNull(I)) {
+    if (I == KeyIndex::None)
       Data->addNull();
-      continue;
-    }
-    size_t Row = View.row(I);
-    switch (View.type()) {
-    case ColumnType::Int:
-      Data->addInt(View.Data->ints()[Row]);
-      break;
-    case ColumnType::Double:
-      Data->addDouble(View.Data->doubles()[Row]);
-      break;
-    case ColumnType::Bool:
-      Data->addBool(View.Data->bools()[Row]);
-      break;
-    case ColumnType::String:
-      Data->addString(View.Data->strings()[Row]);
-      break;
-    case ColumnType::IntList:
-      Data->addList(View.Data->list(Row));
-      break;
-    }
+    else
+      Data->addFrom(*View.Data, View.row(I));
   }
   return Data;
 }

@@ -307,29 +307,8 @@ Expected<Table> Table::concat(const Table &Other) const {
     Data->reserve(NumRows + Other.NumRows);
     for (const auto &[Source, Count] :
          {std::pair(&View, NumRows), std::pair(Second, Other.NumRows)})
-      for (size_t I = 0; I != Count; ++I) {
-        size_t Row = Source->row(I);
-        switch (View.type()) {
-        case ColumnType::Int:
-          Data->addInt(Source->Data->ints()[Row]);
-          break;
-        case ColumnType::Double:
-          Data->addDouble(Source->Data->doubles()[Row]);
-          break;
-        case ColumnType::Bool:
-          if (Source->Data->isNull(Row))
-            Data->addNull();
-          else
-            Data->addBool(Source->Data->bools()[Row]);
-          break;
-        case ColumnType::String:
-          Data->addString(Source->Data->strings()[Row]);
-          break;
-        case ColumnType::IntList:
-          Data->addList(Source->Data->list(Row));
-          break;
-        }
-      }
+      for (size_t I = 0; I != Count; ++I)
+        Data->addFrom(*Source->Data, Source->row(I));
     Columns.push_back({View.Name, std::move(Data)});
   }
   Table Out(Name, Pool, std::move(Columns), NumRows + Other.NumRows);
