@@ -5,8 +5,10 @@
 #include "Case/Case.h"
 #include "Case/Derive.h"
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <set>
 #include <tuple>
 
@@ -301,6 +303,41 @@ markPrimaryScalars(Table &Scalars,
   Scalars = Scalars.with("primary", std::move(Data));
 }
 
+struct Case::DerivedTables {
+  std::array<std::once_flag, NumTables> Once;
+  std::array<DerivedTable, NumTables> Tables;
+  std::once_flag IndexOnce;
+  std::unique_ptr<ProfileIndex> Index;
+};
+
+Case::Case() : Lazy(std::make_unique<DerivedTables>()) {}
+Case::Case(Case &&) = default;
+Case &Case::operator=(Case &&) = default;
+Case::~Case() = default;
+
+const Case::DerivedTable &Case::derived(TableId Id) const {
+  unsigned T = static_cast<unsigned>(Id);
+  DerivedTable &Out = Lazy->Tables[T];
+  std::call_once(Lazy->Once[T], [&] {
+    std::call_once(Lazy->IndexOnce, [&] {
+      Lazy->Index = std::make_unique<ProfileIndex>(*this);
+    });
+    TableBuilder Rows(Id, *Pool);
+    derive(Id, *this, *Lazy->Index, Rows);
+    std::vector<std::pair<std::string, ColumnRef>> Columns;
+    for (unsigned C = 0; C != schema(Id).Columns.size(); ++C) {
+      Out.Known.push_back(Rows.touched(C));
+      Columns.push_back(
+          {schema(Id).Columns[C].Name.str(),
+           std::make_shared<Column>(std::move(Rows.finished(C)))});
+    }
+    size_t Count = Rows.rows();
+    Out.Rows = Table(schema(Id).Name.str(), Pool, std::move(Columns), Count,
+                     /*IsOrigin=*/true);
+  });
+  return Out;
+}
+
 Case CaseBuilder::build() {
   Case Out;
   Out.Pool = Pool;
@@ -334,22 +371,6 @@ Case CaseBuilder::build() {
   Out.Known[static_cast<unsigned>(TableId::scalars)][scalars::primary] =
       Out.has(TableId::scalars);
 
-  // Derived tables read the recorded ones, in the order of their definition.
-  ProfileIndex Index(Out);
-  for (TableId Id : {TableId::steps, TableId::windows, TableId::gaps}) {
-    unsigned T = static_cast<unsigned>(Id);
-    TableBuilder Rows(Id, *Pool);
-    derive(Id, Out, Index, Rows);
-    std::vector<std::pair<std::string, ColumnRef>> Columns;
-    for (unsigned C = 0; C != schema(Id).Columns.size(); ++C) {
-      Out.Known[T][C] = Rows.touched(C);
-      Columns.push_back({schema(Id).Columns[C].Name.str(),
-                         std::make_shared<Column>(std::move(Rows.finished(C)))});
-    }
-    size_t Count = Rows.rows();
-    Out.Tables[T] = Table(schema(Id).Name.str(), Pool, std::move(Columns),
-                          Count, /*IsOrigin=*/true);
-  }
   return Out;
 }
 

@@ -5,7 +5,8 @@
 /// \file
 /// A Case holds every table of Tables.def over all inputs, aligned in time,
 /// with the provenance of each row. Immutable once built and safe to read
-/// from several threads.
+/// from several threads: a derived table is computed when it is first asked
+/// for, once, whoever asks.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -39,18 +40,24 @@ struct Citation {
 
 class Case {
 public:
+  Case();
+  Case(Case &&);
+  Case &operator=(Case &&);
+  ~Case();
+
   const std::shared_ptr<StringPool> &pool() const { return Pool; }
   llvm::ArrayRef<InputSummary> inputs() const { return Inputs; }
 
   /// The table \p Id: all its columns, those nobody recorded as nulls.
   const Table &table(TableId Id) const {
-    return Tables[static_cast<unsigned>(Id)];
+    return isDerived(Id) ? derived(Id).Rows : Tables[static_cast<unsigned>(Id)];
   }
   /// Whether \p Id has rows.
   bool has(TableId Id) const { return !table(Id).empty(); }
   /// Whether some row of \p Id has a value in column \p Column.
   bool has(TableId Id, unsigned Column) const {
-    return Known[static_cast<unsigned>(Id)][Column];
+    return isDerived(Id) ? derived(Id).Known[Column]
+                         : Known[static_cast<unsigned>(Id)][Column];
   }
 
   /// Where row \p Row of the recorded table \p Id came from.
@@ -62,21 +69,33 @@ public:
   /// Unix time in ns of case time 0, where any source knew it.
   std::optional<int64_t> epochNs() const { return EpochNs; }
 
-  /// Heap bytes of all columns.
+  /// Heap bytes of all recorded columns.
   size_t bytes() const;
 
 private:
   friend class CaseBuilder;
 
+  struct DerivedTable {
+    Table Rows;
+    std::vector<bool> Known; ///< By column: whether some row has a value.
+  };
+  struct DerivedTables;
+
+  static bool isDerived(TableId Id) {
+    return schema(Id).Kind == TableSchema::Origin::Derived;
+  }
+  const DerivedTable &derived(TableId Id) const;
+
   std::shared_ptr<StringPool> Pool;
   std::vector<InputSummary> Inputs;
-  std::vector<Table> Tables;
+  std::vector<Table> Tables; ///< Those of derived tables stay empty.
   std::vector<std::vector<bool>> Known;
   /// For each table, (first row, input) in row order.
   std::vector<std::vector<std::pair<size_t, size_t>>> Segments;
   std::vector<TensorView> Tensors;
   std::vector<std::shared_ptr<void>> Owners;
   std::optional<int64_t> EpochNs;
+  std::unique_ptr<DerivedTables> Lazy;
 };
 
 /// Puts sources together. Not thread-safe; the sources themselves may be

@@ -329,6 +329,11 @@ void derive(TableId Id, const Case &C, const ProfileIndex &Index,
     return deriveWindows(C, Index, Into);
   case TableId::gaps:
     return deriveGaps(C, Index, Into);
+  case TableId::launches:
+  case TableId::critical_path:
+  case TableId::matched_collectives:
+  case TableId::capture_quality:
+    return;
   default:
     llvm_unreachable("not a derived table");
   }
