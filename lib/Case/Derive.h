@@ -6,6 +6,7 @@
 /// Facts that several detectors share and that are worth computing once: the
 /// steps of a profile, the steady window of each device, and the pieces of
 /// that window in which the device ran nothing. Facts only, no verdicts.
+/// Each is computed when it is first asked for.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -13,22 +14,9 @@
 #define CULPRIT_CASE_DERIVE_H
 
 #include "Case/Case.h"
+#include "Case/ProfileIndex.h"
 
 namespace culprit {
-
-/// The work of each device in order and the call that launched each piece:
-/// what windows and gaps share, made once. Refers to the case.
-class ProfileIndex {
-public:
-  explicit ProfileIndex(const Case &C);
-  ~ProfileIndex();
-
-  struct State;
-  const State &state() const { return *S; }
-
-private:
-  std::unique_ptr<State> S;
-};
 
 /// Fills \p Into with the rows of the derived table \p Id.
 void derive(TableId Id, const Case &C, const ProfileIndex &Index,
@@ -46,8 +34,23 @@ void deriveWindows(const Case &C, const ProfileIndex &Index,
                    TableBuilder &Into);
 
 /// The complement of a device's work in its window, cut where the call that
-/// launched the next work begins; see the `state` column.
+/// launched the next work begins and where the launching threads turn to
+/// something else; see the columns `state` and `host`.
 void deriveGaps(const Case &C, const ProfileIndex &Index, TableBuilder &Into);
+
+/// Every piece of device work whose launch call is recorded, per device in
+/// order of the calls.
+void deriveLaunches(const Case &C, const ProfileIndex &Index,
+                    TableBuilder &Into);
+
+/// What each window waited for, one answer an instant; CriticalPath.cpp tells
+/// how it is found.
+void deriveCriticalPath(const Case &C, const ProfileIndex &Index,
+                        TableBuilder &Into);
+
+/// One row a window: what its record lacks.
+void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
+                          TableBuilder &Into);
 
 } // namespace culprit
 

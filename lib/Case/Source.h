@@ -106,6 +106,18 @@ public:
   /// Unix time in ns of time 0 of this file's rows, where the file knows it.
   /// Sources with an epoch are aligned by it; the others start together.
   std::optional<int64_t> EpochNs;
+  /// What the file itself shows at time 0 of its rows, in ns, and the unit its
+  /// times are in; set for formats that people open in a viewer.
+  struct OwnTime {
+    int64_t BaseNs;
+    llvm::StringRef Unit; ///< "us" or "ns"; a literal.
+  };
+  std::optional<OwnTime> FileTime;
+  /// The ranks of this file's rows are those of the job, and another file may
+  /// tell more of the same rank: a dump, a log and a trace of rank 3 are of
+  /// one process. Otherwise a rank that an earlier file claims is taken for a
+  /// default and replaced.
+  bool KeepRanks = false;
 
   TableBuilder &table(TableId Id);
   /// The builder of \p Id, or null if no row was ever added.

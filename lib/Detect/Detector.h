@@ -12,6 +12,7 @@
 #ifndef CULPRIT_DETECT_DETECTOR_H
 #define CULPRIT_DETECT_DETECTOR_H
 
+#include "Detect/CaptureGate.h"
 #include "Detect/Outcome.h"
 #include <chrono>
 #include <memory>
@@ -79,6 +80,7 @@ struct DetectorInfo {
   std::string Summary;
   std::vector<DocSection> Doc;
   culprit::Needs Needs;
+  std::vector<Reliance> Relies; ///< On which aspects of a profile.
   std::vector<std::string> Symptoms;
   std::vector<OptionSpec> Options; ///< By name.
 };

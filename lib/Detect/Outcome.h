@@ -78,6 +78,8 @@ struct Report {
   std::optional<int64_t> RecoverableNs;
   /// Share of the window (or of what the message names), 0 to 1.
   std::optional<double> Share;
+  /// Why the score was lowered: what the recording lacks. Mostly empty.
+  std::string Doubt;
   std::vector<EvidenceRef> Evidence;
 
   /// The value at \p Key, or null.

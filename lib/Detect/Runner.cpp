@@ -27,6 +27,7 @@ Outcome runDetector(const Detector &D, const Case &C, ArrayRef<Scalar> Options,
     Out.Kind = OutcomeKind::Skipped;
   else
     D.run(C, Options, Bounds, Out);
+  applyCaptureGate(C, D.info().Relies, Out);
   Out.ElapsedNs = std::chrono::duration_cast<std::chrono::nanoseconds>(
                       std::chrono::steady_clock::now() - Begin)
                       .count();

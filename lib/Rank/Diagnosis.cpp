@@ -240,6 +240,22 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
     H.Open.push_back(std::move(U));
   }
 
+  for (const Link &L : Cause.Links) {
+    const SymptomEvidence *E = L.Never ? M.evidence(L.Symptom) : nullptr;
+    if (!E || E->State == Presence::Present)
+      continue;
+    Contradiction R;
+    R.Symptom = E->Symptom;
+    if (const SymptomTerm *Term = Words.symptom(E->Symptom))
+      R.Text = Term->Text;
+    R.Looked = E->State == Presence::Absent;
+    if (!R.Looked)
+      R.Needs = join(E->Missing, ", ");
+    H.Refuters.push_back(std::move(R));
+  }
+  std::stable_partition(H.Refuters.begin(), H.Refuters.end(),
+                         [](const Contradiction &R) { return R.Looked; });
+
   for (const Entry *E : H.Entries)
     if (!E->Confirm.Experiment.empty()) {
       H.Next = {H.Class, E->Confirm.Experiment, E->Confirm.Confirms,

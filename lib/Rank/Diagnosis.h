@@ -66,6 +66,15 @@ struct Unchecked {
   std::string Needs; ///< What to record to decide it.
 };
 
+/// An observation that would speak against the hypothesis, and whether anybody
+/// looked for it. One that was seen stands among Against instead.
+struct Contradiction {
+  std::string Symptom;
+  std::string Text; ///< What it would look like.
+  bool Looked = false;
+  std::string Needs; ///< What to record to look for it, when nobody did.
+};
+
 struct NextCheck {
   std::string Class;
   std::string Experiment, Confirms, Refutes;
@@ -82,6 +91,7 @@ struct Hypothesis {
   std::vector<const Entry *> Entries; ///< Of the class, best fit first.
   std::vector<EvidenceItem> Supports, Against;
   std::vector<Unchecked> Open;
+  std::vector<Contradiction> Refuters;
   NextCheck Next;
 };
 

@@ -8,6 +8,7 @@
 
 #include "KB/Entry.h"
 #include "Report/Report.h"
+#include "Report/Savings.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -51,7 +52,8 @@ static void printField(raw_ostream &OS, StringRef Title, StringRef Text) {
        << "</td></tr>\n";
 }
 
-static void printHypothesis(raw_ostream &OS, const Hypothesis &H, size_t Rank) {
+static void printHypothesis(raw_ostream &OS, const Case &C,
+                            const Hypothesis &H, size_t Rank) {
   const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
   OS << "<h2>" << Rank << ". " << escaped(E ? E->Title : H.Title)
      << " <small>" << escaped(H.Class) << ", " << H.Layer << ", "
@@ -61,7 +63,7 @@ static void printHypothesis(raw_ostream &OS, const Hypothesis &H, size_t Rank) {
   for (const Unchecked &U : H.Open)
     printField(OS, "unknown", U.Symptom + ": needs " + U.Needs);
   if (H.Recoverable.value_or(0) > 0)
-    printField(OS, "wins", "up to " + formatDuration(*H.Recoverable));
+    printField(OS, "wins", savingsText(C, *H.Recoverable));
   if (E) {
     printField(OS, "cause", E->RootCause);
     printField(OS, "fix", E->Fix);
@@ -85,7 +87,7 @@ void printHtml(raw_ostream &OS, const RunReport &R, unsigned Top) {
      << Title << "</h1>\n<p>Verdict: <b>" << toString(R.Result.Result)
      << "</b>, culprit " << escaped(R.Version) << "</p>\n";
   for (size_t I = 0; I != R.Result.Hypotheses.size() && I != Top; ++I)
-    printHypothesis(OS, R.Result.Hypotheses[I], I + 1);
+    printHypothesis(OS, R.Evidence, R.Result.Hypotheses[I], I + 1);
   OS << "<h2>Symptoms seen</h2>\n<ul>\n";
   for (const Outcome &O : R.Outcomes)
     for (const Report &Seen : O.Reports)

@@ -74,7 +74,7 @@ void printDevices(raw_ostream &OS, const Case &C) {
   OS << "\ndevices, over the steady steps\n"
      << formatv("  {0,4} {1,6} {2,6} {3,10} {4,8} {5,9} {6,10} {7,8}\n", "rank",
                 "device", "steps", "window", "busy", "starved", "launching",
-                "queued");
+                "stalled");
   for (size_t I = 0; I != Windows.rows(); ++I) {
     auto At = [&](unsigned Column) { return Windows.columns()[Column].getInt(I); };
     Expected<Table> Gaps =
@@ -91,7 +91,7 @@ void printDevices(raw_ostream &OS, const Case &C) {
                   share(static_cast<double>(At(windows::busy)), Window),
                   share(stateSum(*Gaps, "starved"), Window),
                   share(stateSum(*Gaps, "launching"), Window),
-                  share(stateSum(*Gaps, "queued"), Window));
+                  share(stateSum(*Gaps, "stalled"), Window));
   }
 }
 

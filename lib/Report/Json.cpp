@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/Report.h"
+#include "Report/Savings.h"
 #include "KB/Entry.h"
 #include "Support/Units.h"
 #include <cmath>
@@ -104,6 +105,8 @@ static Value reportJson(const Report &R) {
     Out["recoverable_ns"] = *R.RecoverableNs;
   if (R.Share)
     Out["share"] = number(*R.Share);
+  if (!R.Doubt.empty())
+    Out["doubt"] = utf8(R.Doubt);
   return Out;
 }
 
@@ -140,12 +143,18 @@ static Value nextJson(const NextCheck &N) {
                 {"gain_bits", number(std::round(N.Gain * 1e4) / 1e4)}};
 }
 
-static Value hypothesisJson(const Hypothesis &H, size_t Rank) {
+static Value hypothesisJson(const Hypothesis &H, size_t Rank,
+                            const std::optional<StepBasis> &Basis) {
   Array Entries, Open;
   for (const Entry *E : H.Entries)
     Entries.push_back(E->Id);
   for (const Unchecked &U : H.Open)
     Open.push_back(Object{{"symptom", U.Symptom}, {"needs", utf8(U.Needs)}});
+  Array Refuters;
+  for (const Contradiction &C : H.Refuters)
+    Refuters.push_back(Object{{"symptom", C.Symptom},
+                              {"looked_for", C.Looked},
+                              {"needs", utf8(C.Needs)}});
   const Entry *Best = H.Entries.empty() ? nullptr : H.Entries.front();
   std::string Prevention;
   if (Best)
@@ -159,9 +168,14 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank) {
       {"entries", std::move(Entries)},
       {"probability", number(std::round(H.Probability * 1e6) / 1e6)},
       {"recoverable_ns", H.Recoverable.value_or(0)},
+      {"recoverable_ns_per_step",
+       H.Recoverable && Basis && Basis->Steps > 0
+           ? Value(*H.Recoverable / Basis->Steps)
+           : Value(nullptr)},
       {"supports", itemsJson(H.Supports)},
       {"against", itemsJson(H.Against)},
       {"unchecked", std::move(Open)},
+      {"refuters", std::move(Refuters)},
       {"next_check", nextJson(H.Next)},
       {"cause", utf8(Best ? Best->RootCause : H.Title)},
       {"fix", utf8(Best ? Best->Fix : "")},
@@ -197,8 +211,15 @@ Value toJson(const RunReport &R) {
   Array Outcomes, Hypotheses;
   for (const Outcome &O : R.Outcomes)
     Outcomes.push_back(outcomeJson(O));
+  std::optional<StepBasis> Basis = stepBasis(R.Evidence);
   for (size_t I = 0; I != R.Result.Hypotheses.size(); ++I)
-    Hypotheses.push_back(hypothesisJson(R.Result.Hypotheses[I], I + 1));
+    Hypotheses.push_back(
+        hypothesisJson(R.Result.Hypotheses[I], I + 1, Basis));
+  Value Steps = nullptr;
+  if (Basis)
+    Steps = Object{{"count", Basis->Steps},
+                   {"step_ns", Basis->StepNs},
+                   {"window_ns", Basis->WindowNs}};
   return Object{{"schema", 1},
                 {"culprit", R.Version},
                 {"inputs", inputsJson(R.Evidence)},
@@ -206,6 +227,7 @@ Value toJson(const RunReport &R) {
                 {"hypotheses", std::move(Hypotheses)},
                 {"next_check",
                  R.Result.Next ? nextJson(*R.Result.Next) : Value(nullptr)},
+                {"steps", std::move(Steps)},
                 {"verdict", toString(R.Result.Result)}};
 }
 

@@ -4,6 +4,7 @@
 
 #include "KB/Entry.h"
 #include "Report/Report.h"
+#include "Report/Savings.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -34,14 +35,14 @@ static void printItems(raw_ostream &OS, StringRef Title,
        << "): " << escaped(I.Message) << '\n';
 }
 
-static void printHypothesis(raw_ostream &OS, const Hypothesis &H, size_t Rank) {
+static void printHypothesis(raw_ostream &OS, const Case &C,
+                            const Hypothesis &H, size_t Rank) {
   const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
   OS << "\n## " << Rank << ". " << escaped(E ? E->Title : H.Title) << "\n\n`"
      << H.Class << "`, " << H.Layer << ", probability "
      << formatv("{0:F2}", H.Probability);
   if (H.Recoverable.value_or(0) > 0)
-    OS << ", up to " << formatDuration(*H.Recoverable)
-       << " of the recorded time could be won";
+    OS << ", wins " << savingsText(C, *H.Recoverable);
   OS << '\n';
   printItems(OS, "For", H.Supports);
   printItems(OS, "Against", H.Against);
@@ -69,7 +70,7 @@ void printMarkdown(raw_ostream &OS, const RunReport &R, unsigned Top) {
   OS << "# culprit " << R.Version << ": " << escaped(join(R.Paths, " "))
      << "\n\nVerdict: **" << toString(R.Result.Result) << "**\n";
   for (size_t I = 0; I != R.Result.Hypotheses.size() && I != Top; ++I)
-    printHypothesis(OS, R.Result.Hypotheses[I], I + 1);
+    printHypothesis(OS, R.Evidence, R.Result.Hypotheses[I], I + 1);
   OS << "\n## Symptoms seen\n\n";
   bool Any = false;
   for (const Outcome &O : R.Outcomes)

@@ -10,7 +10,7 @@
 //                    run.json.gz: ranges 5, 17, 29
 //     against  -2.2  ...
 //     unknown        ...
-//     wins     235 ms of the recorded time
+//     wins     up to 59.0 ms of each step of 178 ms (33 %)
 //     cause    ...
 //     fix      ...
 //
@@ -22,6 +22,7 @@
 #include "KB/Entry.h"
 #include "KB/TextWrap.h"
 #include "Report/Report.h"
+#include "Report/Savings.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -91,6 +92,10 @@ StringRef recordingOf(StringRef Table) {
     return "a config file";
   if (Table == "requests" || Table == "tokens")
     return "generation traces";
+  if (Table == "process_groups")
+    return "flight-recorder dumps";
+  if (Table == "stacks")
+    return "stacks of every rank";
   return "a GPU profile";
 }
 
@@ -211,6 +216,26 @@ private:
       printWrapped(OS, "in " + Places, Indent, Indent + "   ", Style.Width);
   }
 
+  /// What would have spoken against a hypothesis, and whether it was looked
+  /// for; the ids alone, two of each kind.
+  static std::string refuters(ArrayRef<Contradiction> All) {
+    std::vector<std::string> Looked, Open;
+    for (const Contradiction &C : All)
+      (C.Looked ? Looked : Open).push_back(C.Symptom);
+    auto some = [](ArrayRef<std::string> Ids) {
+      std::string Out = join(Ids.take_front(3), ", ");
+      if (Ids.size() > 3)
+        Out += ", " + std::to_string(Ids.size() - 3) + " more";
+      return Out;
+    };
+    std::string Out;
+    if (!Looked.empty())
+      Out = "looked for and not there: " + some(Looked);
+    if (!Open.empty())
+      Out += (Out.empty() ? "" : "; ") + ("could not be looked for: " + some(Open));
+    return Out;
+  }
+
   void hypothesis(const Hypothesis &H, size_t Rank) {
     const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
     std::string Title = E ? E->Title : H.Title;
@@ -229,13 +254,14 @@ private:
       item(I == 0 ? "against" : "", H.Against[I]);
     if (H.Against.empty())
       field("against", "nothing");
+    if (!H.Refuters.empty())
+      field("refuter", refuters(H.Refuters));
     for (size_t I = 0; I != H.Open.size(); ++I)
       field(I == 0 ? "unknown" : "",
             H.Open[I].Symptom + ": " + H.Open[I].Text + " (needs " +
                 H.Open[I].Needs + ")");
     if (H.Recoverable.value_or(0) > 0)
-      field("wins", "up to " + formatDuration(*H.Recoverable) +
-                        " of the recorded time");
+      field("wins", savingsText(R.Evidence, *H.Recoverable));
     if (E) {
       field("cause", firstSentences(E->RootCause, 2));
       field("fix", firstSentences(E->Fix, 2));

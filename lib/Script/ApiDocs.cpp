@@ -145,6 +145,7 @@ static constexpr StringLiteral StubHead = R"(---@meta culprit
 ---@field summary string One sentence that says what is wrong when it matches.
 ---@field needs table<string, table> Tables with the columns that `run` reads. A name with a value asks for rows: metric = "loss".
 ---@field symptoms string[] The symptoms it may report, of kb/symptoms.md.
+---@field relies? string[] Aspects of a recording without which its reports are lowered or withheld: launches, kernels, host-times, whole-record, clocks.
 ---@field options? table<string, culprit.Option> Settings, with default and doc.
 ---@field run fun(case: culprit.Case)
 
@@ -290,6 +291,7 @@ return {
 | `summary` | in one sentence, what is wrong when it matches |
 | `needs` | the tables and columns that `run` reads |
 | `symptoms` | the ids of `kb/symptoms.md` that it may report |
+| `relies` | optional: the aspects of a recording its verdict leans on, as `capture_quality` measures them: `launches` (device work is joined to its launch calls), `kernels` (every kernel is a record of its own, not a whole graph), `host-times` (recording did not slow the host), `whole-record` (nothing dropped or cut off), `clocks` (times of several ranks compare). Where one is poor, reports count less, or the detector is skipped with the remedy |
 | `options` | settings with `default` and `doc`, read as `case.options.<name>` and set by `--option ID.NAME=VALUE`; optional |
 | `run` | the check: a function of the case |
 
@@ -341,6 +343,7 @@ protects from mistakes; it is no protection from someone who means harm.
 | `match(name, 'a*\|b?')` | glob; `\|` between alternatives |
 | `contains(text, 'x')` | part of a text |
 | `finite(x)`, `abs(x)` | neither missing, NaN nor infinite; magnitude |
+| `product(grid)` | of the numbers of a list |
 | `42`, `1e6`, `'text'`, `true`, `?` | values; `?` is the next argument |
 | `dur`, `run.name`, `` `any name` `` | columns |
 

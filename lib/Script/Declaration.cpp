@@ -30,6 +30,7 @@ private:
   bool readApi();
   bool readText(const char *Key, std::string &Into);
   bool readSymptoms();
+  bool readRelies();
   bool readOptions();
   bool readOption(const std::string &Name);
   bool readNeeds();
@@ -164,6 +165,28 @@ bool DeclarationReader::readOption(const std::string &Name) {
   Option.Doc = lua_tostring(L, -1);
   lua_pop(L, 1);
   Into.Options.push_back(std::move(Option));
+  return true;
+}
+
+bool DeclarationReader::readRelies() {
+  std::vector<std::string> Known;
+  for (unsigned R = 0; R != NumReliances; ++R)
+    Known.push_back(toString(static_cast<Reliance>(R)).str());
+  if (!lua_istable(L, -1) || lua_rawlen(L, -1) == 0)
+    return fail("relies", "`relies` must be a list of aspects of a recording",
+                "relies = { \"launches\" }; aspects: " + join(Known, ", "));
+  for (lua_Integer I = 1, E = lua_rawlen(L, -1); I <= E; ++I) {
+    if (lua_rawgeti(L, -1, I) != LUA_TSTRING)
+      return fail("relies",
+                  "an aspect must be a text, not " + wordFor(L, -1));
+    std::string Word = lua_tostring(L, -1);
+    lua_pop(L, 1);
+    std::optional<Reliance> R = parseReliance(Word);
+    if (!R)
+      return fail(Word, "unknown aspect '" + Word + "' in `relies`",
+                  suggestion(Word, Known) + "aspects: " + join(Known, ", "));
+    Into.Relies.push_back(*R);
+  }
   return true;
 }
 
@@ -320,8 +343,8 @@ bool DeclarationReader::read() {
     return false;
 
   // A detector for another api may have other keys; say that first.
-  const std::vector<std::string> Known = {"api", "needs",   "options",
-                                          "run", "summary", "symptoms"};
+  const std::vector<std::string> Known = {
+      "api", "needs", "options", "relies", "run", "summary", "symptoms"};
   if (lua_getfield(L, -1, "api") != LUA_TNIL && !readApi())
     return false;
   lua_pop(L, 1);
@@ -331,7 +354,7 @@ bool DeclarationReader::read() {
                   suggestion(Key, Known) + "keys: " + join(Known, ", "));
   for (const std::string &Key : Known) {
     if (lua_getfield(L, -1, Key.c_str()) == LUA_TNIL) {
-      if (Key != "options")
+      if (Key != "options" && Key != "relies")
         return fail("return", "`" + Key + "` is missing",
                     Key == "api" ? "write api = " + Twine(ScriptApiVersion)
                                  : Twine("`culprit new` writes a detector "
@@ -339,6 +362,7 @@ bool DeclarationReader::read() {
     } else if (Key == "summary"    ? !readText("summary", Into.Summary)
                : Key == "symptoms" ? !readSymptoms()
                : Key == "options"  ? !readOptions()
+               : Key == "relies"   ? !readRelies()
                : Key == "needs"    ? !readNeeds()
                                    : false) {
       return false;

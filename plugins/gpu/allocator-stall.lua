@@ -21,6 +21,7 @@ return {
   api      = 1,
   summary  = "Device memory is allocated or freed while the device waits",
   needs    = { windows = { "dur" }, host_calls = { "start", "stop", "role" } },
+  relies   = { "launches", "host-times", "whole-record" },
   symptoms = { "allocator-stall", "allocator-in-first-step" },
   options  = {
     min_share = { default = 0.01, doc = "Share of the window lost to allocation worth reporting" },
@@ -30,8 +31,7 @@ return {
     for window in case.windows:rows() do
       local here  = { rank = window.rank, device = window.device }
       local calls = case.host_calls:where { rank = window.rank }:where("role == 'allocate' or role == 'free'")
-      local idle  = case.gaps:where(here):where("state == 'starved'")
-      local lost  = idle:intersect(calls):sum("dur")
+      local lost  = case.gaps:where(here):where { host = "allocate" }:sum("dur")
       local share = lost / window.dur
       if share >= case.options.min_share and window.dur >= units.ms then
         local during = calls:where("start < ? and stop > ?", window.stop, window.start)

@@ -4,7 +4,7 @@
 ---
 --- ## Why it matters
 --- Idle time is the ceiling of every speed-up that does not touch a kernel. Which part dominates says where to look:
---- late launches point at the host, queued work at streams and dependencies.
+--- late launches point at the host, work that was launched in time at streams, dependencies and the device's front end.
 ---
 --- ## How to confirm
 --- `culprit inspect` prints the decomposition per device; open the longest gap of the evidence in a trace viewer.
@@ -20,11 +20,12 @@ return {
   api      = 1,
   summary  = "A device idles for a large share of the steady steps",
   needs    = { windows = { "dur", "busy" }, gpu_work = { "start", "stop" } },
-  symptoms = { "gpu-idle", "launch-starved" },
+  relies   = { "kernels", "whole-record" },
+  symptoms = { "gpu-idle", "launch-starved", "queued-work-stalls" },
   options  = {
-    min_idle    = { default = 0.10, doc = "Idle share of the window worth reporting" },
-    min_starved = { default = 0.50, doc = "Share of the idle time that late launches must explain" },
-    min_work    = { default = 32,   doc = "Pieces of work below which a profile is too short to judge" },
+    min_idle  = { default = 0.10, doc = "Idle share of the window worth reporting" },
+    min_class = { default = 0.50, doc = "Share of the idle time that one kind of waiting must explain" },
+    min_work  = { default = 32,   doc = "Pieces of work below which a profile is too short to judge" },
   },
 
   run = function(case)
@@ -33,33 +34,55 @@ return {
       local here = { rank = window.rank, device = window.device }
       if case.gpu_work:where(here):count() >= opt.min_work then
         judged = true
-        local gaps    = case.gaps:where(here)
-        local idle    = gaps:sum("dur")
-        local starved = gaps:where { state = "starved" }:sum("dur")
-        local share   = idle / window.dur
-        local what    = window.steps > 1 and ("%d steady steps"):format(window.steps) or window.steps == 1 and "one step" or "the profile"
+        local gaps  = case.gaps:where(here)
+        local idle  = gaps:sum("dur")
+        local share = idle / window.dur
+        local what  = window.steps > 1 and ("%d steady steps"):format(window.steps) or window.steps == 1 and "one step" or "the profile"
         if share >= opt.min_idle then
+          local parts = {}
+          for _, state in ipairs({ "starved", "launching", "blocked", "stalled", "unresolved" }) do
+            local part = gaps:where { state = state }:sum("dur")
+            if part >= 0.005 * window.dur then
+              parts[#parts + 1] = ("%s %s"):format(state, units.percent(part / window.dur))
+            end
+          end
           report {
             symptom  = "gpu-idle",
             score    = math.min(1, 0.4 + 1.5 * share),
             share    = share,
             at       = here,
-            message  = ("GPU %d runs nothing in %s of %s (%s, %s)"):format(window.device, units.format(idle),
-              units.format(window.dur), units.percent(share), what),
+            message  = ("GPU %d runs nothing in %s of %s (%s, %s): %s"):format(window.device, units.format(idle),
+              units.format(window.dur), units.percent(share), what, table.concat(parts, ", ")),
             evidence = { gaps:top(5, "dur") },
           }
-        end
-        if share >= opt.min_idle and starved >= opt.min_starved * idle then
           local late = gaps:where { state = "starved" }
-          report {
-            symptom  = "launch-starved",
-            score    = math.min(1, 0.4 + 1.5 * starved / window.dur),
-            share    = starved / window.dur,
-            at       = here,
-            message  = ("%s of GPU %d's idle time ends with a late launch: the host asked for %s after the device had run dry")
-              :format(units.percent(starved / idle), window.device, units.format(starved)),
-            evidence = { late:top(5, "dur") },
-          }
+          local starved = late:sum("dur")
+          if starved >= opt.min_class * idle then
+            report {
+              symptom  = "launch-starved",
+              score    = math.min(1, 0.4 + 1.5 * starved / window.dur),
+              share    = starved / window.dur,
+              at       = here,
+              message  = ("%s of GPU %d's idle time ends with a late launch: the host asked for %s after the device had run dry")
+                :format(units.percent(starved / idle), window.device, units.format(starved)),
+              evidence = { late:top(5, "dur") },
+            }
+          end
+          local queued = gaps:where { state = { "blocked", "stalled" } }
+          local stalled = queued:sum("dur")
+          if stalled >= opt.min_class * idle then
+            local blocked = queued:where { state = "blocked" }:sum("dur")
+            report {
+              symptom     = "queued-work-stalls",
+              score       = math.min(1, 0.4 + 1.5 * stalled / window.dur),
+              share       = stalled / window.dur,
+              recoverable = stalled,
+              at          = here,
+              message     = ("%s of GPU %d's idle time passes with work already launched: %s behind a wait for another stream, %s before the device takes it up")
+                :format(units.percent(stalled / idle), window.device, units.format(blocked), units.format(stalled - blocked)),
+              evidence    = { queued:top(5, "dur") },
+            }
+          end
         end
       end
     end

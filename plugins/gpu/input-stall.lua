@@ -1,6 +1,7 @@
 --- ## What it detects
---- Time in which a device idles because the thread that launches its work is inside the data loader: the part of the
---- late-launch gaps that the loader's `__next__` covers.
+--- Time in which a device idles because a thread that launches its work is inside the data loader: the part of the
+--- late-launch gaps that the loader's `__next__` covers; and whether that thread loads itself (`num_workers=0`) or waits for
+--- its workers.
 ---
 --- ## Why it matters
 --- Loader time alone is no cost while the device still has queued work. Only where a gap and the loader coincide does the
@@ -15,11 +16,35 @@
 --- ## References
 --- The Kineto TensorBoard plug-in flags loader time above 5 % of the step without asking whether the device was idle.
 
+-- What the launching thread does in the loader, by the loader's own name and the operators inside its time.
+local function how(case, window, stalls, name)
+  if name:contains("SingleProcess") then
+    return "the training thread loads it itself (num_workers=0)"
+  end
+  local inside = case.host_ops:where { rank = window.rank, category = "operator" }
+    :where("start < ? and stop > ?", window.stop, window.start)
+  local worked = stalls:intersect(inside):sum("dur")
+  if worked >= 0.3 * stalls:sum("dur") then
+    return ("operators run on this thread for %s of it: it decodes and transforms the samples itself"):format(
+      units.percent(worked / stalls:sum("dur")))
+  end
+  local reads = case.host_ops:where { rank = window.rank, category = "runtime" }
+    :where("match(name, '*read*') or match(name, '*open*')")
+  local read = stalls:intersect(reads):sum("dur")
+  if read >= 0.3 * stalls:sum("dur") then
+    return ("%s of it is spent in %s: the storage is slow"):format(units.percent(read / stalls:sum("dur")), reads:first().name)
+  end
+  if name:contains("MultiProcess") then
+    return "its workers do not keep up"
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "The device waits for the next batch",
   needs    = { windows = { "dur" }, host_calls = { "start", "correlation" }, ranges = { "start", "stop", category = "dataloader" } },
+  relies   = { "launches", "host-times", "whole-record" },
   symptoms = { "input-stall" },
   options  = {
     min_share = { default = 0.05, doc = "Stalled share of the window worth reporting" },
@@ -30,29 +55,30 @@ return {
     local found = {}
     for window in case.windows:where("dur > 0"):rows() do
       local here    = { rank = window.rank, device = window.device }
-      local loading = case.ranges:where { rank = window.rank, category = "dataloader" }
-      local starved = case.gaps:where(here):where { state = "starved" }
-      local stalls  = starved:intersect(loading)
+      local stalls  = case.gaps:where(here):where { host = "input" }
       local stalled = stalls:sum("dur")
       -- What one rank alone waits for is another rank's gain, not the job's.
       least = math.min(least or stalled, stalled)
       if stalled >= case.options.min_share * window.dur then
-        found[#found + 1] = { window = window, stalls = stalls, stalled = stalled, loading = loading }
+        found[#found + 1] = { window = window, stalls = stalls, stalled = stalled }
       end
     end
     for _, f in ipairs(found) do
-      local share = f.stalled / f.window.dur
-      local name  = f.loading:first().name
+      local window  = f.window
+      local share   = f.stalled / window.dur
+      local loading = case.ranges:where { rank = window.rank, category = "dataloader" }
+      local name    = loading:top(1, "dur"):first().name
+      local reason  = how(case, window, f.stalls, name)
       report {
         symptom     = "input-stall",
         score       = math.min(1, 0.6 + 2 * share),
         share       = share,
         recoverable = least,
-        at          = { rank = f.window.rank, device = f.window.device },
-        message     = ("GPU %d waits %s of %s (%s) for the next batch in %s; the longest of %d waits is %s"):format(
-          f.window.device, units.format(f.stalled), units.format(f.window.dur), units.percent(share),
-          name, f.stalls:count(), units.format(f.stalls:max("dur"))),
-        evidence    = { f.stalls:top(5, "dur"), f.loading:top(5, "dur") },
+        at          = { rank = window.rank, device = window.device },
+        message     = ("GPU %d waits %s of %s (%s) for the next batch in %s; the longest of %d waits is %s%s"):format(
+          window.device, units.format(f.stalled), units.format(window.dur), units.percent(share),
+          name, f.stalls:count(), units.format(f.stalls:max("dur")), reason and "; " .. reason or ""),
+        evidence    = { f.stalls:top(5, "dur"), loading:top(5, "dur") },
       }
     end
   end,

@@ -21,11 +21,13 @@ return {
   api      = 1,
   summary  = "The host cannot launch work as fast as the device finishes it",
   needs    = { windows = { "dur" }, gpu_work = { "dur", "role" }, host_calls = { "role", "dur" } },
-  symptoms = { "host-op-gap", "tiny-kernels" },
+  relies   = { "launches", "kernels", "host-times", "whole-record" },
+  symptoms = { "host-op-gap", "tiny-kernels", "slow-launch-calls" },
   options  = {
     min_share   = { default = 0.08, doc = "Share of the window lost between launches worth reporting" },
     tiny        = { default = 10 * units.us, doc = "A median kernel shorter than this is tiny" },
     launch_cost = { default = 0.5, doc = "Median launch call over median kernel from which launching dominates" },
+    slow_launch = { default = 50 * units.us, doc = "A 95th percentile of launch calls from which a starved host is itself held up" },
     min_work    = { default = 32, doc = "Pieces of work below which a profile is too short to judge" },
   },
 
@@ -37,20 +39,12 @@ return {
       local kernels = case.gpu_work:where(here):where { role = "compute" }
       if kernels:count() >= opt.min_work then
         judged = true
-        local calls   = case.host_calls:where { rank = window.rank }
-        local loading = case.ranges:where { rank = window.rank, category = "dataloader" }
-        local other   = calls:where("role == 'sync' or role == 'allocate' or role == 'free' or role == 'load'")
-        -- A gap that opens while the host waits for the device is that wait's refill and counted there.
-        local starved = case.gaps:where(here):where { state = "starved" }
-        local own     = starved:with { wait = starved:containing(calls:where { role = "sync" }) }:where("wait is null")
-        local between = own:subtract(loading):subtract(other)
+        -- Waits for input, allocation and the device are told apart by gaps.host; this is the rest.
+        local between = case.gaps:where(here):where { host = "code" }
         local lost    = between:sum("dur")
         least = math.min(least or lost, lost)
         if lost >= opt.min_share * window.dur then
-          found[#found + 1] = {
-            window = window, here = here, kernels = kernels, between = between, lost = lost,
-            launches = calls:where { role = "launch" },
-          }
+          found[#found + 1] = { window = window, here = here, kernels = kernels, between = between, lost = lost }
         end
       end
     end
@@ -59,18 +53,23 @@ return {
     end
     for _, f in ipairs(found) do
       local share = f.lost / f.window.dur
+      local python = case.host_ops:where { rank = f.window.rank, category = "python" }
+      local within = f.between:intersect(python):sum("dur")
       report {
         symptom     = "host-op-gap",
         score       = math.min(1, 0.5 + 2 * share),
         share       = share,
         recoverable = least,
         at          = f.here,
-        message     = ("GPU %d loses %s of %s (%s) between launches while the launching thread runs host code, in %s gaps"):format(
+        message     = ("GPU %d loses %s of %s (%s) between launches while the launching thread runs host code, in %s gaps%s"):format(
           f.window.device, units.format(f.lost), units.format(f.window.dur), units.percent(share),
-          units.count(f.between:count())),
+          units.count(f.between:count()),
+          within > 0.5 * f.lost and (", %s of it inside Python frames"):format(units.percent(within / f.lost)) or ""),
         evidence    = { f.between:top(5, "dur") },
       }
-      local kernel, launch = f.kernels:median("dur"), f.launches:median("dur")
+      local launches = case.host_calls:where { rank = f.window.rank, role = "launch" }
+        :where("start >= ? and stop <= ?", f.window.start, f.window.stop)
+      local kernel, launch = f.kernels:median("dur"), launches:median("dur")
       if kernel < opt.tiny and launch and launch >= opt.launch_cost * kernel then
         report {
           symptom     = "tiny-kernels",
@@ -79,7 +78,20 @@ return {
           at          = f.here,
           message     = ("the median of %s kernels is %s, and the call that launches one takes %s"):format(
             units.count(f.kernels:count()), units.format(kernel), units.format(launch)),
-          evidence    = { f.kernels:slice(0, 5), f.launches:slice(0, 5) },
+          evidence    = { f.kernels:slice(0, 5), launches:slice(0, 5) },
+        }
+      end
+      -- With a dry device no launch waits for the queue: a slow one is the host's own trouble.
+      local slow = launches:count() >= opt.min_work and launches:quantile("dur", 0.95)
+      if slow and slow > opt.slow_launch then
+        report {
+          symptom  = "slow-launch-calls",
+          score    = math.min(1, 0.5 + 0.1 * slow / opt.slow_launch),
+          share    = share,
+          at       = f.here,
+          message  = ("one launch call in twenty takes longer than %s (median %s) although GPU %d has run dry: the launching thread is held up itself")
+            :format(units.format(slow), units.format(launch), f.window.device),
+          evidence = { launches:top(5, "dur") },
         }
       end
     end

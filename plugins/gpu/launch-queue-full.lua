@@ -18,35 +18,43 @@ return {
   api      = 1,
   summary  = "Launches wait for a full queue, the device is the bottleneck",
   needs    = { windows = { "dur", "busy" }, host_calls = { "dur", role = "launch" } },
+  relies   = { "launches" },
   symptoms = { "launch-blocked-on-device" },
   options  = {
     min_share = { default = 0.05, doc = "Share of the window spent in blocked launches worth reporting" },
     min_busy  = { default = 0.90, doc = "Busy share of the device without which launches are not blocked by it" },
     factor    = { default = 10.0, doc = "Launch duration over the lower quartile that counts as blocked" },
+    full      = { default = 1000, doc = "Pieces of work waiting from which the queue counts as full; the driver's holds about 1024" },
     min_calls = { default = 20,   doc = "Blocked launches below which they are incidents, not a state" },
   },
 
   run = function(case)
     local opt = case.options
     for window in case.windows:rows() do
-      local launches = case.host_calls:where { rank = window.rank, role = "launch" }
-        :where("start >= ? and stop <= ?", window.start, window.stop)
+      local launches = case.launches:where { rank = window.rank, device = window.device }
+        :where("start >= ? and start <= ?", window.start, window.stop)
       if window.busy >= opt.min_busy * window.dur and launches:count() > 0 then
-        local usual   = launches:quantile("dur", 0.25)
-        local blocked = launches:where("dur > ?", opt.factor * usual)
-        local waited  = blocked:sum("dur")
+        local usual   = launches:quantile("call_dur", 0.25)
+        local full    = launches:where("queued >= ?", opt.full)
+        local blocked = launches:where("call_dur > ? and queued > 0", opt.factor * usual)
+        local waited  = blocked:sum("call_dur")
         local share   = waited / window.dur
-        if share >= opt.min_share and blocked:count() >= opt.min_calls then
+        if (share >= opt.min_share and blocked:count() >= opt.min_calls) or full:count() >= opt.min_calls then
           report {
             symptom  = "launch-blocked-on-device",
             severity = "info",
             score    = math.min(1, 0.6 + share),
             share    = share,
             at       = { rank = window.rank, device = window.device },
-            message  = ("%d of %d launches wait for a full queue, %s in all (usual launch %s): GPU %d is %s busy and the host is ahead of it")
-              :format(blocked:count(), launches:count(), units.format(waited), units.format(usual), window.device,
-                units.percent(window.busy / window.dur)),
-            evidence = { blocked:top(5, "dur") },
+            message  = ("%s, %s (up to %s pieces of work waiting): GPU %d is %s busy and the host is ahead of it"):format(
+              share >= opt.min_share
+                and ("%d of %d launches wait for a full queue"):format(blocked:count(), launches:count())
+                or ("%d of %d launches find a full queue"):format(full:count(), launches:count()),
+              share >= opt.min_share
+                and ("%s in all, the usual launch %s"):format(units.format(waited), units.format(usual))
+                or ("%s after the call in the median"):format(units.format(launches:median("dur"))),
+              units.count(launches:max("queued")), window.device, units.percent(window.busy / window.dur)),
+            evidence = { blocked:top(5, "call_dur"), full:top(5, "queued") },
           }
         end
       end

@@ -6,6 +6,7 @@
 ---@field summary string One sentence that says what is wrong when it matches.
 ---@field needs table<string, table> Tables with the columns that `run` reads. A name with a value asks for rows: metric = "loss".
 ---@field symptoms string[] The symptoms it may report, of kb/symptoms.md.
+---@field relies? string[] Aspects of a recording without which its reports are lowered or withheld: launches, kernels, host-times, whole-record, clocks.
 ---@field options? table<string, culprit.Option> Settings, with default and doc.
 ---@field run fun(case: culprit.Case)
 
@@ -52,9 +53,18 @@
 ---@field tokens culprit.Table One row is one token of a request.
 ---@field config culprit.Table One row is a setting of a run.
 ---@field packages culprit.Table One row is an installed package.
+---@field thread_states culprit.Table One row is a time in which a host thread was in one scheduler state.
+---@field profiler_events culprit.Table One row is what a profiler says about its own record.
+---@field memory_blocks culprit.Table One row is a block of the caching allocator at the time of a snapshot.
+---@field process_groups culprit.Table One row is a process group as one rank knows it, with how far its collectives got.
+---@field stacks culprit.Table One row is the call stack of a thread at one moment.
 ---@field steps culprit.Table One row is a training or inference step of one rank.
 ---@field windows culprit.Table One row is the steady part of one device's record, which shares refer to.
 ---@field gaps culprit.Table One row is a piece of a window in which the device ran nothing, told by what the next work waited for.
+---@field launches culprit.Table One row is a piece of device work with the host call that launched it.
+---@field critical_path culprit.Table One row is a piece of the longest chain of waits behind a device's window; the pieces of a window follow each other without overlap and add up to it.
+---@field matched_collectives culprit.Table One row is a collective that at least two ranks recorded, matched by group and sequence number.
+---@field capture_quality culprit.Table One row is how far the record of one device can be trusted.
 
 ---@class culprit.Table
 local Table = {}
@@ -386,6 +396,24 @@ function Table:overlap(other) end
 ---@param other culprit.Table
 ---@return culprit.Column
 function Table:containing(other) end
+
+---For each piece of device work the position among the spans (rows of `host_ops` or `ranges`) of the innermost one that was open on the launching thread when the call that launched it began, or no value. Where the call is not recorded, the span with the work's operator id.
+---```lua
+---kernels:with { step = kernels:launched_by(case.host_calls, case.ranges:where { category = "optimizer" }) }
+---```
+---@param calls culprit.Table
+---@param spans culprit.Table
+---@return culprit.Column
+function Table:launched_by(calls, spans) end
+
+---By how many ns the last of this work of one device would end sooner if each row were shorter by the ns in a column. Given the host calls of its process: work cannot begin before its launch, and where the host waits for the device it goes on sooner.
+---```lua
+---work:with { saved = "dur * 0.5" }:ends_sooner("saved", case.host_calls)
+---```
+---@param column string
+---@param calls culprit.Table
+---@return integer
+function Table:ends_sooner(column, calls) end
 
 ---Rows of `tensors` beside the first row of `reference` that agrees on the keys, with `rel_err` (l2 of the difference over l2 of the reference), `max_abs`, `mean_abs`, `cosine`, `first_diff` (flat index of the first element that differs), `shapes_differ` and `reference`, the row of the partner. Rows without one are dropped; where shapes differ there are no figures; a value that is finite on one side alone makes `rel_err` and `max_abs` infinite.
 ---```lua

@@ -56,7 +56,7 @@ std::string text(const Table &T, size_t Row, llvm::StringRef Column) {
 
 // Work in [0,10), [30,40), [45,50). The launch of the second began at 22, so
 // of its gap [10,30) the host owes [10,22) and the launch takes [22,30). The
-// third was launched at 24, before its gap [40,45): queued.
+// third was launched at 24, before its gap [40,45): stalled.
 TEST(DeriveTest, GapsAreCutAtTheLaunch) {
   Profile P;
   P.work(0, 10, 1);
@@ -74,7 +74,7 @@ TEST(DeriveTest, GapsAreCutAtTheLaunch) {
   EXPECT_EQ(text(Gaps, 0, "tid"), "7");
   EXPECT_EQ(text(Gaps, 1, "state"), "launching");
   EXPECT_EQ(text(Gaps, 1, "dur"), "8");
-  EXPECT_EQ(text(Gaps, 2, "state"), "queued");
+  EXPECT_EQ(text(Gaps, 2, "state"), "stalled");
   EXPECT_EQ(text(Gaps, 2, "dur"), "5");
   const Table &Windows = C.table(TableId::windows);
   ASSERT_EQ(Windows.rows(), 1u);

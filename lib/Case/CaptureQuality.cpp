@@ -1,0 +1,131 @@
+//===- CaptureQuality.cpp - What a record lacks -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Case/Derive.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+#include <set>
+
+using namespace llvm;
+
+namespace culprit {
+
+namespace {
+
+/// What the profiler says of itself, for one rank. Rows without a rank are
+/// said of all.
+struct SelfReport {
+  SelfReport(const Case &C, int64_t Rank, const std::set<int64_t> &Threads) {
+    const Table &T = C.table(TableId::profiler_events);
+    const StringPool &Pool = *C.pool();
+    StringId IsOverhead = Pool.lookup("overhead"), IsLost = Pool.lookup("lost"),
+             IsCut = Pool.lookup("cut");
+    auto holds = [&](size_t I, StringId Kind) {
+      return Kind != NullString &&
+             T.columns()[profiler_events::kind].getString(I) == Kind;
+    };
+    std::vector<std::pair<Span, int64_t>> All;
+    bool ThreadsKnown = false;
+    for (size_t I = 0; I != T.rows(); ++I) {
+      int64_t Of = intAt(T, profiler_events::rank, I);
+      if (Of != NullInt && Of != Rank)
+        continue;
+      if (holds(I, IsLost)) {
+        int64_t Count = intAt(T, profiler_events::count, I);
+        Lost += Count == NullInt ? 1 : Count;
+      }
+      Cut |= holds(I, IsCut);
+      int64_t Start = intAt(T, profiler_events::start, I);
+      int64_t Stop = intAt(T, profiler_events::stop, I);
+      if (!holds(I, IsOverhead) || Start == NullInt || Stop == NullInt)
+        continue;
+      int64_t Tid = intAt(T, profiler_events::tid, I);
+      ThreadsKnown |= Threads.count(Tid) != 0;
+      All.push_back({{Start, Stop, static_cast<uint32_t>(I)}, Tid});
+    }
+    for (const auto &[S, Tid] : All)
+      if (!ThreadsKnown || Tid == NullInt || Threads.count(Tid))
+        Overhead.push_back(S);
+    llvm::sort(Overhead);
+  }
+
+  std::vector<Span> Overhead; ///< By start.
+  int64_t Lost = 0;
+  bool Cut = false;
+};
+
+} // namespace
+
+/// Device work that should have a launch record, and how much of it has one.
+/// Work inside graphs is launched by the graph; what runs before the first
+/// known launch arrives was launched before the recording began.
+static std::optional<double> launchMatch(const Case &C,
+                                         const ProfileIndex &Index,
+                                         ArrayRef<Span> Spans) {
+  const Table &Work = C.table(TableId::gpu_work);
+  StringId Graph = C.pool()->lookup("graph");
+  int64_t First = INT64_MAX;
+  for (const Span &S : Spans)
+    if (Index.launchOf(S.Row)) {
+      First = S.Start;
+      break; // sorted by start
+    }
+  size_t Should = 0, Has = 0;
+  for (const Span &S : Spans) {
+    if (S.Start < First ||
+        intAt(Work, gpu_work::graph, S.Row) != NullInt ||
+        (Graph != NullString &&
+         Work.columns()[gpu_work::kind].getString(S.Row) == Graph))
+      continue;
+    ++Should;
+    Has += Index.launchOf(S.Row).has_value();
+  }
+  if (First == INT64_MAX)
+    return C.has(TableId::host_calls) && !Spans.empty() ? std::optional(0.0)
+                                                        : std::nullopt;
+  return Should ? static_cast<double>(Has) / static_cast<double>(Should) : 1.0;
+}
+
+void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
+                          TableBuilder &Into) {
+  const Table &Windows = C.table(TableId::windows);
+  const Table &Work = C.table(TableId::gpu_work);
+  const Table &Calls = C.table(TableId::host_calls);
+  StringId Graph = C.pool()->lookup("graph");
+  for (size_t W = 0; W != Windows.rows(); ++W) {
+    DeviceKey Key{intAt(Windows, windows::rank, W),
+                  intAt(Windows, windows::device, W)};
+    int64_t From = intAt(Windows, windows::start, W);
+    int64_t To = intAt(Windows, windows::stop, W);
+    const std::vector<Span> &Spans = Index.work().at(Key);
+    std::set<int64_t> Threads;
+    std::vector<Span> Graphs;
+    for (const Span &S : Spans) {
+      if (std::optional<uint32_t> Call = Index.launchOf(S.Row))
+        Threads.insert(intAt(Calls, host_calls::tid, *Call));
+      if (Graph != NullString &&
+          Work.columns()[gpu_work::kind].getString(S.Row) == Graph)
+        Graphs.push_back(S);
+    }
+    SelfReport Self(C, Key.first, Threads);
+    auto shareOf = [&](ArrayRef<Span> Part, int64_t Whole) {
+      return Whole > 0 ? static_cast<double>(coveredInside(Part, From, To)) /
+                             static_cast<double>(Whole)
+                       : 0.0;
+    };
+    Into.addRow();
+    Into.set(capture_quality::rank, Key.first);
+    Into.set(capture_quality::device, Key.second);
+    if (std::optional<double> Match = launchMatch(C, Index, Spans))
+      Into.set(capture_quality::launch_match, *Match);
+    Into.set(capture_quality::graph_share,
+             shareOf(Graphs, intAt(Windows, windows::busy, W)));
+    Into.set(capture_quality::overhead_share,
+             shareOf(Self.Overhead, To - From));
+    Into.set(capture_quality::lost, Self.Lost);
+    Into.setBool(capture_quality::cut, Self.Cut);
+  }
+}
+
+} // namespace culprit
