@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/Case.h"
+#include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
 #include <algorithm>
 #include <array>
@@ -46,21 +47,6 @@ void CaseBuilder::add(std::unique_ptr<Source> S, Error E) {
   for (Diagnostic &D : toDiagnostics(std::move(E)))
     S->Remarks.insert(S->Remarks.begin(), std::move(D));
   Sources.push_back(std::move(S));
-}
-
-/// Calls \p Visit with every time of \p S, which it may change.
-static void forEachTime(Source &S, function_ref<void(int64_t &)> Visit) {
-  for (unsigned T = 0; T != NumTables; ++T) {
-    TableBuilder *B = S.existing(static_cast<TableId>(T));
-    if (!B)
-      continue;
-    const TableSchema &Schema = schemas()[T];
-    for (unsigned C = 0; C != Schema.Columns.size(); ++C)
-      if (Schema.Columns[C].Unit == "time" && B->touched(C))
-        for (int64_t &Value : B->finished(C).mutableInts())
-          if (Value != NullInt)
-            Visit(Value);
-  }
 }
 
 /// The earliest time in any time column of \p S, or none.
@@ -118,6 +104,7 @@ static void separateRanks(ArrayRef<std::unique_ptr<Source>> Sources) {
       {TableId::syncs, syncs::rank},
       {TableId::ranges, ranges::rank},
       {TableId::memory_events, memory_events::rank},
+      {TableId::memory_blocks, memory_blocks::rank},
       {TableId::counters, counters::rank},
       {TableId::devices, devices::rank},
       {TableId::ranks, ranks::rank},
@@ -126,6 +113,8 @@ static void separateRanks(ArrayRef<std::unique_ptr<Source>> Sources) {
   Source *First = nullptr;
   unsigned Conflicts = 0;
   for (const auto &S : Sources) {
+    if (S->KeepRanks)
+      continue;
     std::set<int64_t> Mine;
     for (auto [Id, C] : RankColumns)
       if (TableBuilder *B = S->existing(Id); B && B->touched(C))
@@ -156,6 +145,26 @@ static void separateRanks(ArrayRef<std::unique_ptr<Source>> Sources) {
                     " more profiles say they are ranks that earlier ones are "
                     "already; taken as other ranks",
                 "diagnose profiles of different runs one at a time");
+}
+
+/// Tells when two dumps are of one rank: their collectives would be matched
+/// with each other's as if they were of one job.
+static void warnOfMixedRuns(ArrayRef<std::unique_ptr<Source>> Sources) {
+  std::map<int64_t, Source *> ByRank;
+  for (const auto &S : Sources) {
+    TableBuilder *B = S->KeepRanks ? S->existing(TableId::ranks) : nullptr;
+    if (!B || B->rows() != 1)
+      continue;
+    int64_t Rank = B->finished(ranks::rank).ints()[0];
+    auto [It, New] = ByRank.try_emplace(Rank, S.get());
+    if (New || Rank == NullInt)
+      continue;
+    S->warn(S->path() + ": is of rank " + Twine(Rank) + ", as " +
+                It->second->path() + " is",
+            "diagnose one run at a time; of several dumps of one rank give "
+            "the last");
+    return; // one is enough: the others differ in the number alone
+  }
 }
 
 namespace {
@@ -342,11 +351,18 @@ Case CaseBuilder::build() {
   Case Out;
   Out.Pool = Pool;
   separateRanks(Sources);
+  warnOfMixedRuns(Sources);
+  std::vector<ClockAnchor> Anchors;
+  for (const std::unique_ptr<Source> &S : Sources)
+    Anchors.push_back(anchorClock(*S));
   Out.EpochNs = alignTimes(Sources);
+  int64_t Earlier = alignClocks(Sources);
+  if (Out.EpochNs)
+    *Out.EpochNs -= Earlier;
   for (size_t I = 0; I != Sources.size(); ++I) {
     Source &S = *Sources[I];
     InputSummary Summary{S.path(), S.Format, S.Run, {}, std::move(S.Remarks),
-                         Failed[I]};
+                         Failed[I], fileClock(S, Anchors[I])};
     for (unsigned T = 0; T != NumTables; ++T)
       if (TableBuilder *B = S.existing(static_cast<TableId>(T)); B && B->rows())
         Summary.Rows.push_back({static_cast<TableId>(T), B->rows()});

@@ -13,6 +13,7 @@
 #ifndef CULPRIT_CASE_CASE_H
 #define CULPRIT_CASE_CASE_H
 
+#include "Case/FileClock.h"
 #include "Case/Schema.h"
 #include "Case/Source.h"
 #include "Table/Table.h"
@@ -30,6 +31,7 @@ struct InputSummary {
   std::vector<std::pair<TableId, size_t>> Rows; ///< Non-empty tables, in order.
   std::vector<Diagnostic> Remarks;
   bool Failed = false; ///< Nothing could be read; Remarks says why.
+  FileClock Clock;     ///< From case time to that of the file.
 };
 
 /// A row of a file: what evidence points at.

@@ -1,104 +1,251 @@
 --- ## What it detects
---- Over the profiles of several ranks: which rank enters the shared collectives last, and whether it is late because its step
---- began late or because it needed longer from the step's begin to the collective.
+--- Over the profiles of several ranks: the rank that enters the collectives of its group last, and why. It is named if
+--- it is last in at least half of the matched collectives, if chance would do that less than once in a hundred, and if
+--- the others lose a notable share of the step to it. The time between leaving one collective and entering the next is
+--- then compared with the median of its peers, term by term: late step begin, waiting for input, launching and host
+--- code, compute, copies, and communication with other groups.
 ---
 --- ## Why it matters
---- Everybody waits in a collective for the last one. A rank that starts late and a rank that is slow need opposite remedies,
---- and the table of collective times shows both as "the others are slow".
+--- Everybody waits in a collective for the last one. A rank that starts late, one that is slow and one that is itself
+--- held up by a third need different remedies, and a table of collective times shows all three as "the others are
+--- slow".
 ---
 --- ## How to confirm
---- Put a barrier before the step: if the lateness vanishes from the first collective and appears in the barrier, it is skew.
+--- Put a barrier before the step: if the lateness vanishes from the first collective and appears in the barrier, it is
+--- skew. Swap the rank with a healthy host: if the lateness stays with the host it is the machine, else the work given
+--- to the rank.
 ---
 --- ## Known false positives
---- Clocks of different hosts that are not synchronised. The skew is then constant over steps.
+--- A rank that is always last by microseconds: it needs a share of the step too (`min_wait`). Pipeline stages are late
+--- by design; sends and receives are therefore left out, see `gpu/pipeline-bubble`. A rank that only passes on the
+--- lateness of another group is not named as the cause.
 ---
 --- ## References
---- HTA and TraceLens name the rank; the published DLRM sample of eight ranks is start skew by both of our measures.
+--- HTA and TraceLens name the rank only; the published DLRM sample of eight ranks is start skew by both of our
+--- measures. Clocks are aligned by the ends of collectives, never by their begins, so start skew survives.
+
+local function tail_probability(n, k, p)
+  -- P(X >= k) for a binomial X: who of 1/p ranks is last by chance.
+  local log_term = 0
+  for i = 1, k do log_term = log_term + math.log((n - k + i) / i) end
+  log_term = log_term + k * math.log(p) + (n - k) * math.log(1 - p)
+  local sum, term = 0, math.exp(log_term)
+  for i = k, n do
+    sum  = sum + term
+    term = term * (n - i) / (i + 1) * p / (1 - p)
+    if term < 1e-12 * sum then break end
+  end
+  return math.min(1, sum)
+end
+
+local function median(values)
+  table.sort(values)
+  local n = #values
+  if n == 0 then return 0 end
+  return n % 2 == 1 and values[n // 2 + 1] or (values[n // 2] + values[n // 2 + 1]) / 2
+end
+
+local function pairs_of(table_) return table_:select("start", "stop") end
+
+local TERMS = {
+  { key = "skew",    text = "step begin" },
+  { key = "input",   text = "input" },
+  { key = "host",    text = "launching and host code" },
+  { key = "compute", text = "compute" },
+  { key = "copy",    text = "copies" },
+  { key = "comm",    text = "communication of other groups" },
+}
+
+-- What `rank` did between leaving one collective of `matched` and entering the next, over those that `who` entered
+-- last.
+local function spent(case, matched, own, others, rank, who, origin)
+  own = own:with { m = own:containing(matched) }:where("m is not null"):select("start", "m")
+  local entered = own:join(matched:select("m", "left", "last_rank"), { "m" }):where { last_rank = who }
+  local first   = entered:where("left is null and start > ?", origin):with { stop = "start", left = origin }
+  local later   = entered:where("left is not null and start > left"):with { stop = "start" }
+  local before  = first:with { start = "left" }:select("start", "stop")
+                    :concat(later:with { start = "left" }:select("start", "stop"))
+  local t = { total = before:covered() }
+
+  local begun = case.steps:where { rank = rank }
+  begun = begun:with { k = begun:containing(before) }:where("k is not null"):select("start", "k")
+            :join(before:with { k = before:containing(before) }, { "k" }):with { stop = "start", start = "start_right" }
+  t.skew = begun:covered()
+  local inside  = begun:count() > 0 and before:subtract(begun) or before
+  local work    = case.gpu_work:where { rank = rank }
+  local compute = work:where { role = "compute" }
+  t.compute = inside:intersect(compute):sum("dur")
+  t.kernels = compute:with { k = compute:containing(inside) }:where("k is not null")
+  local rest   = inside:subtract(compute)
+  local copies = work:where("role == 'copy' or role == 'set'")
+  t.copy = rest:intersect(copies):sum("dur")
+  rest   = rest:subtract(copies)
+  t.comm = rest:intersect(others):sum("dur")
+  rest   = rest:subtract(others)
+  local input = pairs_of(case.ranges:where { rank = rank, category = "dataloader" })
+                  :concat(pairs_of(case.gaps:where { rank = rank, host = "input" }))
+  t.input = rest:intersect(input):sum("dur")
+  t.host  = rest:covered() - t.input
+  return t
+end
+
+-- Whether the longer compute of a rank is more work: more kernels, or larger ones. Kernels that take longer at the
+-- same count and grid are a slower device.
+local function more_work(mine, peers)
+  local function volume(kernels)
+    local blocks = kernels:with { blocks = "product(grid)" }
+    return kernels:count(), blocks:count("blocks") == blocks:count() and blocks:sum("blocks") or 0, kernels:sum("dur")
+  end
+  local count, blocks, dur = volume(mine)
+  local counts, all_blocks, durs = {}, {}, {}
+  for _, kernels in ipairs(peers) do
+    local c, b, d = volume(kernels)
+    counts[#counts + 1], all_blocks[#all_blocks + 1], durs[#durs + 1] = c, b, d
+  end
+  local function excess(value, of) local m = median(of)  return m > 0 and value / m - 1 or 0 end
+  local longer = excess(dur, durs)
+  return longer > 0 and math.max(excess(count, counts), excess(blocks, all_blocks)) >= 0.5 * longer
+end
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "One rank enters the collectives last and the others wait for it",
-  needs    = { collectives = { "start", "stop", "seq", "rank" } },
-  symptoms = { "collective-start-skew", "collective-straggler" },
+  needs    = { collectives = { "start", "stop", "rank" } },
+  symptoms = {
+    "collective-start-skew", "collective-straggler", "collective-straggler-work", "collective-late-upstream",
+  },
   options  = {
     min_wait  = { default = 0.05, doc = "Share of a step that the others wait worth reporting" },
+    min_last  = { default = 0.50, doc = "Share of the collectives that the rank enters last" },
+    max_p     = { default = 0.01, doc = "Probability by chance below which it counts" },
     min_share = { default = 0.50, doc = "Part of the lateness that one explanation must cover" },
+    max_peers = { default = 16, doc = "Peers that the rank is compared with" },
   },
 
   run = function(case)
     local opt   = case.options
-    local all   = case.collectives:where("start is not null and stop is not null")
-    local ranks = all:distinct("rank"):count()
-    if ranks < 2 then
+    local timed = case.collectives:where("start is not null and stop is not null")
+    if timed:distinct("rank"):count() < 2 then
       return skip("the profiles of at least two ranks of the same steps")
     end
+    local all = case.matched_collectives:where("start is not null and (op is null or (op != 'send' and op != 'recv'))")
+    if all:count() == 0 then
+      return skip("collectives that two of the recorded ranks share: profile ranks of one process group together")
+    end
 
-    -- Who enters each collective last, and by how much. Traces without the names of groups have one.
-    if not all:has("group") then all = all:with { group = "'world'" } end
-    local last, matched = {}, 0
-    local waited, entries = {}, {}
-    for _, _, _, calls in all:group("op", "group", "seq") do
-      if calls:distinct("rank"):count() == ranks then
-        matched = matched + 1
-        local late = calls:top(1, "start"):first()
-        last[late.rank] = (last[late.rank] or 0) + 1
-        for call in calls:rows() do
-          waited[call.rank]  = (waited[call.rank] or 0) + math.max(0, math.min(late.start, call.stop) - call.start)
-          entries[call.rank] = math.min(entries[call.rank] or call.start, call.start)
-        end
+    -- Traces without the names of groups have one.
+    local groups, unnamed = {}, all:where("group is null")
+    for name, rows in all:group("group") do
+      groups[#groups + 1] = { name = "group " .. name, matched = rows, own = timed:where { group = name },
+                              others = timed:where("group is null or group != ?", name) }
+    end
+    if unnamed:count() > 0 then
+      groups[#groups + 1] = { name = "the job", matched = unnamed, own = timed:where("group is null"),
+                              others = timed:where("group is not null") }
+    end
+
+    local found = {}
+    for _, g in ipairs(groups) do
+      local total = g.matched:count()
+      local lasts = g.matched:aggregate({ "last_rank" }, { n = "count", lost = "sum waited", late = "sum lateness" })
+      local worst = lasts:top(1, "n"):first()
+      local ranks = g.matched:median("ranks")
+      local steps = case.steps:where { rank = worst.last_rank }
+      local span  = steps:count() > 0 and steps:sum("dur") or g.matched:span()
+      local p     = tail_probability(total, worst.n, 1 / ranks)
+      if worst.n >= opt.min_last * total and p < opt.max_p and worst.lost >= opt.min_wait * span
+        and worst.lost >= 0.5 * lasts:sum("lost") then
+        found[#found + 1] = { group = g, who = worst.last_rank, times = worst.n, of = total, p = p, lost = worst.lost,
+                              span = span }
       end
     end
-    if matched == 0 then
-      return skip("collectives that every recorded rank took part in")
+
+    -- Why: each one against the median of its peers.
+    for _, f in ipairs(found) do
+      local g       = f.group
+      local matched = g.matched:sort("start")
+      local stops   = matched:col("stop")
+      matched = matched:with { left = stops - stops:diff() }
+      matched = matched:with { m = matched:containing(matched) }
+      local peers, totals = {}, {}
+      for rank in g.own:group("rank") do
+        if rank ~= f.who and #peers < opt.max_peers then peers[#peers + 1] = rank end
+      end
+      local begins = case.steps:where { rank = f.who }
+      local origin = begins:min("start")
+      for _, rank in ipairs(peers) do
+        local begin = case.steps:where { rank = rank }:min("start")
+        origin = origin and begin and math.min(origin, begin)
+      end
+      -- Without steps nothing says since when the ranks were under way to the first collective.
+      origin = origin or math.maxinteger
+      local function terms(rank)
+        return spent(case, matched, g.own:where { rank = rank }, g.others:where { rank = rank }, rank, f.who, origin)
+      end
+      f.mine, f.peers = terms(f.who), {}
+      for i, rank in ipairs(peers) do f.peers[i] = terms(rank) end
+      local function excess(key)
+        local values = {}
+        for i, t in ipairs(f.peers) do values[i] = t[key] end
+        return math.floor(f.mine[key] - median(values))
+      end
+      f.total, f.terms = excess("total"), {}
+      local texts = {}
+      for i, term in ipairs(TERMS) do
+        f.terms[term.key] = excess(term.key)
+        texts[i] = ("%s %s%s"):format(term.text, f.terms[term.key] < 0 and "-" or "+",
+                                      units.format(math.abs(f.terms[term.key])))
+        if not f.why or f.terms[term.key] > f.terms[f.why] then f.why = term.key end
+      end
+      f.text = table.concat(texts, ", ")
+      if f.total <= 0 or f.terms[f.why] < opt.min_share * f.total then f.why = nil end
     end
 
-    local who, times = nil, 0
-    for rank, count in pairs(last) do
-      if count > times or (count == times and rank < who) then who, times = rank, count end
-    end
-    local others, sum = 0, 0
-    for rank, wait in pairs(waited) do
-      if rank ~= who then others, sum = others + 1, sum + wait end
-    end
-    local mean  = sum / others
-    local steps = case.steps:where { rank = who }
-    local span  = steps:count() > 0 and steps:sum("dur") or all:where { rank = who }:span()
-    if mean < opt.min_wait * span then return end
-
-    -- Its lateness at the first shared collective, and what of it the step's begin explains.
-    local earliest
-    for _, entry in pairs(entries) do earliest = math.min(earliest or entry, entry) end
-    local lateness = entries[who] - earliest
-    local began, first_begin = nil, nil
-    for step in case.steps:sort("start"):rows() do
-      first_begin = math.min(first_begin or step.start, step.start)
-      if step.rank == who and not began then began = step.start end
-    end
-    local skew = began and began - first_begin or 0
-    local rows = all:where { rank = who }
-    if began and lateness > 0 and skew >= opt.min_share * lateness then
-      report {
-        symptom     = "collective-start-skew",
-        score       = math.min(1, 0.7 + mean / span),
-        share       = mean / span,
-        recoverable = skew,
-        at          = { rank = who },
-        message     = ("rank %d begins its step %s after the earliest rank and enters %d of %d collectives last; the others wait %s in the mean. From step begin to first collective it needs %s like the others: start skew, not slowness")
-          :format(who, units.format(skew), times, matched, units.format(mean), units.format(entries[who] - began)),
-        evidence    = { rows:slice(0, 8), case.steps:sort("start") },
-      }
-    else
-      report {
-        symptom     = "collective-straggler",
-        score       = math.min(1, 0.6 + mean / span),
-        share       = mean / span,
-        recoverable = math.floor(mean),
-        at          = { rank = who },
-        message     = ("rank %d enters %d of %d collectives last, %s after the first; the others wait %s in the mean, and a late step begin explains %s of it")
-          :format(who, times, matched, units.format(lateness), units.format(mean), units.format(skew)),
-        evidence    = { rows:slice(0, 8) },
-      }
+    -- A rank that only passes lateness on is not where it comes from. One that is late in several groups is told once.
+    local initiators, told = 0, {}
+    for _, f in ipairs(found) do if f.why ~= "comm" then initiators = initiators + 1 end end
+    table.sort(found, function(a, b) return a.lost > b.lost end)
+    for _, f in ipairs(found) do
+      local upstream = f.why == "comm"
+      if not told[f.who] and not (upstream and initiators > 0) then
+        told[f.who] = true
+        local head = ("rank %d enters %d of %d collectives of %s last (p %s); the others wait %s for it, %s of its steps. Against the median of its peers it needs %s more up to these collectives: %s")
+          :format(f.who, f.times, f.of, f.group.name, f.p < 1e-6 and "< 1e-6" or "= " .. units.number(f.p, 2),
+                  units.format(f.lost),
+                  units.percent(f.lost / f.span), units.format(math.max(0, f.total)), f.text)
+        local symptom, verdict = "collective-straggler", "no single reason covers half of it"
+        if f.why == "skew" then
+          symptom, verdict = "collective-start-skew", "start skew, not slowness"
+        elseif upstream then
+          symptom, verdict = "collective-late-upstream", "it is held up by another group; profile the ranks of that one"
+        elseif f.why == "compute" then
+          local kernels = {}
+          for i, t in ipairs(f.peers) do kernels[i] = t.kernels end
+          if more_work(f.mine.kernels, kernels) then
+            symptom, verdict = "collective-straggler-work", "it computes more, not slower"
+          else
+            verdict = "the same compute takes it longer"
+          end
+        elseif f.why == "input" then
+          verdict = "its input pipeline is slower"
+        elseif f.why == "host" then
+          verdict = "its host launches later"
+        elseif f.why == "copy" then
+          verdict = "its copies take longer"
+        end
+        report {
+          symptom     = symptom,
+          severity    = upstream and "info" or "error",
+          score       = math.min(1, 0.7 + f.lost / f.span),
+          share       = f.lost / f.span,
+          recoverable = not upstream and math.floor(f.why and math.min(f.lost, f.terms[f.why]) or f.lost) or nil,
+          at          = { rank = f.who },
+          message     = head .. ": " .. verdict,
+          evidence    = { f.group.matched:where { last_rank = f.who }:top(8, "waited"),
+                          case.steps:sort("start"):slice(0, 16) },
+        }
+      end
     end
   end,
 }

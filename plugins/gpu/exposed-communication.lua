@@ -1,55 +1,158 @@
 --- ## What it detects
---- Collectives that run while no compute kernel does: the part of communication that the step has to wait for.
+--- Collectives that run while no compute kernel does, process group by process group, and how much of that is
+--- *blocking*: the exposed piece whose end lets the next compute kernel begin. It says why: launched late, queued on
+--- the stream of the compute, or one last bucket that nothing is left to hide.
 ---
 --- ## Why it matters
---- Only exposed communication costs time. A high share of hidden communication is a sign of a good overlap, not of a problem.
+--- Only exposed communication costs time, and of it only the blocking part: behind a collective that ends while the
+--- host has not launched the next kernel yet, the host is the limit. A high share of hidden communication is a sign of
+--- a good overlap.
 ---
 --- ## How to confirm
---- Run the step with the collectives left out (`no_sync()` under DDP): the step shortens by about the exposed time.
+--- Run the step with the collectives left out (`no_sync()` under DDP): the step shortens by about the blocking time.
 ---
 --- ## Known false positives
---- A rank that waits for a late peer shows it as a long exposed collective; with the profiles of several ranks
---- `gpu/collective-skew` tells waiting from transfer.
+--- A rank that waits for a late peer shows it as a long exposed collective. With the profiles of several ranks only
+--- the transfer counts as recoverable here; the wait belongs to `gpu/collective-skew`. With one profile the two cannot
+--- be told apart.
 ---
 --- ## References
 --- TraceLens flags above 5 %; NVIDIA's Megatron-Bridge notes keep exposed and blocking communication apart.
+
+-- The pieces of `exposed` whose end lets compute begin.
+local function blocking_part(case, here, exposed, comm, compute, release)
+  local path = case.critical_path:where(here):where { kind = "communication" }
+  if case.critical_path:where(here):count() > 0 then return exposed:intersect(path) end
+  local free = compute:union():gaps()
+  free = free:with { k = free:containing(free) }:select("k", "stop")
+  local held = comm:union()
+  held = held:with { m = held:containing(held) }:select("m", "stop"):with { over = "stop" }:select("m", "over")
+  local ends = exposed:with { k = exposed:containing(compute:union():gaps()), m = exposed:containing(comm:union()) }
+                 :where("k is not null and m is not null"):join(free, { "k" }):join(held, { "m" })
+  -- A collective that goes on when compute begins was not what compute waited for.
+  return ends:where("over <= stop and stop_right - stop <= ?", release)
+end
+
+-- Why the collectives of one group are exposed, as a clause; nil where no reason covers half of it.
+local function reason(case, window, comm, compute, exposed, lost)
+  local streams, shared = compute:distinct("stream"), 0
+  if comm:has("stream") and compute:has("stream") then
+    for stream, rows in comm:group("stream") do
+      if streams:where { stream = stream }:count() > 0 then shared = shared + exposed:intersect(rows):sum("dur") end
+    end
+  end
+  if shared >= 0.5 * lost then return "they run on a stream that computes, so they take turns with it" end
+
+  -- One piece per step that the rest of the communication does not share.
+  if window.steps > 0 and exposed:count() > 0 then
+    local tail = exposed:top(window.steps, "dur"):sum("dur")
+    if comm:covered() >= 2 * lost and tail >= 0.8 * lost then
+      return "it is one piece per step, the last bucket, behind which nothing is left to compute"
+    end
+  end
+
+  -- Asked for only after the compute before them had ended.
+  local launched = comm:has("correlation") and comm:join(case.host_calls:select("rank", "correlation", "start")
+                     :with { called = "start" }:select("rank", "correlation", "called"), { "rank", "correlation" })
+  if launched and launched:count() > 0 then
+    local free = compute:union():gaps()
+    local late = launched:with { begin = "start", start = "called" }
+    late = late:with { k = late:containing(free) }:where("k is not null")
+    if late:count() > 0 and exposed:intersect(late:with { start = "begin" }):sum("dur") >= 0.5 * lost then
+      return "the host called for them only after the compute before them had ended"
+    end
+  end
+end
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Collectives run while nothing is computed",
   needs    = { windows = { "dur" }, gpu_work = { "start", "stop", role = "communication" } },
-  symptoms = { "exposed-communication" },
+  symptoms = { "exposed-communication", "communication-blocking" },
   options  = {
     min_share = { default = 0.10, doc = "Exposed share of the window worth reporting" },
+    release   = { default = 20 * units.us, doc = "Compute that begins within this after a collective waited for it" },
   },
 
   run = function(case)
-    local least
+    local opt = case.options
+
+    -- Of the exposed time of a rank what the transfers take once all ranks are there; all of it where one rank was
+    -- profiled.
+    local matched = case.matched_collectives:where("transfer is not null")
+    local function own_part(window, lost)
+      local inside = matched:where("start < ? and stop > ?", window.stop, window.start)
+      local mine   = case.collectives:where { rank = window.rank }
+                       :where("start < ? and stop > ?", window.stop, window.start)
+      if inside:count() == 0 or mine:count() == 0 then return lost end
+      local shared = mine:with { m = mine:containing(inside) }:where("m is not null")
+      local waited = math.max(0, shared:sum("dur") - inside:sum("transfer"))
+      return math.min(lost, math.max(0, mine:sum("dur") - waited))
+    end
+
+    local least, least_blocking
     local found = {}
     for window in case.windows:where("dur > 0"):rows() do
       local here    = { rank = window.rank, device = window.device }
       local inside  = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
       local comm    = inside:where { role = "communication" }
-      local exposed = comm:subtract(inside:where { role = "compute" })
+      local compute = inside:where { role = "compute" }
+      local exposed = comm:subtract(compute)
       local lost    = exposed:sum("dur")
-      least = math.min(least or lost, lost)
-      if lost >= case.options.min_share * window.dur then
-        found[#found + 1] = { window = window, here = here, comm = comm, exposed = exposed, lost = lost }
+      local blocks  = lost
+      if compute:count() > 0 then blocks = blocking_part(case, here, exposed, comm, compute, opt.release):sum("dur") end
+      least          = math.min(least or lost, own_part(window, lost))
+      least_blocking = math.min(least_blocking or blocks, blocks)
+      if lost >= opt.min_share * window.dur then
+        found[#found + 1] = { window = window, here = here, comm = comm, compute = compute, exposed = exposed,
+                              lost = lost, blocks = blocks }
       end
     end
+
     for _, f in ipairs(found) do
-      local share = f.lost / f.window.dur
+      local share  = f.lost / f.window.dur
+      local groups = {}
+      local calls  = case.collectives:where(f.here):where("start < ? and stop > ?", f.window.stop, f.window.start)
+      for name, rows in calls:group("group") do
+        local open = rows:subtract(f.compute)
+        local held = blocking_part(case, f.here, open, rows, f.compute, opt.release):sum("dur")
+        groups[#groups + 1] = { name = name, lost = open:sum("dur"), blocks = held }
+      end
+      table.sort(groups, function(a, b) return a.lost > b.lost end)
+      local texts = {}
+      for i, g in ipairs(groups) do
+        if i <= 4 and #groups > 1 then
+          texts[i] = ("group %s %s, blocking %s"):format(g.name, units.format(g.lost), units.format(g.blocks))
+        end
+      end
+      local why     = reason(case, f.window, f.comm, f.compute, f.exposed, f.lost)
+      local message = ("%s of %s of collectives on GPU %d are exposed, %s of the window: no compute kernel runs meanwhile; the next kernel waits for %s of it")
+        :format(units.format(f.lost), units.format(f.comm:covered()), f.window.device, units.percent(share),
+                units.format(f.blocks))
+      if #texts > 0 then message = message .. " (" .. table.concat(texts, "; ") .. ")" end
+      if why then message = message .. ": " .. why end
       report {
         symptom     = "exposed-communication",
         score       = math.min(1, 0.5 + share),
         share       = share,
-        recoverable = least,
+        recoverable = math.floor(least),
         at          = f.here,
-        message     = ("%s of %s of collectives on GPU %d are exposed, %s of the window: no compute kernel runs meanwhile")
-          :format(units.format(f.lost), units.format(f.comm:covered()), f.window.device, units.percent(share)),
+        message     = message,
         evidence    = { f.exposed:top(5, "dur"), f.comm:top(5, "dur") },
       }
+      if f.blocks >= opt.min_share * f.window.dur then
+        report {
+          symptom     = "communication-blocking",
+          score       = math.min(1, 0.5 + f.blocks / f.window.dur),
+          share       = f.blocks / f.window.dur,
+          recoverable = math.floor(math.min(least, least_blocking)),
+          at          = f.here,
+          message     = ("compute on GPU %d waits %s for collectives to end, %s of the window")
+            :format(f.window.device, units.format(f.blocks), units.percent(f.blocks / f.window.dur)),
+          evidence    = { f.exposed:top(5, "dur") },
+        }
+      end
     end
   end,
 }
