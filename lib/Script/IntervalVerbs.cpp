@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "Case/LaunchedBy.h"
+#include "Case/WhatIf.h"
 #include "Script/Binding.h"
 #include "Table/Intervals.h"
 
@@ -75,6 +77,27 @@ Expected<int> tableContaining(Call &C) {
   if (!Data)
     return Data.takeError();
   return C.pushColumn(C.self(), "containing", std::move(*Data));
+}
+
+Expected<int> tableLaunchedBy(Call &C) {
+  const Table &Calls = C.table(1), &Spans = C.table(2);
+  if (C.failed())
+    return C.error();
+  Expected<ColumnRef> Data = launchedBy(C.self(), Calls, Spans);
+  if (!Data)
+    return Data.takeError();
+  return C.pushColumn(C.self(), "launched_by", std::move(*Data));
+}
+
+Expected<int> tableEndsSooner(Call &C) {
+  StringRef Saving = C.text(1);
+  const Table &Calls = C.table(2);
+  if (C.failed())
+    return C.error();
+  Expected<int64_t> Sooner = endsSooner(C.self(), Saving, Calls);
+  if (!Sooner)
+    return Sooner.takeError();
+  return C.push(*Sooner);
 }
 
 } // namespace culprit

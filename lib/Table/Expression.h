@@ -16,13 +16,14 @@
 ///   contains(col, 'text') substring
 ///   finite(x)             neither null, NaN nor infinite
 ///   abs(x), -x
+///   product(list)         of the numbers of a list: blocks of a grid
 ///   42, 2.5, 1e6, true, false, ? (the next argument)
 ///   'text', "text"        a doubled quote stands for itself
 ///   name, run.name, `any name at all`    a column
 ///
 /// From what binds least to what binds most: or, and, not, the comparisons
 /// and `is null`, + and -, * and /, the sign. NaN compares as in C: equal to
-/// nothing. A column of lists can only be tested for null.
+/// nothing. A column of lists can only be tested for null or multiplied.
 ///
 /// Evaluation in integers stays exact: `start + dur > ?` is int64 arithmetic,
 /// wraps on overflow, and compares with a whole constant such as 1e6 exactly.

@@ -103,6 +103,7 @@ private:
     case NodeKind::IsNull:
     case NodeKind::IsNotNull:
     case NodeKind::Finite:
+    case NodeKind::Product:
       return false;
     default:
       return true;
@@ -176,6 +177,13 @@ private:
     case NodeKind::IsNotNull:
       emit(Kind, ColumnType::Bool, Left);
       Out.Code.back().View = Out.Code[Left].View; // how a list column is read
+      return Error::success();
+    case NodeKind::Product:
+      if (Out.Code[Left].Type != ColumnType::IntList)
+        return problem("'product' takes an int list, not " +
+                       describe(Out.Code[Left]));
+      emit(Kind, ColumnType::Int, Left);
+      Out.Code.back().View = Out.Code[Left].View;
       return Error::success();
     case NodeKind::Match:
     case NodeKind::Contains:

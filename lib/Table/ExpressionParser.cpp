@@ -154,13 +154,14 @@ private:
                                        .Case("contains", NodeKind::Contains)
                                        .Case("finite", NodeKind::Finite)
                                        .Case("abs", NodeKind::Abs)
+                                       .Case("product", NodeKind::Product)
                                        .Default(std::nullopt);
     if (!Kind) {
-      std::string Close =
-          closestName(Name, {"match", "contains", "finite", "abs"});
+      std::string Close = closestName(
+          Name, {"match", "contains", "finite", "abs", "product"});
       return failAt("unknown function '" + Name.str() + "'", At,
                     (Close.empty() ? "" : "did you mean '" + Close + "'? ") +
-                        "functions: match, contains, finite, abs");
+                        "functions: match, contains, finite, abs, product");
     }
     advance();
     uint32_t First = nested(&Parser::parseOr), Second = 0;

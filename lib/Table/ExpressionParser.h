@@ -38,6 +38,7 @@ enum class NodeKind : uint8_t {
   Match,
   Contains,
   Finite,
+  Product,
   Widen, ///< Int to Double; never written, the checker puts it in.
 };
 

@@ -144,6 +144,18 @@ static void sign(NodeKind Op, const double *A, double *Out, size_t N) {
   });
 }
 
+/// Of the numbers of each list; wraps, as all integers do. No list, no value.
+static void product(const ColumnView &View, int64_t *Out, size_t First,
+                    size_t N) {
+  for (size_t R = 0; R != N; ++R) {
+    uint64_t Result = 1;
+    ArrayRef<int64_t> List = View.Data->list(View.row(First + R));
+    for (int64_t Value : List)
+      Result *= static_cast<uint64_t>(Value);
+    Out[R] = List.empty() ? NullInt : static_cast<int64_t>(Result);
+  }
+}
+
 /// F over a condition: 0, 1, or NullBool for unknown (Kleene's logic).
 static void logic(NodeKind Op, Operand<uint8_t> A, Operand<uint8_t> B,
                   uint8_t *Out, size_t N) {
@@ -246,7 +258,7 @@ const void *ExpressionProgram::step(Instruction &I, std::byte *Out,
     case ColumnType::String:
       return gather(Data.strings(), *I.View, Ids, First, N);
     case ColumnType::IntList:
-      return nullptr; // only `is null` takes one, and asks the column
+      return nullptr; // `is null` and `product` ask the column themselves
     }
   }
 
@@ -284,6 +296,9 @@ const void *ExpressionProgram::step(Instruction &I, std::byte *Out,
       mapOne(ints(A), Bools, N, [](int64_t X) { return !isNull(X); });
     else
       mapOne(doubles(A), Bools, N, [](double X) { return std::isfinite(X); });
+    return Out;
+  case NodeKind::Product:
+    product(*I.View, Ints, First, N);
     return Out;
   case NodeKind::And:
   case NodeKind::Or:

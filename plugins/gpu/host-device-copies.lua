@@ -1,13 +1,17 @@
 --- ## What it detects
---- Copies between host and device: whether they run while no kernel does, whether they fill the device's time, whether they
---- move at the steady rate of a saturated link, and whether they use pageable memory.
+--- Copies between host and device: whether they run while no kernel does, whether they fill the device's time, whether
+--- they move at the steady rate of a saturated link, whether they use pageable memory, and whether they are too many
+--- and too small.
 ---
 --- ## Why it matters
---- The remedy depends on the kind. Pageable memory is pinned; a copy in the way is moved to a stream of its own; a link that
---- is already saturated needs fewer bytes, and pinning what is pinned helps nobody.
+--- The remedy depends on the kind. Pageable memory is pinned; a copy in the way is moved to a stream of its own; small
+--- copies are packed into one; a link that is already saturated needs fewer bytes, and pinning what is pinned helps
+--- nobody.
 ---
 --- ## How to confirm
---- Large pinned copies that all run at one rate within a few percent are limited by the link; compare it with `nvbandwidth`.
+--- Large pinned copies that all run at one rate within a few percent are limited by the link; compare it with
+--- `nvbandwidth`. If the measured link is much faster, look for a NUMA-remote buffer or for another process on the
+--- link.
 ---
 --- ## Known false positives
 --- The first copies of a process also pay for page faults and pinning.
@@ -15,16 +19,32 @@
 --- ## References
 --- Memory kinds differ between exports: Nsight Systems counts 0 as pageable and 1 as pinned, CUPTI 1 and 2.
 
+--- Raw rates of links in GB/s. A copy reaches about 0.8 to 0.9 of one.
+local links = {
+  { 15.75, "PCIe 3 x16" }, { 31.5, "PCIe 4 x16" }, { 63.0, "PCIe 5 x16" }, { 126.0, "PCIe 6 x16" }, { 450.0, "NVLink-C2C" },
+}
+
+--- "88 % of PCIe 4 x16" for the slowest link that carries so much.
+local function of_link(rate)
+  for _, link in ipairs(links) do
+    if rate <= link[1] then return (", %s of %s"):format(units.percent(rate / link[1]), link[2]) end
+  end
+  return ""
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Host-device copies hold up the device",
   needs    = { windows = { "dur", "busy" }, gpu_work = { "start", "stop", kind = "copy", "copy_kind" } },
-  symptoms = { "copies-exposed", "copies-dominate", "copies-at-link-rate", "pageable-copies" },
+  symptoms = { "copies-exposed", "copies-dominate", "copies-at-link-rate", "pageable-copies", "small-copies" },
   options  = {
     min_exposed  = { default = 0.05, doc = "Exposed share of the window worth reporting" },
     min_dominate = { default = 0.50, doc = "Share of the busy time from which copies dominate" },
     min_pageable = { default = 0.01, doc = "Exposed share of pageable copies worth reporting" },
+    min_small    = { default = 0.02, doc = "Exposed share of small copies worth reporting" },
+    small        = { default = 64 * units.KiB, doc = "Bytes below which a copy's latency is longer than its transfer" },
+    many         = { default = 20, doc = "Small copies a step, or in 100 ms without steps, that are many" },
     large        = { default = 1 * units.MiB, doc = "Bytes from which a copy is long enough to show the link's rate" },
     link_floor   = { default = 10.0, doc = "GB/s below which no PCIe 3 x16 link is saturated" },
     steady       = { default = 0.80, doc = "Slow tenth over fast tenth from which all copies run at one rate" },
@@ -40,22 +60,33 @@ return {
       local exposed = copies:subtract(kernels):sum("dur")
       local covered = copies:covered()
       local bytes   = copies:sum("bytes")
+      local pageable = copies:where("src_kind == 'pageable' or dst_kind == 'pageable'")
+      local pinned   = copies:where("src_kind == 'pinned' or dst_kind == 'pinned'")
+
+      --- "446 pinned, 47.4 GiB at 27.7 GB/s"
+      local function part(label, rows)
+        if rows:count() == 0 then return "no " .. label .. " ones" end
+        return ("%d %s, %s at %.1f GB/s"):format(rows:count(), label, units.bytes(rows:sum("bytes")),
+          rows:sum("bytes") / math.max(1, rows:sum("dur"))) -- bytes a nanosecond are GB/s
+      end
 
       if exposed >= opt.min_exposed * window.dur then
         report {
           symptom     = "copies-exposed",
           score       = math.min(1, 0.5 + exposed / window.dur),
           share       = exposed / window.dur,
-          recoverable = exposed,
+          recoverable = exposed, -- under kernels they would cost nothing; where the link is the limit see below
           at          = here,
-          message     = ("host-device copies take %s of %s on GPU %d with no kernel running (%s): %d copies, %s"):format(
+          message     = ("host-device copies take %s of %s on GPU %d with no kernel running (%s): %d copies, %s (%s; %s)"):format(
             units.format(exposed), units.format(window.dur), window.device, units.percent(exposed / window.dur),
-            copies:count(), units.bytes(bytes)),
+            copies:count(), units.bytes(bytes), part("pinned", pinned), part("pageable", pageable)),
           evidence    = { copies:top(5, "dur") },
         }
       end
 
-      if window.busy > 0 and covered >= opt.min_dominate * window.busy then
+      -- A device that is idle but for a few copies is not dominated by them.
+      local dominate = covered >= opt.min_dominate * window.busy and covered >= opt.min_exposed * window.dur
+      if dominate and window.busy > 0 then
         report {
           symptom     = "copies-dominate",
           score       = math.min(1, 0.5 + 0.5 * covered / window.busy),
@@ -69,25 +100,25 @@ return {
       end
 
       local large = copies:where("bytes >= ? and dur > 0", opt.large)
-      local matter = exposed >= opt.min_exposed * window.dur or covered >= opt.min_dominate * window.busy
+      local matter = exposed >= opt.min_exposed * window.dur or dominate
       if large:count() >= 10 and matter then -- a healthy pinned copy under kernels runs at the link's rate too
-        local rated = large:with { rate = "bytes / dur" } -- bytes a nanosecond are GB/s
+        local rated = large:with { rate = "bytes / dur" }
         local slow, usual, fast = rated:quantile("rate", 0.1), rated:median("rate"), rated:quantile("rate", 0.9)
         if usual >= opt.link_floor and slow >= opt.steady * fast then
+          local each = window.steps > 1 and (", %d a step"):format(large:count() // window.steps) or ""
           report {
             symptom  = "copies-at-link-rate",
             score    = 0.95,
             share    = large:covered() / window.dur,
             at       = here,
-            message  = ("%d copies of %s in all run at one rate, %.1f GB/s (tenth to ninth tenth %.1f to %.1f): the link of GPU %d is the limit")
-              :format(large:count(), units.bytes(large:sum("bytes")), usual, slow, fast, window.device),
+            message  = ("%d copies of %s in all%s run at one rate, %.1f GB/s (tenth to ninth tenth %.1f to %.1f)%s: the link of GPU %d is the limit")
+              :format(large:count(), units.bytes(large:sum("bytes")), each, usual, slow, fast, of_link(usual), window.device),
             evidence = { rated:top(5, "dur") },
           }
         end
       end
 
-      local pageable = copies:where("src_kind == 'pageable' or dst_kind == 'pageable'")
-      local held     = pageable:subtract(kernels):sum("dur")
+      local held = pageable:subtract(kernels):sum("dur")
       if held >= opt.min_pageable * window.dur then
         report {
           symptom     = "pageable-copies",
@@ -99,6 +130,25 @@ return {
             pageable:count(), copies:count(), window.device, units.format(held), units.percent(held / window.dur),
             pageable:sum("bytes") / math.max(1, pageable:sum("dur"))),
           evidence    = { pageable:top(5, "dur") },
+        }
+      end
+
+      local small  = copies:where("bytes < ?", opt.small)
+      local spent  = small:subtract(kernels):sum("dur")
+      local period = window.steps > 0 and window.steps or window.dur / (100 * units.ms)
+      local rate   = small:count() / math.max(1, period)
+      if rate >= opt.many and spent >= opt.min_small * window.dur then
+        report {
+          symptom     = "small-copies",
+          score       = math.min(1, 0.6 + 2 * spent / window.dur),
+          share       = spent / window.dur,
+          recoverable = math.floor(spent * (1 - 1 / rate)), -- packed into one a step, one latency is left
+          at          = here,
+          message     = ("%d host-device copies below %s on GPU %d, %.0f %s, hold it up for %s (%s): %s in the median for %s, latency and not bandwidth")
+            :format(small:count(), units.bytes(opt.small), window.device, rate, window.steps > 0 and "a step" or "in 100 ms",
+              units.format(spent), units.percent(spent / window.dur), units.format(small:median("dur")),
+              units.bytes(math.floor(small:median("bytes")))),
+          evidence    = { small:top(5, "dur") },
         }
       end
     end

@@ -140,6 +140,16 @@ TEST(ExpressionTest, ComparesDoublesAsIeeeDoes) {
   EXPECT_EQ(chosen("abs(value) > 1"), (Rows{3, 4})); // inf, 2.5
 }
 
+TEST(ExpressionTest, MultipliesTheNumbersOfLists) {
+  // 8 * 64 = 512, then 1 and 2; rows without a list have no product.
+  EXPECT_EQ(chosen("product(shape) == 512"), (Rows{0}));
+  EXPECT_EQ(chosen("product(shape) < 2 * dur - 10"), (Rows{4}));
+  EXPECT_EQ(chosen("product(shape) is null"), (Rows{1, 3}));
+  EXPECT_EQ(problem("product(dur) > 1"),
+            "in \"product(dur) > 1\": 'product' takes an int list, not int "
+            "column 'dur' at column 1");
+}
+
 TEST(ExpressionTest, KeepsUnknownUnknown) {
   EXPECT_EQ(chosen("not dur == 20"), (Rows{0, 4}));
   EXPECT_EQ(chosen("dur == 20 or dur != 20"), (Rows{0, 1, 3, 4}));
@@ -321,7 +331,7 @@ TEST(ExpressionTest, SaysWhereTheSyntaxIsWrong) {
   EXPECT_EQ(problem("matches(name, 'x')"),
             "in \"matches(name, 'x')\": unknown function 'matches' at column "
             "1 / did you mean 'match'? functions: match, contains, finite, "
-            "abs");
+            "abs, product");
   EXPECT_EQ(problem("dur > \xc3\xa4"),
             "in \"dur > \xc3\xa4\": unexpected '\xc3\xa4' at column 7");
 }
