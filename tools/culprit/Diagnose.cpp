@@ -11,6 +11,7 @@
 #include "Detect/Runner.h"
 #include "Detectors.h"
 #include "Knowledge.h"
+#include "Options.h"
 #include "Progress.h"
 #include "Rank/FromOutcomes.h"
 #include "Readers/Reader.h"
@@ -29,7 +30,7 @@ static cl::SubCommand DiagnoseCommand("diagnose",
                                       "left");
 static cl::list<std::string> Paths(cl::Positional, cl::sub(DiagnoseCommand),
                                    cl::desc("PATH..."));
-static cl::opt<OutputFormat>
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
     Format("format", cl::sub(DiagnoseCommand), cl::init(OutputFormat::Text),
            cl::value_desc("text|json|markdown|html|sarif"),
            cl::desc("Form of the report"),
@@ -51,13 +52,13 @@ static cl::list<std::string>
 static cl::list<std::string>
     Options("option", cl::sub(DiagnoseCommand), cl::value_desc("ID.NAME=VALUE"),
             cl::desc("Set an option of a detector (repeatable)"));
-static cl::opt<unsigned> Top("top", cl::sub(DiagnoseCommand), cl::init(3),
-                             cl::value_desc("N"),
-                             cl::desc("Hypotheses shown in full (3)"));
-static cl::opt<unsigned> Jobs("jobs", cl::sub(DiagnoseCommand), cl::init(0),
-                              cl::value_desc("N"),
-                              cl::desc("Threads (one a core)"));
-static cl::opt<double>
+static cl::opt<unsigned, false, CountParser>
+    Top("top", cl::sub(DiagnoseCommand), cl::init(3), cl::value_desc("N"),
+        cl::desc("Hypotheses shown in full (3)"));
+static cl::opt<unsigned, false, CountParser>
+    Jobs("jobs", cl::sub(DiagnoseCommand), cl::init(0), cl::value_desc("N"),
+         cl::desc("Threads (one a core)"));
+static cl::opt<double, false, ProbabilityParser>
     FailOn("fail-on", cl::sub(DiagnoseCommand), cl::init(2.0),
            cl::value_desc("P"),
            cl::desc("Exit 1 if a hypothesis reaches this probability"));
@@ -105,6 +106,8 @@ int runDiagnose() {
     return report(failure("diagnose: nothing to read",
                           "give files or folders that a run left behind: "
                           "culprit diagnose runs/42"));
+  if (Error E = checkPaths("diagnose", Paths))
+    return report(std::move(E));
   unsigned Threads =
       Jobs ? Jobs : hardware_concurrency().compute_thread_count();
   std::vector<std::string> Given(Paths.begin(), Paths.end());

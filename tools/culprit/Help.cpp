@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Options.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -27,7 +28,7 @@ constexpr TopicText Topics[] = {
      "0    the analysis is complete, whatever it found: culprit is run after\n"
      "     something failed, and a finding is a success\n"
      "1    only with --fail-on: a hypothesis reached that probability;\n"
-     "     or 'kb check' refused an entry\n"
+     "     'compare' found a difference; or 'kb check' refused an entry\n"
      "2    wrong usage, or an input that cannot be read at all\n"
      "130  interrupted\n"},
     {"environment", "Environment variables",
@@ -37,6 +38,14 @@ constexpr TopicText Topics[] = {
      "COLUMNS          width of the text report (60 to 140, 100 by default)\n"
      "CULPRIT_HOME     folder that holds 'kb' and 'plugins', in place of\n"
      "                 ../share/culprit beside the program\n"},
+    {"functions", "What 'culprit sql' adds to SQL",
+     "ms(ns), us(ns)              a duration in milliseconds, microseconds\n"
+     "overlap_ns(a0, a1, b0, b1)  how long two spans overlap\n"
+     "share(part, whole)          part / whole; NULL when whole is 0\n"
+     "median(x), quantile(x, q)   aggregates\n"
+     "Columns that * leaves out: rowid (the number reports cite), path (file),\n"
+     "and x_kind of a REAL column x: finite, nan, inf or -inf. NaN is NULL.\n"
+     "docs/sql.md has an example of each.\n"},
     {"inputs", "What culprit reads",
      "Files are recognised by content. Give files or folders; folders are\n"
      "walked. 'culprit list formats' names the formats, 'culprit inspect PATH'\n"
@@ -59,25 +68,27 @@ static void printOverview() {
             "start with: culprit diagnose PATH...\n";
 }
 
-/// Prints the options of \p Sub, in the order of their names.
-static void printOptions(cl::SubCommand &Sub) {
+void printCommandHelp(cl::SubCommand &Sub) {
   outs() << "culprit " << Sub.getName() << ": " << Sub.getDescription() << "\n\n"
          << "usage: culprit " << Sub.getName() << " [OPTIONS]";
   for (cl::Option *O : Sub.PositionalOpts)
     outs() << ' ' << O->HelpStr;
-  outs() << "\n\noptions:\n";
+  outs() << '\n';
   std::vector<std::pair<std::string, std::string>> Rows;
   for (const auto &Item : Sub.OptionsMap) {
     const cl::Option *O = Item.second;
     StringRef Name = Item.first();
-    if (O->getOptionHiddenFlag() != cl::NotHidden || Name.empty())
+    if (O->getOptionHiddenFlag() != cl::NotHidden || Name.empty() ||
+        Name == "help" || Name == "version")
       continue;
     std::string Left = (Name.size() == 1 ? "-" : "--") + Name.str();
     if (!O->ValueStr.empty())
       Left += (Name.size() == 1 ? " " : "=") + O->ValueStr.str();
     Rows.push_back({std::move(Left), O->HelpStr.str()});
   }
-  llvm::sort(Rows);
+  llvm::sort(Rows); // by name
+  if (!Rows.empty())
+    outs() << "\noptions:\n";
   for (auto &[Left, Right] : Rows)
     outs() << formatv("  {0,-26} {1}\n", Left, Right);
 }
@@ -95,7 +106,7 @@ int runHelp() {
   std::vector<std::string> Names;
   for (cl::SubCommand *Sub : cl::getRegisteredSubcommands()) {
     if (Sub->getName() == Topic && !Topic.empty()) {
-      printOptions(*Sub);
+      printCommandHelp(*Sub);
       return ExitDone;
     }
     if (!Sub->getName().empty())

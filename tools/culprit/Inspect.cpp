@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Options.h"
 #include "Progress.h"
 #include "Readers/Reader.h"
 #include "Report/Report.h"
@@ -17,19 +18,21 @@ static cl::SubCommand InspectCommand("inspect", "List the evidence there is, "
                                                 "table by table");
 static cl::list<std::string> Paths(cl::Positional, cl::sub(InspectCommand),
                                    cl::desc("PATH..."));
-static cl::opt<OutputFormat>
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
     Format("format", cl::sub(InspectCommand), cl::init(OutputFormat::Text),
            cl::value_desc("text|json"), cl::desc("Form of the list"),
            cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
                       clEnumValN(OutputFormat::Json, "json", "For programs")));
-static cl::opt<unsigned> Jobs("jobs", cl::sub(InspectCommand), cl::init(0),
-                              cl::value_desc("N"),
-                              cl::desc("Threads (one a core)"));
+static cl::opt<unsigned, false, CountParser>
+    Jobs("jobs", cl::sub(InspectCommand), cl::init(0), cl::value_desc("N"),
+         cl::desc("Threads (one a core)"));
 
 int runInspect() {
   if (Paths.empty())
     return report(failure("inspect: nothing to read",
                           "give files or folders that a run left behind"));
+  if (Error E = checkPaths("inspect", Paths))
+    return report(std::move(E));
   unsigned Threads =
       Jobs ? Jobs : hardware_concurrency().compute_thread_count();
   std::optional<Progress> Waiting(std::in_place, "reading");

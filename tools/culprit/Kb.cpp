@@ -7,6 +7,7 @@
 #include "KB/KnowledgeBase.h"
 #include "KB/Store.h"
 #include "Knowledge.h"
+#include "Options.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -24,15 +25,16 @@ static cl::list<std::string>
     KbPaths("kb", cl::sub(KbCommand), cl::value_desc("PATH"),
             cl::desc("Also search PATH: a log, a folder of logs, or a built "
                      "store (repeatable)"));
-static cl::opt<unsigned> Limit("limit", cl::sub(KbCommand), cl::init(5),
-                               cl::desc("Results of a search"));
+static cl::opt<unsigned, false, CountParser>
+    Limit("limit", cl::sub(KbCommand), cl::init(5), cl::value_desc("N"),
+          cl::desc("Results of a search"));
 static cl::opt<std::string> Output("o", cl::sub(KbCommand),
                                    cl::value_desc("FILE"),
                                    cl::desc("Store that 'build' writes"));
 static cl::opt<bool> Curated("curated", cl::sub(KbCommand),
                              cl::desc("Check for the sections of a curated "
                                       "entry too"));
-static cl::opt<OutputFormat>
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
     Format("format", cl::sub(KbCommand), cl::init(OutputFormat::Text),
            cl::desc("Form of the result"),
            cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),

@@ -6,6 +6,7 @@
 #include "Detectors.h"
 #include "KB/TextWrap.h"
 #include "Knowledge.h"
+#include "Options.h"
 #include "Readers/Reader.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,7 +28,7 @@ static cl::list<std::string>
 static cl::list<std::string>
     KbPaths("kb", cl::sub(ListCommand), cl::value_desc("PATH"),
             cl::desc("Also list the entries of PATH (repeatable)"));
-static cl::opt<OutputFormat>
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
     Format("format", cl::sub(ListCommand), cl::init(OutputFormat::Text),
            cl::value_desc("text|json|markdown"), cl::desc("Form of the list"),
            cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),

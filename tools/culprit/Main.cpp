@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Options.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -145,12 +146,31 @@ int main(int Argc, const char **Argv) {
   if (Chosen == std::end(Commands) && !First.starts_with("-"))
     return unknownCommand(First);
 
+  // Before LLVM's own --help, which is a page of another look, and its own
+  // complaints.
+  if (cl::SubCommand *Sub =
+          Chosen == std::end(Commands) ? nullptr : findSubCommand(First)) {
+    ArrayRef<const char *> Rest(Argv + 2, Argv + Argc);
+    for (StringRef Word : Rest) {
+      if (Word == "--")
+        break;
+      if (Word == "--help" || Word == "-h" || Word == "-help") {
+        printCommandHelp(*Sub);
+        return ExitDone;
+      }
+    }
+    if (Error E = checkWords(*Sub, Rest))
+      return report(std::move(E));
+  }
+
   std::string Problem;
   raw_string_ostream OS(Problem);
   if (!cl::ParseCommandLineOptions(Argc, Argv, "", &OS)) {
     // LLVM prefixes every line with the program's path; ours is "error:".
     StringRef Text = StringRef(Problem).trim();
-    if (Text.empty()) // a bad value: LLVM has said so on stderr itself
+    if (Error E = takeBadValue())
+      return report(std::move(E));
+    if (Text.empty()) // LLVM has said it on stderr itself
       return ExitBadUse;
     size_t Colon = Text.find(": ");
     if (Colon != StringRef::npos)

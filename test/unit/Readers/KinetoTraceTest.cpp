@@ -3,10 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/KinetoTrace.h"
-#include "ProfileTestSupport.h"
-#include "Readers/KernelRoles.h"
+#include "KinetoTestSupport.h"
 #include "Readers/KinetoTraceEvent.h"
-#include "Readers/KinetoTraceSplitter.h"
 
 using namespace llvm;
 using namespace culprit;
@@ -15,24 +13,7 @@ using namespace culprit;
 namespace culprit::kineto {
 namespace {
 
-class KinetoTraceTest : public ProfileTest {
-protected:
-  std::string readTrace(StringRef Bytes) {
-    write(Bytes);
-    return read(Reader);
-  }
-  KinetoTraceReader Reader;
-};
-
-/// An event of the category with a time, a duration and arguments.
-std::string event(StringRef Category, StringRef Name, StringRef Ts,
-                  StringRef Dur, StringRef Args = "{}",
-                  StringRef Thread = R"("pid": 10, "tid": 11)") {
-  return (R"({"ph": "X", "cat": ")" + Category + R"(", "name": ")" + Name +
-          R"(", )" + Thread + R"(, "ts": )" + Ts + R"(, "dur": )" + Dur +
-          R"(, "args": )" + Args + "}")
-      .str();
-}
+using KinetoTraceTest = KinetoTest;
 
 // 1712195495519689.047 us is beyond what a double holds to the nanosecond.
 TEST(ScaledDecimalTest, IsExact) {
@@ -58,34 +39,6 @@ TEST(DecodeStringTest, UndoesEscapes) {
   EXPECT_EQ(decodeString("a\xff"), "a\xEF\xBF\xBD");
   EXPECT_EQ(decodeString(R"(\u12)"), "\xEF\xBF\xBD"
                                      "12");
-}
-
-TEST(KernelRolesTest, TellNamesApart) {
-  for (StringRef Name :
-       {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
-        "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)",
-        "void vllm::cross_device_reduce_1stage<half, 8>()",
-        "oneShotAllReduceKernel", "multimem_all_reduce_kernel",
-        "deep_ep::intranode::dispatch"})
-    EXPECT_EQ(kernelRole(Name), "communication") << Name.str();
-  EXPECT_EQ(kernelRole("sm80_xmma_gemm_f32"), "compute");
-  EXPECT_EQ(callRole("cudaLaunchKernel"), "launch");
-  EXPECT_EQ(callRole("hipExtModuleLaunchKernel"), "launch");
-  EXPECT_EQ(callRole("cudaEventSynchronize"), "sync");
-  EXPECT_EQ(callRole("cudaStreamWaitEvent"), "event");
-  EXPECT_EQ(callRole("cudaMemcpyAsync"), "copy");
-  EXPECT_EQ(callRole("cuMemCreate"), "allocate");
-  EXPECT_EQ(callRole("cudaFreeHost"), "free");
-  EXPECT_EQ(callRole("cuModuleLoadDataEx"), "load");
-  EXPECT_EQ(callRole("cudaGetDevice"), "other");
-  EXPECT_EQ(callName("cudaLaunchKernel_v7000"), "cudaLaunchKernel");
-  EXPECT_EQ(collectiveOp("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL"),
-            "reduce_scatter");
-  EXPECT_EQ(collectiveOp("_allgather_base"), "all_gather");
-  EXPECT_EQ(collectiveOp("ncclDevKernel_Generic"), "");
-  EXPECT_EQ(copyKinds("CopyHostToDevice").Kind, "HtoD");
-  EXPECT_EQ(deviceVendor("AMD Instinct MI300X"), "amd");
-  EXPECT_EQ(deviceVendor("Tesla V100-SXM2-32GB"), "nvidia");
 }
 
 TEST_F(KinetoTraceTest, KernelHasAllItsColumns) {
@@ -339,72 +292,6 @@ TEST_F(KinetoTraceTest, DetectionGoesByContent) {
     write(Other);
     EXPECT_EQ(match(Reader), Match::No) << Other.str();
   }
-}
-
-// However the stream comes and wherever chunks are cut, every event is in one
-// chunk, in order, and the rest is the header.
-TEST(KinetoSplitterTest, CutsBetweenEvents) {
-  std::string Text = "{\"a\": [1, \"]}\"], \"traceEvents\": [\n", Events;
-  for (int I = 0; I != 40; ++I)
-    Events += (I ? ",\n" : "") +
-              event("cpu_op", "q\\\"}],{" + std::string(I, 'x') + "\\\\",
-                    std::to_string(I), "1", R"({"x": [[1], {"y": "["}]})");
-  Text += Events + "\n], \"z\": {}}";
-  for (size_t ChunkBytes : {1, 100, 1000, 100000})
-    for (size_t PieceBytes : {1, 7, 64, 100000}) {
-      Splitter Cutter(ChunkBytes);
-      std::vector<std::string> Names;
-      uint64_t Next = Text.find('[', 20) + 1;
-      auto Take = [&](Chunk C) {
-        EXPECT_EQ(C.Offset, Next);
-        Next += C.Size;
-        EventCursor Cursor(C.text());
-        Event E;
-        while (Cursor.next(E) == EventCursor::Step::Parsed)
-          Names.push_back(E.text(Field::Ts).str());
-        EXPECT_EQ(Cursor.next(E), EventCursor::Step::End);
-      };
-      StringRef Rest = Text;
-      while (!Rest.empty()) {
-        Cutter.feed(Rest.take_front(PieceBytes), Take);
-        Rest = Rest.drop_front(std::min(PieceBytes, Rest.size()));
-      }
-      Cutter.finish(Take);
-      ASSERT_EQ(Names.size(), 40u) << ChunkBytes << " " << PieceBytes;
-      for (int I = 0; I != 40; ++I)
-        EXPECT_EQ(Names[I], std::to_string(I));
-      EXPECT_EQ(Cutter.Header,
-                "{\"a\": [1, \"]}\"], \"traceEvents\": [], \"z\": {}}");
-      EXPECT_TRUE(Cutter.Closed);
-    }
-}
-
-// One stray quote turns inside and outside of strings round for all that
-// follows; it must cost one event and not the rest of the file.
-TEST(KinetoSplitterTest, RecoversFromAStrayQuote) {
-  Splitter Cutter(/*ChunkBytes=*/256);
-  size_t Parsed = 0, Broken = 0;
-  auto Take = [&](Chunk C) {
-    EventCursor Cursor(C.text());
-    Event E;
-    for (;;) {
-      EventCursor::Step Step = Cursor.next(E);
-      Parsed += Step == EventCursor::Step::Parsed;
-      Broken += Step == EventCursor::Step::Broken;
-      if (Step != EventCursor::Step::Parsed &&
-          Step != EventCursor::Step::Broken)
-        break;
-    }
-  };
-  std::string Text = "[";
-  for (int I = 0; I != 200; ++I)
-    Text +=
-        (I ? ",\n" : "") + event("cpu_op", I == 50 ? "stray\"quote" : "plain",
-                                 std::to_string(I), "1");
-  Cutter.feed(Text + "]", Take);
-  Cutter.finish(Take);
-  EXPECT_EQ(Parsed, 199u);
-  EXPECT_EQ(Broken, 1u);
 }
 
 } // namespace

@@ -150,7 +150,7 @@ TEST_F(NsightSystemsTest, ReadsEveryTable) {
 TEST_F(NsightSystemsTest, NvtxRanges) {
   make(Full);
   ASSERT_EQ(read(Reader), "");
-  ASSERT_EQ(rows(TableId::ranges), 3u);
+  ASSERT_EQ(rows(TableId::ranges), 4u);
   EXPECT_EQ(
       cells(TableId::ranges, 0, {"name", "category", "step", "dur", "domain"}),
       "step 7 step 7 550 trainer");
@@ -158,6 +158,8 @@ TEST_F(NsightSystemsTest, NvtxRanges) {
             "iteration 2 annotation - -");
   EXPECT_EQ(cells(TableId::ranges, 2, {"name", "start", "stop", "dur"}),
             "open 61 - -");
+  EXPECT_EQ(cells(TableId::ranges, 3, {"name", "start", "dur", "category"}),
+            "a mark 64 0 annotation");
   EXPECT_EQ(cells(TableId::host_ops, 1, {"name", "category", "external"}),
             "aten::add operator 314");
 }

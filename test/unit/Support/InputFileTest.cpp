@@ -184,6 +184,33 @@ TEST_F(InputFileTest, OnlyRegularFiles) {
             path("none") + ": cannot be opened: No such file or directory");
 }
 
+// A few bytes can stand for any number: what is within the limit is kept.
+TEST_F(InputFileTest, DecompressionIsBounded) {
+  auto Limited = open(write("long.gz", GzipLong));
+  std::string Whole = contents(*open(write("long.gz", GzipLong)));
+  ASSERT_GT(Whole.size(), 100u);
+  Limited->setLimits({/*Held=*/64, /*Streamed=*/100});
+  std::string Streamed;
+  EXPECT_FALSE(errorToBool(Limited->stream([&](StringRef Piece) {
+    Streamed += Piece;
+    return true;
+  })));
+  EXPECT_EQ(Streamed, Whole.substr(0, 100));
+  EXPECT_EQ(Limited->truncation(), "becomes larger than 100 B when "
+                                   "decompressed, the limit on this machine");
+  EXPECT_EQ(contents(*Limited), Whole.substr(0, 64));
+  EXPECT_EQ(Limited->truncation(), "becomes larger than 64 B when "
+                                   "decompressed, the limit on this machine");
+  // A file that just fits is whole, and a plain file has no limit.
+  auto Fits = open(write("long.gz", GzipLong));
+  Fits->setLimits({Whole.size(), Whole.size()});
+  EXPECT_EQ(contents(*Fits), Whole);
+  EXPECT_EQ(Fits->truncation(), "");
+  auto Plain = open(write("plain", Whole));
+  Plain->setLimits({64, 64});
+  EXPECT_EQ(contents(*Plain), Whole);
+}
+
 TEST_F(InputFileTest, StreamStopsWhenTold) {
   auto File = open(write("big", std::string(5 << 20, 'x')));
   size_t Seen = 0;
