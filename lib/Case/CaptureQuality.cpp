@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -93,6 +94,7 @@ void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
   const Table &Work = C.table(TableId::gpu_work);
   const Table &Calls = C.table(TableId::host_calls);
   StringId Graph = C.pool()->lookup("graph");
+  std::map<int64_t, int64_t> Residuals = clockResiduals(C);
   for (size_t W = 0; W != Windows.rows(); ++W) {
     DeviceKey Key{intAt(Windows, windows::rank, W),
                   intAt(Windows, windows::device, W)};
@@ -125,6 +127,8 @@ void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
              shareOf(Self.Overhead, To - From));
     Into.set(capture_quality::lost, Self.Lost);
     Into.setBool(capture_quality::cut, Self.Cut);
+    if (auto It = Residuals.find(Key.first); It != Residuals.end())
+      Into.set(capture_quality::clock_residual, It->second);
   }
 }
 

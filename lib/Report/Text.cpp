@@ -21,6 +21,7 @@
 
 #include "KB/Entry.h"
 #include "KB/TextWrap.h"
+#include "Report/Locate.h"
 #include "Report/Report.h"
 #include "Report/Savings.h"
 #include "Support/Units.h"
@@ -236,6 +237,29 @@ private:
     return Out;
   }
 
+  /// How to see the rows behind the first item that has any: a query on a line
+  /// of its own, to be pasted, and the time for a viewer.
+  void look(ArrayRef<EvidenceItem> Supports) {
+    for (const EvidenceItem &I : Supports) {
+      if (I.Outcome < 0)
+        continue;
+      for (const EvidenceRef &E :
+           R.Outcomes[I.Outcome].Reports[I.Report].Evidence) {
+        std::optional<std::string> Query = evidenceSql(E, 5);
+        if (!Query)
+          continue;
+        OS << formatv("    {0,-9}", "look") << "culprit sql "
+           << join(R.Paths, " ") << " \"" << *Query << "\"\n";
+        std::optional<TableId> Id = findTable(E.Table);
+        if (Id && !E.Rows.empty())
+          if (auto Range = viewerRange(R.Evidence, *Id, E.Rows.front()))
+            field("", "in a viewer of " + shortened(Range->Path).str() +
+                          ": the first is at " + Range->text());
+        return;
+      }
+    }
+  }
+
   void hypothesis(const Hypothesis &H, size_t Rank) {
     const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
     std::string Title = E ? E->Title : H.Title;
@@ -260,6 +284,7 @@ private:
       field(I == 0 ? "unknown" : "",
             H.Open[I].Symptom + ": " + H.Open[I].Text + " (needs " +
                 H.Open[I].Needs + ")");
+    look(H.Supports);
     if (H.Recoverable.value_or(0) > 0)
       field("wins", savingsText(R.Evidence, *H.Recoverable));
     if (E) {
