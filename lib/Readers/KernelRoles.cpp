@@ -4,6 +4,7 @@
 
 #include "Readers/KernelRoles.h"
 #include "Support/Glob.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -11,16 +12,29 @@ using namespace llvm;
 
 namespace culprit {
 
+/// \p Name in lower case without underscores, which makers of kernels put as
+/// they please: oneShotAllReduce, one_shot_all_reduce.
+static std::string plainName(StringRef Name) {
+  std::string Plain;
+  for (char C : Name)
+    if (C != '_')
+      Plain += toLower(C);
+  return Plain;
+}
+
 StringRef kernelRole(StringRef Name) {
-  static constexpr StringLiteral Globs[] = {
+  static constexpr StringLiteral No[] = {
+#define NO_COMMUNICATION(GLOB) GLOB,
+#include "Readers/KernelRoles.def"
+  };
+  static constexpr StringLiteral Yes[] = {
 #define COMMUNICATION(GLOB) GLOB,
 #include "Readers/KernelRoles.def"
   };
-  std::string Lower = Name.lower();
-  for (StringRef Glob : Globs)
-    if (globMatch(Glob, Lower))
-      return "communication";
-  return "compute";
+  std::string Plain = plainName(Name);
+  auto Matches = [&](StringRef Glob) { return globMatch(Glob, Plain); };
+  return any_of(Yes, Matches) && none_of(No, Matches) ? "communication"
+                                                      : "compute";
 }
 
 StringRef callRole(StringRef Name) {
@@ -51,10 +65,7 @@ StringRef collectiveOp(StringRef Name) {
 #define COLLECTIVE(OP, TEXT) {OP, TEXT},
 #include "Readers/KernelRoles.def"
   };
-  std::string Plain;
-  for (char C : Name)
-    if (C != '_')
-      Plain += toLower(C);
+  std::string Plain = plainName(Name);
   for (const auto &Rule : Rules)
     if (StringRef(Plain).contains(Rule.Text))
       return Rule.Op;
@@ -158,16 +169,16 @@ std::optional<int64_t> stepNumber(StringRef Name) {
 }
 
 StringRef rangeCategory(StringRef Name) {
-  if (Name.starts_with("ProfilerStep#"))
-    return "step";
-  if (Name.starts_with("enumerate(DataLoader)") ||
-      (Name.contains("DataLoader") && Name.contains("__next__")))
-    return "dataloader";
-  if (Name.starts_with("Optimizer.step"))
-    return "optimizer";
-  for (StringRef Prefix : {"nccl:", "rccl:", "gloo:", "ucc:", "mpi:", "c10d::"})
-    if (Name.starts_with(Prefix))
-      return "collective";
+  static constexpr struct {
+    StringLiteral Category, Glob;
+  } Rules[] = {
+#define RANGE(CATEGORY, GLOB) {CATEGORY, GLOB},
+#include "Readers/KernelRoles.def"
+  };
+  for (const auto &Rule : Rules)
+    if (globMatch(Rule.Glob, Name))
+      return Rule.Category;
+  // NCCL's own NVTX ranges: ncclAllReduce, but not ncclCommInitRank.
   if (Name.starts_with("nccl") && !collectiveOp(Name).empty())
     return "collective";
   return "annotation";

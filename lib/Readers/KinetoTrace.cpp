@@ -6,7 +6,9 @@
 #include "Readers/KinetoTraceFinish.h"
 #include "Readers/KinetoTraceRows.h"
 #include "Support/Units.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ThreadPool.h"
+#include <bitset>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -21,12 +23,16 @@ namespace {
 /// Reads one trace. Lives on the thread that reads the file.
 class TraceLoader {
 public:
-  TraceLoader(StringRef Path, Source &Into) : Path(Path), Into(Into) {}
+  /// \p Bytes is how large the trace is likely to be.
+  TraceLoader(StringRef Path, uint64_t Bytes, Source &Into)
+      : Path(Path), Bytes(Bytes), Into(Into) {}
 
-  void feed(StringRef Piece) {
-    Cutter.feed(Piece, [&](Chunk C) { take(std::move(C)); });
+  MutableArrayRef<char> room() { return Cutter.room(); }
+  void filled(size_t Count) {
+    Cutter.filled(Count, [&](Chunk C) { take(std::move(C)); });
   }
-  Error finish(bool StreamBroke);
+  /// \p Broke says how the stream broke off, if it did.
+  Error finish(StringRef Broke);
 
 private:
   struct Job {
@@ -40,20 +46,28 @@ private:
   void parse(Job &J);
   void joinOldest();
   void join(ChunkRows &Rows);
+  void joinTables(ChunkRows &Rows, int64_t FirstEvent);
+  void joinPairs();
+  void reserveFor(const Chunk &C);
   void remarkSkipped();
-  void remarkEnd(bool StreamBroke);
+  void remarkEnd(StringRef Broke);
 
   StringRef Path;
+  const uint64_t Bytes;
   Source &Into;
   Splitter Cutter;
   std::optional<TimeBase> Time;
 
+  /// Text that waits to be joined; only huge events make it so much.
+  static constexpr size_t MaxQueued = size_t(256) << 20;
+  size_t Queued = 0;
   std::optional<DefaultThreadPool> Pool;
   std::deque<std::unique_ptr<Job>> Jobs; ///< In the order of the file.
   std::mutex IdleLock;
   std::vector<std::unique_ptr<RowMaker>> Idle; ///< Each knows many names.
 
   TraceTotals Totals;
+  std::bitset<NumTables> Reserved; ///< Tables that reserveFor has seen.
 };
 
 } // namespace
@@ -61,6 +75,7 @@ private:
 void TraceLoader::take(Chunk C) {
   if (!Time)
     Time = findTimeBase(C.text());
+  Queued += C.Size;
   Jobs.push_back(std::make_unique<Job>());
   Jobs.back()->Text = std::move(C);
   // Threads are only worth their start when there is more than one chunk.
@@ -72,7 +87,8 @@ void TraceLoader::take(Chunk C) {
   }
   start(*Jobs.back());
   // Bounds what is held in memory; the oldest is nearly always done.
-  while (Jobs.size() > 2 * Pool->getMaxConcurrency() + 1)
+  while (Jobs.size() > 2 * Pool->getMaxConcurrency() + 1 ||
+         (Queued > MaxQueued && Jobs.size() > 1))
     joinOldest();
 }
 
@@ -93,7 +109,6 @@ void TraceLoader::parse(Job &J) {
   if (!Maker)
     Maker = std::make_unique<RowMaker>(Into.pool(), Time.value_or(TimeBase()));
   J.Rows = Maker->parse(J.Text);
-  J.Text.Bytes.reset();
   std::lock_guard<std::mutex> Guard(IdleLock);
   if (Time)
     Idle.push_back(std::move(Maker));
@@ -105,24 +120,78 @@ void TraceLoader::joinOldest() {
     Oldest.Done.wait();
   else
     parse(Oldest);
-  join(Oldest.Rows);
+  // The list ended before this chunk: it is a part of the header.
+  if (Cutter.ListEnded)
+    Cutter.tail(Oldest.Text.text());
+  else
+    join(Oldest.Rows);
+  reserveFor(Oldest.Text);
+  Queued -= Oldest.Text.Size;
+  Cutter.recycle(std::move(Oldest.Text));
   Jobs.pop_front();
 }
 
-void TraceLoader::join(ChunkRows &Rows) {
+void TraceLoader::joinTables(ChunkRows &Rows, int64_t FirstEvent) {
   for (std::unique_ptr<TableBuilder> &T : Rows.Tables) {
     if (!T)
       continue;
     unsigned Place = *schema(T->id()).find("place");
     for (int64_t &Event : T->finished(Place).mutableInts())
-      Event += Totals.Events;
+      Event += FirstEvent;
     Into.table(T->id()).append(*T);
     T.reset();
   }
-  for (LoaderFrame &Frame : Rows.Frames) {
-    Frame.Place += Totals.Events;
-    Totals.Frames.push_back(Frame);
+  auto Join = [&](auto &From, auto &To) {
+    for (auto &Entry : From) {
+      Entry.Place += FirstEvent;
+      To.push_back(std::move(Entry));
+    }
+    From.clear();
+  };
+  Join(Rows.Frames, Totals.Frames);
+  Join(Rows.Runs, Totals.Runs);
+  Join(Rows.Lone, Totals.Lone);
+  llvm::move(Rows.Calls, std::back_inserter(Totals.Calls));
+}
+
+/// Makes room for all rows of a table when its first are in, going by how many
+/// the chunk gave: columns that grow by doubling would be copied and cleared
+/// several times. What is not used in the end was never touched.
+void TraceLoader::reserveFor(const Chunk &C) {
+  uint64_t Left = Bytes - std::min(Bytes, C.Offset);
+  if (C.Size == 0 || Left < 4 * uint64_t(C.Size))
+    return;
+  double Factor = 1.1 * double(Left) / double(C.Size);
+  for (unsigned I = 0; I != NumTables; ++I) {
+    TableBuilder *T = Into.existing(static_cast<TableId>(I));
+    if (!T || Reserved.test(I))
+      continue;
+    Reserved.set(I);
+    for (unsigned Column = 0, E = schema(T->id()).Columns.size(); Column != E;
+         ++Column)
+      if (T->touched(Column))
+        T->finished(Column).reserve(size_t(double(T->rows()) * Factor));
   }
+}
+
+void TraceLoader::joinPairs() {
+  if (Totals.Lone.empty())
+    return;
+  RowMaker Maker(Into.pool(), Time.value_or(TimeBase()));
+  ChunkRows Rows = Maker.pairUp(Totals.Lone);
+  Totals.Lone.clear();
+  joinTables(Rows, 0);
+  if (Rows.Skipped && (!Totals.Skipped ||
+                       Rows.FirstSkipped < Totals.FirstSkipped)) {
+    Totals.FirstSkipped = Rows.FirstSkipped;
+    Totals.FirstSkippedAt = Rows.FirstSkippedAt;
+    Totals.FirstReason = Rows.FirstReason;
+  }
+  Totals.Skipped += Rows.Skipped;
+}
+
+void TraceLoader::join(ChunkRows &Rows) {
+  joinTables(Rows, Totals.Events);
   if (Rows.Skipped && !Totals.Skipped) {
     Totals.FirstSkipped = Totals.Events + Rows.FirstSkipped;
     Totals.FirstSkippedAt = Rows.FirstSkippedAt;
@@ -131,11 +200,8 @@ void TraceLoader::join(ChunkRows &Rows) {
   Totals.Skipped += Rows.Skipped;
   Totals.Events += Rows.Events;
   Totals.CutAt = Rows.CutAt;
-  // The list was closed by a bracket that the splitter took for text.
-  if (Rows.SawClose) {
-    Cutter.Header += Rows.Tail;
-    Cutter.Closed = true;
-  }
+  if (Rows.SawClose)
+    Cutter.tail(Rows.Tail);
 }
 
 static std::string eventCount(int64_t Count) {
@@ -155,28 +221,31 @@ void TraceLoader::remarkSkipped() {
             "what the other events say is complete");
 }
 
-void TraceLoader::remarkEnd(bool StreamBroke) {
-  // A broken archive has its own remark; a bare list may stay open.
-  if (Cutter.Closed || StreamBroke || (Cutter.BareList && !Totals.CutAt))
+void TraceLoader::remarkEnd(StringRef Broke) {
+  if (!Broke.empty())
+    Totals.Cut = Broke.str(); // which has its own remark
+  // A bare list may stay open.
+  if (Cutter.Closed || !Broke.empty() || (Cutter.BareList && !Totals.CutAt))
     return;
-  StringRef Hint = "the recording or the copy of the file was cut short; what "
-                   "came before is used";
   if (Totals.CutAt)
-    Into.warn(Path + ": ends in the middle of event " + Twine(Totals.Events) +
-                  " at byte " + Twine(*Totals.CutAt) + ", " +
-                  eventCount(Totals.Events) + " read",
-              Hint);
+    Totals.Cut = ("ends in the middle of event " + Twine(Totals.Events) +
+                  " at byte " + Twine(*Totals.CutAt))
+                     .str();
   else
-    Into.warn(Path + ": ends at byte " + Twine(Cutter.BytesSeen) +
-                  " before its last bracket, " + eventCount(Totals.Events) +
-                  " read",
-              Hint);
+    Totals.Cut = ("ends at byte " + Twine(Cutter.BytesSeen) +
+                  " before its last bracket")
+                     .str();
+  Into.warn(Path + ": " + Totals.Cut + ", " + eventCount(Totals.Events) +
+                " read",
+            "the recording or the copy of the file was cut short; what came "
+            "before is used");
 }
 
-Error TraceLoader::finish(bool StreamBroke) {
+Error TraceLoader::finish(StringRef Broke) {
   Cutter.finish([&](Chunk C) { take(std::move(C)); });
   while (!Jobs.empty())
     joinOldest();
+  joinPairs();
   if (!Cutter.FoundEvents)
     return failure(Path + ": has no list of events",
                    "a trace holds a list named \"traceEvents\"; was the file "
@@ -192,11 +261,12 @@ Error TraceLoader::finish(bool StreamBroke) {
                        Twine(Totals.FirstSkippedAt) + ": " + Totals.FirstReason,
                    Hint);
   remarkSkipped();
-  remarkEnd(StreamBroke);
+  remarkEnd(Broke);
   if (Totals.Events == 0)
     Into.warn(Path + ": holds no events",
               "the profiler was started but nothing ran while it was active");
-  finishTrace(Cutter.Header, Time.value_or(TimeBase()), Totals, Into);
+  finishTrace(Cutter.Header, Time.value_or(TimeBase()), std::move(Totals),
+              Into);
   return Error::success();
 }
 
@@ -217,13 +287,14 @@ Match KinetoTraceReader::matches(const InputFile &File) const {
 }
 
 Error KinetoTraceReader::read(InputFile &File, Source &Into) const {
-  TraceLoader Loader(File.path(), Into);
-  if (Error E = File.stream([&](StringRef Piece) {
-        Loader.feed(Piece);
-        return true;
-      }))
+  TraceLoader Loader(File.path(), File.expectedSize(), Into);
+  if (Error E = File.stream([&] { return Loader.room(); },
+                            [&](size_t Count) {
+                              Loader.filled(Count);
+                              return true;
+                            }))
     return E;
-  return Loader.finish(!File.truncation().empty());
+  return Loader.finish(File.truncation());
 }
 
 } // namespace culprit

@@ -13,6 +13,8 @@ using namespace llvm;
 namespace culprit::kineto {
 
 std::optional<int64_t> looseNumber(StringRef Text) {
+  if (std::optional<int64_t> Plain = scaledDecimal(Text, 0))
+    return Plain;
   size_t First = Text.find_if(isDigit);
   if (First == StringRef::npos)
     return std::nullopt;
@@ -38,6 +40,21 @@ void setList(TableBuilder &Row, unsigned Column, StringRef Text) {
     Text = Rest;
   }
   Row.setList(Column, ArrayRef(Values, Count));
+}
+
+std::optional<SmallVector<int64_t, 0>> numberList(StringRef Text) {
+  SmallVector<int64_t, 0> Values;
+  if (!Text.consume_front("[") || !Text.consume_back("]"))
+    return std::nullopt;
+  while (!Text.trim().empty()) {
+    auto [Item, Rest] = Text.split(',');
+    std::optional<int64_t> Value = scaledDecimal(Item.trim(), 0);
+    if (!Value)
+      return std::nullopt;
+    Values.push_back(*Value);
+    Text = Rest;
+  }
+  return Values;
 }
 
 TableBuilder &RowMaker::work(const Event &E, Span S, StringId Kind,
@@ -75,37 +92,22 @@ void RowMaker::kernel(const Event &E, Span S) {
 }
 
 void RowMaker::collective(const Event &E, Span S, const NameInfo &Name) {
-  TableBuilder &Row = row(TableId::collectives, collectives::place);
-  StringId Op = Name.Op;
+  CollectiveRun Run;
   if (E.has(Field::Collective))
-    if (StringRef Known = collectiveOp(E.text(Field::Collective));
-        !Known.empty())
-      Op = Pool.intern(Known);
-  setId(Row, collectives::op, Op);
-  if (E.has(Field::Dtype)) {
-    StringRef Dtype = canonicalDtype(E.text(Field::Dtype));
-    Row.setId(collectives::dtype, Names.text(Dtype));
-    // The larger side is the payload: a gather's output, a scatter's input.
-    int64_t Elements = std::max(E.number(Field::InElements).value_or(-1),
-                                E.number(Field::OutElements).value_or(-1));
-    int64_t Bytes;
-    if (Elements >= 0 && dtypeBytes(Dtype) &&
-        !__builtin_mul_overflow(Elements, int64_t(dtypeBytes(Dtype)), &Bytes))
-      Row.set(collectives::bytes, Bytes);
-  }
-  if (E.has(Field::Group))
-    Row.setId(collectives::group, Names.text(E.text(Field::Group)));
-  set(Row, collectives::seq, E.number(Field::Sequence));
+    Run.Facts = collectiveFacts(E);
+  Run.NameOp = Name.Op;
   std::optional<int64_t> Device = E.number(Field::Device);
-  set(Row, collectives::device,
-      Device ? Device : looseNumber(E.text(Field::Pid)));
+  Run.Device = (Device ? Device : looseNumber(E.text(Field::Pid)))
+                   .value_or(NullInt);
   std::optional<int64_t> Stream = E.number(Field::Stream);
-  set(Row, collectives::stream,
-      Stream ? Stream : looseNumber(E.text(Field::Tid)));
-  Row.set(collectives::start, S.Start);
-  Row.set(collectives::stop, S.Stop);
-  Row.set(collectives::dur, S.Stop - S.Start);
-  Row.setId(collectives::state, CompletedText);
+  Run.Stream = (Stream ? Stream : looseNumber(E.text(Field::Tid)))
+                   .value_or(NullInt);
+  Run.Start = S.Start;
+  Run.Stop = S.Stop;
+  Run.External = E.number(Field::External).value_or(NullInt);
+  Run.Correlation = E.number(Field::Correlation).value_or(NullInt);
+  Run.Place = Out.Events;
+  Out.Runs.push_back(std::move(Run));
 }
 
 void RowMaker::copyOrSet(const Event &E, Span S, bool IsCopy) {
@@ -144,6 +146,15 @@ void RowMaker::sync(const Event &E, Span S) {
   if (Stream && *Stream >= 0 && *Stream < UINT32_MAX)
     Row.set(syncs::stream, *Stream);
   set(Row, syncs::correlation, E.number(Field::Correlation));
+  // CUPTI knows neither when it missed the record call: -1.
+  auto SetKnown = [&](unsigned Column, Field F) {
+    std::optional<int64_t> Value = E.number(F);
+    if (Value && *Value >= 0 && *Value < UINT32_MAX)
+      Row.set(Column, *Value);
+  };
+  SetKnown(syncs::event, Field::WaitEvent);
+  SetKnown(syncs::waits_for, Field::WaitRecord);
+  SetKnown(syncs::recorded_on, Field::WaitStream);
 }
 
 } // namespace culprit::kineto

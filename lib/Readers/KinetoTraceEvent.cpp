@@ -3,8 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/KinetoTraceEvent.h"
+#include "Readers/KinetoTraceWords.h"
 #include "llvm/ADT/STLExtras.h"
-#include <array>
+#include "llvm/ADT/SmallVector.h"
 
 using namespace llvm;
 
@@ -12,55 +13,19 @@ namespace culprit::kineto {
 
 namespace {
 
-struct Key {
-  StringLiteral Text;
-  Field Id;
-};
-
-constexpr Key EventKeys[] = {
+constexpr Word<Field> EventKeys[] = {
 #define EVENT_FIELD(ID, KEY) {KEY, Field::ID},
 #include "Readers/KinetoTraceFields.def"
 };
 
-constexpr Key ArgKeys[] = {
+constexpr Word<Field> ArgKeys[] = {
 #define ARG_FIELD(ID, KEY) {KEY, Field::ID},
 #define ARG_ALIAS(ID, KEY) {KEY, Field::ID},
 #include "Readers/KinetoTraceFields.def"
 };
 
-/// Keys by length, which tells most apart: a look-up is one or two compares.
-template <size_t N> struct KeyTable {
-  static constexpr size_t MaxLength = 24;
-  std::array<Key, N> Keys;
-  std::array<uint8_t, MaxLength + 2> First = {};
-
-  constexpr explicit KeyTable(const Key (&From)[N])
-      : Keys(std::to_array(From)) {
-    // Insertion sort by length; std::sort moves, and StringLiteral is fussy.
-    size_t Filled = 0;
-    for (size_t Length = 0; Length <= MaxLength; ++Length) {
-      First[Length] = Filled;
-      for (const Key &K : From)
-        if (K.Text.size() == Length)
-          Keys[Filled++] = K;
-    }
-    First[MaxLength + 1] = Filled;
-  }
-
-  /// The field of \p Text, or Count.
-  Field find(StringRef Text) const {
-    if (Text.size() > MaxLength)
-      return Field::Count;
-    for (unsigned I = First[Text.size()], E = First[Text.size() + 1]; I != E;
-         ++I)
-      if (std::memcmp(Keys[I].Text.data(), Text.data(), Text.size()) == 0)
-        return Keys[I].Id;
-    return Field::Count;
-  }
-};
-
-constexpr KeyTable EventTable(EventKeys);
-constexpr KeyTable ArgTable(ArgKeys);
+constexpr WordTable EventTable(EventKeys, Field::Count);
+constexpr WordTable ArgTable(ArgKeys, Field::Count);
 
 } // namespace
 
@@ -102,8 +67,14 @@ bool EventCursor::parse(Event &Out) {
     Slice Value;
     if (!L.value(Value))
       return false;
-    if (F != Field::Count)
-      Out.set(F, Value.Text);
+    if (F == Field::Count)
+      continue;
+    Out.set(F, Value.Text);
+    // Flow arrows are a third of the events, and nothing else of them is
+    // asked for.
+    if (F == Field::Phase && Value.Text.size() == 1 &&
+        StringRef("stf").contains(Value.Text[0]))
+      return L.leave();
   }
 }
 
@@ -151,12 +122,38 @@ size_t findEventStart(StringRef Text, size_t From) {
     size_t Quote = SkipSpace(Open + 1);
     if (At(Quote) != '"')
       continue;
-    size_t EndQuote = Text.find('"', Quote + 1);
+    size_t EndQuote = Text.slice(Quote + 1, Quote + 8).find('"');
     if (EndQuote == StringRef::npos)
-      return StringRef::npos;
+      continue;
+    EndQuote += Quote + 1;
     if (is_contained(FirstKeys, Text.slice(Quote + 1, EndQuote)) &&
         At(SkipSpace(EndQuote + 1)) == ':')
       return Open;
+  }
+  return StringRef::npos;
+}
+
+size_t findLastEvent(StringRef Text, size_t From) {
+  // Objects within an event may begin as events do, but have no phase. The
+  // number of tries is bounded: nested candidates would each cost their rest.
+  unsigned Tries = 0;
+  static constexpr size_t Window = size_t(1) << 16, Overlap = 256;
+  for (size_t End = Text.size(); End > From && Tries < 64;) {
+    size_t Begin = End - std::min(Window, End - From);
+    SmallVector<size_t> Starts;
+    StringRef Upto = Text.take_front(std::min(End + Overlap, Text.size()));
+    for (size_t At = Begin;
+         (At = findEventStart(Upto, At)) != StringRef::npos; ++At)
+      Starts.push_back(At);
+    for (size_t At : reverse(Starts)) {
+      EventCursor Cursor(Text.drop_front(At));
+      Event E;
+      if (Cursor.next(E) == EventCursor::Step::Parsed && E.has(Field::Phase))
+        return At;
+      if (++Tries == 64)
+        break;
+    }
+    End = Begin;
   }
   return StringRef::npos;
 }

@@ -78,6 +78,10 @@ public:
   size_t start() const { return Start; }
   /// Where the next step begins.
   size_t position() const { return L.Next - Begin; }
+  /// The text of the event of the last step.
+  llvm::StringRef text() const {
+    return llvm::StringRef(Begin + Start, L.Next - Begin - Start);
+  }
 
 private:
   bool parse(Event &Out);
@@ -93,6 +97,11 @@ private:
 /// opening brace, after the closing brace of another and a comma. npos if
 /// there is none.
 size_t findEventStart(llvm::StringRef Text, size_t From);
+
+/// The start of the last whole event of the padded \p Text that begins at or
+/// after \p From and can be told from an object within an event; npos if
+/// there is none.
+size_t findLastEvent(llvm::StringRef Text, size_t From);
 
 } // namespace culprit::kineto
 

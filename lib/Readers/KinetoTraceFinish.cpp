@@ -4,116 +4,15 @@
 
 #include "Readers/KinetoTraceFinish.h"
 #include "Readers/CollectiveOrder.h"
-#include "Readers/KernelRoles.h"
+#include "Readers/KinetoTraceHeader.h"
+#include "Readers/KinetoTraceValues.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <map>
-#include <set>
 
 using namespace llvm;
 
 namespace culprit::kineto {
-
-namespace {
-
-/// What the text around the event list says.
-struct HeaderFacts {
-  std::optional<int64_t> Rank, WorldSize, BaseTimeNs;
-  std::string Backend, Host;
-  struct Device {
-    std::optional<int64_t> Id, Memory, Major, Minor, Multiprocessors;
-    std::string Model;
-  };
-  std::vector<Device> Devices;
-};
-
-} // namespace
-
-static HeaderFacts::Device deviceFacts(StringRef Object) {
-  HeaderFacts::Device D;
-  forEachField(Object, [&](StringRef Key, Slice Value) {
-    std::optional<int64_t> Number = scaledDecimal(Value.Text, 0);
-    if (Key == "id")
-      D.Id = Number;
-    else if (Key == "name")
-      D.Model = decodeString(Value.Text);
-    else if (Key == "totalGlobalMem")
-      D.Memory = Number;
-    else if (Key == "computeMajor")
-      D.Major = Number;
-    else if (Key == "computeMinor")
-      D.Minor = Number;
-    else if (Key == "numSms")
-      D.Multiprocessors = Number;
-  });
-  return D;
-}
-
-/// Reads the header as far as it goes; a trace that was cut off has lost the
-/// part behind the events.
-static HeaderFacts headerFacts(StringRef Header) {
-  HeaderFacts Facts;
-  // Quotes stop the lexer, which looks for them without bounds.
-  std::string Padded = Header.str() + std::string(LexerPadding, '"');
-  StringRef Text = StringRef(Padded).drop_back(LexerPadding);
-  Text = Text.ltrim("\xEF\xBB\xBF \t\r\n");
-  forEachField(Text, [&](StringRef Key, Slice Value) {
-    if (Key == "baseTimeNanoseconds") {
-      Facts.BaseTimeNs = scaledDecimal(Value.Text, 0);
-    } else if (Key == "host_name" || Key == "hostname") {
-      Facts.Host = decodeString(Value.Text);
-    } else if (Key == "distributedInfo") {
-      forEachField(Value.Text, [&](StringRef Name, Slice V) {
-        if (Name == "rank")
-          Facts.Rank = scaledDecimal(V.Text, 0);
-        else if (Name == "world_size")
-          Facts.WorldSize = scaledDecimal(V.Text, 0);
-        else if (Name == "backend")
-          Facts.Backend = decodeString(V.Text);
-      });
-    } else if (Key == "deviceProperties") {
-      forEachElement(Value.Text, [&](Slice V) {
-        Facts.Devices.push_back(deviceFacts(V.Text));
-      });
-    }
-  });
-  return Facts;
-}
-
-static void set(TableBuilder &Row, unsigned Column,
-                std::optional<int64_t> Value) {
-  if (Value)
-    Row.set(Column, *Value);
-}
-
-/// One row for each device that did something. A host lists all its devices
-/// in the trace of every process, and the others are not this process's. A
-/// trace without any work keeps them all: that none was used is a finding.
-static void addDevices(const HeaderFacts &Facts, int64_t Rank, Source &Into) {
-  std::set<int64_t> Used;
-  if (TableBuilder *Work = Into.existing(TableId::gpu_work))
-    for (int64_t Device : Work->finished(gpu_work::device).ints())
-      Used.insert(Device);
-  for (size_t I = 0; I != Facts.Devices.size(); ++I) {
-    const HeaderFacts::Device &D = Facts.Devices[I];
-    int64_t Id = D.Id.value_or(static_cast<int64_t>(I));
-    if (!Used.empty() && !Used.count(Id))
-      continue;
-    TableBuilder &Row = Into.table(TableId::devices);
-    Row.addRow();
-    Row.set(devices::rank, Rank);
-    Row.set(devices::device, Id);
-    if (!D.Model.empty())
-      Row.set(devices::model, StringRef(D.Model));
-    if (StringRef Vendor = deviceVendor(D.Model); !Vendor.empty())
-      Row.set(devices::vendor, Vendor);
-    set(Row, devices::multiprocessors, D.Multiprocessors);
-    set(Row, devices::compute_major, D.Major);
-    set(Row, devices::compute_minor, D.Minor);
-    set(Row, devices::memory, D.Memory);
-    Row.set(devices::place, static_cast<int64_t>(I));
-  }
-}
 
 static void addRank(const HeaderFacts &Facts, int64_t Rank, Source &Into) {
   TableBuilder &Row = Into.table(TableId::ranks);
@@ -133,6 +32,22 @@ static void addRank(const HeaderFacts &Facts, int64_t Rank, Source &Into) {
       }
     }
   Row.set(ranks::place, int64_t(0));
+  if (Facts.NcclVersion.empty() || Facts.NcclVersion == "unknown")
+    return;
+  TableBuilder &Package = Into.table(TableId::packages);
+  Package.addRow();
+  Package.set(packages::name, StringRef("nccl"));
+  Package.set(packages::version, StringRef(Facts.NcclVersion));
+}
+
+static void addCut(StringRef Message, int64_t Place, Source &Into) {
+  if (Message.empty())
+    return;
+  TableBuilder &Row = Into.table(TableId::profiler_events);
+  Row.addRow();
+  Row.set(profiler_events::kind, StringRef("cut"));
+  Row.set(profiler_events::message, Message);
+  Row.set(profiler_events::place, Place);
 }
 
 static void fillRank(int64_t Rank, Source &Into) {
@@ -218,15 +133,20 @@ static std::optional<int64_t> epoch(const HeaderFacts &Facts, TimeBase Time) {
   return Epoch;
 }
 
-void finishTrace(StringRef Header, TimeBase Time, const TraceTotals &Totals,
+void finishTrace(StringRef Header, TimeBase Time, TraceTotals Totals,
                  Source &Into) {
   HeaderFacts Facts = headerFacts(Header);
   int64_t Rank = Facts.Rank.value_or(0);
   Into.EpochNs = epoch(Facts, Time);
+  Into.FileTime = {Time.BaseNs, "us"}; // what Perfetto shows as ts
   addLoaderFrames(Totals.Frames, Into);
   addDevices(Facts, Rank, Into);
   if (Totals.Events)
     addRank(Facts, Rank, Into);
+  addProfilerLog(Facts, Into);
+  addCut(Totals.Cut, Totals.Events, Into);
+  addCollectives(std::move(Totals.Runs), std::move(Totals.Calls), Facts.Groups,
+                 Rank, Into);
   fillRank(Rank, Into);
   numberCollectives(Into);
 }

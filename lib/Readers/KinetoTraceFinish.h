@@ -22,13 +22,17 @@ struct TraceTotals {
   uint64_t FirstSkippedAt = 0;
   const char *FirstReason = "";
   std::optional<uint64_t> CutAt;
+  std::string Cut; ///< A sentence that says where the record breaks off.
   std::vector<LoaderFrame> Frames;
+  std::vector<CollectiveRun> Runs;
+  std::vector<CollectiveCall> Calls;
+  std::vector<LonePhase> Lone;
 };
 
 /// Completes \p Into: rank, epoch, devices, numbers and names of collectives,
 /// and the ranges that Python frames stand for.
-void finishTrace(llvm::StringRef Header, TimeBase Time,
-                 const TraceTotals &Totals, Source &Into);
+void finishTrace(llvm::StringRef Header, TimeBase Time, TraceTotals Totals,
+                 Source &Into);
 
 } // namespace culprit::kineto
 

@@ -25,8 +25,10 @@ void RowMaker::call(const Event &E, Span S) {
 
 void RowMaker::hostOp(const Event &E, Span S, bool IsPython) {
   const NameInfo &Name = Names.host(E.text(Field::Name));
+  if (!IsPython && E.has(Field::Collective))
+    collectiveCall(E, S);
   if (!IsPython && Name.Category != NullString)
-    range(E, S, Name, NullString);
+    range(E, S, Name);
   if (!IsPython && Name.RangeOnly)
     return;
   TableBuilder &Row = row(TableId::host_ops, host_ops::place);
@@ -52,8 +54,7 @@ void RowMaker::hostOp(const Event &E, Span S, bool IsPython) {
     Row.setId(host_ops::dtypes, Names.list(E.text(Field::Types)));
 }
 
-void RowMaker::range(const Event &E, Span S, const NameInfo &Name,
-                     StringId Domain) {
+void RowMaker::range(const Event &E, Span S, const NameInfo &Name) {
   TableBuilder &Row = row(TableId::ranges, ranges::place);
   Row.setId(ranges::name, Name.Id);
   Row.setId(ranges::category,
@@ -63,9 +64,52 @@ void RowMaker::range(const Event &E, Span S, const NameInfo &Name,
   Row.set(ranges::dur, S.Stop - S.Start);
   set(Row, ranges::pid, looseNumber(E.text(Field::Pid)));
   set(Row, ranges::tid, looseNumber(E.text(Field::Tid)));
-  setId(Row, ranges::domain, Domain);
   if (Name.Step != NullInt)
     Row.set(ranges::step, Name.Step);
+  if (Name.OnHost)
+    hostCollective(E, S, Name);
+}
+
+void RowMaker::collectiveCall(const Event &E, Span S) {
+  CollectiveCall Call;
+  Call.Facts = collectiveFacts(E);
+  Call.External = E.number(Field::External).value_or(NullInt);
+  Call.Pid = looseNumber(E.text(Field::Pid)).value_or(NullInt);
+  Call.Tid = looseNumber(E.text(Field::Tid)).value_or(NullInt);
+  Call.Start = S.Start;
+  Call.Stop = S.Stop;
+  Out.Calls.push_back(std::move(Call));
+}
+
+void RowMaker::hostCollective(const Event &E, Span S, const NameInfo &Name) {
+  CollectiveRun Run;
+  if (E.has(Field::Collective))
+    Run.Facts = collectiveFacts(E);
+  else if (E.has(Field::Shapes))
+    Run.Facts.Shapes = Names.list(E.text(Field::Shapes));
+  Run.NameOp = Name.Op;
+  Run.Device = -1; // the host, as in memory_events
+  Run.Pid = looseNumber(E.text(Field::Pid)).value_or(NullInt);
+  Run.Tid = looseNumber(E.text(Field::Tid)).value_or(NullInt);
+  Run.Start = S.Start;
+  Run.Stop = S.Stop;
+  Run.Place = Out.Events;
+  Out.Runs.push_back(std::move(Run));
+}
+
+void RowMaker::overhead(const Event &E, Span S) {
+  TableBuilder &Row = row(TableId::profiler_events, profiler_events::place);
+  Row.setId(profiler_events::kind, OverheadText);
+  Row.setId(profiler_events::name, Names.host(E.text(Field::Name)).Id);
+  Row.set(profiler_events::start, S.Start);
+  Row.set(profiler_events::stop, S.Stop);
+  Row.set(profiler_events::dur, S.Stop - S.Start);
+  // Process -1 stands for the profiler's own line in the picture.
+  std::optional<int64_t> Pid = looseNumber(E.text(Field::Pid));
+  if (Pid && *Pid >= 0) {
+    Row.set(profiler_events::pid, *Pid);
+    set(Row, profiler_events::tid, looseNumber(E.text(Field::Tid)));
+  }
 }
 
 void RowMaker::memory(const Event &E) {
@@ -94,17 +138,24 @@ void RowMaker::counter(const Event &E) {
     return skip("its time is no number");
   if (!E.has(Field::Name))
     return skip("it has no name");
-  std::string Name = decodeString(E.text(Field::Name));
+  counters(E, *At, decodeString(E.text(Field::Name)));
+}
+
+void RowMaker::counters(const Event &E, int64_t At, StringRef Name) {
   forEachField(E.text(Field::Args), [&](StringRef Key, Slice Value) {
     double Number;
-    if (Value.Text.getAsDouble(Number))
+    if (Key == "device" || Value.Text.getAsDouble(Number))
       return;
     TableBuilder &Row = row(TableId::counters, counters::place);
     // One counter may have several series; one series often has its name.
     std::string Series = decodeString(Key);
-    bool Same = Series == Name || Series == "value";
-    Row.set(counters::name, StringRef(Same ? Name : Name + "/" + Series));
-    Row.set(counters::at, *At);
+    if (Name.empty())
+      Row.set(counters::name, StringRef(Series));
+    else if (Series == Name || Series == "value")
+      Row.set(counters::name, Name);
+    else
+      Row.set(counters::name, StringRef((Name + "/" + Series).str()));
+    Row.set(counters::at, At);
     Row.set(counters::value, Number);
     set(Row, counters::device, E.number(Field::Device));
   });

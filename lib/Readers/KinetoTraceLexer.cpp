@@ -59,7 +59,81 @@ static std::optional<int> exponent(StringRef Text) {
   return Negative ? -Value : Value;
 }
 
+/// Eight digits at \p At at once; false if one of them is none.
+static bool eightDigits(const char *At, uint64_t &Value) {
+  if constexpr (std::endian::native != std::endian::little)
+    return false;
+  uint64_t Bytes;
+  std::memcpy(&Bytes, At, 8);
+  // A digit's high nibble is 3, also after 6 was added to it.
+  if (((Bytes & 0xF0F0F0F0F0F0F0F0u) |
+       (((Bytes + 0x0606060606060606u) & 0xF0F0F0F0F0F0F0F0u) >> 4)) !=
+      0x3333333333333333u)
+    return false;
+  // Pairs, then fours, then all eight.
+  Bytes -= 0x3030303030303030u;
+  Bytes = Bytes * 10 + (Bytes >> 8);
+  Value = ((Bytes & 0x000000FF000000FFu) * 0x000F424000000064u +
+           ((Bytes >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
+          32;
+  return true;
+}
+
+/// Appends the digits at \p At to \p Mantissa. \returns where they end.
+static const char *digits(const char *At, const char *End,
+                          uint64_t &Mantissa) {
+  uint64_t Eight;
+  while (End - At >= 8 && eightDigits(At, Eight)) {
+    Mantissa = Mantissa * 100000000 + Eight;
+    At += 8;
+  }
+  for (; At != End; ++At) {
+    unsigned Digit = static_cast<unsigned char>(*At) - '0';
+    if (Digit > 9)
+      break;
+    Mantissa = Mantissa * 10 + Digit;
+  }
+  return At;
+}
+
+static std::optional<int64_t> anyDecimal(StringRef Text, int Scale);
+
 std::optional<int64_t> scaledDecimal(StringRef Text, int Scale) {
+  // Nearly all numbers have few digits, no exponent, and nothing to round;
+  // the others go the long way.
+  static constexpr int64_t Powers[] = {1, 10, 100, 1000};
+  if (Text.empty() || Text.size() > 20 || Scale < 0 || Scale > 3)
+    return anyDecimal(Text, Scale);
+  const char *At = Text.begin(), *End = Text.end();
+  bool Negative = *At == '-';
+  At += Negative;
+  const char *Begin = At;
+  const int WholeScale = Scale;
+  uint64_t Mantissa = 0;
+  At = digits(At, End, Mantissa);
+  if (At == Begin)
+    return anyDecimal(Text, Scale);
+  if (At != End) {
+    const char *Point = At;
+    if (*Point != '.')
+      return anyDecimal(Text, Scale);
+    At = digits(At + 1, End, Mantissa);
+    Scale -= At - Point - 1;
+    if (At != End || Scale < 0)
+      return anyDecimal(Text, WholeScale);
+  }
+  // 19 digits fit the mantissa, and its sign bit says if they fit the value.
+  int64_t Value;
+  if (End - Begin > 19 + (Scale != WholeScale) ||
+      static_cast<int64_t>(Mantissa) < 0)
+    return anyDecimal(Text, WholeScale);
+  if (__builtin_mul_overflow(static_cast<int64_t>(Mantissa), Powers[Scale],
+                             &Value))
+    return std::nullopt;
+  return Negative ? -Value : Value;
+}
+
+static std::optional<int64_t> anyDecimal(StringRef Text, int Scale) {
   bool Negative = Text.consume_front("-");
   uint64_t Mantissa = 0;
   int Power = Scale;
@@ -144,6 +218,8 @@ static size_t decodeUnicode(StringRef Hex, std::string &Out) {
 }
 
 std::string decodeString(StringRef Raw) {
+  if (!Raw.contains('\\'))
+    return json::isUTF8(Raw) ? Raw.str() : json::fixUTF8(Raw);
   std::string Out;
   Out.reserve(Raw.size());
   for (size_t I = 0; I != Raw.size(); ++I) {

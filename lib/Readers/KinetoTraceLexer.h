@@ -89,7 +89,7 @@ public:
       return string(Out.Text);
     const char *Begin = Next;
     if (*Next == '{' || *Next == '[') {
-      if (!container())
+      if (!close(0))
         return false;
     } else {
       scalar();
@@ -97,6 +97,10 @@ public:
     Out.Text = llvm::StringRef(Begin, Next - Begin);
     return Next != Begin;
   }
+
+  /// Past the end of the object or list whose inside Next is in; false when
+  /// it does not close.
+  bool leave() { return close(1); }
 
   const char *Next;
   const char *const End;
@@ -109,32 +113,48 @@ private:
       ++Next;
   }
 
-  bool container() {
+  /// Past the brackets that close \p Depth levels and what they open.
+  bool close(int64_t Depth) {
     llvm::StringRef Ignored;
-    int64_t Depth = 0;
-    while (Next < End) {
-      switch (*Next) {
-      case '"':
+    for (;;) {
+      Next = findQuoteOrBracket(Next);
+      if (Next >= End)
+        return false;
+      if (*Next == '"') {
         if (!string(Ignored))
           return false;
         continue;
-      case '{':
-      case '[':
-        ++Depth;
-        break;
-      case '}':
-      case ']':
-        if (--Depth == 0) {
-          ++Next;
-          return true;
-        }
-        break;
-      default:
-        break;
       }
+      // '[' and '{' lack bit 2, ']' and '}' have it.
+      Depth += *Next & 4 ? -1 : 1;
       ++Next;
+      if (Depth == 0)
+        return true;
     }
-    return false;
+  }
+
+  /// The first quote or bracket at or after \p At; there is one in the
+  /// padding.
+  static const char *findQuoteOrBracket(const char *At) {
+#ifdef __SSE2__
+    const __m128i Quote = _mm_set1_epi8('"'), Open = _mm_set1_epi8('{'),
+                  Close = _mm_set1_epi8('}'), Fold = _mm_set1_epi8(0x20);
+    for (;; At += 16) {
+      __m128i Bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(At));
+      // '[' and '{', and ']' and '}', differ in bit 5 alone.
+      __m128i Folded = _mm_or_si128(Bytes, Fold);
+      unsigned Hits = _mm_movemask_epi8(
+          _mm_or_si128(_mm_cmpeq_epi8(Bytes, Quote),
+                       _mm_or_si128(_mm_cmpeq_epi8(Folded, Open),
+                                    _mm_cmpeq_epi8(Folded, Close))));
+      if (Hits)
+        return At + std::countr_zero(Hits);
+    }
+#else
+    while (*At != '"' && *At != '[' && *At != ']' && *At != '{' && *At != '}')
+      ++At;
+    return At;
+#endif
   }
 
   static const char *findQuoteOrEscape(const char *At) {

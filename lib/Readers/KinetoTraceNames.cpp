@@ -61,8 +61,13 @@ const NameInfo &NameBook::host(StringRef Raw) {
     // these is an operator as well when it did the work itself.
     if (Category != "annotation")
       Info.Category = Pool.intern(Category);
-    Info.RangeOnly =
-        Info.Category != NullString && !StringRef(Name).starts_with("c10d::");
+    Info.RangeOnly = Info.Category != NullString &&
+                     !StringRef(Name).contains("c10d::") &&
+                     !StringRef(Name).contains("c10d_functional::");
+    Info.OnHost = StringRef(Name).starts_with("gloo:") ||
+                  StringRef(Name).starts_with("mpi:");
+    if (Info.OnHost)
+      Info.Op = intern(collectiveOp(Name));
     if (Category == "step")
       Info.Step = stepNumber(Name).value_or(NullInt);
     Info.Loader = StringRef(Name).contains("utils/data/dataloader.py(") &&

@@ -31,6 +31,7 @@ struct NameInfo {
   bool Ready = false;
   bool Collective = false; ///< A communication kernel.
   bool RangeOnly = false;  ///< A range, whatever category recorded it.
+  bool OnHost = false;     ///< A collective of a backend without kernels.
   bool Loader = false;     ///< A Python frame that fetches a batch.
 };
 

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/KinetoTraceRows.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "Readers/KinetoTraceWords.h"
 
 using namespace llvm;
 
@@ -23,25 +23,39 @@ enum class Category {
   Operator,
   Annotation,
   Python,
-  Overhead
+  Counters,
+  Overhead,
+  Unknown
 };
 
 } // namespace
 
+static constexpr Word<Category> Categories[] = {
+    {"cpu_op", Category::Operator},
+    {"Operator", Category::Operator},
+    {"python_function", Category::Python},
+    {"cuda_runtime", Category::Call},
+    {"Runtime", Category::Call},
+    {"kernel", Category::Kernel},
+    {"Kernel", Category::Kernel},
+    {"gpu_memcpy", Category::Copy},
+    {"Memcpy", Category::Copy},
+    {"gpu_memset", Category::Set},
+    {"Memset", Category::Set},
+    {"user_annotation", Category::Annotation},
+    {"cuda_sync", Category::Sync},
+    {"cuda_profiler_range", Category::Counters},
+    {"overhead", Category::Overhead},
+    // The profiler's own span, and copies of annotations on the device's
+    // time line, are no work.
+    {"Trace", Category::Ignored},
+    {"gpu_user_annotation", Category::Ignored},
+};
+static constexpr WordTable CategoryTable(Categories, Category::Unknown);
+
 static Category categoryOf(StringRef Text) {
-  // The commonest first; StringSwitch compares in order.
-  Category Known = StringSwitch<Category>(Text)
-                       .Cases("cpu_op", "Operator", Category::Operator)
-                       .Case("python_function", Category::Python)
-                       .Cases("cuda_runtime", "Runtime", Category::Call)
-                       .Cases("kernel", "Kernel", Category::Kernel)
-                       .Cases("gpu_memcpy", "Memcpy", Category::Copy)
-                       .Cases("gpu_memset", "Memset", Category::Set)
-                       .Case("user_annotation", Category::Annotation)
-                       .Case("cuda_sync", Category::Sync)
-                       .Case("overhead", Category::Overhead)
-                       .Default(Category::Ignored);
-  if (Known == Category::Ignored &&
+  Category Known = CategoryTable.find(Text);
+  if (Known == Category::Unknown &&
       (Text.ends_with("_runtime") || Text.ends_with("_driver")))
     return Category::Call; // cuda_driver, hip_runtime, xpu_runtime, ...
   return Known;
@@ -60,7 +74,8 @@ std::optional<TimeBase> findTimeBase(StringRef Text) {
       return std::nullopt;
     }
     StringRef Phase = E.text(Field::Phase);
-    if (Phase != "X" && Phase != "i" && Phase != "I" && Phase != "C")
+    if (Phase != "X" && Phase != "B" && Phase != "i" && Phase != "I" &&
+        Phase != "C")
       continue;
     // Microseconds by the format's definition. What would be later than the
     // year 5000 in them was written in nanoseconds.
@@ -81,8 +96,7 @@ RowMaker::RowMaker(StringPool &Pool, TimeBase Time)
       CopyText(Pool.intern("copy")), SetText(Pool.intern("set")),
       OperatorText(Pool.intern("operator")), PythonText(Pool.intern("python")),
       AnnotationText(Pool.intern("annotation")),
-      CompletedText(Pool.intern("completed")),
-      ProfilerText(Pool.intern("profiler")) {}
+      OverheadText(Pool.intern("overhead")) {}
 
 ChunkRows RowMaker::parse(const Chunk &C) {
   Out = ChunkRows();
@@ -92,7 +106,13 @@ ChunkRows RowMaker::parse(const Chunk &C) {
     EventCursor::Step Step = Cursor.next(E);
     EventAt = C.Offset + Cursor.start();
     if (Step == EventCursor::Step::Parsed) {
-      event(E);
+      StringRef Phase = E.text(Field::Phase);
+      if (Phase == "B")
+        begin(E, Cursor.text());
+      else if (Phase == "E")
+        end(E, Cursor.text());
+      else
+        event(E);
     } else if (Step == EventCursor::Step::Broken ||
                (Step == EventCursor::Step::Cut && !C.Open)) {
       skip("it is malformed");
@@ -107,6 +127,7 @@ ChunkRows RowMaker::parse(const Chunk &C) {
     }
     ++Out.Events;
   }
+  collectLone();
   return std::move(Out);
 }
 
@@ -135,36 +156,39 @@ void RowMaker::event(const Event &E) {
 
 void RowMaker::complete(const Event &E) {
   Category C = categoryOf(E.text(Field::Category));
-  // Also the profiler's own span "PyTorch Profiler (0)" and the copies of
-  // annotations on the device's time line, which are no work.
-  if (C == Category::Ignored)
+  if (C == Category::Ignored || C == Category::Unknown)
     return;
   if (!E.has(Field::Name))
     return skip("it has no name");
-  std::optional<Span> S = span(E);
-  if (!S)
-    return;
-  switch (C) {
+  if (std::optional<Span> S = span(E))
+    dispatch(E, *S);
+}
+
+void RowMaker::dispatch(const Event &E, Span S) {
+  switch (categoryOf(E.text(Field::Category))) {
   case Category::Ignored:
-    break;
+    return;
   case Category::Kernel:
-    return kernel(E, *S);
+    return kernel(E, S);
   case Category::Copy:
-    return copyOrSet(E, *S, /*IsCopy=*/true);
+    return copyOrSet(E, S, /*IsCopy=*/true);
   case Category::Set:
-    return copyOrSet(E, *S, /*IsCopy=*/false);
+    return copyOrSet(E, S, /*IsCopy=*/false);
   case Category::Call:
-    return call(E, *S);
+    return call(E, S);
   case Category::Sync:
-    return sync(E, *S);
+    return sync(E, S);
   case Category::Operator:
-    return hostOp(E, *S, /*IsPython=*/false);
+    return hostOp(E, S, /*IsPython=*/false);
   case Category::Python:
-    return hostOp(E, *S, /*IsPython=*/true);
-  case Category::Annotation:
-    return range(E, *S, Names.host(E.text(Field::Name)), NullString);
+    return hostOp(E, S, /*IsPython=*/true);
+  case Category::Counters:
+    return counters(E, S.Start, "");
   case Category::Overhead:
-    return range(E, *S, Names.host(E.text(Field::Name)), ProfilerText);
+    return overhead(E, S);
+  case Category::Annotation:
+  case Category::Unknown:
+    return range(E, S, Names.host(E.text(Field::Name)));
   }
 }
 

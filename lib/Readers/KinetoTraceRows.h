@@ -13,6 +13,7 @@
 #define CULPRIT_READERS_KINETOTRACEROWS_H
 
 #include "Case/Source.h"
+#include "Readers/KinetoTraceCollectives.h"
 #include "Readers/KinetoTraceEvent.h"
 #include "Readers/KinetoTraceNames.h"
 #include "Readers/KinetoTraceSplitter.h"
@@ -39,10 +40,21 @@ struct LoaderFrame {
   int64_t Start, Stop, Pid, Tid, Place;
 };
 
+/// The begin or the end of a span (phases B and E) whose other side is in
+/// another chunk, or nowhere.
+struct LonePhase {
+  std::string Text; ///< The event.
+  int64_t Place;
+  uint64_t Offset; ///< Byte in the file.
+};
+
 /// What one chunk gave.
 struct ChunkRows {
   std::array<std::unique_ptr<TableBuilder>, NumTables> Tables;
   std::vector<LoaderFrame> Frames;
+  std::vector<CollectiveRun> Runs;
+  std::vector<CollectiveCall> Calls;
+  std::vector<LonePhase> Lone; ///< In the order of the file.
   int64_t Events = 0; ///< Including those left out.
 
   int64_t Skipped = 0; ///< Events that are broken.
@@ -65,6 +77,11 @@ public:
 
   ChunkRows parse(const Chunk &C);
 
+  /// Pairs what parse() left alone, of all chunks in order. The rows carry
+  /// their final places. Spans that never end have no stop, those that never
+  /// began are skipped.
+  ChunkRows pairUp(llvm::ArrayRef<LonePhase> Lone);
+
 private:
   struct Span {
     int64_t Start, Stop;
@@ -72,15 +89,26 @@ private:
 
   void event(const Event &E);
   void complete(const Event &E);
+  void begin(const Event &E, llvm::StringRef Text);
+  void end(const Event &E, llvm::StringRef Text);
+  void neverEnded(const LonePhase &Begin);
+  void collectLone();
+  void dispatch(const Event &E, Span S);
   void kernel(const Event &E, Span S);
   void collective(const Event &E, Span S, const NameInfo &Name);
+  void collectiveCall(const Event &E, Span S);
+  void hostCollective(const Event &E, Span S, const NameInfo &Name);
+  CollectiveFacts collectiveFacts(const Event &E);
   void copyOrSet(const Event &E, Span S, bool IsCopy);
   void call(const Event &E, Span S);
   void sync(const Event &E, Span S);
   void hostOp(const Event &E, Span S, bool IsPython);
-  void range(const Event &E, Span S, const NameInfo &Name, StringId Domain);
+  void range(const Event &E, Span S, const NameInfo &Name);
+  void overhead(const Event &E, Span S);
   void memory(const Event &E);
   void counter(const Event &E);
+  /// A row for each number among the arguments, named after \p Name and key.
+  void counters(const Event &E, int64_t At, llvm::StringRef Name);
 
   void skip(const char *Reason);
   std::optional<Span> span(const Event &E);
@@ -95,10 +123,11 @@ private:
 
   // Texts that every row of a kind has.
   StringId KernelText, CopyText, SetText, OperatorText, PythonText;
-  StringId AnnotationText, CompletedText, ProfilerText;
+  StringId AnnotationText, OverheadText;
 
   ChunkRows Out;
   uint64_t EventAt = 0;
+  llvm::StringMap<std::vector<LonePhase>> Open; ///< By process and thread.
 };
 
 } // namespace culprit::kineto

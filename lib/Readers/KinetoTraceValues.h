@@ -12,6 +12,7 @@
 #define CULPRIT_READERS_KINETOTRACEVALUES_H
 
 #include "Case/Source.h"
+#include "llvm/ADT/SmallVector.h"
 #include <optional>
 
 namespace culprit::kineto {
@@ -30,7 +31,10 @@ inline void setId(TableBuilder &Row, unsigned Column, StringId Value) {
     Row.setId(Column, Value);
 }
 
-/// Sets "[8, 64, 1]" as a list, if it is one.
+/// The whole numbers of "[8, 64, 1]"; none when it is no such list.
+std::optional<llvm::SmallVector<int64_t, 0>> numberList(llvm::StringRef Text);
+
+/// Sets "[8, 64, 1]" as a list, if it is one of at most three numbers.
 void setList(TableBuilder &Row, unsigned Column, llvm::StringRef Text);
 
 } // namespace culprit::kineto

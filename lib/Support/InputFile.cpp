@@ -10,8 +10,11 @@
 #include "Support/InputFile.h"
 #include "Support/Decompress.h"
 #include "Support/Error.h"
+#include "Support/Units.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/MathExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -93,6 +96,41 @@ static Expected<int> openRegular(const std::string &Path, uint64_t &Size) {
                  "save what it gives to a file first");
 }
 
+/// Memory that the program may use at most.
+static uint64_t usableMemory() {
+  uint64_t Bytes = uint64_t(::sysconf(_SC_PHYS_PAGES)) *
+                   uint64_t(::sysconf(_SC_PAGESIZE));
+  for (const char *Group : {"/sys/fs/cgroup/memory.max",
+                            "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
+        MemoryBuffer::getFileAsStream(Group);
+    uint64_t Limit;
+    if (Text && !(*Text)->getBuffer().trim().getAsInteger(10, Limit))
+      Bytes = std::min(Bytes, Limit);
+  }
+  return Bytes;
+}
+
+InputFile::Limits InputFile::defaultLimits() {
+  static const uint64_t Memory = usableMemory();
+  return {Memory / 2, Memory};
+}
+
+/// What truncation() says of a file that became larger than \p Limit bytes.
+static std::string overLimit(uint64_t Limit) {
+  return "becomes larger than " + formatBytes(Limit) +
+         " when decompressed, the limit on this machine";
+}
+
+/// Deflate cannot exceed 1032:1, so a claim beyond that is a lie; without a
+/// claim, logs and traces shrink about 8 to 1.
+static uint64_t likelySize(Compression Kind, int Fd, uint64_t DiskSize) {
+  if (Kind == Compression::None)
+    return DiskSize;
+  uint64_t Claim = claimedSize(Kind, Fd, DiskSize);
+  return Claim == 0 || Claim / 1000 > DiskSize ? 8 * DiskSize : Claim;
+}
+
 Expected<std::unique_ptr<InputFile>> InputFile::open(StringRef Path) {
   std::unique_ptr<InputFile> File(new InputFile);
   File->Path = Path.str();
@@ -106,6 +144,8 @@ Expected<std::unique_ptr<InputFile>> InputFile::open(StringRef Path) {
   if (Got < 0)
     return failure(Path + ": cannot be read: " + std::strerror(errno));
   File->Kind = detectCompression(StringRef(Start, Got));
+  File->LikelySize = std::min(likelySize(File->Kind, *Fd, File->DiskSize),
+                              File->Bounds.Held);
   std::unique_ptr<Decoder> Bytes = makeDecoder(File->Kind, *Fd);
   File->Head.resize(HeadBytes);
   File->Head.resize(Bytes->read(File->Head.data(), HeadBytes));
@@ -145,41 +185,67 @@ Expected<StringRef> InputFile::contents() {
     return StringRef(Content->Base, Content->Size);
   }
 
-  // Deflate cannot exceed 1032:1, so a claim beyond that is a lie; without a
-  // claim, logs and traces shrink about 8 to 1. Untouched pages cost nothing.
-  uint64_t Claim =
-      Kind == Compression::None ? Size : claimedSize(Kind, *Fd, Size);
-  if (Claim == 0 || Claim / 1000 > Size)
-    Claim = 8 * Size;
+  // Untouched pages cost nothing.
+  uint64_t Claim = likelySize(Kind, *Fd, Size);
   if (!Made->reserve(Claim + Padding + 1) && !Made->reserve(Size + Padding + 1))
     return OutOfMemory();
   std::unique_ptr<Decoder> Bytes = makeDecoder(Kind, *Fd);
+  bool Over = false;
   for (;;) {
     size_t Room = Made->Bytes - Padding - Made->Size;
+    if (Kind != Compression::None)
+      Room = std::min<uint64_t>(Room, Bounds.Held - Made->Size);
+    if (Room == 0) {
+      char Next;
+      Over = Bytes->read(&Next, 1) == 1;
+      break;
+    }
     size_t Got = Bytes->read(Made->Base + Made->Size, Room);
     Made->Size += Got;
     if (Got < Room)
       break;
-    if (!Made->grow(Made->Bytes + Made->Bytes / 2 + Padding))
+    if ((Kind == Compression::None || Made->Size < Bounds.Held) &&
+        !Made->grow(Made->Bytes + Made->Bytes / 2 + Padding))
       return OutOfMemory();
   }
   Made->grow(Made->Size + Padding); // gives the unused pages back
-  Truncation = Bytes->Broken;
+  Truncation = Over ? overLimit(Bounds.Held) : Bytes->Broken;
   Content = std::move(Made);
   return StringRef(Content->Base, Content->Size);
 }
 
 Error InputFile::stream(function_ref<bool(StringRef)> Sink) {
+  std::vector<char> Piece(1 << 20);
+  return stream([&] { return MutableArrayRef<char>(Piece); },
+                [&](size_t Count) {
+                  return Sink(StringRef(Piece.data(), Count));
+                });
+}
+
+Error InputFile::stream(function_ref<MutableArrayRef<char>()> Room,
+                        function_ref<bool(size_t)> Filled) {
   uint64_t Size = 0;
   Expected<int> Fd = openRegular(Path, Size);
   if (!Fd)
     return Fd.takeError();
   auto Close = make_scope_exit([&] { ::close(*Fd); });
   std::unique_ptr<Decoder> Bytes = makeDecoder(Kind, *Fd);
-  std::vector<char> Piece(1 << 20);
-  while (size_t Got = Bytes->read(Piece.data(), Piece.size()))
-    if (!Sink(StringRef(Piece.data(), Got)))
+  uint64_t Left = Kind == Compression::None ? UINT64_MAX : Bounds.Streamed;
+  for (;;) {
+    MutableArrayRef<char> Space = Room();
+    size_t Got = Bytes->read(Space.data(), Space.size());
+    bool Over = Got > Left;
+    Got = std::min<uint64_t>(Got, Left);
+    Left -= Got;
+    if (Got && !Filled(Got))
       return Error::success();
+    if (Over) {
+      Truncation = overLimit(Bounds.Streamed);
+      return Error::success();
+    }
+    if (Got < Space.size())
+      break;
+  }
   Truncation = Bytes->Broken;
   return Error::success();
 }

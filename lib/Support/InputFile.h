@@ -12,6 +12,8 @@
 #ifndef CULPRIT_SUPPORT_INPUTFILE_H
 #define CULPRIT_SUPPORT_INPUTFILE_H
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <functional>
@@ -40,6 +42,9 @@ public:
   Compression compression() const { return Kind; }
   /// Size on disk in bytes.
   uint64_t diskSize() const { return DiskSize; }
+  /// Bytes of the decompressed content as far as the file tells; a guess for
+  /// most compressed ones, and never more than contents() would hold.
+  uint64_t expectedSize() const { return LikelySize; }
   /// The first bytes of the decompressed content, at most HeadBytes.
   llvm::StringRef head() const { return Head; }
 
@@ -55,6 +60,24 @@ public:
   /// The piece is only valid during the call.
   llvm::Error stream(llvm::function_ref<bool(llvm::StringRef)> Sink);
 
+  /// Likewise without a copy: the next bytes are written to what \p Room
+  /// gives, then \p Filled takes their number. Every piece but the last fills
+  /// its room.
+  llvm::Error
+  stream(llvm::function_ref<llvm::MutableArrayRef<char>()> Room,
+         llvm::function_ref<bool(size_t)> Filled);
+
+  /// Bytes that one compressed file may become; what is beyond is left, and
+  /// truncation() says so. A few KB of gzip can stand for any number of GB.
+  struct Limits {
+    uint64_t Held;     ///< By contents(): half of the memory.
+    uint64_t Streamed; ///< By stream(), whose reader keeps less than it reads:
+                       ///< all of the memory.
+  };
+  /// Of this machine, or of the control group where that has less memory.
+  static Limits defaultLimits();
+  void setLimits(Limits New) { Bounds = New; }
+
   /// Empty, or a sentence that says where a compressed stream broke off.
   const std::string &truncation() const { return Truncation; }
 
@@ -64,8 +87,10 @@ private:
   std::string Path;
   Compression Kind = Compression::None;
   uint64_t DiskSize = 0;
+  uint64_t LikelySize = 0;
   std::string Head;
   std::string Truncation;
+  Limits Bounds = defaultLimits();
   struct Storage;
   std::unique_ptr<Storage> Content;
 };
