@@ -37,7 +37,9 @@ void readRecords(size_t Rows, const StringPool &Pool, uint32_t Source,
     R.Bytes = integer(collectives::bytes, I);
     R.Start = integer(collectives::start, I);
     R.Stop = integer(collectives::stop, I);
-    if (R.timed() && R.Stop < R.Start)
+    // A flight recorder's times are when its watchdog noticed, which says
+    // nothing of waits, transfers or clocks; only it numbers its records.
+    if (R.Order != NullInt || (R.timed() && R.Stop < R.Start))
       R.Start = R.Stop = NullInt;
     R.GroupSize = integer(collectives::group_size, I);
     R.Peer = integer(collectives::peer, I);

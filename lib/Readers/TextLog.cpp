@@ -7,8 +7,10 @@
 #include "Readers/LogErrors.h"
 #include "Readers/LogLikeness.h"
 #include "Readers/LogLine.h"
+#include "Readers/StackLines.h"
 #include "Readers/TextLines.h"
 #include "Readers/Traceback.h"
+#include "Readers/WatchdogLines.h"
 #include "Support/Units.h"
 
 using namespace llvm;
@@ -51,13 +53,15 @@ private:
   LogDialects Dialects;
   TracebackReader Tracebacks;
   LogErrors Errors;
+  WatchdogLines Watchdog;
+  StackLines Stacks;
 };
 } // namespace
 
 LogPass::LogPass(Source &S)
     : S(S), Lines(S.table(TableId::log_lines)), File(S.pool().intern(S.path())),
       FileRank(rankOfPath(S.path())), Scalars(S), Dialects(S, Scalars),
-      Errors(S) {}
+      Errors(S), Watchdog(S), Stacks(&S) {}
 
 void LogPass::addLine(const LogLine &L) {
   Lines.addRow();
@@ -80,6 +84,8 @@ void LogPass::line(StringRef Raw, int64_t Number) {
   LogLine L = Parser.parse(Raw, Number);
   if (!L.Text.empty())
     addLine(L);
+  Watchdog.line(L);
+  Stacks.line(L);
   scanLine(L.Text, Scan);
   TracebackReader::Use Use = TracebackReader::Use::None;
   if (Scan.Traceback || !Tracebacks.empty())
@@ -98,6 +104,8 @@ void LogPass::finish() {
   Tracebacks.finish(
       [&](const PythonError &E) { Errors.exception(E, Scalars.lastStep()); });
   Errors.finish();
+  Watchdog.finish();
+  Stacks.finish();
   Dialects.finish();
   Scalars.finish();
 }

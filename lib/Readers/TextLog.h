@@ -4,8 +4,10 @@
 ///
 /// \file
 /// Reads what a run printed: every line into `log_lines`, exceptions, device
-/// and driver errors into `errors`, printed metrics into `scalars`. Works for
-/// stdout and stderr, launcher logs, NCCL_DEBUG output and dmesg.
+/// and driver errors into `errors`, printed metrics into `scalars`, stacks of
+/// threads into `stacks`, what the NCCL watchdog says into `collectives` and
+/// `process_groups`. Works for stdout and stderr, launcher logs, NCCL_DEBUG
+/// output and dmesg.
 ///
 //===----------------------------------------------------------------------===//
 

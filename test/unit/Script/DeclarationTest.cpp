@@ -72,7 +72,7 @@ TEST_F(DeclarationTest, MistakesAreNamed) {
             "culprit, or take an older version of the detector)",
             mistake("api = 2, sumary = 's'"));
   EXPECT_EQ("2: unknown key 'sumary' (did you mean 'summary'? keys: api, "
-            "needs, options, run, summary, symptoms)",
+            "needs, options, relies, run, summary, symptoms)",
             mistake("sumary = 's'"));
   EXPECT_TRUE(startsWith(mistake("symptoms = { 'gpu-idel' }"),
                          "2: unknown symptom 'gpu-idel' (did you mean "

@@ -58,10 +58,28 @@ def case_file(pattern):
     return sorted(CASES.glob(pattern))[0].read_bytes()
 
 
+def torch_dump(script, name):
+    folder = WORK / "samples"
+    subprocess.run([sys.executable, str(pathlib.Path(__file__).with_name(script)), str(folder)], check=True)
+    return (folder / name).read_bytes()
+
+
+PYSPY = """Process 4242: python train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+""" + "".join(f"""Thread {4242 + i} (idle): "worker {i}"
+    wait (threading.py:324)
+    run (worker.py:{i})
+""" for i in range(40))
+
+
 SAMPLES = {
     "kineto": (kineto, "trace.json"),
     "kineto-gz": (lambda: gzip.compress(kineto(), mtime=0), "trace.json.gz"),
     "nsys": (nsys, "profile.sqlite"),
+    "flight-recorder": (lambda: torch_dump("flight_recorder.py", "dump_1"), "dump_1"),
+    "memory-snapshot": (lambda: torch_dump("memory_snapshot.py", "new_rank3.pickle"), "snapshot_rank3.pickle"),
+    "stacks": (lambda: PYSPY.encode(), "stacks.txt"),
     "safetensors": (lambda: case_file("fp16-overflow/dumps/*.safetensors"), "dump.safetensors"),
     "npy": (lambda: case_file("detached-block/dumps/*.npy"), "000001_a.output.npy"),
     "jsonl": (lambda: case_file("healthy-gpt/metrics.jsonl"), "metrics.jsonl"),
@@ -79,7 +97,7 @@ def variants(data):
     yield "empty", b"", True
     for share in (0.1, 0.5, 0.9):
         # A cut text is a shorter text; a cut structure must be noticed.
-        yield f"cut at {share:.0%}", data[:int(len(data) * share)], FORMAT not in ("jsonl", "csv", "log", "yaml-config")
+        yield f"cut at {share:.0%}", data[:int(len(data) * share)], FORMAT not in ("jsonl", "csv", "log", "yaml-config", "stacks")
     yield "wrong format", bytes(range(256)) * 8, False
     yield "text instead", b"dear diary, nothing was recorded today\n" * 20, False
     generator = random.Random(1)
