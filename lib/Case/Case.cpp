@@ -106,6 +106,10 @@ static void separateRanks(ArrayRef<std::unique_ptr<Source>> Sources) {
       {TableId::memory_events, memory_events::rank},
       {TableId::memory_blocks, memory_blocks::rank},
       {TableId::counters, counters::rank},
+      {TableId::thread_states, thread_states::rank},
+      {TableId::profiler_events, profiler_events::rank},
+      {TableId::process_groups, process_groups::rank},
+      {TableId::stacks, stacks::rank},
       {TableId::devices, devices::rank},
       {TableId::ranks, ranks::rank},
       {TableId::collectives, collectives::rank}};

@@ -5,31 +5,21 @@
 #include "Readers/NsightSystemsDatabase.h"
 #include "Support/Error.h"
 #include "Support/Units.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
-#include <sqlite3.h>
 
 using namespace llvm;
 
 namespace culprit::nsys {
 
-int64_t Row::place() const { return sqlite3_column_int64(Statement, 0); }
-
-std::optional<int64_t> Row::integer(unsigned Column) const {
-  int Index = static_cast<int>(Column) + 1;
-  if (sqlite3_column_type(Statement, Index) != SQLITE_INTEGER)
+std::optional<double> Row::real(unsigned Column) const {
+  sqlite3_value *Value = cell(Column);
+  int Type = sqlite3_value_type(Value);
+  if (Type != SQLITE_INTEGER && Type != SQLITE_FLOAT)
     return std::nullopt;
-  return sqlite3_column_int64(Statement, Index);
-}
-
-StringRef Row::text(unsigned Column) const {
-  int Index = static_cast<int>(Column) + 1;
-  const unsigned char *Text = sqlite3_column_text(Statement, Index);
-  if (!Text)
-    return {};
-  return StringRef(reinterpret_cast<const char *>(Text),
-                   sqlite3_column_bytes(Statement, Index));
+  return sqlite3_value_double(Value);
 }
 
 /// \p Path as a URI, in which `?`, `#` and `%` would mean something else.
@@ -54,27 +44,6 @@ static std::string quoted(StringRef Identifier) {
   return Out + "\"";
 }
 
-/// Opens \p File where it lies, or, when compressed, from memory.
-static int openHandle(InputFile &File, sqlite3 **Handle) {
-  constexpr int Flags =
-      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
-  if (File.compression() == Compression::None)
-    return sqlite3_open_v2(uriOf(File.path()).c_str(), Handle, Flags, nullptr);
-  Expected<StringRef> Bytes = File.contents();
-  if (!Bytes) {
-    consumeError(Bytes.takeError());
-    return SQLITE_NOMEM;
-  }
-  if (int Code =
-          sqlite3_open_v2(":memory:", Handle,
-                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr))
-    return Code;
-  auto *Data =
-      reinterpret_cast<unsigned char *>(const_cast<char *>(Bytes->data()));
-  return sqlite3_deserialize(*Handle, "main", Data, Bytes->size(),
-                             Bytes->size(), SQLITE_DESERIALIZE_READONLY);
-}
-
 /// What is missing of a file whose header knows how long it should be, as a
 /// sentence; SQLite itself reads a torn last page as zeros and says nothing.
 static std::string truncationOf(StringRef Header, uint64_t Size) {
@@ -95,32 +64,72 @@ static std::string truncationOf(StringRef Header, uint64_t Size) {
          formatCount(Wanted) + " bytes";
 }
 
+/// Opens the file where it lies, or, when it was compressed, in memory.
+bool Database::connect() {
+  int Code;
+  if (!InMemory) {
+    Code = sqlite3_open_v2(
+        uriOf(Path).c_str(), &Handle,
+        SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  } else {
+    Code =
+        sqlite3_open_v2(":memory:", &Handle,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+    auto *Data =
+        reinterpret_cast<unsigned char *>(const_cast<char *>(Bytes.data()));
+    if (Code == SQLITE_OK)
+      Code = sqlite3_deserialize(Handle, "main", Data, Bytes.size(),
+                                 Bytes.size(), SQLITE_DESERIALIZE_READONLY);
+  }
+  if (Code != SQLITE_OK)
+    return false;
+  sqlite3_db_config(Handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(Handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(Handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  sqlite3_db_config(Handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  // A text cell of a stranger's file may claim to be of any length.
+  sqlite3_limit(Handle, SQLITE_LIMIT_LENGTH, 64 << 20);
+  return true;
+}
+
 Expected<std::unique_ptr<Database>> Database::open(InputFile &File) {
   std::unique_ptr<Database> DB(new Database);
-  uint64_t Size = File.diskSize();
+  DB->Path = File.path().str();
+  DB->Size = File.diskSize();
   if (File.compression() != Compression::None) {
     Expected<StringRef> Bytes = File.contents();
     if (!Bytes)
       return Bytes.takeError();
-    Size = Bytes->size();
+    DB->InMemory = true;
+    DB->Bytes = *Bytes;
+    DB->Size = Bytes->size();
   }
-  DB->Failure = truncationOf(File.head(), Size);
-  bool Opened = openHandle(File, &DB->Handle) == SQLITE_OK;
-  if (Opened) {
-    sqlite3_db_config(DB->Handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-    sqlite3_db_config(DB->Handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-    sqlite3_db_config(DB->Handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
-    sqlite3_db_config(DB->Handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
-  }
-  if (!Opened || !DB->listTables()) {
+  DB->Failure = truncationOf(File.head(), DB->Size);
+  if (!DB->connect() || !DB->listTables()) {
     DB->note();
     return culprit::failure(File.path() + ": the SQLite file " + DB->Failure,
                             "export it again with nsys export --type sqlite");
   }
+  DB->readVersion();
   return DB;
 }
 
-Database::~Database() { sqlite3_close(Handle); }
+std::unique_ptr<Database> Database::another() const {
+  std::unique_ptr<Database> DB(new Database);
+  DB->Path = Path;
+  DB->Bytes = Bytes;
+  DB->InMemory = InMemory;
+  DB->Size = Size;
+  if (!DB->connect() || !DB->listTables())
+    return nullptr;
+  DB->Version = Version;
+  return DB;
+}
+
+Database::~Database() {
+  sqlite3_finalize(FindString);
+  sqlite3_close(Handle);
+}
 
 void Database::note() {
   if (Failure.empty())
@@ -137,7 +146,7 @@ bool Database::query(const std::string &SQL,
   }
   int Code;
   while ((Code = sqlite3_step(Statement)) == SQLITE_ROW)
-    Visit(Row(Statement));
+    Visit(Row(Statement, UTF8));
   if (Code != SQLITE_DONE)
     note();
   sqlite3_finalize(Statement);
@@ -145,10 +154,43 @@ bool Database::query(const std::string &SQL,
 }
 
 bool Database::listTables() {
-  return query(
+  query("SELECT 0, encoding FROM pragma_encoding",
+        [&](const Row &R) { UTF8 = R.bytes(0) == "UTF-8"; });
+  bool Listed = query(
       "SELECT rowid, name FROM sqlite_master WHERE type = 'table' AND sql "
       "NOT LIKE 'CREATE VIRTUAL%'",
       [&](const Row &R) { Tables.try_emplace(R.text(0), 0); });
+  for (const auto &Entry : Tables) {
+    StringRef Name = Entry.getKey(), Base = Name;
+    int Number = 1;
+    if (size_t At = Name.rfind_insensitive("_v"); At != StringRef::npos)
+      if (int N; !Name.drop_front(At + 2).getAsInteger(10, N) && N > 1 &&
+                 N < 1000) {
+        Base = Name.take_front(At);
+        Number = N;
+      }
+    Versions[Base.str()].push_back({Number, Name.str()});
+  }
+  for (auto &[Base, Names] : Versions)
+    llvm::sort(Names, std::greater<>());
+  return Listed;
+}
+
+void Database::readVersion() {
+  if (!Tables.count("META_DATA_EXPORT"))
+    return;
+  forEach("META_DATA_EXPORT", {"name", "value"}, [&](const Row &R) {
+    if (R.text(0) == "EXPORT_SCHEMA_VERSION")
+      Version.Text = R.text(1).take_front(40).str();
+  });
+  auto [Major, Rest] = StringRef(Version.Text).split('.');
+  if (Major.getAsInteger(10, Version.Major) ||
+      Rest.split('.').first.getAsInteger(10, Version.Minor))
+    Version.Major = Version.Minor = 0;
+}
+
+bool Database::has(StringRef Table) const {
+  return Versions.count(Table.str()) != 0;
 }
 
 bool Database::isExport() const {
@@ -156,73 +198,163 @@ bool Database::isExport() const {
     return true;
   if (!has("StringIds"))
     return false;
-  return any_of(Tables, [](const auto &Entry) {
-    return Entry.getKey().starts_with("CUPTI_ACTIVITY_KIND_") ||
-           Entry.getKey() == "OSRT_API";
+  return any_of(Versions, [](const auto &Entry) {
+    return StringRef(Entry.first).starts_with("CUPTI_ACTIVITY_KIND_") ||
+           Entry.first == "OSRT_API";
   });
 }
 
+bool Database::hasRows(StringRef Table) {
+  bool Any = false;
+  query("SELECT 0 FROM " + quoted(Table) + " LIMIT 1",
+        [&](const Row &) { Any = true; });
+  return Any;
+}
+
 std::string Database::bestTable(StringRef Name) {
-  std::string Best;
-  int64_t Most = -1;
-  for (const char *Suffix : {"_V4", "_V3", "_V2", ""}) {
-    std::string Candidate = (Name + Suffix).str();
-    if (!has(Candidate))
-      continue;
-    int64_t Rows = 0;
-    query("SELECT 0, count(*) FROM " + quoted(Candidate),
-          [&](const Row &R) { Rows = R.integer(0, 0); });
-    if (Rows > Most) {
-      Most = Rows;
-      Best = Candidate;
+  auto [It, New] = Best.try_emplace(Name);
+  if (!New)
+    return It->second;
+  auto Found = Versions.find(Name.str());
+  if (Found == Versions.end())
+    return {};
+  It->second = Found->second.back().second;
+  for (const auto &[Number, Table] : Found->second)
+    if (hasRows(Table)) {
+      It->second = Table;
+      break;
     }
-  }
-  return Best;
+  return It->second;
 }
 
-StringMap<char> Database::columnsOf(StringRef Table) {
-  StringMap<char> Out;
-  query("SELECT 0, name FROM pragma_table_info(" + quoted(Table) + ")",
-        [&](const Row &R) { Out.try_emplace(R.text(0), 0); });
-  return Out;
+const StringMap<bool> &Database::columnsOf(StringRef Table) {
+  auto [It, New] = Columns.try_emplace(Table);
+  if (New)
+    query("SELECT 0, name, pk = 1 AND upper(type) = 'INTEGER' FROM "
+          "pragma_table_info(" +
+              quoted(Table) + ")",
+          [&](const Row &R) {
+            It->second.try_emplace(R.text(0), R.integer(1, 0) != 0);
+          });
+  return It->second;
 }
 
-void Database::forEach(StringRef Table, ArrayRef<StringRef> Columns,
-                       function_ref<void(const Row &)> Visit) {
+bool Database::hasColumn(StringRef Table, StringRef Column) {
+  std::string Name = bestTable(Table);
+  return !Name.empty() && columnsOf(Name).count(Column);
+}
+
+size_t Database::rowsAtMost(StringRef Table) {
+  std::string Name = bestTable(Table);
+  size_t Most = 0;
+  if (!Name.empty())
+    query("SELECT 0, max(rowid) FROM " + quoted(Name), [&](const Row &R) {
+      Most = static_cast<size_t>(std::max<int64_t>(R.integer(0, 0), 0));
+    });
+  // A row of an export takes 16 bytes and more.
+  return std::min<size_t>(Most, Size / 16);
+}
+
+void Database::forEach(StringRef Table, ArrayRef<StringRef> Wanted,
+                       function_ref<void(const Row &)> Visit,
+                       unsigned Required) {
   std::string Name = bestTable(Table);
   if (Name.empty())
     return;
-  StringMap<char> Present = columnsOf(Name);
+  const StringMap<bool> &Present = columnsOf(Name);
+  for (StringRef Column : Wanted.take_front(Required))
+    if (!Present.count(Column)) {
+      if (hasRows(Name))
+        Missed.push_back("table " + Name + " has no column '" + Column.str() +
+                         "' and was not read");
+      return;
+    }
   std::string SQL = "SELECT rowid";
-  for (StringRef Column : Columns)
+  for (StringRef Column : Wanted)
     SQL += Present.count(Column) ? ", " + quoted(Column) : ", NULL";
   query(SQL + " FROM " + quoted(Name) + " ORDER BY rowid", Visit);
+}
+
+static std::string asUTF8(StringRef Text) {
+  return json::isUTF8(Text) ? Text.str() : json::fixUTF8(Text);
+}
+
+/// Some exports hold millions of strings of which few are asked for: they are
+/// looked up one by one where the id is the key, and read whole elsewhere.
+void Database::readStrings() {
+  StringsRead = true;
+  if (!has("StringIds"))
+    return;
+  const StringMap<bool> &Present = columnsOf("StringIds");
+  auto Id = Present.find("id");
+  if (Id == Present.end() || !Present.count("value"))
+    return;
+  if (Id->second &&
+      sqlite3_prepare_v2(Handle, "SELECT 0, value FROM StringIds WHERE id = ?",
+                         -1, &FindString, nullptr) == SQLITE_OK)
+    return;
+  query("SELECT rowid, id, value FROM StringIds", [&](const Row &R) {
+    Strings.try_emplace(R.integer(0, -1), asUTF8(R.text(1)));
+  });
 }
 
 StringRef Database::string(std::optional<int64_t> Id) {
   if (!Id)
     return {};
-  if (!StringsRead) {
-    StringsRead = true;
-    query("SELECT rowid, id, value FROM StringIds", [&](const Row &R) {
-      std::string Text = R.text(1).str();
-      Strings.try_emplace(R.integer(0, -1), json::isUTF8(Text)
-                                                ? std::move(Text)
-                                                : json::fixUTF8(Text));
-    });
-  }
+  if (!StringsRead)
+    readStrings();
   auto It = Strings.find(*Id);
-  return It == Strings.end() ? StringRef() : StringRef(It->second);
+  if (It != Strings.end())
+    return It->second;
+  if (!FindString)
+    return {};
+  std::string &Text = Strings[*Id];
+  sqlite3_bind_int64(FindString, 1, *Id);
+  int Code = sqlite3_step(FindString);
+  if (Code == SQLITE_ROW)
+    Text = asUTF8(Row(FindString, UTF8).text(0));
+  else if (Code != SQLITE_DONE)
+    note();
+  sqlite3_reset(FindString);
+  return Text;
 }
 
 StringRef Database::label(StringRef Enum, int64_t Id) {
   auto [It, New] = Enums.try_emplace(Enum.str());
-  if (New && has(Enum))
-    query("SELECT 0, id, label FROM " + quoted(Enum), [&](const Row &R) {
-      It->second.try_emplace(R.integer(0, -1), R.text(1).str());
+  if (New)
+    forEach(Enum, {"id", "label", "name"}, [&](const Row &R) {
+      StringRef Text = R.text(1).empty() ? R.text(2) : R.text(1);
+      It->second.try_emplace(R.integer(0, -1), asUTF8(Text));
     });
   auto Found = It->second.find(Id);
   return Found == It->second.end() ? StringRef() : StringRef(Found->second);
+}
+
+/// Activity tables that exports have and that hold nothing for a case.
+static bool isKnownActivity(StringRef Name) {
+  return StringSwitch<bool>(Name)
+      .Cases("KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "GRAPH_TRACE", true)
+      .Cases("SYNCHRONIZATION", "CUDA_EVENT", "OVERHEAD", true)
+      .Cases("STREAM", "DEVICE", "CONTEXT", "MEMORY_POOL", "MEMORY2", true)
+      .Default(false);
+}
+
+std::vector<std::string> Database::oddities() {
+  std::vector<std::string> Out;
+  for (const auto &[Base, Names] : Versions) {
+    std::vector<std::string> Full;
+    for (const auto &[Number, Table] : Names)
+      if (Names.size() > 1 && hasRows(Table))
+        Full.push_back(Table);
+    if (Full.size() > 1)
+      Out.push_back("tables " + join(Full, " and ") + " both have rows; " +
+                    Full[0] + " was read");
+    StringRef Kind = Base;
+    if (Version.isNewer() && Kind.consume_front("CUPTI_ACTIVITY_KIND_") &&
+        !isKnownActivity(Kind) && hasRows(Names[0].second))
+      Out.push_back("table " + Names[0].second + " is not known and was left");
+  }
+  return Out;
 }
 
 } // namespace culprit::nsys

@@ -1,246 +1,189 @@
-//===- NsightSystemsHost.cpp - The host's side of an export -----*- C++ -*-===//
+//===- NsightSystemsHost.cpp - Calls and waits of the host ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
 #include "Readers/KernelRoles.h"
 #include "Readers/NsightSystemsIds.h"
-#include "Readers/NsightSystemsRows.h"
+#include "Readers/NsightSystemsParts.h"
 
 using namespace llvm;
 
 namespace culprit::nsys {
 
-const RowMaker::NameInfo &RowMaker::callInfo(int64_t Id) {
-  auto [It, New] = Calls.try_emplace(Id);
-  if (New) {
-    StringRef Name = callName(DB.string(Id));
-    It->second.Id = Into.pool().intern(Name);
-    It->second.Role = Into.pool().intern(callRole(Name));
-  }
-  return It->second;
-}
-
-void RowMaker::setThread(TableBuilder &Row, unsigned Rank, unsigned Pid,
-                         unsigned Tid, std::optional<int64_t> GlobalTid) const {
-  set(Row, Rank, rankOf(GlobalTid));
-  if (!GlobalTid)
-    return;
-  Row.set(Pid, pidOf(*GlobalTid));
-  Row.set(Tid, tidOf(*GlobalTid));
-}
-
-void RowMaker::calls() {
+void readCalls(Part &P) {
   enum : unsigned { Thread = 2, Correlation, Name, Result };
-  DB.forEach(
-      "CUPTI_ACTIVITY_KIND_RUNTIME",
+  constexpr StringLiteral Table = "CUPTI_ACTIVITY_KIND_RUNTIME";
+  size_t N = P.DB.rowsAtMost(Table);
+  if (N == 0)
+    return;
+  TableBuilder &T = P.Into.table(TableId::host_calls);
+  ColumnOut Names(T, host_calls::name, N), Starts(T, host_calls::start, N),
+      Stops(T, host_calls::stop, N), Durations(T, host_calls::dur, N),
+      Ranks(T, host_calls::rank, N), Pids(T, host_calls::pid, N),
+      Tids(T, host_calls::tid, N), Correlations(T, host_calls::correlation, N),
+      Results(T, host_calls::result, N), Roles(T, host_calls::role, N),
+      Places(T, host_calls::place, N);
+  struct Info {
+    StringId Name = NullString, Role = NullString;
+  };
+  std::unordered_map<int64_t, Info> Infos;
+  P.DB.forEach(
+      Table,
       {"start", "end", "globalTid", "correlationId", "nameId", "returnValue"},
       [&](const Row &R) {
-        std::optional<Span> S = span(R);
-        if (!S)
+        std::optional<Span> S = spanOf(R);
+        if (!S) {
+          ++P.Skipped;
           return;
-        const NameInfo &Info = callInfo(R.integer(Name, -1));
-        TableBuilder &Row = Into.table(TableId::host_calls);
-        Row.addRow();
-        Row.setId(host_calls::name, Info.Id);
-        Row.setId(host_calls::role, Info.Role);
-        Row.set(host_calls::start, S->Start);
-        Row.set(host_calls::stop, S->Stop);
-        Row.set(host_calls::dur, S->Stop - S->Start);
-        setThread(Row, host_calls::rank, host_calls::pid, host_calls::tid,
-                  R.integer(Thread));
-        set(Row, host_calls::correlation, R.integer(Correlation));
-        set(Row, host_calls::result, R.integer(Result));
-        Row.set(host_calls::place, R.place());
-      });
-}
-
-void RowMaker::osCalls() {
-  enum : unsigned { Thread = 2, Name };
-  DB.forEach("OSRT_API", {"start", "end", "globalTid", "nameId"},
-             [&](const Row &R) {
-               std::optional<Span> S = span(R);
-               if (!S)
-                 return;
-               TableBuilder &Row = Into.table(TableId::host_ops);
-               Row.addRow();
-               Row.set(host_ops::name, DB.string(R.integer(Name)));
-               Row.set(host_ops::category, "runtime");
-               Row.set(host_ops::start, S->Start);
-               Row.set(host_ops::stop, S->Stop);
-               Row.set(host_ops::dur, S->Stop - S->Start);
-               setThread(Row, host_ops::rank, host_ops::pid, host_ops::tid,
-                         R.integer(Thread));
-               Row.set(host_ops::place, R.place());
-             });
+        }
+        int64_t NameId = R.integer(Name, -1);
+        auto [It, New] = Infos.try_emplace(NameId);
+        if (New) {
+          StringRef Text = callName(P.DB.string(NameId));
+          It->second.Name = P.Into.pool().intern(Text);
+          It->second.Role = P.Into.pool().intern(callRole(Text));
+        }
+        std::optional<int64_t> GlobalTid = R.integer(Thread);
+        int64_t Pid = pidOf(GlobalTid);
+        Names.putText(It->second.Name);
+        Roles.putText(It->second.Role);
+        Starts.put(S->Start);
+        Stops.put(S->Stop);
+        Durations.put(S->Stop - S->Start);
+        Ranks.put(Pid);
+        Pids.put(Pid);
+        Tids.put(tidOf(GlobalTid));
+        Correlations.put(countedOrNull(R.integer(Correlation)));
+        Results.put(R.integer(Result));
+        Places.put(R.place());
+        T.addRow();
+      },
+      2);
 }
 
 namespace {
 
-// Kinds of NVTX records, the same number in all versions seen.
-enum NvtxType : int64_t {
-  PushPopRange = 59,
-  StartEndRange = 60,
-  TextPushPopRange = 70,
-  TextStartEndRange = 71,
-  DomainCreate = 75
+/// A record of an event, which a wait may name.
+struct EventRecord {
+  int64_t Correlation, Stream;
 };
 
-enum NvtxColumn : unsigned {
-  NvtxStart,
-  NvtxEnd,
-  NvtxThread,
-  NvtxKind,
-  NvtxText,
-  NvtxTextId,
-  NvtxDomain
-};
+/// All records of events. CUPTI numbers each record of an event
+/// (eventSyncId) since 2025; before that a wait names only the event, and
+/// waits for the last record before it: correlation ids count the calls.
+class EventRecords {
+public:
+  explicit EventRecords(Part &P) {
+    enum : unsigned { Pid, Stream, Correlation, Event, SyncId };
+    P.DB.forEach("CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+                 {"globalPid", "streamId", "correlationId", "eventId",
+                  "eventSyncId"},
+                 [&](const Row &R) {
+                   int64_t Call = countedOrNull(R.integer(Correlation)),
+                           Process = pidOf(R.integer(Pid));
+                   if (Call == NullInt)
+                     return;
+                   EventRecord Record = {Call, idOrNull(R.integer(Stream))};
+                   if (int64_t Id = countedOrNull(R.integer(SyncId));
+                       Id != NullInt)
+                     BySync.insert({{Process, Id}, Record});
+                   if (int64_t Id = idOrNull(R.integer(Event)); Id != NullInt)
+                     ByEvent[{Process, Id}].push_back(Record);
+                 });
+    for (auto &[Key, Records] : ByEvent)
+      llvm::stable_sort(Records, [](const EventRecord &A,
+                                    const EventRecord &B) {
+        return A.Correlation < B.Correlation;
+      });
+  }
 
-constexpr StringRef NvtxColumns[] = {
-    "start", "end", "globalTid", "eventType", "text", "textId", "domainId"};
+  const EventRecord *find(int64_t Pid, int64_t Event, int64_t SyncId,
+                          int64_t Waiter) const {
+    if (auto It = BySync.find({Pid, SyncId}); It != BySync.end())
+      return &It->second;
+    auto It = ByEvent.find({Pid, Event});
+    // A wait whose record has a number of its own is for no other record.
+    if (It == ByEvent.end() || SyncId != NullInt || Waiter == NullInt)
+      return nullptr;
+    auto After = llvm::upper_bound(It->second, Waiter,
+                                   [](int64_t Call, const EventRecord &R) {
+                                     return Call < R.Correlation;
+                                   });
+    return After == It->second.begin() ? nullptr : &*std::prev(After);
+  }
+
+private:
+  using Key = std::pair<int64_t, int64_t>; // pid, id
+  std::map<Key, EventRecord> BySync;
+  std::map<Key, std::vector<EventRecord>> ByEvent;
+};
 
 } // namespace
 
-static bool isRange(const Row &R) {
-  switch (R.integer(NvtxKind, PushPopRange)) {
-  case PushPopRange:
-  case StartEndRange:
-  case TextPushPopRange:
-  case TextStartEndRange:
-    return true;
-  default:
-    return false;
-  }
+/// event, stream-wait, stream or context, by the file's own enumeration or
+/// else CUPTI's numbers; empty when unknown.
+static StringRef syncKindOf(Database &DB, int64_t Type) {
+  std::string Label = DB.label("ENUM_CUPTI_SYNC_TYPE", Type).lower();
+  std::replace(Label.begin(), Label.end(), '_', ' ');
+  StringRef Text = Label;
+  if (Text.contains("stream wait"))
+    return "stream-wait";
+  for (StringRef Kind : {"event", "stream", "context"})
+    if (Text.contains(Kind))
+      return Kind;
+  static constexpr StringLiteral Kinds[] = {"event", "stream-wait", "stream",
+                                            "context"};
+  return Text.empty() && Type >= 1 && Type <= 4 ? StringRef(Kinds[Type - 1])
+                                                : StringRef();
 }
 
-static StringRef textOf(Database &DB, const Row &R) {
-  StringRef Text = R.text(NvtxText);
-  return Text.empty() ? DB.string(R.integer(NvtxTextId)) : Text;
-}
-
-/// "train step " of "train step 12": what all steps of one kind share.
-static StringRef stemOf(StringRef Text) { return Text.rtrim("0123456789"); }
-
-std::string RowMaker::stepStem() {
-  std::map<std::string, int64_t> Sums;
-  DB.forEach("NVTX_EVENTS", NvtxColumns, [&](const Row &R) {
-    StringRef Text = textOf(DB, R);
-    std::optional<int64_t> Start = R.integer(NvtxStart),
-                           End = R.integer(NvtxEnd);
-    int64_t Length;
-    if (!isRange(R) || !stepNumber(Text) || !Start || !End ||
-        __builtin_sub_overflow(*End, *Start, &Length) || Length < 0)
-      return;
-    int64_t &Sum = Sums[stemOf(Text).str()];
-    Sum = sum(Sum, Length);
-  });
-  std::string Best;
-  int64_t Longest = -1;
-  for (const auto &[Stem, Sum] : Sums)
-    if (Sum > Longest) {
-      Longest = Sum;
-      Best = Stem;
-    }
-  return Best;
-}
-
-/// torch.autograd.profiler.emit_nvtx writes each operator as a range named
-/// "aten::add, op_id = 314359" or "AddBackward0, seq = 7": those are operators
-/// and not annotations, and 16,000 different names would help nobody.
-bool RowMaker::operatorRange(const Row &R, Span S, StringRef Text,
-                             std::optional<int64_t> GlobalTid) {
-  auto [Name, Rest] = Text.split(", ");
-  if (!Rest.starts_with("op_id = ") && !Rest.starts_with("seq = "))
-    return false;
-  TableBuilder &Row = Into.table(TableId::host_ops);
-  Row.addRow();
-  Row.set(host_ops::name, Name);
-  Row.set(host_ops::category, "operator");
-  Row.set(host_ops::start, S.Start);
-  Row.set(host_ops::stop, S.Stop);
-  Row.set(host_ops::dur, S.Stop - S.Start);
-  setThread(Row, host_ops::rank, host_ops::pid, host_ops::tid, GlobalTid);
-  StringRef Id = Rest.split("op_id = ").second.split(',').first;
-  int64_t Number;
-  if (!Id.getAsInteger(10, Number))
-    Row.set(host_ops::external, Number);
-  if (StringRef Sizes = Rest.split("sizes = ").second; !Sizes.empty())
-    Row.set(host_ops::shapes, Sizes.split(", input_op_ids").first);
-  Row.set(host_ops::place, R.place());
-  return true;
-}
-
-TableBuilder &RowMaker::range(const Row &R, Span S, StringRef Name,
-                              std::optional<int64_t> GlobalTid) {
-  TableBuilder &Row = Into.table(TableId::ranges);
-  Row.addRow();
-  Row.set(ranges::name, Name);
-  Row.set(ranges::start, S.Start);
-  if (S.Stop != NullInt) {
-    Row.set(ranges::stop, S.Stop);
-    Row.set(ranges::dur, S.Stop - S.Start);
-  }
-  setThread(Row, ranges::rank, ranges::pid, ranges::tid, GlobalTid);
-  Row.set(ranges::place, R.place());
-  return Row;
-}
-
-void RowMaker::nvtx() {
-  std::map<std::pair<int64_t, int64_t>, std::string> Domains; // pid, id
-  auto DomainOf = [](const Row &R) {
-    return std::pair(pidOf(R.integer(NvtxThread, 0)), R.integer(NvtxDomain, 0));
-  };
-  DB.forEach("NVTX_EVENTS", NvtxColumns, [&](const Row &R) {
-    if (R.integer(NvtxKind) == DomainCreate)
-      Domains[DomainOf(R)] = textOf(DB, R).str();
-  });
-  std::string Stem = stepStem();
-  DB.forEach("NVTX_EVENTS", NvtxColumns, [&](const Row &R) {
-    if (!isRange(R))
-      return;
-    // A range that nobody closed has no end and is kept without one.
-    std::optional<Span> S;
-    std::optional<int64_t> Start = R.integer(NvtxStart);
-    if (!R.integer(NvtxEnd) && Start && inRange(*Start))
-      S = Span{*Start, NullInt};
-    else
-      S = span(R);
-    if (!S)
-      return;
-    StringRef Text = textOf(DB, R);
-    std::optional<int64_t> Thread = R.integer(NvtxThread);
-    if (S->Stop != NullInt && operatorRange(R, *S, Text, Thread))
-      return;
-    TableBuilder &Row = range(R, *S, Text, Thread);
-    std::optional<int64_t> Step;
-    if (!Stem.empty() && stemOf(Text) == Stem)
-      Step = stepNumber(Text);
-    Row.set(ranges::category, Step ? "step" : rangeCategory(Text));
-    set(Row, ranges::step, Step);
-    if (auto It = Domains.find(DomainOf(R)); It != Domains.end())
-      Row.set(ranges::domain, StringRef(It->second));
-  });
-}
-
-/// Time that the profiler or the driver took for itself, as ranges of domains
-/// of their own: lazy loading and compiling are causes, buffer flushes tell how
-/// far to trust the rest.
-void RowMaker::overhead(StringRef Table) {
-  enum : unsigned { Thread = 2, Name, Type };
-  DB.forEach(Table, {"start", "end", "globalTid", "nameId", "overheadType"},
-             [&](const Row &R) {
-               std::optional<Span> S = span(R);
-               if (!S)
-                 return;
-               StringRef Label =
-                   DB.label("ENUM_CUPTI_OVERHEAD_TYPE", R.integer(Type, 0));
-               StringRef Text = DB.string(R.integer(Name));
-               if (Text.empty())
-                 Text = Label.empty() ? "overhead" : Label;
-               TableBuilder &Row = range(R, *S, Text, R.integer(Thread));
-               Row.set(ranges::category, "annotation");
-               Row.set(ranges::domain,
-                       Label.contains("(CUDA)") ? "driver" : "profiler");
-             });
+void readSyncs(Part &P) {
+  enum : unsigned { Pid = 2, Device, Stream, Correlation, Type, Event, SyncId };
+  constexpr StringLiteral Table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+  if (P.DB.rowsAtMost(Table) == 0)
+    return;
+  EventRecords Records(P);
+  std::map<int64_t, StringRef> Kinds;
+  P.DB.forEach(
+      Table,
+      {"start", "end", "globalPid", "deviceId", "streamId", "correlationId",
+       "syncType", "eventId", "eventSyncId"},
+      [&](const Row &R) {
+        std::optional<Span> S = spanOf(R);
+        if (!S) {
+          ++P.Skipped;
+          return;
+        }
+        TableBuilder &Row = P.Into.table(TableId::syncs);
+        Row.addRow();
+        int64_t Number = R.integer(Type, 0);
+        auto [It, New] = Kinds.try_emplace(Number);
+        if (New)
+          It->second = syncKindOf(P.DB, Number);
+        if (!It->second.empty())
+          Row.set(syncs::kind, It->second);
+        Row.set(syncs::start, S->Start);
+        Row.set(syncs::stop, S->Stop);
+        Row.set(syncs::dur, S->Stop - S->Start);
+        int64_t Process = pidOf(R.integer(Pid)),
+                Call = countedOrNull(R.integer(Correlation));
+        set(Row, syncs::rank, Process);
+        set(Row, syncs::device, idOrNull(R.integer(Device)));
+        // A wait for an event or a context has no stream: 2^32 - 1.
+        set(Row, syncs::stream, idOrNull(R.integer(Stream)));
+        set(Row, syncs::correlation, Call);
+        Row.set(syncs::place, R.place());
+        if (It->second != "event" && It->second != "stream-wait")
+          return;
+        int64_t Id = idOrNull(R.integer(Event));
+        set(Row, syncs::event, Id);
+        if (const EventRecord *Record = Records.find(
+                Process, Id, countedOrNull(R.integer(SyncId)), Call)) {
+          Row.set(syncs::waits_for, Record->Correlation);
+          set(Row, syncs::recorded_on, Record->Stream);
+        }
+      },
+      2);
 }
 
 } // namespace culprit::nsys

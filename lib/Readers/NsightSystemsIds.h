@@ -3,9 +3,9 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// What both halves of the Nsight Systems reader need: the process and thread
-/// in a serialised GlobalId, and guards against figures that a damaged file
-/// may hold.
+/// What all parts of the Nsight Systems reader need: the process and thread in
+/// a serialised GlobalId, what stands for "none", and guards against figures
+/// that a damaged file may hold.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +13,7 @@
 #define CULPRIT_READERS_NSIGHTSYSTEMSIDS_H
 
 #include "Case/Source.h"
+#include "Readers/NsightSystemsDatabase.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cstdint>
 #include <optional>
@@ -21,11 +22,28 @@
 namespace culprit::nsys {
 
 /// A GlobalId is hardware, virtual machine, process and thread in 8, 8, 24
-/// and 24 bits.
-inline int64_t pidOf(int64_t GlobalId) {
-  return static_cast<int64_t>(static_cast<uint64_t>(GlobalId) >> 24 & 0xffffff);
+/// and 24 bits. NullInt for none: null, or the 0 or -1 with which exports
+/// before 2022 filled what was not known.
+inline int64_t pidOf(std::optional<int64_t> GlobalId) {
+  if (!GlobalId || *GlobalId == 0 || *GlobalId == -1)
+    return NullInt;
+  return static_cast<int64_t>(static_cast<uint64_t>(*GlobalId) >> 24 &
+                              0xffffff);
 }
-inline int64_t tidOf(int64_t GlobalTid) { return GlobalTid & 0xffffff; }
+inline int64_t tidOf(std::optional<int64_t> GlobalTid) {
+  if (!GlobalTid || *GlobalTid == 0 || *GlobalTid == -1)
+    return NullInt;
+  return *GlobalTid & 0xffffff;
+}
+
+/// \p Id, or NullInt where it stands for none: -1, or CUPTI's 2^32 - 1.
+inline int64_t idOrNull(std::optional<int64_t> Id) {
+  return Id && *Id >= 0 && *Id < UINT32_MAX ? *Id : NullInt;
+}
+/// The same for ids that are counted from 1.
+inline int64_t countedOrNull(std::optional<int64_t> Id) {
+  return Id.value_or(0) == 0 ? NullInt : idOrNull(Id);
+}
 
 /// Times beyond 126 years are damage, and sums of them would overflow.
 inline bool inRange(int64_t Time) {
@@ -40,7 +58,7 @@ inline int64_t sum(int64_t A, int64_t B) {
 
 inline void set(TableBuilder &Row, unsigned Column,
                 std::optional<int64_t> Value) {
-  if (Value)
+  if (Value && *Value != NullInt)
     Row.set(Column, *Value);
 }
 
@@ -50,6 +68,53 @@ inline std::string capitalised(llvm::StringRef Text) {
     Out[0] = llvm::toUpper(Out[0]);
   return Out;
 }
+
+struct Span {
+  int64_t Start, Stop;
+};
+
+/// The times in the first two columns of \p R; nothing when there are none or
+/// the end is before the start.
+inline std::optional<Span> spanOf(const Row &R) {
+  std::optional<int64_t> Start = R.integer(0), Stop = R.integer(1);
+  if (Start && Stop && inRange(*Start) && inRange(*Stop) && *Stop >= *Start)
+    return Span{*Start, *Stop};
+  return std::nullopt;
+}
+
+/// One column of a table while millions of rows are read into it, at a third
+/// of the price of TableBuilder::set. Every column of a row must be put, then
+/// the row is added. A column of which nothing was known stays untouched.
+class ColumnOut {
+public:
+  ColumnOut(TableBuilder &T, unsigned Id, size_t MoreRows)
+      : WasEmpty(!T.touched(Id)), C(&T.finished(Id)) {
+    C->reserve(C->size() + MoreRows);
+  }
+  ColumnOut(const ColumnOut &) = delete;
+  ~ColumnOut() {
+    if (!Any && WasEmpty)
+      *C = Column(C->type());
+  }
+
+  void put(int64_t Value) {
+    C->addInt(Value);
+    Any |= Value != NullInt;
+  }
+  void put(std::optional<int64_t> Value) { put(Value.value_or(NullInt)); }
+  void putText(StringId Value) {
+    C->addString(Value);
+    Any |= Value != NullString;
+  }
+  void putList(llvm::ArrayRef<int64_t> Value) {
+    C->addList(Value);
+    Any |= !Value.empty();
+  }
+
+private:
+  bool WasEmpty, Any = false;
+  Column *C;
+};
 
 } // namespace culprit::nsys
 

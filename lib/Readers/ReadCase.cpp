@@ -10,6 +10,7 @@
 #include "Readers/JsonLines.h"
 #include "Readers/KinetoTrace.h"
 #include "Readers/MemorySnapshot.h"
+#include "Readers/MemoryTimeline.h"
 #include "Readers/NsightSystems.h"
 #include "Readers/Npy.h"
 #include "Readers/Npz.h"

@@ -79,6 +79,7 @@ SAMPLES = {
     "nsys": (nsys, "profile.sqlite"),
     "flight-recorder": (lambda: torch_dump("flight_recorder.py", "dump_1"), "dump_1"),
     "memory-snapshot": (lambda: torch_dump("memory_snapshot.py", "new_rank3.pickle"), "snapshot_rank3.pickle"),
+    "memory-timeline": (lambda: torch_dump("memory_timeline.py", "short.json"), "timeline.raw.json"),
     "stacks": (lambda: PYSPY.encode(), "stacks.txt"),
     "safetensors": (lambda: case_file("fp16-overflow/dumps/*.safetensors"), "dump.safetensors"),
     "npy": (lambda: case_file("detached-block/dumps/*.npy"), "000001_a.output.npy"),
