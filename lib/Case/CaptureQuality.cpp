@@ -103,9 +103,13 @@ void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
     const std::vector<Span> &Spans = Index.work().at(Key);
     std::set<int64_t> Threads;
     std::vector<Span> Graphs;
+    std::optional<int64_t> Last; // one thread launches most
     for (const Span &S : Spans) {
       if (std::optional<uint32_t> Call = Index.launchOf(S.Row))
-        Threads.insert(intAt(Calls, host_calls::tid, *Call));
+        if (int64_t Tid = intAt(Calls, host_calls::tid, *Call); Tid != Last) {
+          Threads.insert(Tid);
+          Last = Tid;
+        }
       if (Graph != NullString &&
           Work.columns()[gpu_work::kind].getString(S.Row) == Graph)
         Graphs.push_back(S);

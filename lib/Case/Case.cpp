@@ -5,6 +5,7 @@
 #include "Case/Case.h"
 #include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
+#include "llvm/Support/Path.h"
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -270,14 +271,26 @@ markPrimaryScalars(Table &Scalars,
     return Series{Run.getString(I), Rank.getInt(I), Name.getString(I)};
   };
 
+  // A resumed run leaves several event files in one folder, each the sequel of
+  // the one before: together they are one log.
+  std::map<StringRef, size_t> FirstEvents;
+  std::vector<size_t> LogOf(Segments.size());
+  for (size_t I = 0; I != Segments.size(); ++I) {
+    const InputSummary &In = Inputs[Segments[I].second];
+    LogOf[I] = I;
+    if (In.Format == "TensorBoard events")
+      LogOf[I] = FirstEvents.try_emplace(sys::path::parent_path(In.Path), I)
+                     .first->second;
+  }
+
   std::map<Series, std::map<size_t, size_t>> RowsBySegment;
   size_t Segment = 0;
   std::vector<uint32_t> SegmentOf(Scalars.rows());
   for (size_t I = 0; I != Scalars.rows(); ++I) {
     while (Segment + 1 < Segments.size() && Segments[Segment + 1].first <= I)
       ++Segment;
-    SegmentOf[I] = static_cast<uint32_t>(Segment);
-    ++RowsBySegment[seriesOf(I)][Segment];
+    SegmentOf[I] = static_cast<uint32_t>(LogOf[Segment]);
+    ++RowsBySegment[seriesOf(I)][LogOf[Segment]];
   }
   // The most rows win; between equals a metrics file beats a text log, whose
   // steps may only be counted, and then the earlier file.
@@ -328,15 +341,19 @@ Case::Case(Case &&) = default;
 Case &Case::operator=(Case &&) = default;
 Case::~Case() = default;
 
+const ProfileIndex &Case::profile() const {
+  std::call_once(Lazy->IndexOnce, [&] {
+    Lazy->Index = std::make_unique<ProfileIndex>(*this);
+  });
+  return *Lazy->Index;
+}
+
 const Case::DerivedTable &Case::derived(TableId Id) const {
   unsigned T = static_cast<unsigned>(Id);
   DerivedTable &Out = Lazy->Tables[T];
   std::call_once(Lazy->Once[T], [&] {
-    std::call_once(Lazy->IndexOnce, [&] {
-      Lazy->Index = std::make_unique<ProfileIndex>(*this);
-    });
     TableBuilder Rows(Id, *Pool);
-    derive(Id, *this, *Lazy->Index, Rows);
+    derive(Id, *this, profile(), Rows);
     std::vector<std::pair<std::string, ColumnRef>> Columns;
     for (unsigned C = 0; C != schema(Id).Columns.size(); ++C) {
       Out.Known.push_back(Rows.touched(C));

@@ -23,6 +23,8 @@
 
 namespace culprit {
 
+class ProfileIndex;
+
 /// What is known of an input after reading.
 struct InputSummary {
   std::string Path;
@@ -61,6 +63,9 @@ public:
     return isDerived(Id) ? derived(Id).Known[Column]
                          : Known[static_cast<unsigned>(Id)][Column];
   }
+
+  /// Work by device and launch; made when first asked for.
+  const ProfileIndex &profile() const;
 
   /// Where row \p Row of the recorded table \p Id came from.
   Citation cite(TableId Id, size_t Row) const;

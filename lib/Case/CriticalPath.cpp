@@ -32,8 +32,10 @@
 
 #include "Case/Derive.h"
 #include "Case/HostActivity.h"
+#include "Table/RunSort.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <array>
 
 using namespace llvm;
 
@@ -73,6 +75,12 @@ private:
   void host(int64_t Start, int64_t Stop, uint32_t Before, uint32_t Next);
   void hole(int64_t Start, int64_t Stop, StringId Kind, uint32_t Next);
   StringId kindOf(uint32_t Row) const;
+  /// When the call that launched \p Row returned.
+  int64_t launchEnd(uint32_t Row) const {
+    uint32_t Call = *Index.launchOf(Row);
+    return std::max(intAt(Calls, host_calls::start, Call),
+                    intAt(Calls, host_calls::stop, Call));
+  }
   bool isCommunication(uint32_t Row) const {
     return Rows.columns()[gpu_work::role].getString(Row) == Communication;
   }
@@ -93,6 +101,7 @@ private:
   int64_t From = 0;
   StringId Communication, Compute, Launching, Stalled, Blocked, Unresolved,
       Refill, GraphKind;
+  std::array<StringId, HostActivity::NumKinds> Words; ///< By kind.
 };
 
 } // namespace
@@ -108,7 +117,10 @@ PathWalker::PathWalker(const Case &C, const ProfileIndex &Index,
       Stalled(Into.intern("stalled")), Blocked(Into.intern("blocked")),
       Unresolved(Into.intern("unresolved")), Refill(Into.intern("refill")),
       GraphKind(Into.intern("graph")) {
-  llvm::sort(ByStop, [](const Span &A, const Span &B) {
+  for (unsigned K = 0; K != HostActivity::NumKinds; ++K)
+    Words[K] = Into.intern(HostActivity::name(HostActivity::Kind(K)));
+  Pieces.reserve(2 * Work.size());
+  sortRuns(ByStop, [](const Span &A, const Span &B) {
     return std::tie(A.Stop, A.Start, A.Row) < std::tie(B.Stop, B.Start, B.Row);
   });
   size_t N = ByStop.size();
@@ -149,9 +161,8 @@ void PathWalker::host(int64_t Start, int64_t Stop, uint32_t Before,
   size_t First = Pieces.size();
   Host.pieces(Key.first, intAt(Calls, host_calls::tid, *Call), Start, Stop,
               [&](int64_t A, int64_t B, HostActivity::Kind K) {
-                StringId Word = K == HostActivity::Code && Waited
-                                    ? Refill
-                                    : Into.intern(HostActivity::name(K));
+                StringId Word =
+                    K == HostActivity::Code && Waited ? Refill : Words[K];
                 if (Pieces.size() > First && Pieces.back().Kind == Word)
                   Pieces.back().Stop = B;
                 else
@@ -223,19 +234,23 @@ void PathWalker::walk(int64_t Begin, int64_t End) {
     int32_t Next = OnCollective ? Comm : Follows;
     int64_t Ended = Next < 0 ? From : std::max(ByStop[Next].Stop, From);
     uint32_t Before = Next < 0 ? None : ByStop[Next].Row;
-    if (Launch != NullInt && Launch > Ended) {
-      piece(Launch, T, Launching, Work.Row);
-      host(Ended, std::min(Launch, T), Before, Work.Row);
-    } else {
-      bool OtherStream =
-          Next >= 0 && intAt(Rows, gpu_work::stream, ByStop[Next].Row) !=
-                           intAt(Rows, gpu_work::stream, Work.Row);
-      hole(Ended, T,
-           Launch == NullInt ? Unresolved
-           : OtherStream     ? Blocked
-                             : Stalled,
-           Work.Row);
-    }
+    bool OtherStream =
+        Next >= 0 && intAt(Rows, gpu_work::stream, ByStop[Next].Row) !=
+                         intAt(Rows, gpu_work::stream, Work.Row);
+    StringId Waited = Launch == NullInt ? Unresolved
+                      : OtherStream     ? Blocked
+                                        : Stalled;
+    // As in Gaps.cpp: launching ends with the call, or a little after it
+    // where the device was already waiting for it.
+    int64_t Called = Launch == NullInt ? Ended : std::max(Launch, Ended);
+    int64_t Launched = Launch == NullInt ? Ended : launchEnd(Work.Row);
+    if (Launch != NullInt && Launch > Ended)
+      Launched += LaunchLatency;
+    Launched = std::clamp(Launched, Called, std::max(T, Called));
+    hole(Launched, T, Waited, Work.Row);
+    piece(Called, std::min(Launched, T), Launching, Work.Row);
+    if (Called > Ended)
+      host(Ended, std::min(Called, T), Before, Work.Row);
     T = std::min(T, Ended);
     if (Next < 0)
       break;
@@ -246,6 +261,7 @@ void PathWalker::walk(int64_t Begin, int64_t End) {
 void PathWalker::write(ArrayRef<std::pair<int64_t, int64_t>> Bounds) {
   auto Bound = Bounds.begin();
   int64_t Step = NullInt;
+  Into.reserve(Into.rows() + Pieces.size() + Bounds.size());
   auto row = [&](int64_t Start, int64_t Stop, const Piece &P) {
     Into.addRow();
     Into.set(critical_path::rank, Key.first);
@@ -279,7 +295,7 @@ void deriveCriticalPath(const Case &C, const ProfileIndex &Index,
                         TableBuilder &Into) {
   const Table &Windows = C.table(TableId::windows);
   const Table &Steps = C.table(TableId::steps);
-  HostActivity Host(C, Index);
+  const HostActivity &Host = Index.activity();
   for (size_t W = 0; W != Windows.rows(); ++W) {
     DeviceKey Key{intAt(Windows, windows::rank, W),
                   intAt(Windows, windows::device, W)};

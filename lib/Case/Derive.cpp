@@ -4,6 +4,7 @@
 
 #include "Case/Derive.h"
 #include "Case/MatchedCollectives.h"
+#include "Case/Waits.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
@@ -106,6 +107,8 @@ void derive(TableId Id, const Case &C, const ProfileIndex &Index,
     return deriveCaptureQuality(C, Index, Into);
   case TableId::matched_collectives:
     return deriveMatchedCollectives(C, Into);
+  case TableId::waits:
+    return deriveWaits(C, Into);
   default:
     llvm_unreachable("not a derived table");
   }

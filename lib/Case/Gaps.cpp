@@ -9,6 +9,14 @@
 //   work --|.....starved..|launching|-- work        l in [a, b]
 //   work --|....blocked or stalled..|-- work        l < a
 //
+// Launching ends a little after the call returns (LaunchLatency): what is
+// left of a longer gap is work that was there and did not run. A call that
+// began before a and returns after it is launching too: it loads code.
+//
+// Where the host waits for the device through a long gap with work queued,
+// the device runs something that nobody recorded, work from before the
+// recording began or another process's: unresolved.
+//
 // Starved time is the host's: it had nothing to run and asked late. It is cut
 // further by what the launching threads did meanwhile, one answer an instant,
 // so that input, allocation, synchronisation and code claim disjoint parts.
@@ -22,10 +30,16 @@
 #include "Case/HostActivity.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <array>
 
 using namespace llvm;
 
 namespace culprit {
+
+/// A gap with queued work and a waiting host from which on it is taken for
+/// unrecorded work, in ns; and the share of it the host must wait.
+constexpr int64_t UnrecordedFrom = 1'000'000;
+constexpr double UnrecordedShare = 0.9;
 
 namespace {
 
@@ -69,7 +83,10 @@ public:
         Key(Key), Starved(Into.intern("starved")),
         Launching(Into.intern("launching")), Blocked(Into.intern("blocked")),
         Stalled(Into.intern("stalled")), Unresolved(Into.intern("unresolved")),
-        Refill(Into.intern("refill")) {}
+        Refill(Into.intern("refill")) {
+    for (unsigned K = 0; K != HostActivity::NumKinds; ++K)
+      Words[K] = Into.intern(HostActivity::name(HostActivity::Kind(K)));
+  }
 
   /// The device is idle in [Start, Stop), after \p Before, if there was any,
   /// and then runs \p Next, if any.
@@ -80,14 +97,26 @@ public:
     if (!Call)
       return piece(Start, Stop, Unresolved, NullString, Next, Call);
     int64_t Launch = intAt(Calls, host_calls::start, *Call);
-    if (Launch <= Start)
-      return piece(Start, Stop, waitedOnDevice(*Next, Launch) ? Blocked : Stalled,
-                   NullString, Next, Call);
-    // A clipped gap at the end of a window may end before the launch does.
-    int64_t Cut = std::min(Launch, Stop);
-    starved(Start, Cut, Before, Next, *Call);
-    if (Cut < Stop)
-      piece(Cut, Stop, Launching, NullString, Next, Call);
+    int64_t Returned = std::max(intAt(Calls, host_calls::stop, *Call), Launch);
+    int64_t From = Start;
+    if (Launch > Start) {
+      // A clipped gap at the end of a window may end before the launch does.
+      From = std::min(Launch, Stop);
+      starved(Start, From, Before, Next, *Call);
+      Returned += LaunchLatency;
+    }
+    if (int64_t To = std::min(Returned, Stop); To > From) {
+      piece(From, To, Launching, NullString, Next, Call);
+      From = To;
+    }
+    if (From == Stop)
+      return;
+    StringId Why = waitedOnDevice(*Next, Launch) ? Blocked : Stalled;
+    if (Why == Stalled && Stop - From >= UnrecordedFrom &&
+        static_cast<double>(Host.waitedDuring(Key.first, From, Stop)) >=
+            UnrecordedShare * static_cast<double>(Stop - From))
+      Why = Unresolved;
+    piece(From, Stop, Why, NullString, Next, Call);
   }
 
 private:
@@ -112,9 +141,8 @@ private:
     };
     Host.pieces(Key.first, intAt(Calls, host_calls::tid, Call), Start, Stop,
                 [&](int64_t A, int64_t B, HostActivity::Kind K) {
-                  StringId Word = K == HostActivity::Code && Waited
-                                      ? Refill
-                                      : Into.intern(HostActivity::name(K));
+                  StringId Word =
+                      K == HostActivity::Code && Waited ? Refill : Words[K];
                   if (Word != Doing) {
                     flush();
                     From = A;
@@ -171,13 +199,14 @@ private:
   int64_t Number = -1;
   std::map<int64_t, int64_t> LastLaunch; ///< By stream.
   StringId Starved, Launching, Blocked, Stalled, Unresolved, Refill;
+  std::array<StringId, HostActivity::NumKinds> Words; ///< By kind.
 };
 
 } // namespace
 
 void deriveGaps(const Case &C, const ProfileIndex &Index, TableBuilder &Into) {
   const Table &Windows = C.table(TableId::windows);
-  HostActivity Host(C, Index);
+  const HostActivity &Host = Index.activity();
   StreamWaits Waits(C);
   for (size_t W = 0; W != Windows.rows(); ++W) {
     DeviceKey Key{intAt(Windows, windows::rank, W),

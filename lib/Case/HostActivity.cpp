@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/HostActivity.h"
+#include "Table/RunSort.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -37,7 +38,11 @@ namespace {
 class ThreadSpans {
 public:
   void add(int64_t Rank, int64_t Tid, const Span &S, HostActivity::Kind K) {
-    ByRank[Rank].push_back({S, Tid, K});
+    if (!Last || Rank != LastRank) {
+      Last = &ByRank[Rank];
+      LastRank = Rank;
+    }
+    Last->push_back({S, Tid, K});
   }
 
   struct Entry {
@@ -63,13 +68,15 @@ public:
 
 private:
   std::map<int64_t, std::vector<Entry>> ByRank;
+  std::vector<Entry> *Last = nullptr; ///< Of LastRank: rows come rank by rank.
+  int64_t LastRank = NullInt;
 };
 
 } // namespace
 
 /// \p Spans as disjoint intervals.
 static std::vector<Span> unite(std::vector<Span> Spans) {
-  llvm::sort(Spans);
+  sortRuns(Spans, std::less<>());
   std::vector<Span> Out;
   for (const Span &S : Spans)
     if (!Out.empty() && S.Start <= Out.back().Stop)
@@ -93,24 +100,32 @@ static void addRanges(const Case &C, ThreadSpans &Into) {
              HostActivity::Input);
 }
 
+/// A copy call this long waits for the device: enqueuing one takes
+/// microseconds, and staging a megabyte of pageable memory 100 us. ns.
+static constexpr int64_t LongCopy = 1'000'000;
+
 /// Calls by role: those that hold the caller up whatever the device does, and
 /// the waits for the device.
-static void addCalls(const Case &C, ThreadSpans &Held, ThreadSpans &Waits) {
+static void addCalls(const Case &C, ThreadSpans &Held, ThreadSpans &Waits,
+                     ThreadSpans &Copies) {
   const Table &T = C.table(TableId::host_calls);
   const StringPool &Pool = *C.pool();
   StringId Allocate = Pool.lookup("allocate"), Free = Pool.lookup("free"),
-           Load = Pool.lookup("load"), Sync = Pool.lookup("sync");
+           Load = Pool.lookup("load"), Sync = Pool.lookup("sync"),
+           Copy = Pool.lookup("copy");
   auto roleOf = [&](size_t I) {
     return T.columns()[host_calls::role].getString(I);
   };
   for (const Span &S :
        spansOf(T, host_calls::start, host_calls::stop, [&](size_t I) {
          StringId Role = roleOf(I);
-         return Role != NullString && (Role == Allocate || Role == Free ||
-                                       Role == Load || Role == Sync);
+         return Role != NullString &&
+                (Role == Allocate || Role == Free || Role == Load ||
+                 Role == Sync ||
+                 (Role == Copy && intAt(T, host_calls::dur, I) >= LongCopy));
        })) {
     StringId Role = roleOf(S.Row);
-    ThreadSpans &Into = Role == Sync ? Waits : Held;
+    ThreadSpans &Into = Role == Sync ? Waits : Role == Copy ? Copies : Held;
     Into.add(intAt(T, host_calls::rank, S.Row),
              intAt(T, host_calls::tid, S.Row), S,
              Role == Load ? HostActivity::Load : HostActivity::Allocate);
@@ -143,14 +158,19 @@ HostActivity::HostActivity(const Case &C, const ProfileIndex &Index)
     : C(C), Index(Index) {
   const Table &Calls = C.table(TableId::host_calls);
   std::map<int64_t, std::set<int64_t>> Launchers;
-  for (const auto &[Key, Spans] : Index.work())
+  for (const auto &[Key, Spans] : Index.work()) {
+    std::optional<int64_t> Last; // one thread launches most
     for (const Span &S : Spans)
       if (std::optional<uint32_t> Call = Index.launchOf(S.Row))
-        Launchers[Key.first].insert(intAt(Calls, host_calls::tid, *Call));
+        if (int64_t Tid = intAt(Calls, host_calls::tid, *Call); Tid != Last) {
+          Launchers[Key.first].insert(Tid);
+          Last = Tid;
+        }
+  }
 
-  ThreadSpans Loading, Held, Waits, Overheads;
+  ThreadSpans Loading, Held, Waits, Copies, Overheads;
   addRanges(C, Loading);
-  addCalls(C, Held, Waits);
+  addCalls(C, Held, Waits, Copies);
   addOverheads(C, Overheads);
   for (const auto &[Rank, Threads] : Launchers) {
     // (time, kind, +1 or -1): at each time the strongest open kind counts.
@@ -160,7 +180,7 @@ HostActivity::HostActivity(const Case &C, const ProfileIndex &Index)
         Edges.push_back({E.Time.Start, E.What, 1});
         Edges.push_back({E.Time.Stop, E.What, -1});
       }
-    llvm::sort(Edges);
+    sortRuns(Edges, std::less<>());
     RankActivity &Out = ByRank[Rank];
     std::array<int, NumKinds> Open{};
     int64_t Since = 0;
@@ -181,7 +201,10 @@ HostActivity::HostActivity(const Case &C, const ProfileIndex &Index)
     std::vector<Span> All;
     for (const auto &E : Waits.on(Rank, Threads))
       All.push_back(E.Time);
-    Out.Waits = unite(std::move(All));
+    Out.Waits = unite(All);
+    for (const auto &E : Copies.on(Rank, Threads))
+      All.push_back(E.Time);
+    Out.Blocked = unite(std::move(All));
   }
 
   const Table &States = C.table(TableId::thread_states);
@@ -234,6 +257,12 @@ void HostActivity::pieces(
   }
   if (From < To)
     code(From, To);
+}
+
+int64_t HostActivity::waitedDuring(int64_t Rank, int64_t From,
+                                   int64_t To) const {
+  auto It = ByRank.find(Rank);
+  return It == ByRank.end() ? 0 : coveredInside(It->second.Blocked, From, To);
 }
 
 bool HostActivity::waitedFor(int64_t Rank, int64_t Time,

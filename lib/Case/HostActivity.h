@@ -42,6 +42,10 @@ public:
   /// in a copy call that returns when the copy is done.
   bool waitedFor(int64_t Rank, int64_t Time, uint32_t WorkRow) const;
 
+  /// How much of [\p From, \p To) launching threads spent in calls that may
+  /// wait for the device: synchronisations and long copy calls. ns.
+  int64_t waitedDuring(int64_t Rank, int64_t From, int64_t To) const;
+
 private:
   struct Piece {
     int64_t Start, Stop;
@@ -50,6 +54,7 @@ private:
   struct RankActivity {
     std::vector<Piece> Pieces; ///< Disjoint, by start; what is not Code.
     std::vector<Span> Waits;   ///< Disjoint, by start.
+    std::vector<Span> Blocked; ///< The same, with long copy calls.
   };
 
   const Case &C;

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/LaunchedBy.h"
+#include "Case/CallsOf.h"
 #include "Table/Intervals.h"
 #include "Table/Keys.h"
 #include <map>
@@ -11,80 +12,100 @@ using namespace llvm;
 
 namespace culprit {
 
-/// For each row of \p A the first row of \p B that agrees on the columns
-/// \p Keys, or KeyIndex::None; all None where a table lacks a column.
-static Expected<RowIndex> partners(const Table &A, const Table &B,
-                                   ArrayRef<std::string> Keys) {
-  RowIndex Out(A.rows(), KeyIndex::None);
+/// For each row of \p Work the first of \p Spans with its operator id.
+static Expected<RowIndex> spansById(const Table &Work, const Table &Spans) {
+  static const std::string Keys[] = {"rank", "external"};
   for (const std::string &Key : Keys)
-    if (!A.find(Key) || !B.find(Key))
-      return Out;
-  Expected<RowKeys> Wanted = RowKeys::make(A, Keys);
-  if (!Wanted)
-    return Wanted.takeError();
-  Expected<RowKeys> Given = RowKeys::make(B, Keys);
-  if (!Given)
-    return Given.takeError();
-  KeyIndex Index(*Given);
-  for (size_t I = 0; I != B.rows(); ++I)
-    Index.add(I);
-  for (size_t I = 0; I != A.rows(); ++I)
-    if (Wanted->present(I))
-      if (uint32_t N = Index.find(Wanted->key(I)); N != KeyIndex::None)
-        Out[I] = Index.firstRow(N);
-  return Out;
+    if (!Work.find(Key) || !Spans.find(Key))
+      return RowIndex(Work.rows(), NoRow);
+  Expected<KeyIndex> Index = KeyIndex::make(Spans, Keys);
+  if (!Index)
+    return Index.takeError();
+  return Index->firstRowsFor(Work);
 }
 
+using Thread = std::pair<int64_t, int64_t>; // rank, tid
+
+namespace {
+/// The columns that say on which thread a row is.
+struct ThreadColumns {
+  const ColumnView *Rank, *Tid;
+
+  static Expected<ThreadColumns> of(const Table &T) {
+    Expected<const ColumnView *> Rank = T.column("rank", ColumnType::Int);
+    if (!Rank)
+      return Rank.takeError();
+    Expected<const ColumnView *> Tid = T.column("tid", ColumnType::Int);
+    if (!Tid)
+      return Tid.takeError();
+    return ThreadColumns{*Rank, *Tid};
+  }
+
+  Thread operator[](size_t Row) const {
+    return {Rank->getInt(Row), Tid->getInt(Row)};
+  }
+};
+
+/// Rows by thread. One look-up serves a run of rows of one thread.
+class RowsByThread {
+public:
+  std::map<Thread, RowIndex> Rows;
+
+  void add(const Thread &Of, uint32_t Row) {
+    if (!Last || Of != LastOf) {
+      Last = &Rows[Of];
+      LastOf = Of;
+    }
+    Last->push_back(Row);
+  }
+
+private:
+  RowIndex *Last = nullptr;
+  Thread LastOf;
+};
+} // namespace
+
 Expected<ColumnRef> launchedBy(const Table &Work, const Table &Calls,
-                               const Table &Spans) {
-  Expected<RowIndex> CallOf = partners(Work, Calls, {"rank", "correlation"});
+                               const Table &Spans, const Case *Of) {
+  Expected<RowIndex> CallOf = callsOf(Work, Calls, Of);
   if (!CallOf)
     return CallOf.takeError();
-  Expected<RowIndex> ById = partners(Work, Spans, {"rank", "external"});
-  if (!ById)
-    return ById.takeError();
-
-  using Thread = std::pair<int64_t, int64_t>; // rank, tid
-  auto threads = [](const Table &T) -> Expected<std::vector<Thread>> {
-    Expected<std::vector<int64_t>> Ranks = T.integers("rank");
-    if (!Ranks)
-      return Ranks.takeError();
-    Expected<std::vector<int64_t>> Tids = T.integers("tid");
-    if (!Tids)
-      return Tids.takeError();
-    std::vector<Thread> Out;
-    for (size_t I = 0; I != T.rows(); ++I)
-      Out.emplace_back((*Ranks)[I], (*Tids)[I]);
-    return Out;
-  };
-  Expected<std::vector<Thread>> SpanThreads = threads(Spans);
+  Expected<ThreadColumns> SpanThreads = ThreadColumns::of(Spans);
   if (!SpanThreads)
     return SpanThreads.takeError();
-  Expected<std::vector<Thread>> CallThreads = threads(Calls);
+  Expected<ThreadColumns> CallThreads = ThreadColumns::of(Calls);
   if (!CallThreads)
     return CallThreads.takeError();
-  Expected<std::vector<int64_t>> CallStarts = Calls.integers("start");
+  Expected<const ColumnView *> CallStarts =
+      Calls.column("start", ColumnType::Int);
   if (!CallStarts)
     return CallStarts.takeError();
 
-  std::map<Thread, RowIndex> SpansOf, WorkOf;
-  for (size_t I = 0; I != Spans.rows(); ++I)
-    SpansOf[(*SpanThreads)[I]].push_back(static_cast<uint32_t>(I));
   std::vector<int64_t> Found(Work.rows(), NullInt);
-  for (size_t I = 0; I != Work.rows(); ++I) {
-    uint32_t Call = (*CallOf)[I];
-    if (Call != KeyIndex::None)
-      WorkOf[(*CallThreads)[Call]].push_back(static_cast<uint32_t>(I));
-    else if ((*ById)[I] != KeyIndex::None)
-      Found[I] = (*ById)[I];
+  RowsByThread WorkOf, SpansOf;
+  bool AllKnown = true;
+  for (size_t I = 0; I != Work.rows(); ++I)
+    if (uint32_t Call = (*CallOf)[I]; Call != NoRow)
+      WorkOf.add((*CallThreads)[Call], static_cast<uint32_t>(I));
+    else
+      AllKnown = false;
+  for (size_t I = 0; I != Spans.rows(); ++I)
+    SpansOf.add((*SpanThreads)[I], static_cast<uint32_t>(I));
+  if (!AllKnown) {
+    Expected<RowIndex> ById = spansById(Work, Spans);
+    if (!ById)
+      return ById.takeError();
+    for (size_t I = 0; I != Work.rows(); ++I)
+      if ((*CallOf)[I] == NoRow && (*ById)[I] != NoRow)
+        Found[I] = (*ById)[I];
   }
-  for (const auto &[Key, Rows] : WorkOf) {
-    auto Open = SpansOf.find(Key);
-    if (Open == SpansOf.end())
+  for (const auto &[Key, Rows] : WorkOf.Rows) {
+    auto Open = SpansOf.Rows.find(Key);
+    if (Open == SpansOf.Rows.end())
       continue;
     auto Starts = std::make_shared<Column>(ColumnType::Int);
     for (uint32_t Row : Rows)
-      Starts->addInt((*CallStarts)[(*CallOf)[Row]]);
+      Starts->addInt((*CallStarts)->getInt((*CallOf)[Row]));
     // Bounds that are points: containing() looks at the start alone.
     Table Points("launches", Work.pool(),
                  {{"start", Starts}, {"stop", Starts}}, Rows.size());

@@ -13,7 +13,7 @@
 #ifndef CULPRIT_CASE_LAUNCHEDBY_H
 #define CULPRIT_CASE_LAUNCHEDBY_H
 
-#include "Table/Table.h"
+#include "Case/Case.h"
 
 namespace culprit {
 
@@ -21,9 +21,11 @@ namespace culprit {
 /// that was open on the launching thread when the launch call began, or null.
 /// \p Work are rows of `gpu_work`, \p Calls of `host_calls`, \p Spans of
 /// `host_ops` or `ranges`, of which only those count that are given. Where the
-/// launch call is not recorded, the span with the work's operator id.
+/// launch call is not recorded, the span with the work's operator id. Faster
+/// where the case is given that the rows are of.
 llvm::Expected<ColumnRef> launchedBy(const Table &Work, const Table &Calls,
-                                     const Table &Spans);
+                                     const Table &Spans,
+                                     const Case *Of = nullptr);
 
 } // namespace culprit
 

@@ -4,7 +4,7 @@
 
 #include "Case/Derive.h"
 #include "Case/ProfileIndex.h"
-#include "llvm/ADT/STLExtras.h"
+#include "Table/RunSort.h"
 #include <functional>
 #include <queue>
 
@@ -16,6 +16,7 @@ void deriveLaunches(const Case &C, const ProfileIndex &Index,
                     TableBuilder &Into) {
   const Table &Work = C.table(TableId::gpu_work);
   const Table &Calls = C.table(TableId::host_calls);
+  Into.reserve(Work.rows());
   for (const auto &[Key, Spans] : Index.work()) {
     struct Launch {
       int64_t At;
@@ -23,10 +24,11 @@ void deriveLaunches(const Case &C, const ProfileIndex &Index,
       uint32_t Call;
     };
     std::vector<Launch> Launches;
+    Launches.reserve(Spans.size());
     for (const Span &S : Spans)
       if (std::optional<uint32_t> Call = Index.launchOf(S.Row))
         Launches.push_back({Index.launchTime(S.Row), &S, *Call});
-    llvm::stable_sort(Launches, [](const Launch &A, const Launch &B) {
+    sortRuns(Launches, [](const Launch &A, const Launch &B) {
       return A.At < B.At;
     });
     // Ends of the work launched so far that may still be queued or running.
@@ -52,6 +54,8 @@ void deriveLaunches(const Case &C, const ProfileIndex &Index,
       Into.set(launches::queued, static_cast<int64_t>(Open.size()));
       Into.set(launches::ended, L.What->Stop);
       Into.setId(launches::kind, Work.columns()[gpu_work::kind].getString(Row));
+      Into.setId(launches::call_name,
+                 Calls.columns()[host_calls::name].getString(L.Call));
       Open.push(L.What->Stop);
     }
   }

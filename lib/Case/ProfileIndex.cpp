@@ -3,6 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/ProfileIndex.h"
+#include "Case/HostActivity.h"
+#include "Table/Keys.h"
+#include "Table/RunSort.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
@@ -34,60 +37,106 @@ int64_t coveredInside(ArrayRef<Span> Spans, int64_t Start, int64_t Stop) {
 }
 
 ProfileIndex::ProfileIndex(const Case &C)
-    : Rows(C.table(TableId::gpu_work)), Calls(C.table(TableId::host_calls)) {
+    : C(C), Rows(C.table(TableId::gpu_work)),
+      Calls(C.table(TableId::host_calls)) {
   std::vector<Span> *Current = nullptr;
   DeviceKey CurrentKey;
-  for (const Span &S :
-       spansOf(Rows, gpu_work::start, gpu_work::stop,
-               [](size_t) { return true; })) {
-    DeviceKey Key{intAt(Rows, gpu_work::rank, S.Row),
-                  intAt(Rows, gpu_work::device, S.Row)};
+  for (size_t I = 0; I != Rows.rows(); ++I) {
+    int64_t Start = intAt(Rows, gpu_work::start, I);
+    int64_t Stop = intAt(Rows, gpu_work::stop, I);
+    if (Start == NullInt || Stop == NullInt || Start > Stop)
+      continue;
+    DeviceKey Key{intAt(Rows, gpu_work::rank, I),
+                  intAt(Rows, gpu_work::device, I)};
     if (!Current || Key != CurrentKey) {
       Current = &Work[Key];
       CurrentKey = Key;
     }
-    Current->push_back(S);
+    Current->push_back({Start, Stop, static_cast<uint32_t>(I)});
   }
   for (auto &[Key, Spans] : Work)
-    if (!llvm::is_sorted(Spans))
-      llvm::sort(Spans);
+    sortRuns(Spans, std::less<>()); // the row breaks ties
   findLaunches();
   projectLaunches();
 }
 
+ProfileIndex::~ProfileIndex() = default;
+
+const HostActivity &ProfileIndex::activity() const {
+  std::call_once(ActivityOnce, [&] {
+    Activity = std::make_unique<HostActivity>(C, *this);
+  });
+  return *Activity;
+}
+
+namespace {
+/// The calls of one process by correlation id.
+struct CallsById {
+  int64_t Least = INT64_MAX, Most = INT64_MIN;
+  size_t Count = 0;
+  std::optional<WordIndex> Ids;
+  std::vector<uint32_t> Call; ///< By number of the id.
+
+  uint64_t word(int64_t Id) const {
+    return static_cast<uint64_t>(Id) - static_cast<uint64_t>(Least);
+  }
+};
+} // namespace
+
 void ProfileIndex::findLaunches() {
   LaunchOf.assign(Rows.rows(), None);
-  // One map a rank: correlation ids start anew in every process. The runtime
-  // call and the driver call under it share an id; the outer, earlier one is
-  // where the host's own time ends.
-  std::map<int64_t, DenseMap<int64_t, uint32_t>> ByRank;
-  for (size_t I = 0; I != Calls.rows(); ++I) {
-    int64_t Id = intAt(Calls, host_calls::correlation, I);
-    if (Id == NullInt || Id == 0 || Id == INT64_MAX ||
-        intAt(Calls, host_calls::start, I) == NullInt)
-      continue; // the ends of the range are the map's own markers
-    DenseMap<int64_t, uint32_t> &Map =
-        ByRank[intAt(Calls, host_calls::rank, I)];
-    auto [It, New] = Map.try_emplace(Id, static_cast<uint32_t>(I));
-    if (!New && intAt(Calls, host_calls::start, I) <
-                    intAt(Calls, host_calls::start, It->second))
-      It->second = static_cast<uint32_t>(I);
-  }
+  // Correlation ids start anew in every process.
+  std::map<int64_t, CallsById> ByRank;
+  auto forEachCall = [&](auto Visit) {
+    CallsById *Of = nullptr;
+    int64_t LastRank = NullInt;
+    for (size_t I = 0; I != Calls.rows(); ++I) {
+      int64_t Id = intAt(Calls, host_calls::correlation, I);
+      if (Id == NullInt || Id == 0 ||
+          intAt(Calls, host_calls::start, I) == NullInt)
+        continue;
+      int64_t Rank = intAt(Calls, host_calls::rank, I);
+      if (!Of || Rank != LastRank) {
+        Of = &ByRank[Rank];
+        LastRank = Rank;
+      }
+      Visit(*Of, Id, static_cast<uint32_t>(I));
+    }
+  };
+  forEachCall([](CallsById &Of, int64_t Id, uint32_t) {
+    Of.Least = std::min(Of.Least, Id);
+    Of.Most = std::max(Of.Most, Id);
+    ++Of.Count;
+  });
+  for (auto &[Rank, Of] : ByRank)
+    Of.Ids.emplace(Of.word(Of.Most), Of.Count);
+  // The runtime call and the driver call under it share an id; the outer,
+  // earlier one is where the host's own time ends.
+  forEachCall([&](CallsById &Of, int64_t Id, uint32_t I) {
+    uint32_t Number = Of.Ids->add(Of.word(Id));
+    if (Number == Of.Call.size())
+      Of.Call.push_back(I);
+    else if (intAt(Calls, host_calls::start, I) <
+             intAt(Calls, host_calls::start, Of.Call[Number]))
+      Of.Call[Number] = I;
+  });
   if (ByRank.empty())
     return;
-  const DenseMap<int64_t, uint32_t> *Map = nullptr;
-  int64_t MapRank = NullInt;
+  const CallsById *Of = nullptr;
+  int64_t LastRank = NullInt;
   for (size_t I = 0; I != Rows.rows(); ++I) {
     int64_t Rank = intAt(Rows, gpu_work::rank, I);
-    if (!Map || Rank != MapRank) {
-      Map = &ByRank[Rank];
-      MapRank = Rank;
+    if (!Of || Rank != LastRank) {
+      Of = &ByRank[Rank];
+      LastRank = Rank;
     }
     int64_t Id = intAt(Rows, gpu_work::correlation, I);
-    if (Id == NullInt || Id == INT64_MAX)
+    if (Id == NullInt || Id == 0 || Of->Count == 0 || Id < Of->Least ||
+        Id > Of->Most)
       continue;
-    if (auto It = Map->find(Id); It != Map->end())
-      LaunchOf[I] = It->second;
+    if (uint32_t Number = Of->Ids->find(Of->word(Id));
+        Number != WordIndex::None)
+      LaunchOf[I] = Of->Call[Number];
   }
 }
 
@@ -99,7 +148,7 @@ void ProfileIndex::projectLaunches() {
       int64_t Launch = launchTime(S.Row);
       Ends.push_back({Launch == NullInt ? S.Start : Launch, S.Stop});
     }
-    llvm::sort(Ends);
+    sortRuns(Ends, std::less<>());
     int64_t Latest = INT64_MIN;
     for (auto &[Launch, Stop] : Ends)
       Stop = Latest = std::max(Latest, Stop);

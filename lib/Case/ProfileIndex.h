@@ -12,8 +12,9 @@
 #define CULPRIT_CASE_PROFILEINDEX_H
 
 #include "Case/Case.h"
-#include "llvm/ADT/DenseMap.h"
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -28,6 +29,12 @@ struct Span {
     return std::tie(Start, Stop, Row) < std::tie(O.Start, O.Stop, O.Row);
   }
 };
+
+class HostActivity;
+
+/// From the return of a launch call to the work's begin on an idle device: 2
+/// to 10 us on current devices, more through a loaded PCIe switch. ns.
+inline constexpr int64_t LaunchLatency = 50'000;
 
 using DeviceKey = std::pair<int64_t, int64_t>; // rank, device
 
@@ -48,6 +55,10 @@ int64_t coveredInside(llvm::ArrayRef<Span> Spans, int64_t Start, int64_t Stop);
 class ProfileIndex {
 public:
   explicit ProfileIndex(const Case &C);
+  ~ProfileIndex();
+
+  /// What launching threads were doing; made when first asked for, once.
+  const HostActivity &activity() const;
 
   /// The work of each device, sorted by start; by rank and device.
   const std::map<DeviceKey, std::vector<Span>> &work() const { return Work; }
@@ -74,12 +85,15 @@ private:
   void findLaunches();
   void projectLaunches();
 
+  const Case &C;
   const Table &Rows;
   const Table &Calls;
   std::map<DeviceKey, std::vector<Span>> Work;
   std::vector<uint32_t> LaunchOf; ///< By row of gpu_work.
   /// Per device, by time of launch: (launch, latest end of all up to it).
   std::map<DeviceKey, std::vector<std::pair<int64_t, int64_t>>> Reach;
+  mutable std::once_flag ActivityOnce;
+  mutable std::unique_ptr<HostActivity> Activity;
 };
 
 } // namespace culprit

@@ -22,16 +22,14 @@ void TableBuilder::append(const TableBuilder &Other) {
     const Column &Theirs = Other.Columns[I];
     if (Theirs.size() == 0)
       continue;
-    while (Columns[I].size() < NumRows)
-      Columns[I].addNull();
+    Columns[I].padTo(NumRows);
     Columns[I].append(Theirs);
   }
   NumRows += Other.NumRows;
 }
 
 Column &TableBuilder::finished(unsigned I) {
-  while (Columns[I].size() < NumRows)
-    Columns[I].addNull();
+  Columns[I].padTo(NumRows);
   return Columns[I];
 }
 
@@ -50,10 +48,17 @@ static bool isPartOfRun(StringRef Folder) {
   return false;
 }
 
+/// W&B's files/ in the folder of a run, which it names by date and id.
+static bool isFilesOfWandb(StringRef Folder) {
+  StringRef Run = sys::path::filename(sys::path::parent_path(Folder));
+  return sys::path::filename(Folder) == "files" &&
+         (Run.starts_with("run-") || Run.starts_with("offline-run-"));
+}
+
 Source::Source(std::string Path, StringPool &Pool)
     : Path(std::move(Path)), Pool(Pool), Tables(NumTables) {
   StringRef Folder = sys::path::parent_path(this->Path);
-  while (isPartOfRun(sys::path::filename(Folder)))
+  while (isPartOfRun(sys::path::filename(Folder)) || isFilesOfWandb(Folder))
     Folder = sys::path::parent_path(Folder);
   Run = Folder.empty() ? "." : Folder.str();
 }

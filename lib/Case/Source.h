@@ -33,6 +33,8 @@ public:
   TableId id() const { return Id; }
   size_t rows() const { return NumRows; }
 
+  /// Makes room for \p Rows rows in every column that will be set.
+  void reserve(size_t Rows) { Reserved = Rows; }
   /// Begins the next row; every column of it is null until set.
   void addRow() { ++NumRows; }
 
@@ -67,8 +69,11 @@ public:
 private:
   Column &pad(unsigned I) {
     Column &C = Columns[I];
-    while (C.size() + 1 < NumRows)
-      C.addNull();
+    size_t Size = C.size();
+    if (Size == 0)
+      C.reserve(Reserved);
+    if (Size + 1 < NumRows)
+      C.padTo(NumRows - 1);
     assert(C.size() + 1 == NumRows && "a column is set once a row");
     return C;
   }
@@ -77,6 +82,7 @@ private:
   Interner Strings;
   std::vector<Column> Columns;
   size_t NumRows = 0;
+  size_t Reserved = 0;
 };
 
 /// One tensor of a dump, before its statistics are known. A member that is
@@ -87,6 +93,14 @@ struct TensorRecord {
   std::optional<int64_t> Step, Rank, Order, Token;
   std::string Layer, Role; ///< Empty: told from Name by splitTensorName().
   std::string Variant;
+};
+
+/// What a dump says of a tensor whose values it leaves out. A member that is
+/// not known stays empty.
+struct TensorSummary {
+  std::string Type; ///< As in `tensors`: "float32".
+  std::optional<double> Min, Max, Mean, L2;
+  std::string Hash;
 };
 
 /// Everything culprit took from one input file.
@@ -124,7 +138,11 @@ public:
   TableBuilder *existing(TableId Id);
 
   /// Adds a row to `tensors`, with statistics, and keeps the data reachable.
-  void addTensor(TensorRecord Record);
+  TensorStatistics addTensor(TensorRecord Record);
+  /// Adds a row for a tensor without data, with what \p Given says. \p Known:
+  /// the record has a shape. How many values are NaN or infinite is not told;
+  /// 1 stands for some.
+  void addTensor(TensorRecord Record, const TensorSummary &Given, bool Known);
   std::vector<TensorRecord> &tensors() { return Tensors; }
 
   /// Keeps \p Owner (a memory map, a buffer) as long as the case lives.

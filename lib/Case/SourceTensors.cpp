@@ -9,24 +9,21 @@
 
 #include "Case/Source.h"
 #include "Case/TensorNames.h"
+#include <cmath>
 
 using namespace llvm;
 
 namespace culprit {
 
-void Source::addTensor(TensorRecord Record) {
-  completeTensorRecord(Record, Path);
-  const TensorView &Data = Record.Data;
-  const int64_t Numel = Data.numel();
-  const TensorStatistics S = statisticsOf(Data);
-
-  TableBuilder &Rows = table(TableId::tensors);
+/// Begins a row with everything but statistics and type.
+static TableBuilder &beginRow(Source &S, const TensorRecord &Record) {
+  TableBuilder &Rows = S.table(TableId::tensors);
   Rows.addRow();
   const auto SetKnown = [&](unsigned Column, std::optional<int64_t> Value) {
     if (Value)
       Rows.set(Column, *Value);
   };
-  Rows.set(tensors::run, StringRef(Run));
+  Rows.set(tensors::run, StringRef(S.Run));
   if (!Record.Variant.empty())
     Rows.set(tensors::variant, StringRef(Record.Variant));
   SetKnown(tensors::rank, Record.Rank);
@@ -36,6 +33,17 @@ void Source::addTensor(TensorRecord Record) {
   Rows.set(tensors::layer, StringRef(Record.Layer));
   Rows.set(tensors::role, StringRef(Record.Role));
   Rows.set(tensors::name, StringRef(Record.Name));
+  Rows.set(tensors::place, int64_t(Rows.rows()));
+  return Rows;
+}
+
+TensorStatistics Source::addTensor(TensorRecord Record) {
+  completeTensorRecord(Record, Path);
+  const TensorView &Data = Record.Data;
+  const int64_t Numel = Data.numel();
+  const TensorStatistics S = statisticsOf(Data);
+
+  TableBuilder &Rows = beginRow(*this, Record);
   Rows.set(tensors::dtype, toString(Data.Type));
   Rows.setList(tensors::shape, Data.Shape);
   Rows.set(tensors::numel, Numel);
@@ -43,7 +51,8 @@ void Source::addTensor(TensorRecord Record) {
   Rows.set(tensors::nan, S.NaN);
   Rows.set(tensors::inf, S.Inf);
   Rows.set(tensors::nonfinite, S.NaN + S.Inf);
-  SetKnown(tensors::first_nonfinite, S.FirstNonFinite);
+  if (S.FirstNonFinite)
+    Rows.set(tensors::first_nonfinite, *S.FirstNonFinite);
   if (Numel != 0)
     Rows.set(tensors::zero_share, double(S.Zero) / double(Numel));
   if (S.Finite != 0) {
@@ -60,7 +69,53 @@ void Source::addTensor(TensorRecord Record) {
       Rows.set(tensors::near_max_share, double(S.NearMax) / Finite);
     }
   }
-  Rows.set(tensors::place, int64_t(Rows.rows()));
+  Tensors.push_back(std::move(Record));
+  return S;
+}
+
+void Source::addTensor(TensorRecord Record, const TensorSummary &Given,
+                       bool Known) {
+  completeTensorRecord(Record, Path);
+  TableBuilder &Rows = beginRow(*this, Record);
+  if (!Given.Type.empty())
+    Rows.set(tensors::dtype, StringRef(Given.Type));
+  std::optional<int64_t> Numel;
+  if (Known) {
+    Numel = Record.Data.numel();
+    Rows.setList(tensors::shape, Record.Data.Shape);
+    Rows.set(tensors::numel, *Numel);
+  }
+  if (!Given.Hash.empty())
+    Rows.set(tensors::hash, StringRef(Given.Hash));
+
+  // The extremes of a tensor with NaN are NaN. A mean or a norm may overflow
+  // where no value does, so an infinite one proves nothing.
+  const auto IsNaN = [](std::optional<double> X) { return X && std::isnan(*X); };
+  const auto IsInf = [](std::optional<double> X) { return X && std::isinf(*X); };
+  const bool Extremes = Given.Min && Given.Max;
+  const bool NaN = IsNaN(Given.Min) || IsNaN(Given.Max) ||
+                   (!Extremes && (IsNaN(Given.L2) || IsNaN(Given.Mean)));
+  const bool Inf = IsInf(Given.Min) || IsInf(Given.Max);
+  if (Extremes || NaN || Inf) {
+    Rows.set(tensors::nan, int64_t(NaN));
+    Rows.set(tensors::inf, int64_t(Inf));
+    Rows.set(tensors::nonfinite, int64_t(NaN) + int64_t(Inf));
+  }
+  const auto Set = [&](unsigned Column, std::optional<double> Value) {
+    if (Value && std::isfinite(*Value))
+      Rows.set(Column, *Value);
+  };
+  Set(tensors::min, Given.Min);
+  Set(tensors::max, Given.Max);
+  if (!NaN && !Inf) {
+    Set(tensors::mean, Given.Mean);
+    Set(tensors::l2, Given.L2);
+    if (Given.L2 && Numel.value_or(0) > 0)
+      Set(tensors::rms, *Given.L2 / std::sqrt(double(*Numel)));
+    if (Extremes)
+      Set(tensors::absmax,
+          std::max(std::fabs(*Given.Min), std::fabs(*Given.Max)));
+  }
   Tensors.push_back(std::move(Record));
 }
 

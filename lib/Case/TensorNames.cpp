@@ -151,7 +151,8 @@ static StringRef variantIn(StringRef Text) {
 /// The name of the file at \p Path without the extensions of a dump.
 static StringRef stemOf(StringRef Path) {
   StringRef Stem = sys::path::filename(Path);
-  for (StringRef Suffix : {".gz", ".zst", ".safetensors", ".npy", ".npz"})
+  for (StringRef Suffix : {".gz", ".zst", ".safetensors", ".npy", ".npz", ".pt",
+                           ".pth"})
     if (Stem.size() > Suffix.size())
       Stem.consume_back_insensitive(Suffix);
   return Stem;
@@ -179,7 +180,8 @@ DumpPath splitDumpPath(StringRef Path) {
   }
   Out.Name = Stem.str();
   // A module path is not searched for words: "step1.proj" may be a layer.
-  const bool HoldsOne = sys::path::filename(Path).contains(".npy");
+  StringRef File = sys::path::filename(Path);
+  const bool HoldsOne = File.contains(".npy") || File.contains(".pt");
   if (!HoldsOne || !Stem.contains('.')) {
     if (!Out.Step)
       Out.Step = numberAfter(Stem, StepWords, /*Whole=*/false);

@@ -3,7 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/WhatIf.h"
-#include "Table/Keys.h"
+#include "Case/CallsOf.h"
+#include "Table/RunSort.h"
 #include <algorithm>
 #include <numeric>
 
@@ -30,7 +31,8 @@ struct HostTimes {
 /// A launch that takes this many times the usual waits for a full queue.
 static constexpr int64_t BlockedLaunch = 10;
 
-static Expected<HostTimes> hostTimes(const Table &Work, const Table &Calls) {
+static Expected<HostTimes> hostTimes(const Table &Work, const Table &Calls,
+                                     const Case *Of) {
   HostTimes Out;
   Out.Launched.assign(Work.rows(), NullInt);
   // Without these nothing can be joined, and so nothing is held up.
@@ -46,27 +48,23 @@ static Expected<HostTimes> hostTimes(const Table &Work, const Table &Calls) {
   Expected<const ColumnView *> Role = Calls.column("role", ColumnType::String);
   if (!Role)
     return Role.takeError();
-  Expected<RowKeys> Wanted = RowKeys::make(Work, {"rank", "correlation"});
-  if (!Wanted)
-    return Wanted.takeError();
-  Expected<RowKeys> Given = RowKeys::make(Calls, {"rank", "correlation"});
-  if (!Given)
-    return Given.takeError();
+  Expected<RowIndex> CallOf = callsOf(Work, Calls, Of);
+  if (!CallOf)
+    return CallOf.takeError();
+  for (size_t I = 0; I != Work.rows(); ++I)
+    if (uint32_t Call = (*CallOf)[I]; Call != NoRow)
+      Out.Launched[I] = (*Stops)[Call];
 
-  KeyIndex Index(*Given);
-  std::vector<int64_t> LaunchDurs;
   const StringPool &Pool = *Calls.pool();
-  for (size_t I = 0; I != Calls.rows(); ++I) {
-    Index.add(I);
-    if (Pool.text((*Role)->getString(I)) == "launch" && (*Durs)[I] != NullInt)
+  StringId Launch = Pool.lookup("launch"), Sync = Pool.lookup("sync"),
+           Copy = Pool.lookup("copy");
+  auto is = [&](size_t I, StringId Wanted) {
+    return Wanted != NullString && (*Role)->getString(I) == Wanted;
+  };
+  std::vector<int64_t> LaunchDurs;
+  for (size_t I = 0; I != Calls.rows(); ++I)
+    if (is(I, Launch) && (*Durs)[I] != NullInt)
       LaunchDurs.push_back((*Durs)[I]);
-  }
-  for (size_t I = 0; I != Work.rows(); ++I) {
-    uint32_t Number =
-        Wanted->present(I) ? Index.find(Wanted->key(I)) : KeyIndex::None;
-    if (Number != KeyIndex::None)
-      Out.Launched[I] = (*Stops)[Index.firstRow(Number)];
-  }
 
   // The lower quartile, which blocked launches do not move.
   int64_t Usual = 0;
@@ -79,20 +77,19 @@ static Expected<HostTimes> hostTimes(const Table &Work, const Table &Calls) {
     int64_t Stop = (*Stops)[I], Dur = (*Durs)[I];
     if (Stop == NullInt || Dur == NullInt)
       continue;
-    StringRef Kind = Pool.text((*Role)->getString(I));
-    if (Kind == "sync" || Kind == "copy")
+    if (is(I, Sync) || is(I, Copy))
       Out.Waits.push_back({Stop, Dur});
-    else if (Kind == "launch" && Dur > BlockedLaunch * Usual)
+    else if (is(I, Launch) && Dur > BlockedLaunch * Usual)
       Out.Waits.push_back({Stop, Dur - Usual});
   }
-  llvm::stable_sort(Out.Waits, [](const HostWait &A, const HostWait &B) {
+  sortRuns(Out.Waits, [](const HostWait &A, const HostWait &B) {
     return A.Stop < B.Stop;
   });
   return Out;
 }
 
 Expected<int64_t> endsSooner(const Table &Work, StringRef Saving,
-                             const Table &Calls) {
+                             const Table &Calls, const Case *Of) {
   Expected<std::vector<int64_t>> Starts = Work.integers("start");
   if (!Starts)
     return Starts.takeError();
@@ -102,13 +99,13 @@ Expected<int64_t> endsSooner(const Table &Work, StringRef Saving,
   Expected<const ColumnView *> Savings = Work.column(Saving);
   if (!Savings)
     return Savings.takeError();
-  Expected<HostTimes> Host = hostTimes(Work, Calls);
+  Expected<HostTimes> Host = hostTimes(Work, Calls, Of);
   if (!Host)
     return Host.takeError();
 
   std::vector<uint32_t> Order(Work.rows());
   std::iota(Order.begin(), Order.end(), 0);
-  llvm::stable_sort(Order, [&](uint32_t A, uint32_t B) {
+  sortRuns(Order, [&](uint32_t A, uint32_t B) {
     return (*Starts)[A] < (*Starts)[B];
   });
 

@@ -21,7 +21,7 @@ return {
   summary  = "A device idles for a large share of the steady steps",
   needs    = { windows = { "dur", "busy" }, gpu_work = { "start", "stop" } },
   relies   = { "kernels", "whole-record" },
-  symptoms = { "gpu-idle", "launch-starved", "queued-work-stalls" },
+  symptoms = { "gpu-idle", "idle-unresolved", "launch-starved", "queued-work-stalls" },
   options  = {
     min_idle  = { default = 0.10, doc = "Idle share of the window worth reporting" },
     min_class = { default = 0.50, doc = "Share of the idle time that one kind of waiting must explain" },
@@ -35,12 +35,26 @@ return {
       if case.gpu_work:where(here):count() >= opt.min_work then
         judged = true
         local gaps  = case.gaps:where(here)
-        local idle  = gaps:sum("dur")
+        -- Where nothing tells what the device waited for it may have run what nobody recorded.
+        local dark  = gaps:where { state = "unresolved" }:sum("dur")
+        local idle  = gaps:sum("dur") - dark
         local share = idle / window.dur
         local what  = window.steps > 1 and ("%d steady steps"):format(window.steps) or window.steps == 1 and "one step" or "the profile"
+        if dark >= opt.min_idle * window.dur then
+          report {
+            symptom  = "idle-unresolved",
+            severity = "info",
+            score    = 0.7,
+            share    = dark / window.dur,
+            at       = here,
+            message  = ("GPU %d has nothing on record for %s of %s (%s) although the host waits for it or no launch is known: it may run work from before the recording, or another process's; record from an idle device on")
+              :format(window.device, units.format(dark), units.format(window.dur), units.percent(dark / window.dur)),
+            evidence = { gaps:where { state = "unresolved" }:top(5, "dur") },
+          }
+        end
         if share >= opt.min_idle then
           local parts = {}
-          for _, state in ipairs({ "starved", "launching", "blocked", "stalled", "unresolved" }) do
+          for _, state in ipairs({ "starved", "launching", "blocked", "stalled" }) do
             local part = gaps:where { state = state }:sum("dur")
             if part >= 0.005 * window.dur then
               parts[#parts + 1] = ("%s %s"):format(state, units.percent(part / window.dur))
@@ -72,14 +86,21 @@ return {
           local stalled = queued:sum("dur")
           if stalled >= opt.min_class * idle then
             local blocked = queued:where { state = "blocked" }:sum("dur")
+            local behind  = {}
+            if blocked > 0 then
+              behind[1] = units.format(blocked) .. " behind a wait for another stream"
+            end
+            if stalled > blocked then
+              behind[#behind + 1] = units.format(stalled - blocked) .. " before the device takes it up"
+            end
             report {
               symptom     = "queued-work-stalls",
               score       = math.min(1, 0.4 + 1.5 * stalled / window.dur),
               share       = stalled / window.dur,
               recoverable = stalled,
               at          = here,
-              message     = ("%s of GPU %d's idle time passes with work already launched: %s behind a wait for another stream, %s before the device takes it up")
-                :format(units.percent(stalled / idle), window.device, units.format(blocked), units.format(stalled - blocked)),
+              message     = ("%s of GPU %d's idle time passes with work already launched: %s"):format(
+                units.percent(stalled / idle), window.device, table.concat(behind, ", ")),
               evidence    = { queued:top(5, "dur") },
             }
           end

@@ -16,15 +16,44 @@
 --- ## References
 --- "A trip to the launch-bound side", in PyTorch's CUDA-graph notes: https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/
 
+-- Words in the names of frames, ranges and operators that prepare input.
+local Input = { "preprocess", "image_processor", "tokeniz", "read_video", "read_image", "decode_", "__getitem__", "collate",
+  "load_batch", "get_batch" }
+
+-- The innermost frame, range or operator that covers nearly all of a gap, or nil.
+local function inside(case, window, gap)
+  local best
+  for _, rows in ipairs({ case.host_ops, case.ranges }) do
+    local around = rows:where { rank = window.rank }:where("start < ? and stop > ?", gap.stop, gap.start)
+    local most = around:with { part = around:overlap(case.gaps:where { rank = window.rank, gap = gap.gap, device = window.device }) }
+      :where("part >= ?", math.floor(0.9 * gap.dur)):with { less = "0 - dur" }:top(1, "less"):first()
+    if most and (not best or most.dur < best.dur) then
+      best = most
+    end
+  end
+  return best and best.name
+end
+
+local function prepares_input(name)
+  local lower = name and name:lower() or ""
+  for _, word in ipairs(Input) do
+    if lower:contains(word) then
+      return true
+    end
+  end
+  return false
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "The host cannot launch work as fast as the device finishes it",
   needs    = { windows = { "dur" }, gpu_work = { "dur", "role" }, host_calls = { "role", "dur" } },
   relies   = { "launches", "kernels", "host-times", "whole-record" },
-  symptoms = { "host-op-gap", "tiny-kernels", "slow-launch-calls" },
+  symptoms = { "host-op-gap", "host-long-gap", "input-stall", "tiny-kernels", "slow-launch-calls" },
   options  = {
     min_share   = { default = 0.08, doc = "Share of the window lost between launches worth reporting" },
+    long_gap    = { default = 5 * units.ms, doc = "A gap from which host code is a task of its own, not the pace of launching" },
     tiny        = { default = 10 * units.us, doc = "A median kernel shorter than this is tiny" },
     launch_cost = { default = 0.5, doc = "Median launch call over median kernel from which launching dominates" },
     slow_launch = { default = 50 * units.us, doc = "A 95th percentile of launch calls from which a starved host is itself held up" },
@@ -40,8 +69,27 @@ return {
       if kernels:count() >= opt.min_work then
         judged = true
         -- Waits for input, allocation and the device are told apart by gaps.host; this is the rest.
-        local between = case.gaps:where(here):where { host = "code" }
+        local code    = case.gaps:where(here):where { host = "code" }
+        local long    = code:where("dur >= ?", opt.long_gap)
+        local between = code:where("dur < ?", opt.long_gap)
         local lost    = between:sum("dur")
+        local apart   = long:sum("dur")
+        if apart >= opt.min_share * window.dur then
+          local worst = long:top(1, "dur"):first()
+          local name  = inside(case, window, worst)
+          local input = prepares_input(name)
+          report {
+            symptom     = input and "input-stall" or "host-long-gap",
+            score       = math.min(1, 0.5 + apart / window.dur),
+            share       = apart / window.dur,
+            recoverable = apart,
+            at          = here,
+            message     = ("GPU %d waits %s of %s (%s) in %d long pieces of host code; the longest, %s, %s"):format(window.device,
+              units.format(apart), units.format(window.dur), units.percent(apart / window.dur), long:count(), units.format(worst.dur),
+              name and (input and "prepares input in %s" or "lies in %s"):format(name) or "lies in nothing that is recorded"),
+            evidence    = { long:top(5, "dur") },
+          }
+        end
         least = math.min(least or lost, lost)
         if lost >= opt.min_share * window.dur then
           found[#found + 1] = { window = window, here = here, kernels = kernels, between = between, lost = lost }

@@ -31,8 +31,9 @@ return {
   run = function(case)
     local opt = case.options
     for window in case.windows:rows() do
-      local launches = case.launches:where { rank = window.rank, device = window.device }
-        :where("start >= ? and start <= ?", window.start, window.stop)
+      -- One row a call: a graph launch stands behind each of its kernels, and its length says nothing of the queue.
+      local launches = case.launches:where { rank = window.rank, device = window.device, kind = "kernel" }
+        :where("start >= ? and start <= ? and not match(call_name, '*Graph*')", window.start, window.stop):distinct("call")
       if window.busy >= opt.min_busy * window.dur and launches:count() > 0 then
         local usual   = launches:quantile("call_dur", 0.25)
         local full    = launches:where("queued >= ?", opt.full)
