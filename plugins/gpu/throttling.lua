@@ -35,7 +35,8 @@ return {
     full_power  = { default = 0.95, doc = "Share of the power limit from which on power is taken for the limit" },
     idle_power  = { default = 100,  doc = "Power in watts below which a large device cannot be at work" },
     hang_for    = { default = 60 * units.s, doc = "How long use must be full at idle power, in ns" },
-    large       = { default = 250,  doc = "Power in watts that a device must have shown or be allowed for it to be a large one" },
+    large       = { default = 250,
+                    doc = "Power in watts that a device must have shown or be allowed for it to be a large one" },
   },
 
   run = function(case)
@@ -44,8 +45,17 @@ return {
     local function series(rows, name)
       return rows:where { name = name }:sort("at"):select("at", "value", "rank", "device")
     end
-    for rank, device, rows in case.counters:where("at is not null"):group("rank", "device") do
-      local here  = { rank = rank, device = device }
+    -- Monitors such as nvidia-smi know devices, not ranks.
+    local timed, groups = case.counters:where("at is not null"), {}
+    for rank, device, rows in timed:group("rank", "device") do
+      groups[#groups + 1] = { rank = rank, device = device, rows = rows }
+    end
+    for device, rows in timed:where("rank is null"):group("device") do
+      groups[#groups + 1] = { device = device, rows = rows }
+    end
+    for _, group in ipairs(groups) do
+      local device, rows = group.device, group.rows
+      local here  = { rank = group.rank, device = device }
       local clock = series(rows, "gpu_clock_mhz")
       local use   = series(rows, "gpu_util")
       if use:count() == 0 then use = series(rows, "sm_active") end
@@ -71,7 +81,8 @@ return {
           local lost, share = 0, low:count() / joined:count()
           for _, v in ipairs(low:col("value"):values()) do lost = lost + interval * (1 - v / plateau) end
           local function during(t)
-            return t:count() > 0 and t:select("at", "value"):with { seen = t:col("value") }:select("at", "seen"):join(low, { "at" })
+            return t:count() > 0 and t:select("at", "value"):with { seen = t:col("value") }:select("at", "seen")
+              :join(low, { "at" })
           end
           local hot_at, power_at, why_at = during(heat), during(power), during(why)
           local hot   = hot_at and hot_at:count() > 0 and hot_at:median("seen")
@@ -85,8 +96,10 @@ return {
             share       = share,
             recoverable = math.tointeger(lost // 1),
             at          = here,
-            message     = ("the clock of GPU %d is at %.0f MHz in the median of %d busy samples (%s), against a plateau of %.0f MHz in "
-              .. "the other %d%s; low clocks at less than %d %% use would be power saving and are not counted"):format(device,
+            message     = ("the clock of GPU %d is at %.0f MHz in the median of %d busy samples (%s), against a "
+              .. "plateau of %.0f MHz in the other %d%s; low clocks at less than %d %% use would be power saving and "
+              .. "are not counted")
+                :format(device,
               low:median("value"), low:count(), units.percent(share), plateau, cool:count(), figures, opt.busy),
             evidence    = { low:slice(0, 5) },
           }
@@ -105,7 +118,8 @@ return {
               score    = 0.95,
               share    = share,
               at       = here,
-              message  = ("while the clock of GPU %d is down, %s; without a limit on record the clock could also have been set by hand")
+              message  = ("while the clock of GPU %d is down, %s; without a limit on record the clock could also have "
+                .. "been set by hand")
                 :format(device, reason),
               evidence = { shown:slice(0, 5), low:slice(0, 3) },
             }
@@ -116,7 +130,8 @@ return {
       -- Full use at idle power: a kernel spins and nothing gets on. Small devices never draw so much.
       local both = power:count() > 0 and use:count() > 0 and
         power:join(use:with { used = use:col("value") }:select("at", "used"), { "at" }):sort("at")
-      if both and both:count() >= opt.min_samples and ((limit or 0) >= opt.large or (power:max("value") or 0) >= opt.large) then
+      if both and both:count() >= opt.min_samples
+        and ((limit or 0) >= opt.large or (power:max("value") or 0) >= opt.large) then
         judged = true
         local begun, ended, samples, longest, seen = nil, nil, 0, 0, 0
         local from, best_from, best_to
@@ -135,8 +150,10 @@ return {
             symptom  = "gpu-busy-at-idle-power",
             score    = 0.9,
             at       = here,
-            message  = ("GPU %d reports more than 95 %% use at less than %d W for %s (%d samples in a row), though it can draw %.0f W: "
-              .. "a kernel spins and waits, as in a collective whose peer is gone; a device at work draws more"):format(device,
+            message  = ("GPU %d reports more than 95 %% use at less than %d W for %s (%d samples in a row), though it "
+              .. "can draw %.0f W: a kernel spins and waits, as in a collective whose peer is gone; a device at work "
+              .. "draws more")
+                :format(device,
               opt.idle_power, units.format(longest), seen, math.max(limit or 0, power:max("value"))),
             evidence = { both:where("at >= ? and at <= ?", best_from, best_to):slice(0, 5) },
           }
@@ -144,8 +161,10 @@ return {
       end
     end
     if not judged then
-      skip(("at least %d samples of clock or power beside use while the device is busy: nvidia-smi --query-gpu="):format(
-        opt.min_samples) .. "timestamp,clocks.sm,power.draw,power.limit,temperature.gpu,utilization.gpu --format=csv -lms 500")
+      skip(("at least %d samples of clock or power beside use while the device is busy: nvidia-smi --query-gpu=")
+        :format(
+        opt.min_samples) .. "timestamp,index,clocks.sm,power.draw,power.limit,temperature.gpu,utilization.gpu "
+          .. "--format=csv -lms 500")
     end
   end,
 }
