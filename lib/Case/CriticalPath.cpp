@@ -119,7 +119,7 @@ PathWalker::PathWalker(const Case &C, const ProfileIndex &Index,
       GraphKind(Into.intern("graph")) {
   for (unsigned K = 0; K != HostActivity::NumKinds; ++K)
     Words[K] = Into.intern(HostActivity::name(HostActivity::Kind(K)));
-  Pieces.reserve(2 * Work.size());
+  Pieces.reserve(3 * Work.size());
   sortRuns(ByStop, [](const Span &A, const Span &B) {
     return std::tie(A.Stop, A.Start, A.Row) < std::tie(B.Stop, B.Start, B.Row);
   });

@@ -262,7 +262,15 @@ void HostActivity::pieces(
 int64_t HostActivity::waitedDuring(int64_t Rank, int64_t From,
                                    int64_t To) const {
   auto It = ByRank.find(Rank);
-  return It == ByRank.end() ? 0 : coveredInside(It->second.Blocked, From, To);
+  if (It == ByRank.end())
+    return 0;
+  // Gaps are asked for one by one: look at the spans inside this one only.
+  ArrayRef<Span> Spans = It->second.Blocked;
+  auto First = llvm::partition_point(
+      Spans, [&](const Span &S) { return S.Stop <= From; });
+  auto Last = llvm::partition_point(
+      Spans, [&](const Span &S) { return S.Start < To; });
+  return First < Last ? coveredInside(ArrayRef(First, Last), From, To) : 0;
 }
 
 bool HostActivity::waitedFor(int64_t Rank, int64_t Time,

@@ -3,11 +3,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Detect/CaptureGate.h"
+#include "Detect/Detector.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
+#include <map>
 
 using namespace llvm;
 
@@ -29,6 +31,9 @@ constexpr double ClockGood = 0.10, ClockUnfit = 1.0;
 /// What a record that was cut off or lost records still carries.
 constexpr double CutTrust = 0.5;
 constexpr double LeastTrust = 0.3;
+// A device that ran less than this shows no habit of the run.
+constexpr size_t LeastPieces = 32;
+constexpr int64_t LongPiece = 1000000; // ns
 
 /// How far one aspect of one device carries: 0 not at all, 1 fully.
 struct Trust {
@@ -242,6 +247,42 @@ void applyCaptureGate(const Case &C, ArrayRef<Reliance> On, Outcome &Into) {
     Into.Kind = OutcomeKind::Skipped;
     Into.Missing = {withheld(*Gone)};
   }
+}
+
+/// Whether there is device work, and no device did enough of it.
+static bool isThin(const Case &C) {
+  const Table &Work = C.table(TableId::gpu_work);
+  std::map<std::pair<int64_t, int64_t>, size_t> Pieces;
+  for (size_t I = 0; I != Work.rows(); ++I) {
+    auto of = [&](unsigned Column) { return Work.columns()[Column].getInt(I); };
+    int64_t Dur = of(gpu_work::dur);
+    if ((Dur != NullInt && Dur >= LongPiece) ||
+        ++Pieces[{of(gpu_work::rank), of(gpu_work::device)}] == LeastPieces)
+      return false;
+  }
+  return !Work.empty();
+}
+
+void withholdClearOfThinRecord(const Case &C, const Needs &On, Outcome &Into) {
+  auto ofDevice = [](const Need &N) {
+    switch (N.Table) {
+    case TableId::gpu_work:
+    case TableId::windows:
+    case TableId::gaps:
+    case TableId::launches:
+    case TableId::host_calls:
+    case TableId::capture_quality:
+      return true;
+    default:
+      return false;
+    }
+  };
+  if (Into.Kind != OutcomeKind::Clear || llvm::none_of(On.All, ofDevice) ||
+      !isThin(C))
+    return;
+  Into.Kind = OutcomeKind::Skipped;
+  Into.Missing = {"at least " + std::to_string(LeastPieces) +
+                  " pieces of device work: record more steps"};
 }
 
 } // namespace culprit

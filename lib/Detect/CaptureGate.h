@@ -41,6 +41,14 @@ std::optional<Reliance> parseReliance(llvm::StringRef Text);
 void applyCaptureGate(const Case &C, llvm::ArrayRef<Reliance> On,
                       Outcome &Into);
 
+struct Needs;
+
+/// Makes \p Into skipped where it is clear, its detector needs \p On of a
+/// device's record, and no device did enough to be judged: fewer than 32
+/// pieces of work, none of a millisecond. That nothing was found there says
+/// nothing; what was found stays.
+void withholdClearOfThinRecord(const Case &C, const Needs &On, Outcome &Into);
+
 } // namespace culprit
 
 #endif // CULPRIT_DETECT_CAPTUREGATE_H

@@ -28,6 +28,7 @@ Outcome runDetector(const Detector &D, const Case &C, ArrayRef<Scalar> Options,
   else
     D.run(C, Options, Bounds, Out);
   applyCaptureGate(C, D.info().Relies, Out);
+  withholdClearOfThinRecord(C, D.info().Needs, Out);
   Out.ElapsedNs = std::chrono::duration_cast<std::chrono::nanoseconds>(
                       std::chrono::steady_clock::now() - Begin)
                       .count();

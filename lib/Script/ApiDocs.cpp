@@ -4,6 +4,7 @@
 
 #include "Script/ApiDocs.h"
 #include "Case/Schema.h"
+#include "Script/ApiEntries.h"
 #include "Script/LuaDetector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,106 +14,22 @@ using namespace llvm;
 
 namespace culprit {
 
-namespace {
-
-enum class EntryKind { Function, Field, Standard };
-
-/// A line of Api.def.
-struct Entry {
-  EntryKind Kind;
-  StringRef Receiver, Name;
-  StringRef Params; ///< Of a function.
-  StringRef Result; ///< Of a function; the type of a field.
-  StringRef Doc, Example;
-};
-
-constexpr Entry Entries[] = {
-#define API(RECEIVER, NAME, FUNCTION, PARAMS, RESULT, DOC, EXAMPLE)            \
-  {EntryKind::Function, #RECEIVER, NAME, PARAMS, RESULT, DOC, EXAMPLE},
-#define FIELD(RECEIVER, NAME, TYPE, DOC)                                       \
-  {EntryKind::Field, #RECEIVER, NAME, "", TYPE, DOC, ""},
-#define STANDARD(MODULE, NAME, DOC)                                            \
-  {EntryKind::Standard, #MODULE, NAME, "", "", DOC, ""},
-#include "Script/Api.def"
-};
-
-/// A receiver: how it is written, and what it is.
-struct Section {
-  StringRef Receiver, Title, Prefix, Class, Doc;
-};
-
-constexpr Section Sections[] = {
-    {"case", "The case", "case.", "culprit.Case",
-     "What `run` is given: the tables below, and"},
-    {"table", "Tables", "table:", "culprit.Table",
-     "A table never changes: a verb makes another one, and copies no data. "
-     "Rows are numbered from 0. Every row knows the file it came from. "
-     "`#t` is the number of rows. `start` and `stop` name the columns of an "
-     "interval and may be left out where they are called so."},
-    {"row", "Rows", "row.", "culprit.Row", ""},
-    {"column", "Columns", "column:", "culprit.Column",
-     "Values that are missing stay missing, and statistics leave them out, as "
-     "they do NaN and infinities."},
-    {"global", "Functions", "", "", ""},
-    {"units", "Units", "units.", "culprit.Units",
-     "Factors, and figures as people read them."},
-    {"string", "Text", "string.", "string",
-     "Methods of every text too: `name:sub(1, 60)`. There are no Lua "
-     "patterns: they can take exponential time inside one call, where no "
-     "limit reaches."},
-    {"table_library", "Lua's own: table", "table.", "", ""},
-    {"math", "Lua's own: math", "math.", "", ""}};
-
-} // namespace
-
-/// `first: integer, last?: integer`, at the commas between parameters.
-static SmallVector<StringRef, 4> parameters(StringRef Params) {
-  SmallVector<StringRef, 4> Out;
-  int Depth = 0;
-  size_t First = 0;
-  for (size_t I = 0; I != Params.size(); ++I) {
-    if (StringRef("<({").contains(Params[I]))
-      ++Depth;
-    else if (StringRef(">)}").contains(Params[I]))
-      --Depth;
-    else if (Params[I] == ',' && Depth == 0) {
-      Out.push_back(Params.slice(First, I).trim());
-      First = I + 1;
-    }
-  }
-  if (!Params.empty())
-    Out.push_back(Params.substr(First).trim());
-  return Out;
-}
-
-/// The names alone: `first, last`.
-static std::string parameterNames(StringRef Params, StringRef Optional = "") {
-  std::string Out;
-  for (StringRef Param : parameters(Params)) {
-    StringRef Name = Param.split(':').first;
-    bool Omissible = Name.consume_back("?");
-    Out += (Out.empty() ? "" : ", ") + Name.str();
-    if (Omissible)
-      Out += Optional;
-  }
-  return Out;
-}
-
-static const Section &sectionOf(const Entry &E) {
-  return *llvm::find_if(
-      Sections, [&](const Section &S) { return S.Receiver == E.Receiver; });
+static const ApiSection &sectionOf(const ApiEntry &E) {
+  return *llvm::find_if(apiSections(), [&](const ApiSection &S) {
+    return S.Receiver == E.Receiver;
+  });
 }
 
 /// How a call is written: `table:top(n, column)`.
-static std::string spelling(const Entry &E) {
+static std::string spelling(const ApiEntry &E) {
   StringRef Prefix = sectionOf(E).Prefix;
-  if (E.Kind == EntryKind::Field && E.Receiver == "row")
+  if (E.Kind == ApiKind::Field && E.Receiver == "row")
     return "row.column";
-  if (E.Kind == EntryKind::Field && E.Receiver == "column")
+  if (E.Kind == ApiKind::Field && E.Receiver == "column")
     return "column + - * / number or column";
-  if (E.Kind == EntryKind::Field)
+  if (E.Kind == ApiKind::Field)
     return (Prefix + E.Name).str();
-  if (E.Kind == EntryKind::Standard)
+  if (E.Kind == ApiKind::Standard)
     return (Prefix + E.Name).str();
   if (E.Receiver == "row")
     Prefix = "row:";
@@ -123,9 +40,9 @@ std::string apiList() {
   std::string Out;
   raw_string_ostream OS(Out);
   OS << "api " << ScriptApiVersion << '\n';
-  for (const Entry &E : Entries) {
+  for (const ApiEntry &E : apiEntries()) {
     OS << E.Receiver << ' ' << E.Name;
-    if (E.Kind == EntryKind::Function)
+    if (E.Kind == ApiKind::Function)
       OS << '(' << E.Params << ')';
     if (!E.Result.empty())
       OS << " -> " << E.Result;
@@ -133,118 +50,6 @@ std::string apiList() {
   }
   return Out;
 }
-
-// The stub ------------------------------------------------------------------//
-
-/// The classes that only tables in Lua have.
-static constexpr StringLiteral StubHead = R"(---@meta culprit
--- Generated from lib/Script/Api.def; do not edit. Types for editors alone: culprit never loads this file.
-
----@class culprit.Detector
----@field api integer The version of the API the file was written for: 1.
----@field summary string One sentence that says what is wrong when it matches.
----@field needs table<string, table> Tables with the columns that `run` reads. A name with a value asks for rows: metric = "loss".
----@field symptoms string[] The symptoms it may report, of kb/symptoms.md.
----@field relies? string[] Aspects of a recording without which its reports are lowered or withheld: launches, kernels, host-times, whole-record, clocks.
----@field options? table<string, culprit.Option> Settings, with default and doc.
----@field run fun(case: culprit.Case)
-
----@class culprit.Option
----@field default boolean|number|string
----@field doc string
-
----@class culprit.Report
----@field symptom string One of the declared symptoms.
----@field score number 0 to 1: how sure.
----@field message string What was seen, with its figures.
----@field evidence culprit.Evidence|culprit.Evidence[] The rows behind the message.
----@field at? table<string, any> Where: step, layer, rank, device, stream, token, name, ...
----@field severity? "info"|"warning"|"error" "error" when left out.
----@field recoverable? number ns that the window would be shorter without it.
----@field share? number Share of the window it takes, 0 to 1.
-
----@alias culprit.Evidence culprit.Row|culprit.Table|culprit.Column
-
----@class culprit.Input
----@field path string
----@field format string Empty: no reader knows the file.
----@field run string
-)";
-
-static void writeStubFunction(raw_ostream &OS, const Entry &E,
-                              StringRef Owner) {
-  OS << "\n---" << E.Doc << '\n';
-  if (!E.Example.empty())
-    OS << "---```lua\n---" << E.Example << "\n---```\n";
-  bool Method =
-      E.Receiver != "global" && E.Receiver != "units" && E.Receiver != "string";
-  for (StringRef Param : parameters(E.Params)) {
-    auto [Name, Type] = Param.split(':');
-    OS << "---@param " << Name << ' ' << Type.trim() << '\n';
-  }
-  if (!E.Result.empty())
-    OS << "---@return " << E.Result << '\n';
-  if (E.Receiver == "table" && StringRef(E.Result) == "culprit.Table")
-    OS << "---@nodiscard\n";
-  OS << "function " << Owner
-     << (Owner.empty() ? ""
-         : Method      ? ":"
-                       : ".")
-     << E.Name << '(' << parameterNames(E.Params) << ") end\n";
-}
-
-static void writeStubClass(raw_ostream &OS, const Section &S) {
-  OS << "\n---@class " << S.Class << '\n';
-  for (const Entry &E : Entries) {
-    if (E.Kind != EntryKind::Field || E.Receiver != S.Receiver)
-      continue;
-    if (E.Receiver == "column") {
-      for (const char *Operator : {"add", "sub", "mul", "div"})
-        for (const char *Other : {"number", "culprit.Column"})
-          OS << "---@operator " << Operator << '(' << Other
-             << "): culprit.Column\n";
-      OS << "---@operator unm: culprit.Column\n";
-    } else {
-      OS << "---@field " << E.Name << ' ' << E.Result << ' ' << E.Doc << '\n';
-    }
-  }
-}
-
-std::string apiStub() {
-  std::string Out;
-  raw_string_ostream OS(Out);
-  OS << StubHead;
-  for (const Section &S : Sections) {
-    if (S.Receiver == "table_library" || S.Receiver == "math")
-      continue; // the editor knows those
-    std::string Owner = S.Receiver == "global" ? "" : S.Receiver.str();
-    if (S.Receiver == "case") {
-      writeStubClass(OS, S);
-      for (const TableSchema &T : schemas())
-        OS << "---@field " << T.Name << " culprit.Table One row is " << T.RowIs
-           << ".\n";
-      continue;
-    }
-    if (S.Receiver == "string") {
-      Owner = "string";
-    } else if (!Owner.empty()) {
-      writeStubClass(OS, S);
-      if (S.Receiver == "units") {
-        OS << "units = {}\n";
-      } else {
-        Owner = S.Class.split('.').second.str();
-        OS << "local " << Owner << " = {}\n";
-      }
-    }
-    for (const Entry &E : Entries)
-      if (E.Kind == EntryKind::Function && E.Receiver == S.Receiver &&
-          !is_contained({"tostring", "pairs", "next"}, E.Name))
-        writeStubFunction(OS, E, Owner);
-  }
-  return Out;
-}
-
-// The manual ----------------------------------------------------------------//
 
 static constexpr StringLiteral ManualHead = R"(# The detector API
 
@@ -361,7 +166,7 @@ protects from mistakes; it is no protection from someone who means harm.
 | `share` | share of the window that it takes; optional |
 )";
 
-static void writeManualEntry(raw_ostream &OS, const Entry &E) {
+static void writeManualEntry(raw_ostream &OS, const ApiEntry &E) {
   OS << "\n### `" << spelling(E) << "`";
   if (!E.Result.empty())
     OS << " -> `" << E.Result << '`';
@@ -372,9 +177,9 @@ static void writeManualEntry(raw_ostream &OS, const Entry &E) {
 
 /// Fields and functions of Lua, a line each.
 static void writeManualTable(raw_ostream &OS, StringRef Receiver,
-                             EntryKind Kind) {
+                             ApiKind Kind) {
   bool First = true;
-  for (const Entry &E : Entries) {
+  for (const ApiEntry &E : apiEntries()) {
     if (E.Receiver != Receiver || E.Kind != Kind)
       continue;
     if (First)
@@ -388,15 +193,15 @@ std::string apiManual() {
   std::string Out;
   raw_string_ostream OS(Out);
   OS << ManualHead;
-  for (const Section &S : Sections) {
+  for (const ApiSection &S : apiSections()) {
     OS << "\n## " << S.Title << '\n';
     if (!S.Doc.empty())
       OS << '\n' << S.Doc << '\n';
-    writeManualTable(OS, S.Receiver, EntryKind::Field);
-    for (const Entry &E : Entries)
-      if (E.Kind == EntryKind::Function && E.Receiver == S.Receiver)
+    writeManualTable(OS, S.Receiver, ApiKind::Field);
+    for (const ApiEntry &E : apiEntries())
+      if (E.Kind == ApiKind::Function && E.Receiver == S.Receiver)
         writeManualEntry(OS, E);
-    writeManualTable(OS, S.Receiver, EntryKind::Standard);
+    writeManualTable(OS, S.Receiver, ApiKind::Standard);
     if (S.Receiver != "case")
       continue;
     OS << "\n| table | one row is |\n|---|---|\n";

@@ -30,10 +30,6 @@ std::optional<DeclarationMistake>
 readDeclaration(lua_State *L, llvm::ArrayRef<std::string> Symptoms,
                 DetectorInfo &Into);
 
-/// The doc comment of \p Source: the lines before the code that begin with
-/// `--- `, cut at the headings `## `.
-std::vector<DocSection> readDoc(llvm::StringRef Source);
-
 } // namespace culprit
 
 #endif // CULPRIT_SCRIPT_DECLARATION_H

@@ -5,6 +5,7 @@
 #include "Script/LuaDetector.h"
 #include "Script/CaseValue.h"
 #include "Script/Declaration.h"
+#include "Script/DocComment.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"

@@ -4,6 +4,7 @@
 
 #include "Script/Figures.h"
 #include "Support/Units.h"
+#include "Table/Keys.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -86,11 +87,11 @@ Expected<int> tableGroup(Call &C) {
     return C.error();
   // A table a row would take a kilobyte a row; find out first.
   if (C.self().rows() > MaxGroups) {
-    Expected<Table> Distinct = C.self().distinct(Keys);
-    if (!Distinct)
-      return Distinct.takeError();
-    if (Distinct->rows() > MaxGroups)
-      return failure("group() would make " + countOf(Distinct->rows()) +
+    Expected<KeyIndex> Index = KeyIndex::make(C.self(), Keys);
+    if (!Index)
+      return Index.takeError();
+    if (Index->size() > MaxGroups)
+      return failure("group() would make " + countOf(Index->size()) +
                          " groups of '" + C.self().name() + "'; the limit is " +
                          countOf(MaxGroups),
                      "aggregate computes figures of as many groups as there "
@@ -119,48 +120,72 @@ Expected<int> tableGroup(Call &C) {
 }
 
 namespace {
-/// The rows of each group of a table, as row numbers.
-struct Groups {
-  Table Rows;                    ///< The rows that belong to a group.
-  Table Firsts;                  ///< The first row of each, with all columns.
-  std::vector<RowIndex> Members; ///< In Rows.
+/// Which group each row of a table belongs to.
+class Groups {
+public:
+  Groups(const Table &T, KeyIndex Index)
+      : Rows(T), Index(std::move(Index)) {}
+
+  const Table &Rows;
+
+  size_t size() const { return Index.size(); }
+  ArrayRef<uint32_t> firstRows() const { return Index.firstRows(); }
+  /// The last row of each group.
+  RowIndex lastRows() const {
+    RowIndex Out(size());
+    forEachRow([&](size_t Row, uint32_t Group) {
+      Out[Group] = static_cast<uint32_t>(Row);
+    });
+    return Out;
+  }
+  /// How many rows each group has.
+  std::vector<int64_t> counts() const {
+    std::vector<int64_t> Out(size());
+    forEachRow([&](size_t, uint32_t Group) { ++Out[Group]; });
+    return Out;
+  }
+  /// Calls \p Visit(row, group) for the rows that belong to one.
+  template <typename Fn> void forEachRow(Fn Visit) const {
+    ArrayRef<uint32_t> Numbers = Index.numbers();
+    for (size_t I = 0; I != Numbers.size(); ++I)
+      if (Numbers[I] != KeyIndex::None)
+        Visit(I, Numbers[I]);
+  }
+
+private:
+  KeyIndex Index;
 };
 } // namespace
 
-static constexpr StringLiteral GroupColumn = "(group)";
-
-static Expected<Groups> groupRows(const Table &T, ArrayRef<std::string> Keys) {
-  std::string Known;
-  for (const std::string &Key : Keys)
-    Known += (Known.empty() ? "`" : " and `") + Key + "` is not null";
-  Expected<Table> Rows = where(T, Known);
-  if (!Rows)
-    return Rows.takeError();
-  Expected<Table> Firsts = Rows->distinct(Keys);
-  if (!Firsts)
-    return Firsts.takeError();
-  // A join is the hash table that says which group a row belongs to.
-  auto Numbers = std::make_shared<Column>(ColumnType::Int);
-  for (size_t I = 0; I != Firsts->rows(); ++I)
-    Numbers->addInt(static_cast<int64_t>(I));
-  std::vector<std::string> Wanted = Keys.vec();
-  Wanted.push_back(GroupColumn.str());
-  Expected<Table> Right =
-      Firsts->with(GroupColumn, std::move(Numbers)).select(Wanted);
-  if (!Right)
-    return Right.takeError();
-  Expected<Table> Joined = Rows->join(*Right, Keys, Table::JoinKind::Inner);
-  if (!Joined)
-    return Joined.takeError();
-  Expected<std::vector<int64_t>> Group = Joined->integers(GroupColumn);
-  if (!Group)
-    return Group.takeError();
-  Groups Out{std::move(*Joined), std::move(*Firsts), {}};
-  Out.Members.resize(Out.Firsts.rows());
-  for (size_t I = 0; I != Group->size(); ++I)
-    Out.Members[static_cast<size_t>((*Group)[I])].push_back(
-        static_cast<uint32_t>(I));
+static ColumnRef intColumn(std::vector<int64_t> Values) {
+  auto Out = std::make_shared<Column>(ColumnType::Int);
+  Out->mutableInts() = std::move(Values);
   return Out;
+}
+
+/// The sum, least or largest of the integers \p View for each group.
+static ColumnRef exactColumn(const Groups &G, const ColumnView &View,
+                             FigureKind Kind) {
+  // Sums wrap, as Lua's integers do, and are 0 for no value.
+  std::vector<int64_t> Out(G.size(), Kind == FigureKind::Sum ? 0 : NullInt);
+  auto fold = [&](auto F) {
+    G.forEachRow([&](size_t Row, uint32_t Group) {
+      if (int64_t Value = View.getInt(Row); Value != NullInt)
+        Out[Group] = F(Out[Group], Value);
+    });
+  };
+  if (Kind == FigureKind::Sum)
+    fold([](int64_t A, int64_t B) {
+      return static_cast<int64_t>(static_cast<uint64_t>(A) +
+                                  static_cast<uint64_t>(B));
+    });
+  else if (Kind == FigureKind::Min)
+    fold([](int64_t A, int64_t B) {
+      return A == NullInt ? B : std::min(A, B);
+    });
+  else
+    fold([](int64_t A, int64_t B) { return std::max(A, B); });
+  return intColumn(std::move(Out));
 }
 
 /// The figure \p Kind of \p Column for each group.
@@ -169,38 +194,32 @@ static Expected<ColumnRef> figureColumn(const Groups &G, StringRef Name,
   Expected<const ColumnView *> View = G.Rows.column(Name);
   if (!View)
     return View.takeError();
-  bool Exact = (*View)->type() == ColumnType::Int &&
-               (Kind == FigureKind::Sum || Kind == FigureKind::Min ||
-                Kind == FigureKind::Max);
-  auto Out =
-      std::make_shared<Column>(Exact ? ColumnType::Int : ColumnType::Double);
-  auto Add = [&](const std::optional<Argument> &Figure) {
-    if (!Figure)
-      Out->addNull();
-    else if (Exact)
-      Out->addInt(std::get<int64_t>(*Figure));
-    else
-      Out->addDouble(std::get<double>(*Figure));
-  };
-  if (Exact) {
-    std::vector<int64_t> Values;
-    for (const RowIndex &Rows : G.Members) {
-      Values.clear();
-      for (uint32_t Row : Rows)
-        Values.push_back((*View)->getInt(Row));
-      Add(figureOf(ArrayRef<int64_t>(Values), Kind));
-    }
-    return Out;
-  }
+  if ((*View)->type() == ColumnType::Int &&
+      (Kind == FigureKind::Sum || Kind == FigureKind::Min ||
+       Kind == FigureKind::Max))
+    return exactColumn(G, **View, Kind);
   Expected<std::vector<double>> All = G.Rows.numbers(Name);
   if (!All)
     return All.takeError();
-  std::vector<double> Values;
-  for (const RowIndex &Rows : G.Members) {
-    Values.clear();
-    for (uint32_t Row : Rows)
-      Values.push_back((*All)[Row]);
-    Add(figureOf(ArrayRef<double>(Values), Kind));
+  // The values of each group one after another.
+  std::vector<int64_t> Counts = G.counts();
+  std::vector<size_t> Ends(G.size());
+  size_t Sum = 0;
+  for (size_t I = 0; I != Ends.size(); ++I)
+    Sum += static_cast<size_t>(Counts[I]), Ends[I] = Sum - Counts[I];
+  std::vector<double> Values(Sum);
+  G.forEachRow([&](size_t Row, uint32_t Group) {
+    Values[Ends[Group]++] = (*All)[Row];
+  });
+  auto Out = std::make_shared<Column>(ColumnType::Double);
+  for (size_t I = 0; I != Ends.size(); ++I) {
+    size_t Count = static_cast<size_t>(Counts[I]);
+    std::optional<Argument> Figure =
+        figureOf(ArrayRef(Values).slice(Ends[I] - Count, Count), Kind);
+    if (Figure)
+      Out->addDouble(std::get<double>(*Figure));
+    else
+      Out->addNull();
   }
   return Out;
 }
@@ -209,22 +228,14 @@ static Expected<ColumnRef> figureColumn(const Groups &G, StringRef Name,
 static Expected<ColumnRef> aggregateColumn(const Groups &G, StringRef Figure) {
   auto [Kind, Column] = Figure.split(' ');
   Column = Column.trim();
-  if (Figure == "count") {
-    auto Out = std::make_shared<culprit::Column>(ColumnType::Int);
-    for (const RowIndex &Rows : G.Members)
-      Out->addInt(static_cast<int64_t>(Rows.size()));
-    return Out;
-  }
+  if (Figure == "count")
+    return intColumn(G.counts());
   if (Kind == "first" || Kind == "last") {
     Expected<const ColumnView *> View = G.Rows.column(Column);
     if (!View)
       return View.takeError();
-    size_t Index = *View - G.Rows.columns().begin();
-    RowIndex Rows;
-    for (const RowIndex &Members : G.Members)
-      Rows.push_back(Kind == "first" ? Members.front() : Members.back());
-    auto Taken = std::make_shared<const Table>(G.Rows.take(std::move(Rows)));
-    return ColumnValue{Taken, Index}.dense();
+    return (*View)->taken(Kind == "first" ? G.firstRows().vec()
+                                          : G.lastRows());
   }
   std::optional<FigureKind> Known = figureKind(Kind);
   if (Known && !Column.empty())
@@ -244,10 +255,11 @@ Expected<int> tableAggregate(Call &C) {
   std::vector<std::string> Names = C.keys(2);
   if (C.failed())
     return C.error();
-  Expected<Groups> G = groupRows(C.self(), Keys);
-  if (!G)
-    return G.takeError();
-  Expected<Table> Out = G->Firsts.select(Keys);
+  Expected<KeyIndex> Index = KeyIndex::make(C.self(), Keys);
+  if (!Index)
+    return Index.takeError();
+  Groups G(C.self(), std::move(*Index));
+  Expected<Table> Out = C.self().take(G.firstRows().vec()).select(Keys);
   if (!Out)
     return Out.takeError();
   Table Result = std::move(*Out);
@@ -257,7 +269,7 @@ Expected<int> tableAggregate(Call &C) {
                      "' of 'aggregate' must be a text such as "
                      "'sum dur', not " +
                      wordFor(L, -1));
-    Expected<ColumnRef> Data = aggregateColumn(*G, lua_tostring(L, -1));
+    Expected<ColumnRef> Data = aggregateColumn(G, lua_tostring(L, -1));
     if (!Data)
       return Data.takeError();
     Result = Result.with(Name, std::move(*Data));

@@ -297,6 +297,20 @@ Expected<int> unitsCount(Call &C) {
   return C.push(formatNumber(Value));
 }
 
+Expected<int> unitsPlural(Call &C) {
+  double Value = C.number(1);
+  StringRef One = C.text(2), Many = C.text(3, "");
+  if (C.failed())
+    return C.error();
+  std::string Count = std::isfinite(Value) && Value == std::round(Value) &&
+                              std::fabs(Value) < 9e18
+                          ? formatCount(static_cast<int64_t>(Value))
+                          : formatNumber(Value);
+  if (Value == 1)
+    return C.push(Count + " " + One.str());
+  return C.push(Count + " " + (Many.empty() ? One.str() + "s" : Many.str()));
+}
+
 Expected<int> unitsPercent(Call &C) {
   double Value = C.number(1) * 100;
   if (C.failed())

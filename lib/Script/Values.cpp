@@ -20,28 +20,7 @@ std::vector<double> ColumnValue::numbers() const {
   return Out;
 }
 
-ColumnRef ColumnValue::dense() const {
-  const ColumnView &View = view();
-  if (!View.Rows)
-    return View.Data;
-  auto Out = std::make_shared<Column>(View.type());
-  Out->reserve(rows());
-  for (size_t I = 0; I != rows(); ++I) {
-    if (View.isNull(I))
-      Out->addNull();
-    else if (View.type() == ColumnType::Int)
-      Out->addInt(View.getInt(I));
-    else if (View.type() == ColumnType::Double)
-      Out->addDouble(View.getDouble(I));
-    else if (View.type() == ColumnType::String)
-      Out->addString(View.getString(I));
-    else if (View.type() == ColumnType::Bool)
-      Out->addBool(View.Data->bools()[View.row(I)] != 0);
-    else
-      Out->addList(View.Data->list(View.row(I)));
-  }
-  return Out;
-}
+ColumnRef ColumnValue::dense() const { return view().dense(); }
 
 void pushCell(lua_State *L, const Cell &C) {
   if (C.Null) {

@@ -65,22 +65,6 @@ std::string Cell::text() const {
   llvm_unreachable("unknown column type");
 }
 
-size_t Column::size() const {
-  switch (Kind) {
-  case ColumnType::Int:
-    return Ints.size();
-  case ColumnType::Double:
-    return Doubles.size();
-  case ColumnType::Bool:
-    return Bools.size();
-  case ColumnType::String:
-    return Strings.size();
-  case ColumnType::IntList:
-    return ListEnds.size();
-  }
-  llvm_unreachable("unknown column type");
-}
-
 bool Column::isNull(size_t Row) const {
   switch (Kind) {
   case ColumnType::Int:
@@ -139,6 +123,21 @@ void Column::addNull() {
   }
 }
 
+void Column::padTo(size_t Rows) {
+  switch (Kind) {
+  case ColumnType::Int:
+    return Ints.resize(Rows, NullInt);
+  case ColumnType::Double:
+    return Doubles.resize(Rows, nullDouble());
+  case ColumnType::Bool:
+    return Bools.resize(Rows, NullBool);
+  case ColumnType::String:
+    return Strings.resize(Rows, NullString);
+  case ColumnType::IntList:
+    return ListEnds.resize(Rows, Ints.size());
+  }
+}
+
 void Column::addFrom(const Column &Other, size_t Row) {
   assert(Kind == Other.Kind && "columns of one type only");
   switch (Kind) {
@@ -166,9 +165,73 @@ void Column::append(const Column &Other) {
     ListEnds.push_back(Base + End);
 }
 
+template <typename T>
+static void appendAt(std::vector<T> &Into, const std::vector<T> &From,
+                     ArrayRef<uint32_t> Rows, T Null) {
+  size_t At = Into.size();
+  Into.resize(At + Rows.size());
+  for (uint32_t Row : Rows)
+    Into[At++] = Row == NoRow ? Null : From[Row];
+}
+
+void Column::append(const Column &Other, ArrayRef<uint32_t> Rows) {
+  assert(Kind == Other.Kind && "columns of one type only");
+  switch (Kind) {
+  case ColumnType::Int:
+    return appendAt(Ints, Other.Ints, Rows, NullInt);
+  case ColumnType::Double:
+    return appendAt(Doubles, Other.Doubles, Rows, nullDouble());
+  case ColumnType::Bool:
+    return appendAt(Bools, Other.Bools, Rows, NullBool);
+  case ColumnType::String:
+    return appendAt(Strings, Other.Strings, Rows, NullString);
+  case ColumnType::IntList:
+    for (uint32_t Row : Rows)
+      addList(Row == NoRow ? ArrayRef<int64_t>() : Other.list(Row));
+  }
+}
+
 ArrayRef<int64_t> Column::list(size_t Row) const {
   uint64_t First = Row == 0 ? 0 : ListEnds[Row - 1];
   return ArrayRef(Ints).slice(First, ListEnds[Row] - First);
+}
+
+const std::vector<Run> *RunCache::keep(std::vector<Run> Runs) const {
+  auto *Own = new std::vector<Run>(std::move(Runs));
+  const std::vector<Run> *Before = nullptr;
+  if (Kept.compare_exchange_strong(Before, Own, std::memory_order_acq_rel))
+    return Own;
+  delete Own;
+  return Before;
+}
+
+void RunCache::reset() { delete Kept.exchange(nullptr); }
+
+/// Runs this long on average save more than looking them up costs.
+static constexpr size_t RowsPerRun = 64;
+
+template <typename T>
+static std::vector<Run> runsOf(const std::vector<T> &Values) {
+  std::vector<Run> Out;
+  size_t Most = Values.size() / RowsPerRun + 1;
+  for (size_t First = 0, I = 0; First != Values.size(); First = I) {
+    while (I != Values.size() && Values[I] == Values[First])
+      ++I;
+    if (Out.size() == Most)
+      return {};
+    Out.push_back({First, I, static_cast<int64_t>(Values[First])});
+  }
+  return Out;
+}
+
+ArrayRef<Run> Column::runs() const {
+  if (const std::vector<Run> *Known = Runs.get())
+    return *Known;
+  if (Kind == ColumnType::Int)
+    return *Runs.keep(runsOf(Ints));
+  if (Kind == ColumnType::String)
+    return *Runs.keep(runsOf(Strings));
+  return {};
 }
 
 Cell Column::cell(size_t Row, const StringPool &Pool) const {

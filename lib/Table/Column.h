@@ -16,6 +16,7 @@
 #include "Table/StringPool.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -32,6 +33,8 @@ llvm::StringRef toString(ColumnType Type);
 
 inline constexpr int64_t NullInt = std::numeric_limits<int64_t>::min();
 inline constexpr uint8_t NullBool = 2;
+/// In an index of rows: none.
+inline constexpr uint32_t NoRow = UINT32_MAX;
 
 /// The double that means "no value": a NaN with the payload 1954, R's choice.
 inline double nullDouble() {
@@ -57,6 +60,37 @@ struct Cell {
   std::string text() const;
 };
 
+/// Rows [First, Last) of a column hold the one value \p Word: an integer, or
+/// the id of a text.
+struct Run {
+  size_t First, Last;
+  int64_t Word;
+};
+
+/// The runs of a column, found when first asked for. A copy begins anew.
+class RunCache {
+public:
+  RunCache() = default;
+  RunCache(const RunCache &) {}
+  RunCache &operator=(const RunCache &) {
+    reset();
+    return *this;
+  }
+  ~RunCache() { reset(); }
+
+  /// What is kept, or null before keep().
+  const std::vector<Run> *get() const {
+    return Kept.load(std::memory_order_acquire);
+  }
+  /// Keeps \p Runs, unless another thread was first; what is kept then.
+  const std::vector<Run> *keep(std::vector<Run> Runs) const;
+
+private:
+  void reset();
+
+  mutable std::atomic<const std::vector<Run> *> Kept{nullptr};
+};
+
 /// A column under construction or shared between tables. Immutable once a
 /// Table holds it.
 class Column {
@@ -64,7 +98,21 @@ public:
   explicit Column(ColumnType Type) : Kind(Type) {}
 
   ColumnType type() const { return Kind; }
-  size_t size() const;
+  size_t size() const {
+    switch (Kind) {
+    case ColumnType::Int:
+      return Ints.size();
+    case ColumnType::Double:
+      return Doubles.size();
+    case ColumnType::Bool:
+      return Bools.size();
+    case ColumnType::String:
+      return Strings.size();
+    case ColumnType::IntList:
+      break;
+    }
+    return ListEnds.size();
+  }
   bool isNull(size_t Row) const;
   /// Heap bytes held.
   size_t bytes() const;
@@ -77,10 +125,15 @@ public:
   void addString(StringId Value) { Strings.push_back(Value); }
   void addList(llvm::ArrayRef<int64_t> Value);
   void addNull();
+  /// Appends nulls up to \p Rows rows.
+  void padTo(size_t Rows);
   /// Appends the value, or the null, at \p Row of \p Other, of the same type.
   void addFrom(const Column &Other, size_t Row);
   /// Appends every value of \p Other, of the same type.
   void append(const Column &Other);
+  /// Appends the values at \p Rows of \p Other, of the same type; a null for
+  /// each row that is NoRow.
+  void append(const Column &Other, llvm::ArrayRef<uint32_t> Rows);
 
   // Whole-column access; each wants the matching type.
   llvm::ArrayRef<int64_t> ints() const { return Ints; }
@@ -94,6 +147,12 @@ public:
 
   Cell cell(size_t Row, const StringPool &Pool) const;
 
+  /// The column as runs of equal values, in order; empty where they are too
+  /// many to help. Profiles are put together rank by rank, so columns such as
+  /// `rank` are a few runs, and a filter on one need not look at every row.
+  /// Int and String only, and only once a table holds the column.
+  llvm::ArrayRef<Run> runs() const;
+
 private:
   ColumnType Kind;
   std::vector<int64_t> Ints; ///< Also the flat values of lists.
@@ -101,6 +160,7 @@ private:
   std::vector<uint8_t> Bools;
   std::vector<StringId> Strings;
   std::vector<uint64_t> ListEnds; ///< End of each list in Ints.
+  RunCache Runs;
 };
 
 using ColumnRef = std::shared_ptr<const Column>;

@@ -7,6 +7,7 @@
 #include "Table/ExpressionProgram.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace llvm;
 
@@ -28,18 +29,31 @@ Expected<Table> where(const Table &T, StringRef Expression,
   if (Root.Scalar)
     return *Program->run<uint8_t>(0, 0) == 1 ? T : T.take({});
 
+  std::vector<ExpressionProgram::RowRange> Ranges =
+      Program->restrict(T.rows());
   RowIndex Rows;
-  uint32_t Chosen[BlockRows];
-  for (size_t First = 0; First < T.rows(); First += BlockRows) {
-    size_t Count = std::min(BlockRows, T.rows() - First);
-    const uint8_t *Holds = Program->run<uint8_t>(First, Count);
-    // No branch on the data: half the rows of a filter are mispredicted.
-    size_t N = 0;
-    for (size_t I = 0; I != Count; ++I) {
-      Chosen[N] = static_cast<uint32_t>(First + I);
-      N += Holds[I] == 1;
+  for (auto [Begin, End] : Ranges) {
+    if (Program->root().Scalar) { // holds in every row of them
+      if (End - Begin == T.rows())
+        return T;
+      size_t At = Rows.size();
+      Rows.resize(At + (End - Begin));
+      std::iota(Rows.begin() + static_cast<ptrdiff_t>(At), Rows.end(),
+                static_cast<uint32_t>(Begin));
+      continue;
     }
-    Rows.insert(Rows.end(), Chosen, Chosen + N);
+    uint32_t Chosen[BlockRows];
+    for (size_t First = Begin; First < End; First += BlockRows) {
+      size_t Count = std::min(BlockRows, End - First);
+      const uint8_t *Holds = Program->run<uint8_t>(First, Count);
+      // No branch on the data: half the rows of a filter are mispredicted.
+      size_t N = 0;
+      for (size_t I = 0; I != Count; ++I) {
+        Chosen[N] = static_cast<uint32_t>(First + I);
+        N += Holds[I] == 1;
+      }
+      Rows.insert(Rows.end(), Chosen, Chosen + N);
+    }
   }
   return Rows.size() == T.rows() ? T : T.take(std::move(Rows));
 }

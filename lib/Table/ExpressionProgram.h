@@ -60,8 +60,17 @@ public:
     return static_cast<const T *>(runAll(First, Count));
   }
 
+  using RowRange = std::pair<size_t, size_t>; ///< First and one past the last.
+
+  /// Of a condition: the ranges of \p Rows rows outside which it does not
+  /// hold, as runs of columns tell, in order. What they answer is not asked
+  /// again; a root that is Scalar afterwards holds in all of them.
+  std::vector<RowRange> restrict(size_t Rows);
+
 private:
   friend class ExpressionChecker;
+
+  bool restrict(uint32_t K, std::vector<RowRange> &Ranges);
 
   const void *runAll(size_t First, size_t Count);
   /// Runs one instruction and returns where its values lie.

@@ -2,21 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 //
-// Every verb is a sweep over intervals in order of start. Profilers write
-// their events nearly sorted: one pass finds out, and a table in order is
-// swept in place. Otherwise a copy is sorted by radix, which is several times
-// faster than by comparison on millions of times that differ in their lower 40
-// bits.
-//
-// Verbs on two tables first reduce each to its maximal covered intervals
-// (Cover), disjoint and apart, so that what follows is a merge.
+// Every verb is a sweep over intervals in order of start. Verbs on two tables
+// first reduce each to its maximal covered intervals (Cover), disjoint and
+// apart, so that what follows is a merge.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Table/Intervals.h"
+#include "Table/IntervalRows.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
-#include <array>
 
 using namespace llvm;
 
@@ -24,139 +19,12 @@ namespace culprit {
 
 namespace {
 
-struct Interval {
-  int64_t Start;
-  int64_t Stop;
-  uint32_t Row;
-
-  bool empty() const { return Start == Stop; }
-};
-
-/// Inner ones later: a stack of them has the innermost on top.
-bool nestsBefore(const Interval &A, const Interval &B) {
-  if (A.Start != B.Start)
-    return A.Start < B.Start;
-  return A.Stop != B.Stop ? A.Stop > B.Stop : A.Row > B.Row;
-}
-
 /// Times may span the whole range of int64; lengths wrap instead of being
 /// undefined.
 int64_t length(int64_t Start, int64_t Stop) {
   return static_cast<int64_t>(static_cast<uint64_t>(Stop) -
                               static_cast<uint64_t>(Start));
 }
-
-} // namespace
-
-/// Sorts by start, stably.
-static void sortByStart(std::vector<Interval> &Values) {
-  constexpr size_t RadixPays = 4096;
-  if (Values.size() < RadixPays)
-    return std::stable_sort(
-        Values.begin(), Values.end(),
-        [](const Interval &A, const Interval &B) { return A.Start < B.Start; });
-  auto [Least, Most] = std::minmax_element(
-      Values.begin(), Values.end(),
-      [](const Interval &A, const Interval &B) { return A.Start < B.Start; });
-  uint64_t Base = static_cast<uint64_t>(Least->Start);
-  uint64_t Range = static_cast<uint64_t>(Most->Start) - Base;
-  constexpr unsigned Bits = 11;
-  std::vector<Interval> Other(Values.size());
-  for (unsigned Shift = 0; Shift < 64 && Range >> Shift != 0; Shift += Bits) {
-    std::array<size_t, size_t(1) << Bits> Ends = {};
-    auto digit = [&](const Interval &V) {
-      return ((static_cast<uint64_t>(V.Start) - Base) >> Shift) &
-             (Ends.size() - 1);
-    };
-    for (const Interval &V : Values)
-      ++Ends[digit(V)];
-    size_t Sum = 0;
-    for (size_t &End : Ends)
-      Sum += std::exchange(End, Sum);
-    for (const Interval &V : Values)
-      Other[Ends[digit(V)]++] = V;
-    Values.swap(Other);
-  }
-}
-
-namespace {
-
-/// The rows of a table as intervals.
-class Source {
-public:
-  static Expected<Source> of(const Table &T) {
-    Expected<const ColumnView *> Start = T.column("start", ColumnType::Int);
-    if (!Start)
-      return Start.takeError();
-    Expected<const ColumnView *> Stop = T.column("stop", ColumnType::Int);
-    if (!Stop)
-      return Stop.takeError();
-    Source Result;
-    Result.Rows = T.rows();
-    Result.Starts = (*Start)->Data->ints();
-    Result.Stops = (*Stop)->Data->ints();
-    Result.StartRows = (*Start)->Rows.get();
-    Result.StopRows = (*Stop)->Rows.get();
-    return Result;
-  }
-
-  size_t rows() const { return Rows; }
-
-  /// Row \p I; false when it is no interval.
-  bool read(size_t I, Interval &Out) const {
-    Out.Start = Starts[StartRows ? (*StartRows)[I] : I];
-    Out.Stop = Stops[StopRows ? (*StopRows)[I] : I];
-    Out.Row = static_cast<uint32_t>(I);
-    // NullInt is the least integer: a null stop is below every start.
-    return Out.Start != NullInt && Out.Stop >= Out.Start;
-  }
-
-  /// Calls \p Visit for every interval that is not empty, by start and then
-  /// by row; with \p Nested, in the order of nestsBefore.
-  template <typename Fn> void sweep(Fn Visit, bool Nested = false) const {
-    if (isInOrder(Nested)) {
-      Interval V;
-      for (size_t I = 0; I != Rows; ++I)
-        if (read(I, V) && !V.empty())
-          Visit(V);
-      return;
-    }
-    std::vector<Interval> Sorted;
-    Sorted.reserve(Rows);
-    Interval V;
-    for (size_t I = 0; I != Rows; ++I)
-      if (read(I, V) && !V.empty())
-        Sorted.push_back(V);
-    sortByStart(Sorted);
-    if (Nested)
-      // Only runs of one start are still out of order.
-      for (auto I = Sorted.begin(), E = Sorted.end(); I != E;) {
-        auto Run = I;
-        while (I != E && I->Start == Run->Start)
-          ++I;
-        std::sort(Run, I, nestsBefore);
-      }
-    for (const Interval &S : Sorted)
-      Visit(S);
-  }
-
-private:
-  bool isInOrder(bool Nested) const {
-    Interval V, Last = {INT64_MIN, INT64_MAX, UINT32_MAX};
-    for (size_t I = 0; I != Rows; ++I) {
-      if (!read(I, V) || V.empty())
-        continue;
-      if (Nested ? nestsBefore(V, Last) : V.Start < Last.Start)
-        return false;
-      Last = V;
-    }
-    return true;
-  }
-
-  size_t Rows = 0;
-  ArrayRef<int64_t> Starts, Stops;
-  const RowIndex *StartRows = nullptr, *StopRows = nullptr;
-};
 
 /// What some intervals cover: disjoint, apart, in order.
 struct Cover {
@@ -171,16 +39,19 @@ struct Cover {
 
 } // namespace
 
-static Cover coverOf(const Source &S) {
-  Cover Out;
-  S.sweep([&](const Interval &V) {
+/// Sets \p Out, which is empty, to what the intervals of \p T cover.
+static Error cover(const Table &T, Cover &Out) {
+  Expected<IntervalRows> Rows = IntervalRows::of(T);
+  if (!Rows)
+    return Rows.takeError();
+  Rows->sweep([&](const Interval &V) {
     // Intervals that touch cover one stretch.
     if (Out.size() == 0 || V.Start > Out.Stops.back())
       Out.add(V.Start, V.Stop);
     else if (V.Stop > Out.Stops.back())
       Out.Stops.back() = V.Stop;
   });
-  return Out;
+  return Error::success();
 }
 
 static ColumnRef intColumn(std::vector<int64_t> Values) {
@@ -206,14 +77,14 @@ static Table toTable(std::string Name, const Table &T, Cover C) {
 }
 
 Expected<Table> unionOf(const Table &T) {
-  Expected<Source> S = Source::of(T);
-  if (!S)
-    return S.takeError();
-  return toTable("union of " + T.name(), T, coverOf(*S));
+  Cover C;
+  if (Error E = cover(T, C))
+    return E;
+  return toTable("union of " + T.name(), T, std::move(C));
 }
 
 Expected<Table> gapsOf(const Table &T) {
-  Expected<Source> S = Source::of(T);
+  Expected<IntervalRows> S = IntervalRows::of(T);
   if (!S)
     return S.takeError();
   Cover Gaps;
@@ -240,13 +111,11 @@ Expected<Table> gapsOf(const Table &T) {
 }
 
 Expected<Table> intersect(const Table &A, const Table &B) {
-  Expected<Source> SourceA = Source::of(A);
-  if (!SourceA)
-    return SourceA.takeError();
-  Expected<Source> SourceB = Source::of(B);
-  if (!SourceB)
-    return SourceB.takeError();
-  Cover X = coverOf(*SourceA), Y = coverOf(*SourceB), Out;
+  Cover X, Y, Out;
+  if (Error E = cover(A, X))
+    return E;
+  if (Error E = cover(B, Y))
+    return E;
   for (size_t I = 0, J = 0; I != X.size() && J != Y.size();) {
     int64_t Start = std::max(X.Starts[I], Y.Starts[J]);
     int64_t Stop = std::min(X.Stops[I], Y.Stops[J]);
@@ -261,13 +130,11 @@ Expected<Table> intersect(const Table &A, const Table &B) {
 }
 
 Expected<Table> subtract(const Table &A, const Table &B) {
-  Expected<Source> SourceA = Source::of(A);
-  if (!SourceA)
-    return SourceA.takeError();
-  Expected<Source> SourceB = Source::of(B);
-  if (!SourceB)
-    return SourceB.takeError();
-  Cover X = coverOf(*SourceA), Y = coverOf(*SourceB), Out;
+  Cover X, Y, Out;
+  if (Error E = cover(A, X))
+    return E;
+  if (Error E = cover(B, Y))
+    return E;
   size_t J = 0;
   for (size_t I = 0; I != X.size(); ++I) {
     int64_t From = X.Starts[I];
@@ -309,13 +176,12 @@ static size_t countUpTo(ArrayRef<int64_t> Values, int64_t Limit, size_t Hint) {
 }
 
 Expected<ColumnRef> overlapWith(const Table &A, const Table &B) {
-  Expected<Source> Rows = Source::of(A);
+  Expected<IntervalRows> Rows = IntervalRows::of(A);
   if (!Rows)
     return Rows.takeError();
-  Expected<Source> SourceB = Source::of(B);
-  if (!SourceB)
-    return SourceB.takeError();
-  Cover C = coverOf(*SourceB);
+  Cover C;
+  if (Error E = cover(B, C))
+    return E;
   // Lengths[K] is covered by the first K intervals: what lies before a time
   // is one search, and an overlap the difference of two.
   std::vector<uint64_t> Lengths(C.size() + 1);
@@ -346,7 +212,7 @@ Expected<ColumnRef> containing(const Table &A, const Table &B) {
   Expected<const ColumnView *> Start = A.column("start", ColumnType::Int);
   if (!Start)
     return Start.takeError();
-  Expected<Source> SourceB = Source::of(B);
+  Expected<IntervalRows> SourceB = IntervalRows::of(B);
   if (!SourceB)
     return SourceB.takeError();
 
@@ -389,7 +255,7 @@ Expected<ColumnRef> containing(const Table &A, const Table &B) {
 }
 
 Expected<int64_t> coveredLength(const Table &T) {
-  Expected<Source> S = Source::of(T);
+  Expected<IntervalRows> S = IntervalRows::of(T);
   if (!S)
     return S.takeError();
   uint64_t Sum = 0;
@@ -404,7 +270,7 @@ Expected<int64_t> coveredLength(const Table &T) {
 }
 
 Expected<int64_t> spanOf(const Table &T) {
-  Expected<Source> S = Source::of(T);
+  Expected<IntervalRows> S = IntervalRows::of(T);
   if (!S)
     return S.takeError();
   int64_t First = INT64_MAX, Last = INT64_MIN;

@@ -3,10 +3,13 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// What grouping, joining and distinct share: the key of every row as words,
-/// and a hash index over them. Strings are keyed by id, so both sides of a
-/// join need one pool. Measured on two million rows in random order, two keys:
-/// about 0.1 us a row to index and 0.2 us to look up.
+/// What grouping, joining and distinct share: an index over the keys of a
+/// table. The columns of a key are packed into one word: ids, ranks and
+/// threads lie close together, so that their place in the range of the column
+/// takes few bits. A column or a prefix of the key that is too wide for that is
+/// numbered first. What is left is an array where the words lie close, and one
+/// look-up of a word otherwise. Strings are keyed by id, so both sides of a
+/// join need one pool.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -14,55 +17,67 @@
 #define CULPRIT_TABLE_KEYS_H
 
 #include "Table/Table.h"
+#include <optional>
 
 namespace culprit {
 
-/// The keys of all rows of a table. A row with a null in its key has none.
-class RowKeys {
-public:
-  /// Fails for an unknown column and for an int list, which is no key.
-  static llvm::Expected<RowKeys> make(const Table &T,
-                                      llvm::ArrayRef<std::string> Columns);
-
-  size_t rows() const { return Present.size(); }
-  bool present(size_t Row) const { return Present[Row]; }
-  llvm::ArrayRef<uint64_t> key(size_t Row) const {
-    return llvm::ArrayRef(Words).slice(Row * Width, Width);
-  }
-  /// The type of key column \p I, which both sides of a join must share.
-  ColumnType type(size_t I) const { return Types[I]; }
-
-private:
-  size_t Width = 0;
-  std::vector<uint64_t> Words;
-  std::vector<uint8_t> Present;
-  std::vector<ColumnType> Types;
-};
-
-/// Numbers the distinct keys of a table in order of first appearance. Refers
-/// to the keys it was made with.
-class KeyIndex {
+/// Numbers distinct words in order of first appearance.
+class WordIndex {
 public:
   static constexpr uint32_t None = UINT32_MAX;
 
-  explicit KeyIndex(const RowKeys &Keys);
+  /// For words up to \p Last, about \p Expected of them.
+  WordIndex(uint64_t Last, size_t Expected);
 
-  /// The number of \p Row's key, given on its first appearance; None when the
-  /// row has no key. Wants rows of the table the index was made for.
-  uint32_t add(size_t Row);
-  /// The number of \p Key, or None.
-  uint32_t find(llvm::ArrayRef<uint64_t> Key) const;
+  uint32_t add(uint64_t Word);
+  uint32_t find(uint64_t Word) const;
+  size_t size() const { return Count; }
 
+private:
+  size_t slotOf(uint64_t Word) const;
+  void grow();
+
+  bool Direct;                 ///< A slot for every word there may be.
+  std::vector<uint32_t> Slots; ///< Number + 1, or 0.
+  std::vector<uint64_t> Words; ///< By number, unless Direct.
+  uint32_t Count = 0;
+};
+
+/// Numbers the distinct keys of a table in order of first appearance.
+class KeyIndex {
+public:
+  static constexpr uint32_t None = WordIndex::None;
+
+  /// Fails for an unknown column and for an int list, which is no key.
+  static llvm::Expected<KeyIndex> make(const Table &T,
+                                       llvm::ArrayRef<std::string> Columns);
+
+  /// The number of each row's key; None for one with a null in its key.
+  llvm::ArrayRef<uint32_t> numbers() const { return Numbers; }
   size_t size() const { return First.size(); }
   /// The row in which key \p Number appeared first.
   uint32_t firstRow(uint32_t Number) const { return First[Number]; }
+  llvm::ArrayRef<uint32_t> firstRows() const { return First; }
+
+  /// For each row of \p Other the first row of the table with the same key,
+  /// by columns of the same names, or None. Columns of another type agree
+  /// nowhere. Fails as make() does.
+  llvm::Expected<RowIndex> firstRowsFor(const Table &Other) const;
 
 private:
-  size_t slotOf(llvm::ArrayRef<uint64_t> Key) const;
+  /// How one more column goes into the word.
+  struct Step {
+    std::string Column;
+    ColumnType Type;
+    int64_t Base = 0;                ///< The least value.
+    uint64_t Last = 0;               ///< The largest word of the column.
+    std::optional<WordIndex> Values; ///< Numbers of a wide column's values.
+    std::optional<WordIndex> Before; ///< Numbers of the words so far.
+  };
 
-  const RowKeys &Keys;
-  std::vector<uint32_t> Slots; ///< Open addressing: number + 1, or 0.
-  std::vector<uint32_t> First;
+  std::vector<Step> Steps;
+  std::optional<WordIndex> Index;
+  RowIndex Numbers, First;
 };
 
 } // namespace culprit

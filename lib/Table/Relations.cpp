@@ -11,32 +11,20 @@ using namespace llvm;
 namespace culprit {
 
 Expected<Table> Table::distinct(ArrayRef<std::string> Columns) const {
-  Expected<RowKeys> Keys = RowKeys::make(*this, Columns);
-  if (!Keys)
-    return Keys.takeError();
-  KeyIndex Index(*Keys);
-  for (size_t I = 0; I != NumRows; ++I)
-    Index.add(I);
-  RowIndex Rows(Index.size());
-  for (uint32_t K = 0; K != Index.size(); ++K)
-    Rows[K] = Index.firstRow(K);
-  return take(std::move(Rows));
+  Expected<KeyIndex> Index = KeyIndex::make(*this, Columns);
+  if (!Index)
+    return Index.takeError();
+  return take(Index->firstRows().vec());
 }
 
 Expected<std::vector<Table>> Table::group(ArrayRef<std::string> Columns) const {
-  Expected<RowKeys> Keys = RowKeys::make(*this, Columns);
-  if (!Keys)
-    return Keys.takeError();
-  KeyIndex Index(*Keys);
-  std::vector<RowIndex> Members;
-  for (size_t I = 0; I != NumRows; ++I) {
-    uint32_t Number = Index.add(I);
-    if (Number == KeyIndex::None)
-      continue;
-    if (Number == Members.size())
-      Members.emplace_back();
-    Members[Number].push_back(static_cast<uint32_t>(I));
-  }
+  Expected<KeyIndex> Index = KeyIndex::make(*this, Columns);
+  if (!Index)
+    return Index.takeError();
+  std::vector<RowIndex> Members(Index->size());
+  for (size_t I = 0; I != NumRows; ++I)
+    if (uint32_t Number = Index->numbers()[I]; Number != KeyIndex::None)
+      Members[Number].push_back(static_cast<uint32_t>(I));
   std::vector<Table> Out;
   Out.reserve(Members.size());
   for (RowIndex &Rows : Members)
@@ -44,50 +32,41 @@ Expected<std::vector<Table>> Table::group(ArrayRef<std::string> Columns) const {
   return Out;
 }
 
-/// The values of \p View at \p Rows, nulls where a row is KeyIndex::None.
-static ColumnRef gather(const ColumnView &View, ArrayRef<uint32_t> Rows) {
-  auto Data = std::make_shared<Column>(View.type());
-  Data->reserve(Rows.size());
-  for (uint32_t I : Rows) {
-    if (I == KeyIndex::None)
-      Data->addNull();
-    else
-      Data->addFrom(*View.Data, View.row(I));
-  }
-  return Data;
-}
-
 Expected<Table> Table::join(const Table &Other, ArrayRef<std::string> Keys,
                             JoinKind Kind, StringRef Suffix) const {
-  Expected<RowKeys> Left = RowKeys::make(*this, Keys);
-  if (!Left)
-    return Left.takeError();
-  Expected<RowKeys> Right = RowKeys::make(Other, Keys);
-  if (!Right)
-    return Right.takeError();
-  for (size_t K = 0; K != Keys.size(); ++K)
-    if (Left->type(K) != Right->type(K))
-      return failure("join: key '" + Keys[K] + "' is " +
-                     toString(Left->type(K)) + " in '" + Name + "' and " +
-                     toString(Right->type(K)) + " in '" + Other.name() + "'");
-  KeyIndex Index(*Right);
-  for (size_t I = 0; I != Other.NumRows; ++I)
-    Index.add(I);
+  for (const std::string &Key : Keys) {
+    Expected<const ColumnView *> Left = column(Key);
+    if (!Left)
+      return Left.takeError();
+    const ColumnView *Right = Other.find(Key);
+    if (Right && (*Left)->type() != Right->type())
+      return failure("join: key '" + Key + "' is " +
+                     toString((*Left)->type()) + " in '" + Name + "' and " +
+                     toString(Right->type()) + " in '" + Other.name() + "'");
+  }
+  Expected<KeyIndex> Index = KeyIndex::make(Other, Keys);
+  if (!Index)
+    return Index.takeError();
+  Expected<RowIndex> Partners = Index->firstRowsFor(*this);
+  if (!Partners)
+    return Partners.takeError();
 
   RowIndex Mine, Theirs;
-  bool AnyMissing = false;
-  for (size_t I = 0; I != NumRows; ++I) {
-    uint32_t Number =
-        Left->present(I) ? Index.find(Left->key(I)) : KeyIndex::None;
-    if (Number == KeyIndex::None && Kind == JoinKind::Inner)
-      continue;
-    AnyMissing |= Number == KeyIndex::None;
-    Mine.push_back(static_cast<uint32_t>(I));
-    Theirs.push_back(Number == KeyIndex::None ? KeyIndex::None
-                                              : Index.firstRow(Number));
+  bool AnyMissing = llvm::is_contained(*Partners, KeyIndex::None);
+  if (AnyMissing && Kind == JoinKind::Inner) {
+    for (size_t I = 0; I != NumRows; ++I) {
+      if ((*Partners)[I] == KeyIndex::None)
+        continue;
+      Mine.push_back(static_cast<uint32_t>(I));
+      Theirs.push_back((*Partners)[I]);
+    }
+    AnyMissing = false;
+  } else {
+    Theirs = std::move(*Partners);
   }
 
-  Table Out = take(std::move(Mine));
+  // Every row has its partner: the rows need no index more than they have.
+  Table Out = Theirs.size() == NumRows ? *this : take(std::move(Mine));
   auto append = [&](const ColumnView &View, ColumnRef Data,
                     std::shared_ptr<const RowIndex> Rows) {
     std::string ColumnName =
@@ -104,7 +83,7 @@ Expected<Table> Table::join(const Table &Other, ArrayRef<std::string> Keys,
   }
   for (const ColumnView &View : Other.Views)
     if (!is_contained(Keys, View.Name))
-      append(View, gather(View, Theirs), nullptr);
+      append(View, View.taken(Theirs), nullptr);
   return Out;
 }
 

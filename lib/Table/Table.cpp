@@ -5,6 +5,7 @@
 #include "Table/Table.h"
 #include "Support/Error.h"
 #include "Support/Glob.h"
+#include "Table/RunSort.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
@@ -31,6 +32,27 @@ double ColumnView::number(size_t I) const {
   default:
     return nullDouble();
   }
+}
+
+ColumnRef ColumnView::taken(ArrayRef<uint32_t> Chosen) const {
+  auto Out = std::make_shared<Column>(type());
+  if (!Rows) {
+    Out->append(*Data, Chosen);
+    return Out;
+  }
+  RowIndex Through(Chosen.size());
+  for (size_t I = 0; I != Chosen.size(); ++I)
+    Through[I] = Chosen[I] == NoRow ? NoRow : (*Rows)[Chosen[I]];
+  Out->append(*Data, Through);
+  return Out;
+}
+
+ColumnRef ColumnView::dense() const {
+  if (!Rows)
+    return Data;
+  auto Out = std::make_shared<Column>(type());
+  Out->append(*Data, *Rows);
+  return Out;
 }
 
 Table::Table(std::string Name, std::shared_ptr<StringPool> Pool)
@@ -86,6 +108,16 @@ Expected<const ColumnView *> Table::column(StringRef Wanted,
     return failure("column '" + Wanted + "' in '" + Name + "' is " +
                    toString((*View)->type()) + ", not " + toString(Type));
   return View;
+}
+
+bool Table::keeps(StringRef ColumnName, const Table &Of) const {
+  const ColumnView *Mine = find(ColumnName), *Theirs = Of.find(ColumnName);
+  if (!Mine || !Theirs || Mine->Data != Theirs->Data || Origin.empty() ||
+      Origin != Of.Origin || Of.OriginRows)
+    return false;
+  // A constant is one value, whatever the rows.
+  return Mine->Data->size() == 1 ||
+         (!Theirs->Rows && Mine->Rows == OriginRows);
 }
 
 /// Reads \p Outer through \p Inner: the index of a filtered view.
@@ -239,7 +271,7 @@ Expected<Table> Table::sort(ArrayRef<SortKey> Keys) const {
     }
     if (std::is_sorted(Pairs.begin(), Pairs.end()))
       return *this;
-    std::sort(Pairs.begin(), Pairs.end()); // the row breaks ties: stable
+    sortRuns(Pairs, std::less<>()); // the row breaks ties
     for (size_t I = 0; I != NumRows; ++I)
       Rows[I] = Pairs[I].second;
     return take(std::move(Rows));
@@ -253,7 +285,7 @@ Expected<Table> Table::sort(ArrayRef<SortKey> Keys) const {
   };
   if (std::is_sorted(Rows.begin(), Rows.end(), Less))
     return *this;
-  std::stable_sort(Rows.begin(), Rows.end(), Less);
+  sortRuns(Rows, Less);
   return take(std::move(Rows));
 }
 
@@ -297,31 +329,63 @@ Expected<Table> Table::around(size_t OriginRowNumber, size_t N) const {
                  "pass a row of the same table, before it was filtered away");
 }
 
+/// \p First followed by \p Second, \p Rows and \p OtherRows long.
+static std::shared_ptr<const RowIndex>
+joined(const RowIndex *First, size_t Rows, const RowIndex *Second,
+       size_t OtherRows) {
+  auto Out = std::make_shared<RowIndex>();
+  Out->reserve(Rows + OtherRows);
+  for (auto [Index, Count] : {std::pair(First, Rows), {Second, OtherRows}}) {
+    if (Index) {
+      Out->insert(Out->end(), Index->begin(), Index->end());
+      continue;
+    }
+    size_t At = Out->size();
+    Out->resize(At + Count);
+    std::iota(Out->begin() + static_cast<ptrdiff_t>(At), Out->end(), 0);
+  }
+  return Out;
+}
+
 Expected<Table> Table::concat(const Table &Other) const {
-  std::vector<std::pair<std::string, ColumnRef>> Columns;
+  Table Out(Name, Pool);
+  Out.NumRows = NumRows + Other.NumRows;
+  // Rows of one column need no copy, and most columns share their index.
+  struct Shared {
+    const RowIndex *First, *Second;
+    std::shared_ptr<const RowIndex> Rows;
+  };
+  SmallVector<Shared, 4> Done;
+  auto indexOf = [&](const RowIndex *First, const RowIndex *Second) {
+    for (const Shared &S : Done)
+      if (S.First == First && S.Second == Second)
+        return S.Rows;
+    Done.push_back(
+        {First, Second, joined(First, NumRows, Second, Other.NumRows)});
+    return Done.back().Rows;
+  };
   for (const ColumnView &View : Views) {
     const ColumnView *Second = Other.find(View.Name);
     if (!Second || Second->type() != View.type())
       continue;
+    if (View.Data == Second->Data) {
+      Out.Views.push_back({View.Name, View.Data,
+                           indexOf(View.Rows.get(), Second->Rows.get())});
+      continue;
+    }
     auto Data = std::make_shared<Column>(View.type());
-    Data->reserve(NumRows + Other.NumRows);
-    for (const auto &[Source, Count] :
-         {std::pair(&View, NumRows), std::pair(Second, Other.NumRows)})
-      for (size_t I = 0; I != Count; ++I)
-        Data->addFrom(*Source->Data, Source->row(I));
-    Columns.push_back({View.Name, std::move(Data)});
+    Data->reserve(Out.NumRows);
+    for (const ColumnView *Source : {&View, Second})
+      if (Source->Rows)
+        Data->append(*Source->Data, *Source->Rows);
+      else
+        Data->append(*Source->Data);
+    Out.Views.push_back({View.Name, std::move(Data), nullptr});
   }
-  Table Out(Name, Pool, std::move(Columns), NumRows + Other.NumRows);
   // Rows of one case table stay citable.
   if (!Origin.empty() && Origin == Other.Origin) {
-    auto Rows = std::make_shared<RowIndex>();
-    Rows->reserve(Out.NumRows);
-    for (size_t I = 0; I != NumRows; ++I)
-      Rows->push_back(static_cast<uint32_t>(originRow(I)));
-    for (size_t I = 0; I != Other.NumRows; ++I)
-      Rows->push_back(static_cast<uint32_t>(Other.originRow(I)));
     Out.Origin = Origin;
-    Out.OriginRows = std::move(Rows);
+    Out.OriginRows = indexOf(OriginRows.get(), Other.OriginRows.get());
   }
   return Out;
 }
@@ -344,9 +408,13 @@ Expected<std::vector<int64_t>> Table::integers(StringRef Wanted) const {
   Expected<const ColumnView *> View = column(Wanted, ColumnType::Int);
   if (!View)
     return View.takeError();
+  ArrayRef<int64_t> Values = (*View)->Data->ints();
+  if (!(*View)->Rows)
+    return Values.vec();
   std::vector<int64_t> Out(NumRows);
+  const uint32_t *Rows = (*View)->Rows->data();
   for (size_t I = 0; I != NumRows; ++I)
-    Out[I] = (*View)->getInt(I);
+    Out[I] = Values[Rows[I]];
   return Out;
 }
 

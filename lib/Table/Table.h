@@ -47,6 +47,10 @@ struct ColumnView {
   bool isNull(size_t I) const { return Data->isNull(row(I)); }
   /// Int, Bool or Double as a double; nullDouble() when null.
   double number(size_t I) const;
+  /// A column of the values at \p Chosen, nulls where that is NoRow.
+  ColumnRef taken(llvm::ArrayRef<uint32_t> Chosen) const;
+  /// A column of all values in row order: the data itself where possible.
+  ColumnRef dense() const;
 };
 
 class Table {
@@ -90,6 +94,9 @@ public:
   size_t originRow(size_t I) const {
     return OriginRows ? (*OriginRows)[I] : I;
   }
+  /// Whether the column \p Name still holds what that of \p Of holds in the
+  /// origin row of each row. May say no where it does, never yes where not.
+  bool keeps(llvm::StringRef Name, const Table &Of) const;
 
   // Verbs that keep columns ---------------------------------------------//
 

@@ -73,6 +73,7 @@ return {
   api      = 1,
   summary  = "Large messages move far below the rate of the link",
   needs    = { collectives = { "start", "stop", "bytes", "rank" } },
+  relies   = { "clocks" },
   symptoms = { "bus-bandwidth-low", "bus-bandwidth-low-pair" },
   options  = {
     min_bytes = { default = 64000000, doc = "A message from this size on shows the rate of the link" },
@@ -86,7 +87,8 @@ return {
     local opt   = case.options
     local large = case.matched_collectives:where("bus_bandwidth is not null and bytes >= ?", opt.min_bytes)
     if large:count() < opt.min_count then
-      return skip("collectives of 64 MB or more, of two ranks and with sizes: profile several ranks with record_shapes=True")
+      return skip("collectives of 64 MB or more, of two ranks and with sizes: profile several ranks with "
+        .. "record_shapes=True")
     end
     if not large:has("group") then large = large:with { group = "'the job'" } end
 
@@ -132,9 +134,11 @@ return {
             score       = 0.9,
             recoverable = lost_of(g.rows, best.bandwidth),
             at          = { name = g.name },
-            message     = ("%s of %s in group %s runs at a bus bandwidth of %s, in group %s at %s: %s of it over %d messages; ranks %s%s")
+            message     = ("%s of %s in group %s runs at a bus bandwidth of %s, in group %s at %s: %s of it over %d "
+              .. "messages; ranks %s%s")
               :format(cohort.op, units.bytes(g.rows:median("bytes")), g.name, rate(g.bandwidth), best.name,
-                      rate(best.bandwidth), units.percent(g.bandwidth / best.bandwidth), g.rows:count(), table.concat(names, ", "),
+                      rate(best.bandwidth), units.percent(g.bandwidth / best.bandwidth), g.rows:count(),
+                        table.concat(names, ", "),
                       host and " on host " .. host or ""),
             evidence    = { g.rows:top(5, "transfer"), best.rows:slice(0, 3) },
           }
@@ -156,7 +160,8 @@ return {
             score       = 0.85,
             recoverable = lost_of(best.rows, 0.8 * known),
             at          = { name = best.name },
-            message     = ("%s of %s on %d ranks of one host reaches a bus bandwidth of %s at best; the links of %s carry %d GB/s each way: %s of them")
+            message     = ("%s of %s on %d ranks of one host reaches a bus bandwidth of %s at best; the links of %s "
+              .. "carry %d GB/s each way: %s of them")
               :format(cohort.op, units.bytes(best.rows:median("bytes")), best.size, rate(best.bandwidth), model, known,
                       units.percent(best.bandwidth / known)),
             evidence    = { best.rows:top(5, "bus_bandwidth") },

@@ -112,6 +112,7 @@ return {
   api      = 1,
   summary  = "One rank enters the collectives last and the others wait for it",
   needs    = { collectives = { "start", "stop", "rank" } },
+  relies   = { "whole-record", "clocks" },
   symptoms = {
     "collective-start-skew", "collective-straggler", "collective-straggler-work", "collective-late-upstream",
   },
@@ -210,7 +211,8 @@ return {
       local upstream = f.why == "comm"
       if not told[f.who] and not (upstream and initiators > 0) then
         told[f.who] = true
-        local head = ("rank %d enters %d of %d collectives of %s last (p %s); the others wait %s for it, %s of its steps. Against the median of its peers it needs %s more up to these collectives: %s")
+        local head = ("rank %d enters %d of %d collectives of %s last (p %s); the others wait %s for it, %s of its "
+          .. "steps. Against the median of its peers it needs %s more up to these collectives: %s")
           :format(f.who, f.times, f.of, f.group.name, f.p < 1e-6 and "< 1e-6" or "= " .. units.number(f.p, 2),
                   units.format(f.lost),
                   units.percent(f.lost / f.span), units.format(math.max(0, f.total)), f.text)

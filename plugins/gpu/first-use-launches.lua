@@ -1,6 +1,6 @@
 --- ## What it detects
---- Launch calls that take a hundred times the usual while the device has nothing to do: the first launch of a kernel loads
---- its code, and that time stands inside the recorded window.
+--- Launch calls that take a hundred times the usual while the device has nothing to do: the first launch of a kernel
+--- loads its code, and that time stands inside the recorded window.
 ---
 --- ## Why it matters
 --- It is set-up measured as steady state. Each kernel pays once, 1 ms to 1 s (more on the first of a library), and a
@@ -50,7 +50,8 @@ return {
             share       = share,
             recoverable = lost,
             at          = here,
-            message     = ("GPU %d stands still for %s of %s (%s) inside %d launch calls of %s and more, the usual one takes %s; the longest, %s, launches %s: code is loaded at its first use")
+            message     = ("GPU %d stands still for %s of %s (%s) inside %d launch calls of %s and more, the usual one "
+              .. "takes %s; the longest, %s, launches %s: code is loaded at its first use")
               :format(window.device, units.format(lost), units.format(window.dur), units.percent(share), long:count(),
                 units.format(long:min("call_dur")), units.format(usual), units.format(worst.call_dur), name),
             evidence    = { long:top(5, "call_dur") },

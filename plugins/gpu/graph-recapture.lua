@@ -21,6 +21,7 @@ return {
   api      = 1,
   summary  = "CUDA graphs are captured again in steady state",
   needs    = { steps = { "start", "stop" }, host_calls = { "name", "start", "stop" } },
+  relies   = { "launches", "host-times" },
   symptoms = { "graph-capture-in-steady-state" },
   options  = {
     min_share = { default = 0.01, doc = "Share of the steps after the first worth reporting" },
@@ -56,7 +57,8 @@ return {
         local lost, span = hit:sum("lost"), steps:sum("dur")
         if hit:count() >= 2 and late:count() >= 1 and lost >= opt.min_share * span then
           local first = ordered:slice(0, 1)
-          local idle  = case.gaps:where { rank = rank }:where("state == 'starved'"):intersect(steps:intersect(spans)):sum("dur")
+          local idle  = case.gaps:where { rank = rank }:where("state == 'starved'"):intersect(steps:intersect(spans))
+            :sum("dur")
           local inst  = calls:where("match(name, '*GraphInstantiate*')"):where("start >= ?", steps:first().start)
           report {
             symptom     = "graph-capture-in-steady-state",
@@ -64,9 +66,10 @@ return {
             share       = lost / span,
             recoverable = idle,
             at          = { rank = rank, step = hit:first().step },
-            message     = ("%d of %d steps after the first capture or instantiate CUDA graphs: %s, %s of those steps; %d "
-              .. "instantiations, the longest %s, and the device had nothing to do for %s of it. The first step spent %s so; "
-              .. "captures that end with the warm-up would be none in the second half, it has %d such steps"):format(
+            message     = ("%d of %d steps after the first capture or instantiate CUDA graphs: %s, %s of those steps; "
+              .. "%d instantiations, the longest %s, and the device had nothing to do for %s of it. The first step "
+              .. "spent %s so; captures that end with the warm-up would be none in the second half, it has %d such "
+              .. "steps"):format(
               hit:count(), n - 1, units.format(lost), units.percent(lost / span), inst:count(),
               units.format(inst:max("dur") or 0), units.format(idle), units.format(first:overlap(spans):sum()),
               late:count()),

@@ -21,12 +21,15 @@
 return {
   api      = 1,
   summary  = "The launching thread waits for a CPU while the device waits for it",
-  needs    = { windows = { "dur" }, host_calls = { "start", "correlation" }, thread_states = { "start", "stop", "state", "tid" } },
+  needs    = { windows = { "dur" }, host_calls = { "start", "correlation" },
+    thread_states = { "start", "stop", "state", "tid" } },
+  relies   = { "launches" },
   symptoms = { "launch-thread-preempted", "process-threads-exceed-cpus" },
   options  = {
     min_share = { default = 0.02, doc = "Share of the window lost to preemption worth reporting" },
     min_piece = { default = 50 * units.us, doc = "Shortest time without a CPU that counts, in ns" },
-    full      = { default = 0.95, doc = "CPU time wanted, as a share of what the CPUs have, from which on they are too few" },
+    full      = { default = 0.95,
+                  doc = "CPU time wanted, as a share of what the CPUs have, from which on they are too few" },
   },
 
   run = function(case)
@@ -60,7 +63,8 @@ return {
         if share >= opt.min_share then
           local all   = case.thread_states:where { rank = window.rank }
           local wants = all:where { tid = who, state = "runnable" }:where("dur >= ?", opt.min_piece)
-          local then_ = all:with { hit = all:overlap(pieces) }:where("hit > 0 and (state == 'runnable' or state == 'running')")
+          local then_ = all:with { hit = all:overlap(pieces) }:where("hit > 0 and (state == 'runnable' or state == "
+            .. "'running')")
           local cpus  = wants:where("cpu is not null"):aggregate({ "cpu" }, { n = "count" }):sort("cpu")
           local names = {}
           for row in cpus:slice(0, 8):rows() do names[#names + 1] = ("%d"):format(row.cpu) end
@@ -71,9 +75,10 @@ return {
             share       = share,
             recoverable = lost,
             at          = here,
-            message     = ("GPU %d waits %s of %s (%s) while its launching thread %d wants a CPU and has none: %s of the time it "
-              .. "waits for the host, in %d pieces, the longest %s%s; %d other threads of the process run or want to run at "
-              .. "those times. Asleep of its own accord it was for %s, which is not counted"):format(window.device,
+            message     = ("GPU %d waits %s of %s (%s) while its launching thread %d wants a CPU and has none: %s of "
+              .. "the time it waits for the host, in %d pieces, the longest %s%s; %d other threads of the process run "
+              .. "or want to run at those times. Asleep of its own accord it was for %s, which is not "
+              .. "counted"):format(window.device,
               units.format(lost), units.format(window.dur), units.percent(share), who, units.percent(lost / starved),
               pieces:count(), units.format(pieces:max("dur")),
               #names > 0 and (", on CPU " .. table.concat(names, ", ")) or "", rivals, units.format(blocked)),
@@ -82,7 +87,8 @@ return {
           -- Demand against supply: who else wants CPUs is known for the own process only.
           local span   = all:where("start < ? and stop > ?", window.stop, window.start)
           local active = span:where("state == 'running' or state == 'runnable'")
-          local used   = span:where("state == 'running' and cpu is not null"):aggregate({ "cpu" }, { n = "count" }):count()
+          local used   = span:where("state == 'running' and cpu is not null"):aggregate({ "cpu" }, { n = "count" })
+            :count()
           local inside = 0
           for _, states in active:group("tid") do
             inside = inside + case.windows:where(here):intersect(states):sum("dur")
@@ -92,10 +98,11 @@ return {
               symptom  = "process-threads-exceed-cpus",
               score    = 0.85,
               at       = here,
-              message  = ("the threads of the process want %.1f CPUs over %s and only ever run on %d: they take CPUs from each "
-                .. "other; with CPUs to spare it would be other programs"):format(inside / window.dur,
+              message  = ("the threads of the process want %.1f CPUs over %s and only ever run on %d: they take CPUs "
+                .. "from each other; with CPUs to spare it would be other programs"):format(inside / window.dur,
                 units.format(window.dur), used),
-              evidence = { active:aggregate({ "tid" }, { wanted = "sum dur" }):top(5, "wanted"):renamed("CPU time wanted") },
+              evidence = { active:aggregate({ "tid" }, { wanted = "sum dur" }):top(5, "wanted")
+                :renamed("CPU time wanted") },
             }
           end
         end

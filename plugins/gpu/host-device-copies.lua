@@ -21,7 +21,8 @@
 
 --- Raw rates of links in GB/s. A copy reaches about 0.8 to 0.9 of one.
 local links = {
-  { 15.75, "PCIe 3 x16" }, { 31.5, "PCIe 4 x16" }, { 63.0, "PCIe 5 x16" }, { 126.0, "PCIe 6 x16" }, { 450.0, "NVLink-C2C" },
+  { 15.75, "PCIe 3 x16" }, { 31.5, "PCIe 4 x16" }, { 63.0, "PCIe 5 x16" }, { 126.0, "PCIe 6 x16" },
+    { 450.0, "NVLink-C2C" },
 }
 
 --- "88 % of PCIe 4 x16" for the slowest link that carries so much.
@@ -37,6 +38,7 @@ return {
   api      = 1,
   summary  = "Host-device copies hold up the device",
   needs    = { windows = { "dur", "busy" }, gpu_work = { "start", "stop", kind = "copy", "copy_kind" } },
+  relies   = { "kernels", "whole-record" },
   symptoms = { "copies-exposed", "copies-dominate", "copies-at-link-rate", "pageable-copies", "small-copies" },
   options  = {
     min_exposed  = { default = 0.05, doc = "Exposed share of the window worth reporting" },
@@ -77,7 +79,8 @@ return {
           share       = exposed / window.dur,
           recoverable = exposed, -- under kernels they would cost nothing; where the link is the limit see below
           at          = here,
-          message     = ("host-device copies take %s of %s on GPU %d with no kernel running (%s): %d copies, %s (%s; %s)"):format(
+          message     = ("host-device copies take %s of %s on GPU %d with no kernel running (%s): %d copies, %s (%s; "
+            .. "%s)"):format(
             units.format(exposed), units.format(window.dur), window.device, units.percent(exposed / window.dur),
             copies:count(), units.bytes(bytes), part("pinned", pinned), part("pageable", pageable)),
           evidence    = { copies:top(5, "dur") },
@@ -93,7 +96,8 @@ return {
           share       = covered / window.dur,
           recoverable = exposed,
           at          = here,
-          message     = ("GPU %d spends %s of its busy time on host-device copies and %s on kernels"):format(window.device,
+          message     = ("GPU %d spends %s of its busy time on host-device copies and %s on kernels")
+            :format(window.device,
             units.percent(covered / window.busy), units.percent(kernels:covered() / window.busy)),
           evidence    = { copies:top(5, "dur") },
         }
@@ -111,8 +115,10 @@ return {
             score    = 0.95,
             share    = large:covered() / window.dur,
             at       = here,
-            message  = ("%d copies of %s in all%s run at one rate, %.1f GB/s (tenth to ninth tenth %.1f to %.1f)%s: the link of GPU %d is the limit")
-              :format(large:count(), units.bytes(large:sum("bytes")), each, usual, slow, fast, of_link(usual), window.device),
+            message  = ("%d copies of %s in all%s run at one rate, %.1f GB/s (tenth to ninth tenth %.1f to %.1f)%s: "
+              .. "the link of GPU %d is the limit")
+              :format(large:count(), units.bytes(large:sum("bytes")), each, usual, slow, fast, of_link(usual),
+                window.device),
             evidence = { rated:top(5, "dur") },
           }
         end
@@ -126,7 +132,8 @@ return {
           share       = held / window.dur,
           recoverable = held,
           at          = here,
-          message     = ("%d of %d host-device copies on GPU %d use pageable memory and hold it up for %s (%s), at %.1f GB/s"):format(
+          message     = ("%d of %d host-device copies on GPU %d use pageable memory and hold it up for %s (%s), at "
+            .. "%.1f GB/s"):format(
             pageable:count(), copies:count(), window.device, units.format(held), units.percent(held / window.dur),
             pageable:sum("bytes") / math.max(1, pageable:sum("dur"))),
           evidence    = { pageable:top(5, "dur") },
@@ -144,8 +151,10 @@ return {
           share       = spent / window.dur,
           recoverable = math.floor(spent * (1 - 1 / rate)), -- packed into one a step, one latency is left
           at          = here,
-          message     = ("%d host-device copies below %s on GPU %d, %.0f %s, hold it up for %s (%s): %s in the median for %s, latency and not bandwidth")
-            :format(small:count(), units.bytes(opt.small), window.device, rate, window.steps > 0 and "a step" or "in 100 ms",
+          message     = ("%d host-device copies below %s on GPU %d, %.0f %s, hold it up for %s (%s): %s in the median "
+            .. "for %s, latency and not bandwidth")
+            :format(small:count(), units.bytes(opt.small), window.device, rate, window.steps > 0 and "a step"
+              or "in 100 ms",
               units.format(spent), units.percent(spent / window.dur), units.format(small:median("dur")),
               units.bytes(math.floor(small:median("bytes")))),
           evidence    = { small:top(5, "dur") },

@@ -39,7 +39,8 @@ return {
         local dark  = gaps:where { state = "unresolved" }:sum("dur")
         local idle  = gaps:sum("dur") - dark
         local share = idle / window.dur
-        local what  = window.steps > 1 and ("%d steady steps"):format(window.steps) or window.steps == 1 and "one step" or "the profile"
+        local what  = window.steps > 1 and ("%d steady steps"):format(window.steps) or window.steps == 1 and "one step"
+          or "the profile"
         if dark >= opt.min_idle * window.dur then
           report {
             symptom  = "idle-unresolved",
@@ -47,7 +48,9 @@ return {
             score    = 0.7,
             share    = dark / window.dur,
             at       = here,
-            message  = ("GPU %d has nothing on record for %s of %s (%s) although the host waits for it or no launch is known: it may run work from before the recording, or another process's; record from an idle device on")
+            message  = ("GPU %d has nothing on record for %s of %s (%s) although the host waits for it or no launch is "
+              .. "known: it may run work from before the recording, or another process's; record from an idle device "
+              .. "on")
               :format(window.device, units.format(dark), units.format(window.dur), units.percent(dark / window.dur)),
             evidence = { gaps:where { state = "unresolved" }:top(5, "dur") },
           }
@@ -77,7 +80,8 @@ return {
               score    = math.min(1, 0.4 + 1.5 * starved / window.dur),
               share    = starved / window.dur,
               at       = here,
-              message  = ("%s of GPU %d's idle time ends with a late launch: the host asked for %s after the device had run dry")
+              message  = ("%s of GPU %d's idle time ends with a late launch: the host asked for %s after the device "
+                .. "had run dry")
                 :format(units.percent(starved / idle), window.device, units.format(starved)),
               evidence = { late:top(5, "dur") },
             }

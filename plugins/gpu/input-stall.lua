@@ -1,17 +1,18 @@
 --- ## What it detects
 --- Time in which a device idles because a thread that launches its work is inside the data loader: the part of the
---- late-launch gaps that the loader's `__next__` covers; and whether that thread loads itself (`num_workers=0`) or waits for
---- its workers.
+--- late-launch gaps that the loader's `__next__` covers; and whether that thread loads itself (`num_workers=0`) or
+--- waits for its workers.
 ---
 --- ## Why it matters
---- Loader time alone is no cost while the device still has queued work. Only where a gap and the loader coincide does the
---- step get longer.
+--- Loader time alone is no cost while the device still has queued work. Only where a gap and the loader coincide does
+--- the step get longer.
 ---
 --- ## How to confirm
 --- Replace the loader by one cached batch: the gaps vanish if it was the input, and stay if it was not.
 ---
 --- ## Known false positives
---- A loader that waits on a lock another rank holds looks the same from one rank's profile.
+--- The first fetch of a short record: where the loader explains less than a third of the idle time, its score falls with
+--- that share. A loader that waits on a lock another rank holds looks the same from one rank's profile.
 ---
 --- ## References
 --- The Kineto TensorBoard plug-in flags loader time above 5 % of the step without asking whether the device was idle.
@@ -32,7 +33,8 @@ local function how(case, window, stalls, name)
     :where("match(name, '*read*') or match(name, '*open*')")
   local read = stalls:intersect(reads):sum("dur")
   if read >= 0.3 * stalls:sum("dur") then
-    return ("%s of it is spent in %s: the storage is slow"):format(units.percent(read / stalls:sum("dur")), reads:first().name)
+    return ("%s of it is spent in %s: the storage is slow"):format(units.percent(read / stalls:sum("dur")),
+      reads:first().name)
   end
   if name:contains("MultiProcess") then
     return "its workers do not keep up"
@@ -43,7 +45,8 @@ end
 return {
   api      = 1,
   summary  = "The device waits for the next batch",
-  needs    = { windows = { "dur" }, host_calls = { "start", "correlation" }, ranges = { "start", "stop", category = "dataloader" } },
+  needs    = { windows = { "dur" }, host_calls = { "start", "correlation" },
+    ranges = { "start", "stop", category = "dataloader" } },
   relies   = { "launches", "host-times", "whole-record" },
   symptoms = { "input-stall" },
   options  = {
@@ -69,15 +72,18 @@ return {
       local loading = case.ranges:where { rank = window.rank, category = "dataloader" }
       local name    = loading:top(1, "dur"):first().name
       local reason  = how(case, window, f.stalls, name)
+      local idle    = case.gaps:where { rank = window.rank, device = window.device }:sum("dur")
       report {
         symptom     = "input-stall",
-        score       = math.min(1, 0.6 + 2 * share),
+        -- A small part of the idle time is not what the run waits for.
+        score       = math.min(1, 0.6 + 2 * share) * math.min(1, 3 * f.stalled / idle),
         share       = share,
         recoverable = least,
         at          = { rank = window.rank, device = window.device },
-        message     = ("GPU %d waits %s of %s (%s) for the next batch in %s; the longest of %d waits is %s%s"):format(
+        message     = ("GPU %d waits %s of %s (%s) for the next batch in %s; %s%s"):format(
           window.device, units.format(f.stalled), units.format(window.dur), units.percent(share),
-          name, f.stalls:count(), units.format(f.stalls:max("dur")), reason and "; " .. reason or ""),
+          name, f.stalls:count() == 1 and "it is one wait" or ("the longest of %d waits is %s"):format(f.stalls:count(),
+            units.format(f.stalls:max("dur"))), reason and "; " .. reason or ""),
         evidence    = { f.stalls:top(5, "dur"), loading:top(5, "dur") },
       }
     end

@@ -10,14 +10,16 @@
 --- Double the batch: the step time stays about the same while the host is the limit.
 ---
 --- ## Known false positives
---- Waits for input, for synchronisation and for allocation are taken out before the rest is put to the host's account; a
---- profile that records neither loader ranges nor runtime calls cannot tell them apart.
+--- Waits for input, for synchronisation and for allocation are taken out before the rest is put to the host's account;
+--- a profile that records neither loader ranges nor runtime calls cannot tell them apart.
 ---
 --- ## References
---- "A trip to the launch-bound side", in PyTorch's CUDA-graph notes: https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/
+--- "A trip to the launch-bound side", in PyTorch's CUDA-graph notes:
+--- https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/
 
 -- Words in the names of frames, ranges and operators that prepare input.
-local Input = { "preprocess", "image_processor", "tokeniz", "read_video", "read_image", "decode_", "__getitem__", "collate",
+local Input = { "preprocess", "image_processor", "tokeniz", "read_video", "read_image", "decode_", "__getitem__",
+  "collate",
   "load_batch", "get_batch" }
 
 -- The innermost frame, range or operator that covers nearly all of a gap, or nil.
@@ -25,7 +27,8 @@ local function inside(case, window, gap)
   local best
   for _, rows in ipairs({ case.host_ops, case.ranges }) do
     local around = rows:where { rank = window.rank }:where("start < ? and stop > ?", gap.stop, gap.start)
-    local most = around:with { part = around:overlap(case.gaps:where { rank = window.rank, gap = gap.gap, device = window.device }) }
+    local most = around:with { part = around:overlap(case.gaps:where { rank = window.rank, gap = gap.gap,
+      device = window.device }) }
       :where("part >= ?", math.floor(0.9 * gap.dur)):with { less = "0 - dur" }:top(1, "less"):first()
     if most and (not best or most.dur < best.dur) then
       best = most
@@ -53,10 +56,12 @@ return {
   symptoms = { "host-op-gap", "host-long-gap", "input-stall", "tiny-kernels", "slow-launch-calls" },
   options  = {
     min_share   = { default = 0.08, doc = "Share of the window lost between launches worth reporting" },
-    long_gap    = { default = 5 * units.ms, doc = "A gap from which host code is a task of its own, not the pace of launching" },
+    long_gap    = { default = 5 * units.ms,
+                    doc = "A gap from which host code is a task of its own, not the pace of launching" },
     tiny        = { default = 10 * units.us, doc = "A median kernel shorter than this is tiny" },
     launch_cost = { default = 0.5, doc = "Median launch call over median kernel from which launching dominates" },
-    slow_launch = { default = 50 * units.us, doc = "A 95th percentile of launch calls from which a starved host is itself held up" },
+    slow_launch = { default = 50 * units.us,
+                    doc = "A 95th percentile of launch calls from which a starved host is itself held up" },
     min_work    = { default = 32, doc = "Pieces of work below which a profile is too short to judge" },
   },
 
@@ -84,9 +89,12 @@ return {
             share       = apart / window.dur,
             recoverable = apart,
             at          = here,
-            message     = ("GPU %d waits %s of %s (%s) in %d long pieces of host code; the longest, %s, %s"):format(window.device,
-              units.format(apart), units.format(window.dur), units.percent(apart / window.dur), long:count(), units.format(worst.dur),
-              name and (input and "prepares input in %s" or "lies in %s"):format(name) or "lies in nothing that is recorded"),
+            message     = ("GPU %d waits %s of %s (%s) in %d long pieces of host code; the longest, %s, %s")
+              :format(window.device,
+              units.format(apart), units.format(window.dur), units.percent(apart / window.dur), long:count(),
+                units.format(worst.dur),
+              name and (input and "prepares input in %s" or "lies in %s"):format(name)
+                or "lies in nothing that is recorded"),
             evidence    = { long:top(5, "dur") },
           }
         end
@@ -109,7 +117,8 @@ return {
         share       = share,
         recoverable = least,
         at          = f.here,
-        message     = ("GPU %d loses %s of %s (%s) between launches while the launching thread runs host code, in %s gaps%s"):format(
+        message     = ("GPU %d loses %s of %s (%s) between launches while the launching thread runs host code, in %s "
+          .. "gaps%s"):format(
           f.window.device, units.format(f.lost), units.format(f.window.dur), units.percent(share),
           units.count(f.between:count()),
           within > 0.5 * f.lost and (", %s of it inside Python frames"):format(units.percent(within / f.lost)) or ""),
@@ -137,7 +146,8 @@ return {
           score    = math.min(1, 0.5 + 0.1 * slow / opt.slow_launch),
           share    = share,
           at       = f.here,
-          message  = ("one launch call in twenty takes longer than %s (median %s) although GPU %d has run dry: the launching thread is held up itself")
+          message  = ("one launch call in twenty takes longer than %s (median %s) although GPU %d has run dry: the "
+            .. "launching thread is held up itself")
             :format(units.format(slow), units.format(launch), f.window.device),
           evidence = { launches:top(5, "dur") },
         }

@@ -22,7 +22,8 @@
 return {
   api      = 1,
   summary  = "Free device memory is in pieces too small for what is asked",
-  needs    = { memory_events = { "at", "action", "bytes" }, any = { memory_blocks = { "state" }, memory_events = { "reserved" } } },
+  needs    = { memory_events = { "at", "action", "bytes" },
+    any = { memory_blocks = { "state" }, memory_events = { "reserved" } } },
   symptoms = { "memory-fragmented" },
   options  = {
     min_free  = { default = 0.30, doc = "Free share of the reserved memory from which on it counts as fragmented" },
@@ -66,8 +67,10 @@ return {
               score    = hole and 0.97 or 0.85,
               share    = share,
               at       = here,
-              message  = ("an allocation of %s on GPU %d failed with %s of %s reserved memory unallocated (%s): %s; less free "
-                .. "memory than was asked for would have been demand, not fragmentation"):format(units.bytes(asked), device,
+              message  = ("an allocation of %s on GPU %d failed with %s of %s reserved memory unallocated (%s): %s; "
+                .. "less free memory than was asked for would have been demand, not "
+                .. "fragmentation"):format(units.bytes(asked),
+                  device,
                 units.bytes(unused), units.bytes(reserved), units.percent(share), largest),
               evidence = { fails:top(3, "bytes"), free:top(5, "bytes") },
             }
@@ -88,8 +91,9 @@ return {
               severity = "warning",
               score    = 0.8,
               at       = here,
-              message  = ("in %d steady steps the allocator took %d new segments (%s) on GPU %d although more than their size "
-                .. "was free in its cache each time; a first step that fills the cache is not counted"):format(steps:count(),
+              message  = ("in %d steady steps the allocator took %d new segments (%s) on GPU %d although more than "
+                .. "their size was free in its cache each time; a first step that fills the cache is not counted")
+                  :format(steps:count(),
                 vain:count(), units.bytes(vain:sum("bytes")), device),
               evidence = { vain:top(5, "bytes") },
             }
@@ -98,7 +102,8 @@ return {
       end
     end
     if not judged then
-      skip("a failed allocation or new segments in steady steps: torch.cuda.memory._record_memory_history() and _dump_snapshot()")
+      skip("a failed allocation or new segments in steady steps: torch.cuda.memory._record_memory_history() and "
+        .. "_dump_snapshot()")
     end
   end,
 }

@@ -31,19 +31,22 @@ return {
   api      = 1,
   summary  = "Memory that stays from step to step has one owner, or many",
   needs    = { memory_events = { "at", "bytes", "device", "address", "frames" }, steps = { "step", "stop" } },
+  relies   = { "whole-record" },
   symptoms = { "memory-growth-one-site", "memory-growth-many-sites" },
   options  = {
     in_steps   = { default = 0.90,  doc = "Share of the steps that must leave blocks behind" },
     min_share  = { default = 0.001, doc = "What a step leaves, as a share of the device's memory, worth reporting" },
     min_bytes  = { default = units.MiB, doc = "The same in bytes, where the size of the device is not known" },
     min_steps  = { default = 6,     doc = "Steps below which nothing is judged" },
-    one_site   = { default = 0.60,  doc = "Share of the kept bytes from which on one call stack is named as the owner" },
+    one_site   = { default = 0.60,
+                   doc = "Share of the kept bytes from which on one call stack is named as the owner" },
     many_sites = { default = 4,     doc = "Call stacks from which on the growth is said to come from all over" },
   },
 
   run = function(case)
     local opt, judged = case.options, false
-    local live = case.memory_events:where("device >= 0 and at is not null and address is not null and bytes is not null")
+    local live = case.memory_events:where("device >= 0 and at is not null and address is not null and bytes is not "
+      .. "null")
       :where("action is null or action == 'alloc' or action == 'free_requested'")
     for rank, device, all in live:sort("at"):group("rank", "device") do
       local steps = case.steps:where { rank = rank }:sort("start")
@@ -60,7 +63,11 @@ return {
         for i = 2, n - 1 do
           local left = kept:where("at >= ? and at < ?", stops[i - 1], stops[i]):sum("bytes")
           if left > floor then with = with + 1 end
-          if i - 1 <= middle // 2 then early = early + left elseif i - 1 > middle - middle // 2 then late = late + left end
+          if i - 1 <= middle // 2 then
+            early = early + left
+          elseif i - 1 > middle - middle // 2 then
+            late = late + left
+          end
         end
         if with >= opt.in_steps * middle and late >= 0.5 * early then
           local sites  = events:where("bytes > 0 and frames is not null"):select("address", "at", "frames", "bytes")
@@ -77,8 +84,9 @@ return {
                 score    = 0.9,
                 share    = share,
                 at       = at,
-                message  = ("%s of the %s that stay were allocated at one place, %s: %d blocks, %s, left by %d of %d steps; a list, "
-                  .. "cache or hook keeps them (a kept graph would show %d or more places)"):format(units.percent(share),
+                message  = ("%s of the %s that stay were allocated at one place, %s: %d blocks, %s, left by %d of %d "
+                  .. "steps; a list, cache or hook keeps them (a kept graph would show %d or more places)")
+                    :format(units.percent(share),
                   units.bytes(named), told, top.blocks, units.bytes(top.held), with, middle, opt.many_sites),
                 evidence = { sites:where { frames = top.frames }:top(5, "bytes") },
               }
@@ -88,8 +96,9 @@ return {
                 score    = 0.85,
                 share    = share,
                 at       = at,
-                message  = ("the %s that stay were allocated at %d places, the largest, %s, holds %s (%s), left by %d of %d steps: a "
-                  .. "kept graph owns its activations (one list or cache would show one place)"):format(units.bytes(named),
+                message  = ("the %s that stay were allocated at %d places, the largest, %s, holds %s (%s), left by %d "
+                  .. "of %d steps: a kept graph owns its activations (one list or cache would show one place)")
+                    :format(units.bytes(named),
                   owners:count(), told, units.bytes(top.held), units.percent(share), with, middle),
                 evidence = { owners:top(5, "held"):renamed("places of kept memory") },
               }
@@ -98,6 +107,8 @@ return {
         end
       end
     end
-    if not judged then skip(("at least %d steps beside allocations with call stacks: record more steps"):format(opt.min_steps)) end
+    if not judged then
+      skip(("at least %d steps beside allocations with call stacks: record more steps"):format(opt.min_steps))
+    end
   end,
 }

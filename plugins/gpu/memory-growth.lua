@@ -21,11 +21,13 @@ return {
   api      = 1,
   summary  = "Live device memory grows from step to step",
   needs    = { memory_events = { "at", "bytes", "device" }, steps = { "step", "stop" } },
+  relies   = { "whole-record" },
   symptoms = { "memory-grows" },
   options  = {
     rising       = { default = 0.90,  doc = "Share of the changes from step end to step end that must be upward" },
     min_share    = { default = 0.001, doc = "Growth a step, as a share of the device's memory, worth reporting" },
-    min_of_level = { default = 0.01,  doc = "The same as a share of what is live, where the size of the device is not known" },
+    min_of_level = { default = 0.01,
+                     doc = "The same as a share of what is live, where the size of the device is not known" },
     min_changes  = { default = 5,     doc = "Changes from step end to step end below which growth is not judged" },
   },
 
@@ -44,9 +46,12 @@ return {
         local first, last = stops[1], stops[n]
         local events = all:where("at >= ? and at < ?", first, last)
         -- Between two steps there may be host time: a step's share begins where the one before it ended.
-        local net = {}
-        for i = 2, n do
-          net[i - 1] = events:where("at >= ? and at < ?", stops[i - 1], stops[i]):sum("bytes")
+        local spans = steps:slice(1, n - 1):with { start = steps:slice(0, n - 1):col("stop") }
+        local dated = events:with { start = "at" }
+        local net   = {}
+        for i = 1, n - 1 do net[i] = 0 end
+        for row in dated:with { k = dated:containing(spans) }:aggregate({ "k" }, { bytes = "sum bytes" }):rows() do
+          net[row.k + 1] = row.bytes
         end
         local up, total, early, late, half = 0, 0, 0, 0, (n - 1) // 2
         for i, change in ipairs(net) do
@@ -76,8 +81,9 @@ return {
               symptom  = "memory-grows",
               score    = 0.95,
               at       = { rank = rank, device = device, step = steps:row(1).step },
-              message  = ("live memory of GPU %d grows by %s a step (median%s), in %d of %d steps after the first, %s in all%s; "
-                .. "it would not be a leak if it slowed down, but the second half adds %s after %s of the first")
+              message  = ("live memory of GPU %d grows by %s a step (median%s), in %d of %d steps after the first, %s "
+                .. "in all%s; it would not be a leak if it slowed down, but the second half adds %s after %s of the "
+                .. "first")
                 :format(device, units.bytes(typical), grown, up, #net, units.bytes(total), left, units.bytes(late),
                   units.bytes(early)),
               evidence = { all:where("at >= ? and at < ?", stops[n - 1], last):top(5, "bytes"), steps:slice(1, 5) },
@@ -87,7 +93,8 @@ return {
       end
     end
     if not judged then
-      skip(short and ("at least %d steps beside the memory events of one device: record more steps with profile_memory=True")
+      skip(short and ("at least %d steps beside the memory events of one device: record more steps with "
+        .. "profile_memory=True")
         :format(opt.min_changes + 1) or "memory events of a device: profile_memory=True in the profiler")
     end
   end,

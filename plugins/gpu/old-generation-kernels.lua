@@ -76,22 +76,27 @@ return {
   api      = 1,
   summary  = "Matrix kernels are of an older architecture or for unaligned operands",
   needs    = { windows = { "dur" }, gpu_work = { "name", "dur", role = "compute" }, devices = { "compute_major" } },
+  relies   = { "kernels" },
   symptoms = { "old-generation-kernels", "misaligned-matrix-kernels", "previous-generation-kernels" },
   options  = {
     min_share    = { default = 0.10, doc = "Share of the matrix kernels' time in such kernels worth reporting" },
     min_window   = { default = 0.01, doc = "Share of the window below which a faster kernel does not matter" },
-    saved        = { default = 0.40, doc = "Part of such a kernel's time that the card's own kernels save; padding one product of 8193 rows saved 0.87" },
+    saved        = { default = 0.40,
+                     doc = "Part of such a kernel's time that the card's own kernels save; padding one product of 8193 "
+                         .. "rows saved 0.87" },
     min_previous = { default = 0.50, doc = "Share of the matrix time in kernels one generation old worth a note" },
   },
 
   run = function(case)
     local opt    = case.options
-    local matrix = "*gemm*|*cutlass*|*xmma*|*nvjet*|*s884*|*h884*|*s1688*|*s16816*|*hmma*|*convolve*|*dgrad*|*wgrad*|*fprop*"
+    local matrix = "*gemm*|*cutlass*|*xmma*|*nvjet*|*s884*|*h884*|*s1688*|*s16816*|*hmma*|*convolve*"
+      .. "|*dgrad*|*wgrad*|*fprop*"
     local others = "*flash*|*fmha*|*elementwise*|*reduce_kernel*|*splitKreduce*|*oftmax*|*SoftMax*"
     local fp32   = "*sgemm*|*scudnn*|*ffma*|*_simt_*|*f32f32_f32f32_f32*"
     local older  = "*cutlass_70_*|*cutlass_75_*|*turing_*|*volta_*|*sm70_*|*sm75_*|*_s884gemm*|*_h884gemm*"
     local single = "*align1|*align1_*|*align1:*|*align1>*|*align1(*|*align2|*align2_*|*align2:*|*align2>*|*align2(*"
-    local short  = "*align4|*align4_*|*align4:*|*align4>*|*align4(*" -- eight bytes in a 16-bit type, all sixteen in TF32
+    -- eight bytes in a 16-bit type, all sixteen in TF32
+    local short  = "*align4|*align4_*|*align4:*|*align4>*|*align4(*"
     local half   = "*f16*|*bf16*|*h1688*|*h16816*|*fp16*"
     local before = "*cutlass_80_*|*ampere_*|*sm80_*"
 
@@ -112,7 +117,8 @@ return {
         end
         local function evidence(slow)
           return {
-            slow:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total"):renamed("kernels by time"),
+            slow:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total")
+              :renamed("kernels by time"),
             slow:top(5, "dur"),
           }
         end
@@ -143,7 +149,8 @@ return {
             window.device, title, units.format(spent), units.percent(spent / window.dur))
         end
 
-        local old = model.compute_major >= 8 and all:where("match(name, ?) and not match(name, ?)", older, fp32) or all:slice(0, 0)
+        local old = model.compute_major >= 8 and all:where("match(name, ?) and not match(name, ?)", older, fp32)
+          or all:slice(0, 0)
         if matters(old) then
           local tf32_only = old:where("match(name, ?)", half):count() == 0
           report {
@@ -152,7 +159,8 @@ return {
             share       = old:sum("dur") / window.dur,
             recoverable = won(old),
             at          = here,
-            message     = ("%s runs in %d kernels of an older generation such as %s%s"):format(shares(old), old:count(),
+            message     = ("%s runs in %s of an older generation such as %s%s")
+              :format(shares(old), units.plural(old:count(), "kernel"),
               string.sub(old:top(1, "dur"):first().name, 1, 70), dimensions(old, tf32_only and 4 or 8)),
             evidence    = evidence(old),
           }
@@ -167,15 +175,17 @@ return {
             share       = skewed:sum("dur") / window.dur,
             recoverable = won(skewed),
             at          = here,
-            message     = ("%s runs in %d kernels for operands that are not aligned to 16 bytes, such as %s%s"):format(
-              shares(skewed), skewed:count(), string.sub(skewed:top(1, "dur"):first().name, 1, 90),
+            message     = ("%s runs in %s for operands that are not aligned to 16 bytes, such as %s%s"):format(
+              shares(skewed), units.plural(skewed:count(), "kernel"),
+                string.sub(skewed:top(1, "dur"):first().name, 1, 90),
               dimensions(skewed, tf32_only and 4 or 8)),
             evidence    = evidence(skewed),
           }
         end
 
         local last = model.compute_major >= 9
-          and all:where("match(name, ?) and not match(name, ?) and not match(name, ?)", before, fp32, single) or all:slice(0, 0)
+          and all:where("match(name, ?) and not match(name, ?) and not match(name, ?)", before, fp32, single)
+            or all:slice(0, 0)
         if matters(last) and last:sum("dur") >= opt.min_previous * total then
           report {
             symptom  = "previous-generation-kernels",
@@ -183,7 +193,8 @@ return {
             score    = 0.5, -- the library also picks them where they are the fastest
             share    = last:sum("dur") / window.dur,
             at       = here,
-            message  = ("%s runs in %d kernels built for the generation before, such as %s"):format(shares(last), last:count(),
+            message  = ("%s runs in %s built for the generation before, such as %s")
+              :format(shares(last), units.plural(last:count(), "kernel"),
               string.sub(last:top(1, "dur"):first().name, 1, 70)),
             evidence = evidence(last),
           }

@@ -21,7 +21,8 @@ local Kinds = {
   { "optimizer states", "*/optim/*|*optimizer.py*|*_init_group*|*fused_adam*" },
   { "gradients",        "*autograd/__init__.py*|*_engine_run_backward*|*autograd/graph.py*" },
   { "inputs",           "*dataloader.py*|*pin_memory*|*collate*" },
-  { "parameters",       "*from_pretrained*|*load_state_dict*|*: __init__*| __init__*|*module.py* _apply*|*load_weights*" },
+  { "parameters",       "*from_pretrained*|*load_state_dict*|*: __init__*| __init__*|*module.py* "
+    .. "_apply*|*load_weights*" },
   { "activations",      "*forward*|*functional.py*|*_call_impl*" },
 }
 
@@ -64,17 +65,20 @@ return {
         local live, source = case.memory_blocks:where(here):where("state == 'allocated'"), "snapshot"
         if live:count() == 0 then
           source = "record"
-          live = events:where("at <= ? and address is not null and (action == 'alloc' or action == 'free_requested')", first.at)
+          live = events:where("at <= ? and address is not null and (action == 'alloc' or action == 'free_requested')",
+            first.at)
             :sort("at"):aggregate({ "address" }, { bytes = "last bytes", frames = "last frames" }):where("bytes > 0")
         end
-        local stacks = live:where("frames is not null"):aggregate({ "frames" }, { held = "sum bytes", blocks = "count" })
+        local stacks = live:where("frames is not null"):aggregate({ "frames" },
+          { held = "sum bytes", blocks = "count" })
         local total  = live:sum("bytes")
         local by, order, places = {}, {}, {}
         for row in stacks:top(2000, "held"):rows() do
           local kind = kind_of(row.frames)
           by[kind] = (by[kind] or 0) + row.held
           if #places < 3 then
-            places[#places + 1] = ("%s (%s, %d blocks)"):format(own_frame(row.frames), units.bytes(row.held), row.blocks)
+            places[#places + 1] = ("%s (%s, %d blocks)"):format(own_frame(row.frames), units.bytes(row.held),
+              row.blocks)
           end
         end
         for kind, held in pairs(by) do order[#order + 1] = { kind = kind, held = held } end
@@ -86,7 +90,8 @@ return {
           symptom  = "memory-oom",
           score    = 1,
           at       = here,
-          message  = ("an allocation of %s on GPU %d failed%s%s%s%s%s"):format(units.bytes(math.abs(first.bytes or 0)), device,
+          message  = ("an allocation of %s on GPU %d failed%s%s%s%s%s"):format(units.bytes(math.abs(first.bytes or 0)),
+            device,
             first.allocated and (" with %s live"):format(units.bytes(first.allocated)) or
               total > 0 and (" with %s live in the %s"):format(units.bytes(total), source) or "",
             size and (" of %s"):format(units.bytes(size)) or "",
@@ -101,8 +106,9 @@ return {
             score    = 0.85,
             share    = by.activations / total,
             at       = here,
-            message  = ("%s of the %s live when an allocation failed came from forward code: activations, which shrink with "
-              .. "batch and sequence; parameters and states would not"):format(units.percent(by.activations / total),
+            message  = ("%s of the %s live when an allocation failed came from forward code: activations, which shrink "
+              .. "with batch and sequence; parameters and states would "
+              .. "not"):format(units.percent(by.activations / total),
               units.bytes(total)),
             evidence = { stacks:top(5, "held"):renamed("places of live memory") },
           }

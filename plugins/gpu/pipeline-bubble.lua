@@ -41,6 +41,7 @@ return {
     gpu_work    = { "start", "stop", role = "compute" },
     collectives = { "op", "peer", "start" },
   },
+  relies   = { "kernels", "whole-record" },
   symptoms = { "pipeline-bubble-excess" },
   options  = {
     min_excess = { default = 1.30, doc = "Standstill over what the schedule explains worth reporting" },
@@ -111,7 +112,8 @@ return {
       share       = typical - theory,
       recoverable = math.max(0, math.floor(least)),
       at          = { rank = widest.window.rank },
-      message     = ("%d recorded stages of %d stand still for %s of the step in the median; %d stages and %.0f micro-batches explain %s. Rank %d stands still %s, %s of it in sends and receives: %s")
+      message     = ("%d recorded stages of %d stand still for %s of the step in the median; %d stages and %.0f "
+        .. "micro-batches explain %s. Rank %d stands still %s, %s of it in sends and receives: %s")
         :format(#stages, p, units.percent(typical), p, micro, units.percent(theory), widest.window.rank,
                 units.format(widest.idle), units.format(widest.waits), why),
       evidence    = { widest.points:top(5, "dur"), case.windows:sort("rank") },

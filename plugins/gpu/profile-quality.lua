@@ -1,11 +1,11 @@
 --- ## What it detects
 --- What a recording lost, never had or did to the run: device work without the host call that launched it, whole CUDA
---- graphs in the place of kernels, records the profiler dropped, a file cut off in the middle, and time in which the profiler
---- held up the program.
+--- graphs in the place of kernels, records the profiler dropped, a file cut off in the middle, and time in which the
+--- profiler held up the program.
 ---
 --- ## Why it matters
---- Verdicts about launches, gaps and kernels lean on those records. Detectors that rely on what is missing here count for
---- less or are withheld; this says so, and how to record better.
+--- Verdicts about launches, gaps and kernels lean on those records. Detectors that rely on what is missing here count
+--- for less or are withheld; this says so, and how to record better.
 ---
 --- ## How to confirm
 --- Record again as the message says and compare: what was an artefact of the recording is gone.
@@ -43,19 +43,23 @@ return {
       end
       local match = quality.launch_match
       if match and match < 1 - opt.max_lost then
-        lack(1 - match, ("%s of the device work has no launch record though later work has; record with the CUDA runtime activities on and a larger buffer")
+        lack(1 - match, ("%s of the device work has no launch record though later work has; record with the CUDA "
+          .. "runtime activities on and a larger buffer")
           :format(units.percent(1 - match)), case.gpu_work:where(here):slice(0, 5))
       end
       if quality.graph_share > opt.max_graphs then
-        lack(quality.graph_share, ("%s of the busy time is recorded as whole CUDA graphs; record graph nodes (nsys: --cuda-graph-trace=node)")
+        lack(quality.graph_share, ("%s of the busy time is recorded as whole CUDA graphs; record graph nodes (nsys: "
+          .. "--cuda-graph-trace=node)")
           :format(units.percent(quality.graph_share)), case.gpu_work:where(here):where { kind = "graph" }:top(5, "dur"))
       end
       if quality.lost > 0 then
-        lack(0.5, ("the profiler dropped %s records; record fewer steps or with a larger buffer"):format(units.count(quality.lost)),
+        lack(0.5, ("the profiler dropped %s records; record fewer steps or with a larger buffer")
+          :format(units.count(quality.lost)),
           events:where { kind = "lost" }:slice(0, 5))
       end
       if quality.cut then
-        lack(0.5, "the record ends in the middle; let the profiler finish its file", events:where { kind = "cut" }:slice(0, 5))
+        lack(0.5, "the record ends in the middle; let the profiler finish its file",
+          events:where { kind = "cut" }:slice(0, 5))
       end
       if #lacks > 0 then
         report {
@@ -75,7 +79,8 @@ return {
           score    = math.min(1, 0.5 + 2 * quality.overhead_share),
           share    = quality.overhead_share,
           at       = here,
-          message  = ("the profiler holds up the launching thread of GPU %d for %s of the window; record fewer activities (no stacks, shapes or memory)")
+          message  = ("the profiler holds up the launching thread of GPU %d for %s of the window; record fewer "
+            .. "activities (no stacks, shapes or memory)")
             :format(quality.device, units.percent(quality.overhead_share)),
           evidence = { events:where { kind = "overhead" }:top(5, "dur") },
         }

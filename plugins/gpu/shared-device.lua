@@ -22,7 +22,9 @@
 return {
   api      = 1,
   summary  = "Somebody else uses the device",
-  needs    = { gpu_work = { "start", "stop", "device" }, counters = { "at", "value", name = { "gpu_util", "sm_active" } } },
+  needs    = { gpu_work = { "start", "stop", "device" },
+    counters = { "at", "value", name = { "gpu_util", "sm_active" } } },
+  relies   = { "whole-record" },
   symptoms = { "gpu-used-by-others" },
   options  = {
     min_use     = { default = 20, doc = "Use in percent that an idle device does not show" },
@@ -55,8 +57,9 @@ return {
         score    = 0.75,
         share    = used:count() / quiet:count(),
         at       = { device = row.device },
-        message  = ("%d of %d samples at which the recorded process had run nothing for %s show %.0f %% use in the median: another "
-          .. "process uses the device, or the profile lost work; an idle device would show 0 %%"):format(used:count(),
+        message  = ("%d of %d samples at which the recorded process had run nothing for %s show %.0f %% use in the "
+          .. "median: another process uses the device, or the profile lost work; an idle device would show 0 "
+          .. "%%"):format(used:count(),
           quiet:count(), units.format(opt.covers), used:median("value")),
         evidence = { used:slice(0, 5) },
       }

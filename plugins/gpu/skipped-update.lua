@@ -30,11 +30,14 @@ local Check  = "*non_finite_check*|*amp_update_scale*|*check_finite*|*overflow_c
 return {
   api      = 1,
   summary  = "A step runs forward and backward but no update",
-  needs    = { steps = { "start", "stop" }, gpu_work = { "name", "correlation" }, host_calls = { "start", "correlation" } },
+  needs    = { steps = { "start", "stop" }, gpu_work = { "name", "correlation" },
+    host_calls = { "start", "correlation" } },
+  relies   = { "launches", "kernels", "whole-record" },
   symptoms = { "update-skipped", "update-skipped-after-overflow-check" },
   options  = {
     min_updates = { default = 3,    doc = "Steps with an update below which the usual distance is not known" },
-    same_work   = { default = 0.70, doc = "Share of the usual other kernels that a step must run to have had a backward pass" },
+    same_work   = { default = 0.70,
+                    doc = "Share of the usual other kernels that a step must run to have had a backward pass" },
   },
 
   run = function(case)
@@ -42,12 +45,8 @@ return {
     for rank, all in case.steps:group("rank") do
       local steps = all:sort("start")
       local n     = steps:count()
-      local calls = case.host_calls:where { rank = rank }:where("correlation is not null and correlation > 0")
-        :select("rank", "correlation", "start", "stop", "tid")
-      local work  = case.gpu_work:where { rank = rank }:where("kind == 'kernel' and correlation is not null")
-        :select("name", "rank", "correlation", "dur", "start", "stop"):join(calls, { "rank", "correlation" })
-      -- From here on a kernel counts to the step in which it was launched.
-      work = work:with { device_start = work:col("start"), start = work:col("start_right"), stop = work:col("stop_right") }
+      -- A kernel counts to the step in which it was launched.
+      local work = case.launches:where { rank = rank, kind = "kernel" }
       work = work:with { step_row = work:containing(steps) }:where("step_row is not null")
       local graph = case.host_calls:where { rank = rank }:where("match(name, '*GraphLaunch*')"):count() > 0
       if work:count() > 0 and n >= opt.min_updates + 1 and n <= 10000 and not graph then
@@ -64,7 +63,7 @@ return {
         else
           local list = {}
           for name in pairs(is_opt) do list[#list + 1] = name end
-          updates = #list > 0 and work:where { name = list } or work:where("dur < 0")
+          updates = #list > 0 and work:where { name = list } or work:slice(0, 0)
         end
         local has, others = {}, {}
         for i = 0, n - 1 do has[i], others[i] = 0, 0 end
@@ -102,21 +101,25 @@ return {
           for _, k in ipairs(missing) do
             local step   = steps:row(k)
             local only   = steps:slice(k, 1)
-            local back   = autograd:count() == 0 or autograd:where("start >= ? and start < ?", step.start, step.stop):count() > 0
+            local back   = autograd:count() == 0 or autograd:where("start >= ? and start < ?", step.start, step.stop)
+              :count() > 0
             if back then
               local inside  = work:where { step_row = k }
               local checked = inside:where("match(name, ?)", Check)
-              local asked   = case.host_ops:where { rank = rank }:where("match(name, '*non_finite_check*|*amp_update_scale*')")
+              local asked   = case.host_ops:where { rank = rank }:where("match(name, "
+                .. "'*non_finite_check*|*amp_update_scale*')")
                 :where("start >= ? and start < ?", step.start, step.stop)
               local notes, rows = {}, { only }
               for s in case.scalars:where { step = step.step, primary = true }
-                  :where("metric == 'loss' or metric == 'grad_norm' or metric == 'loss_scale'"):sort("metric"):slice(0, 6):rows() do
+                  :where("metric == 'loss' or metric == 'grad_norm' or metric == 'loss_scale'"):sort("metric")
+                    :slice(0, 6):rows() do
                 notes[#notes + 1] = ("%s %s"):format(s.name, units.number(s.value, 6))
                 rows[#rows + 1] = s
               end
               local bad = case.tensors:where { step = step.step }:where("nonfinite > 0"):sort("order"):first()
               if bad then
-                notes[#notes + 1] = ("first non-finite tensor %s (%d of %d values)"):format(bad.name, bad.nonfinite, bad.numel)
+                notes[#notes + 1] = ("first non-finite tensor %s (%d of %d values)"):format(bad.name, bad.nonfinite,
+                  bad.numel)
                 rows[#rows + 1] = bad
               end
               local amp  = checked:count() + asked:count() > 0
@@ -128,8 +131,8 @@ return {
                 recoverable = step.dur,
                 share       = step.dur / steps:sum("dur"),
                 at          = { rank = rank, step = step.step },
-                message     = ("step %d runs %d kernels besides the optimizer's (usually %d) but none of the %d of an update; "
-                  .. "updates come every %s, %d of %d are missing. %s%s"):format(step.step, others[k], usual,
+                message     = ("step %d runs %d kernels besides the optimizer's (usually %d) but none of the %d of an "
+                  .. "update; updates come every %s, %d of %d are missing. %s%s"):format(step.step, others[k], usual,
                   has[done[1]], period == 1 and "step" or ("%d steps"):format(period), #missing,
                   #done + #missing, #notes > 0 and ("At this step: " .. table.concat(notes, ", ")) or
                   "No scalar or tensor of this step is on record", rare and
@@ -142,8 +145,10 @@ return {
                   severity = rare and "warning" or "error",
                   score    = 0.9,
                   at       = { rank = rank, step = step.step },
-                  message  = ("step %d checked its gradients for non-finite values (%d kernels, %d calls) and then ran no update: "
-                    .. "the scaler skipped it; without the check a guard or an exception in the loop would be left"):format(
+                  message  = ("step %d checked its gradients for non-finite values (%d kernels, %d calls) and then ran "
+                    .. "no update: the scaler skipped it; without the check a guard or an exception in the loop would "
+                    .. "be left")
+                      :format(
                     step.step, checked:count(), asked:count()),
                   evidence = { checked:count() > 0 and checked:slice(0, 3) or asked:slice(0, 3) },
                 }
@@ -151,13 +156,15 @@ return {
             end
           end
         else
-          reason = "at least " .. opt.min_updates .. " steps with optimizer kernels: record more steps, or name the update with "
-            .. "an `Optimizer.step` range"
+          reason = "at least " .. opt.min_updates .. " steps with optimizer kernels: record more steps, or name the "
+            .. "update with an `Optimizer.step` range"
         end
       elseif graph then
         reason = "kernels outside of CUDA graphs: a replay does not tell an update from a step without one"
       end
     end
-    if not judged then skip(reason or "more steps with the launches of their kernels: record them with CUDA runtime activities") end
+    if not judged then
+      skip(reason or "more steps with the launches of their kernels: record them with CUDA runtime activities")
+    end
   end,
 }

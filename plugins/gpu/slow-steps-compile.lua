@@ -17,7 +17,9 @@
 return {
   api      = 1,
   summary  = "Slow steps compile or load code",
-  needs    = { steps = { "start", "stop", "dur" }, any = { host_calls = { role = "load" }, host_ops = { category = "python" } } },
+  needs    = { steps = { "start", "stop", "dur" },
+    any = { host_calls = { role = "load" }, host_ops = { category = "python" } } },
+  relies   = { "launches", "host-times" },
   symptoms = { "slow-steps-compile" },
   options  = {
     min_steps = { default = 8,    doc = "Steps after the first below which nothing is judged" },

@@ -21,18 +21,22 @@ local Names = {
   { "slow-steps-gc", "garbage collection",
     "*gc.collect*|*gc_collect*|*Python GC*|*python_gc*|*Garbage Collect*|*garbage_collect*|GC|GC:*|gc" },
   { "slow-steps-checkpoint", "writing a checkpoint",
-    "*torch.save*|*serialization.py*: save|*serialization.py*: _save|*save_checkpoint*|*_save_checkpoint*|*save_state_dict*|"
-    .. "*distributed/checkpoint/*save*|*save_pretrained*|*save_model*|*checkpoint_save*|*checkpointing.py*: save*" },
+    "*torch.save*|*serialization.py*: save|*serialization.py*: _save|*save_checkpoint*|*_save_checkpoint*|"
+    .. "*save_state_dict*|*distributed/checkpoint/*save*|*save_pretrained*|*save_model*|*checkpoint_save*|"
+    .. "*checkpointing.py*: save*" },
   { "slow-steps-logging-or-eval", "logging or evaluation",
-    "*evaluation_loop*|*: evaluate|evaluate|eval|evaluation|*: validate|validate|validation|*run_eval*|*eval_step*|*eval_loop*|"
-    .. "*validation_step*|*wandb/*|*wandb.log*|*tensorboard/*|*add_scalar*|*add_histogram*|*mlflow*|*log_metrics*|*: _log_*" },
+    "*evaluation_loop*|*: evaluate|evaluate|eval|evaluation|*: validate|validate|validation|*run_eval*|"
+    .. "*eval_step*|*eval_loop*|*validation_step*|*wandb/*|*wandb.log*|*tensorboard/*|*add_scalar*|*add_histogram*|"
+    .. "*mlflow*|*log_metrics*|*: _log_*" },
 }
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Slow steps collect garbage, save, log or evaluate",
-  needs    = { steps = { "start", "stop", "dur" }, any = { host_ops = { category = "python" }, ranges = { category = "annotation" } } },
+  needs    = { steps = { "start", "stop", "dur" },
+    any = { host_ops = { category = "python" }, ranges = { category = "annotation" } } },
+  relies   = { "launches", "host-times" },
   symptoms = { "slow-steps-gc", "slow-steps-checkpoint", "slow-steps-logging-or-eval" },
   options  = {
     min_steps = { default = 8,    doc = "Steps after the first below which nothing is judged" },
@@ -95,10 +99,13 @@ return {
           local rows = called(c[3])
           -- Ranges show what the program marked; that it did nothing else is known from Python frames only.
           judged = judged or seen or rows:count() > 0
-          blame(c[1], c[2], rows:renamed(c[2]), "If the same calls took as long in the other steps, it would be no cause")
+          blame(c[1], c[2], rows:renamed(c[2]), "If the same calls took as long in the other steps, it would be no "
+            .. "cause")
         end
       end
     end
-    if not judged then skip(("at least %d steps with Python frames: with_stack=True in the profiler"):format(opt.min_steps + 1)) end
+    if not judged then
+      skip(("at least %d steps with Python frames: with_stack=True in the profiler"):format(opt.min_steps + 1))
+    end
   end,
 }

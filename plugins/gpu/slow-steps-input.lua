@@ -17,7 +17,9 @@
 return {
   api      = 1,
   summary  = "Slow steps wait longer for the next batch",
-  needs    = { steps = { "start", "stop", "dur" }, windows = { "dur" }, ranges = { "start", "stop", category = "dataloader" } },
+  needs    = { steps = { "start", "stop", "dur" }, windows = { "dur" },
+    ranges = { "start", "stop", category = "dataloader" } },
+  relies   = { "launches", "host-times" },
   symptoms = { "slow-steps-input" },
   options  = {
     min_steps = { default = 8,    doc = "Steps after the first below which nothing is judged" },
@@ -69,7 +71,8 @@ return {
         end
 
         judged = true
-        blame("slow-steps-input", "waiting for the next batch", case.ranges:where { rank = rank, category = "dataloader" }
+        blame("slow-steps-input", "waiting for the next batch",
+          case.ranges:where { rank = rank, category = "dataloader" }
           :intersect(gaps), "Only waits with an idle device count")
       end
     end

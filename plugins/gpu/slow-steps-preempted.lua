@@ -18,6 +18,7 @@ return {
   api      = 1,
   summary  = "In slow steps the launching thread has no CPU",
   needs    = { steps = { "start", "stop", "dur" }, windows = { "dur" }, thread_states = { "start", "stop", "state" } },
+  relies   = { "launches" },
   symptoms = { "slow-steps-preempted" },
   options  = {
     min_steps = { default = 8,    doc = "Steps after the first below which nothing is judged" },
@@ -72,7 +73,8 @@ return {
         local tids  = {}
         for tid in gaps:where { state = "starved" }:group("tid") do tids[#tids + 1] = tid end
         local wants = case.thread_states:where { rank = rank, state = "runnable", tid = tids }
-        blame("slow-steps-preempted", "a launching thread that wants a CPU", wants:intersect(gaps:where { state = "starved" }),
+        blame("slow-steps-preempted", "a launching thread that wants a CPU",
+          wants:intersect(gaps:where { state = "starved" }),
           "Only a runnable thread with an idle device counts, not one that sleeps")
       end
     end

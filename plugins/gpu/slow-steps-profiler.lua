@@ -18,6 +18,7 @@ return {
   api      = 1,
   summary  = "Slow steps are the profiler's own",
   needs    = { steps = { "start", "stop", "dur" }, profiler_events = { "start", "stop", kind = "overhead" } },
+  relies   = { "launches" },
   symptoms = { "slow-steps-profiler" },
   options  = {
     min_steps = { default = 8,    doc = "Steps after the first below which nothing is judged" },
@@ -69,7 +70,8 @@ return {
         end
 
         judged = true
-        blame("slow-steps-profiler", "the profiler's own work", case.profiler_events:where { rank = rank, kind = "overhead" }
+        blame("slow-steps-profiler", "the profiler's own work",
+          case.profiler_events:where { rank = rank, kind = "overhead" }
           :where("start is not null and stop is not null"),
           "Without the profiler these steps are as fast as the others: it is not the run's fault")
       end

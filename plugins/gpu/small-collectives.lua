@@ -21,6 +21,7 @@ return {
   api      = 1,
   summary  = "Many small collectives instead of few bucketed ones",
   needs    = { windows = { "dur", "steps" }, gpu_work = { "start", "stop", role = "communication" } },
+  relies   = { "kernels", "whole-record" },
   symptoms = { "many-small-collectives" },
   options  = {
     per_step    = { default = 50, doc = "Collectives per step from which they are many" },

@@ -48,11 +48,34 @@ local function filled(blocks, processors, fit)
   return waves > 1 and waves / math.ceil(waves) or 1
 end
 
+--- The rows of `long` of each of the kinds in `small`, in that order, with what they fill and could save.
+local function rows_of(small, long, saved)
+  local by_kind = {}
+  for name, blocks, threads, rows in long:group("name", "blocks", "threads") do
+    by_kind[("%d %d %s"):format(blocks, threads, name)] = rows
+  end
+  local parts = {}
+  for i, s in ipairs(small) do
+    parts[i] = by_kind[("%d %d %s"):format(s.kind.blocks, s.kind.threads, s.kind.name)]
+      :with { filled = s.share, saved = ("dur * %g"):format(saved * (1 - s.share)) }
+  end
+  while #parts > 1 do -- neighbours, so that no row is copied more often than the logarithm of their number
+    local next_parts = {}
+    for i = 1, #parts, 2 do
+      next_parts[#next_parts + 1] = parts[i + 1] and parts[i]:concat(parts[i + 1]) or parts[i]
+    end
+    parts = next_parts
+  end
+  return parts[1]
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Kernels are too small to fill the device",
-  needs    = { windows = { "dur" }, gpu_work = { "dur", "grid", "block", role = "compute" }, devices = { "multiprocessors" } },
+  needs    = { windows = { "dur" }, gpu_work = { "dur", "grid", "block", role = "compute" },
+    devices = { "multiprocessors" } },
+  relies   = { "kernels" },
   symptoms = { "small-grids" },
   options  = {
     min_share  = { default = 0.20, doc = "Share of the kernel time in such kernels worth reporting" },
@@ -77,23 +100,25 @@ return {
         local known = long:sum("dur") >= 0.5 * kernels:where("dur >= ?", opt.min_dur):sum("dur")
         local kinds = long:aggregate({ "name", "blocks", "threads" },
           { total = "sum dur", registers = "max registers", shared_bytes = "max shared_bytes" })
-        local low   = nil
+        local total = kernels:covered()
+        local small, most = {}, 0
         for kind in kinds:top(5000, "total"):rows() do
           local share = filled(kind.blocks, model.multiprocessors, resident(limit, kind))
           if share < opt.full then
-            local rows = long:where("name == ? and blocks == ? and threads == ?", kind.name, kind.blocks, kind.threads)
-              :with { filled = share, saved = ("dur * %g"):format(opt.saved * (1 - share)) }
-            low = low and low:concat(rows) or rows
+            small[#small + 1] = { kind = kind, share = share }
+            most = most + kind.total
           end
         end
-        if low and known then
+        -- What they take in all bounds what they take alone.
+        if known and #small > 0 and most >= opt.min_share * total and most >= opt.min_window * window.dur then
+          local low   = rows_of(small, long, opt.saved)
           local rest  = kernels:join(low:select("start", "stop", "name", "filled"), { "start", "stop", "name" }, "left")
             :where("filled is null")
           local spent = low:subtract(rest):sum("dur")
-          local total = kernels:covered()
           if spent >= opt.min_share * total and spent >= opt.min_window * window.dur then
             local faster = low:select("start", "stop", "name", "saved")
-            local worst  = low:aggregate({ "name", "blocks", "threads" }, { count = "count", total = "sum dur", filled = "max filled" })
+            local worst  = low:aggregate({ "name", "blocks", "threads" },
+              { count = "count", total = "sum dur", filled = "max filled" })
               :top(5, "total")
             local first  = worst:first()
             report {
@@ -103,9 +128,13 @@ return {
               recoverable = work:join(faster, { "start", "stop", "name" }, "left")
                 :ends_sooner("saved", case.host_calls:where { rank = window.rank }),
               at          = here,
-              message     = ("%s of the kernel time on GPU %d (%s, %s of the window) is in %d kernels too small to fill its %d multiprocessors; most in %d x %s with %d blocks, which fill %s")
-                :format(units.percent(spent / total), window.device, units.format(spent), units.percent(spent / window.dur),
-                  low:count(), model.multiprocessors, first.count, string.sub(first.name, 1, 60), first.blocks,
+              message     = ("%s of the kernel time on GPU %d (%s, %s of the window) is in %s too small to fill its %d "
+                .. "multiprocessors; most in %d x %s with %s, which fill %s")
+                :format(units.percent(spent / total), window.device, units.format(spent),
+                  units.percent(spent / window.dur),
+                  units.plural(low:count(), "kernel"), model.multiprocessors, first.count,
+                    string.sub(first.name, 1, 60),
+                  units.plural(first.blocks, "block"),
                   units.percent(first.filled)),
               evidence    = { worst:renamed("kernels by time"), low:top(5, "dur") },
             }

@@ -20,7 +20,8 @@
 
 -- Frames inside which a compiler works. What every call of a compiled function passes (eval_frame, the launcher of
 -- Triton's jit, "Torch-Compiled Region") is not among them.
-local Compilers = "*_dynamo/convert_frame.py*|*compile_fx.py*: compile_fx*|*compile_fx.py*: fx_codegen*|*entire_frame_compile*|"
+local Compilers = "*_dynamo/convert_frame.py*|*compile_fx.py*: compile_fx*|*compile_fx.py*: "
+  .. "fx_codegen*|*entire_frame_compile*|"
   .. "*_compile.compile_inner*|*backend_compile*|*inductor_compile*|*triton/compiler/compiler.py*: compile*|"
   .. "*triton/runtime/autotuner.py*: _bench*|*async_compile.py*: wait*|*XlaCompile*|*xla::*Compiler*|*cudnnFind*|"
   .. "*_nvrtcCompileProgram*|nvrtcCompileProgram*"
@@ -29,8 +30,10 @@ local Compilers = "*_dynamo/convert_frame.py*|*compile_fx.py*: compile_fx*|*comp
 return {
   api      = 1,
   summary  = "Code is compiled or loaded again in steady state",
-  needs    = { steps = { "start", "stop" }, any = { host_ops = { "name" }, ranges = { "name", "start" }, host_calls = { "role" },
+  needs    = { steps = { "start", "stop" },
+    any = { host_ops = { "name" }, ranges = { "name", "start" }, host_calls = { "role" },
                profiler_events = { "name", "start" } } },
+  relies   = { "launches", "host-times" },
   symptoms = { "compile-in-steady-state", "module-load-in-steady-state" },
   options  = {
     min_share = { default = 0.01, doc = "Share of the steps after the first worth reporting" },
@@ -48,8 +51,11 @@ return {
       local hit   = steps:with { lost = steps:overlap(work) }:where("lost > 0")
       local lost, span = hit:sum("lost"), steps:sum("dur")
       local late  = hit:where("start >= ?", half)
-      if lost < opt.min_share * span or late:count() == 0 or late:sum("lost") < opt.min_share * late:sum("dur") then return end
-      local idle   = case.gaps:where { rank = rank }:where("state == 'starved'"):intersect(steps:intersect(work)):sum("dur")
+      if lost < opt.min_share * span or late:count() == 0 or late:sum("lost") < opt.min_share * late:sum("dur") then
+        return
+      end
+      local idle   = case.gaps:where { rank = rank }:where("state == 'starved'"):intersect(steps:intersect(work))
+        :sum("dur")
       local inside = work:with { hit = work:overlap(hit) }:where("hit > 0")
       report {
         symptom     = symptom,
@@ -57,8 +63,9 @@ return {
         share       = lost / span,
         recoverable = idle,
         at          = { rank = rank, step = late:first().step, name = inside:top(1, "dur"):first().name },
-        message     = ("%s in %d of %d steps after the first: %s, %s of them; the longest is %s (%s in %s), and the device had "
-          .. "nothing to do for %s of it. Set-up would end with the first steps: the second half has %d such steps. %s")
+        message     = ("%s in %d of %d steps after the first: %s, %s of them; the longest is %s (%s in %s), and the "
+          .. "device had nothing to do for %s of it. Set-up would end with the first steps: the second half has %d "
+          .. "such steps. %s")
           :format(what, hit:count(), n - 1, units.format(lost), units.percent(lost / span),
           inside:top(1, "dur"):first().name:sub(1, 80), units.format(inside:max("dur")), ("step %d"):format(
           hit:top(1, "lost"):first().step), units.format(idle), late:count(), cure),
@@ -76,14 +83,16 @@ return {
           :concat(case.ranges:where(here):where("match(name, ?)", Compilers):select(table.unpack(named)))
           :concat(case.profiler_events:where(here):where("match(name, '*river*ompil*')"):select(table.unpack(named)))
         local loads = case.host_calls:where(here):where { role = "load" }:select(table.unpack(named))
-          :concat(case.profiler_events:where(here):where("match(name, '*azy*oad*|*odule*oad*')"):select(table.unpack(named)))
+          :concat(case.profiler_events:where(here):where("match(name, '*azy*oad*|*odule*oad*')")
+            :select(table.unpack(named)))
         -- A compiler loads what it has compiled: that part is the compiler's.
         local inner = loads:containing(compile)
         loads = loads:with { within = inner }:where("within is null")
         judge("compile-in-steady-state", rank, ordered, compile:renamed("compiling"), "code is compiled",
           "TORCH_LOGS=recompiles names the guard")
         judge("module-load-in-steady-state", rank, ordered, loads:renamed("loading"), "device code is loaded",
-          "no compiler is on record around it: these are first uses, which a warm-up or CUDA_MODULE_LOADING=EAGER moves")
+          "no compiler is on record around it: these are first uses, which a warm-up or "
+            .. "CUDA_MODULE_LOADING=EAGER moves")
       end
     end
     if not judged then skip(("at least %d steps: record more of them"):format(opt.min_steps)) end

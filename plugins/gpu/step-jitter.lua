@@ -24,6 +24,7 @@ return {
   api      = 1,
   summary  = "Some steps take clearly longer than the typical one",
   needs    = { steps = { "start", "stop", "dur" } },
+  relies   = { "launches", "host-times" },
   symptoms = { "step-jitter", "step-slow-periodic", "slow-steps-same-kernels-slower", "slow-steps-more-work" },
   options  = {
     min_steps = { default = 8,    doc = "Steps after the first below which nothing is judged" },
@@ -123,15 +124,18 @@ return {
               share       = excess / steps:sum("dur"),
               recoverable = math.tointeger(cost // 1),
               at          = at,
-              message     = ("%d of %d steps take longer than %s (median %s, median deviation %s): steps %s%s, the longest %s, "
-                .. "%s too much in all (%s)%s%s"):format(k, n, units.format(bar), units.format(median), units.format(mad),
+              message     = ("%d of %d steps take longer than %s (median %s, median deviation %s): steps %s%s, the "
+                .. "longest %s, %s too much in all (%s)%s%s"):format(k, n, units.format(bar), units.format(median),
+                  units.format(mad),
                 table.concat(list, ", "), k > 6 and ", ..." or "", units.format(slow:max("dur")), units.format(excess),
-                units.percent(excess / steps:sum("dur")), device and ("; the device idles %s more in them and gets %s more work")
+                units.percent(excess / steps:sum("dur")), device and ("; the device idles %s more in them and gets %s "
+                  .. "more work")
                 :format(units.format(idle_more), units.format(work_more)) or "", path),
               evidence    = { slow:top(5, "dur") },
             }
 
-            -- The period, by the autocorrelation of "this step is slow": the distance at which most slow steps follow one.
+            -- The period, by the autocorrelation of "this step is slow": the distance at which most slow steps follow
+            -- one.
             if k >= 3 then
               local is = {}
               for _, i in ipairs(slow_rows) do is[i] = true end
@@ -152,8 +156,9 @@ return {
                   symptom  = "step-slow-periodic",
                   score    = 0.9,
                   at       = at,
-                  message  = ("every %d steps one is slow: each of the %d slow steps with %d more on record after it is followed by "
-                    .. "another at that distance (steps %s); a cause in the data would not keep time"):format(best, hits, best,
+                  message  = ("every %d steps one is slow: each of the %d slow steps with %d more on record after it "
+                    .. "is followed by another at that distance (steps %s); a cause in the data would not keep time")
+                      :format(best, hits, best,
                     table.concat(list, ", ")),
                   evidence = { slow:slice(0, 6) },
                 }
@@ -169,9 +174,11 @@ return {
                   share       = work_more / steps:sum("dur"),
                   recoverable = math.tointeger(math.min(work_more, cost) // 1),
                   at          = at,
-                  message     = ("the %d slow steps launch no more kernels than others (usually %d) but those take %s more, %s of "
-                    .. "the excess: clocks, another user of the device, or waiting in collectives; more work would show more kernels"
-                    ):format(k, usual_count[mid], units.format(work_more), units.percent(math.min(1, work_more / excess))),
+                  message     = ("the %d slow steps launch no more kernels than others (usually %d) but those take %s "
+                    .. "more, %s of the excess: clocks, another user of the device, or waiting in collectives; more "
+                    .. "work would show more kernels"
+                    ):format(k, usual_count[mid], units.format(work_more),
+                      units.percent(math.min(1, work_more / excess))),
                   evidence    = { slow:top(5, "dur") },
                 }
               else
@@ -180,8 +187,8 @@ return {
                   severity = "warning",
                   score    = 0.85,
                   at       = at,
-                  message  = ("the %d slow steps launch %d more kernels than usual (%d a step), which take %s, %s of the excess: "
-                    .. "longer input or evaluation, not a stall"):format(k, count_more, usual_count[mid],
+                  message  = ("the %d slow steps launch %d more kernels than usual (%d a step), which take %s, %s of "
+                    .. "the excess: longer input or evaluation, not a stall"):format(k, count_more, usual_count[mid],
                     units.format(work_more), units.percent(math.min(1, work_more / excess))),
                   evidence = { slow:top(5, "dur") },
                 }
@@ -192,7 +199,8 @@ return {
       end
     end
     if not judged then
-      skip(("at least %d steps: record more of them, or mark them with profiler.step() or an NVTX range"):format(opt.min_steps + 1))
+      skip(("at least %d steps: record more of them, or mark them with profiler.step() or an NVTX range")
+        :format(opt.min_steps + 1))
     end
   end,
 }

@@ -1,10 +1,10 @@
 --- ## What it detects
---- Idle time of a device that follows a host call waiting for that very device: the call returns when the queue is empty,
---- and until the next launch arrives there is nothing to run.
+--- Idle time of a device that follows a host call waiting for that very device: the call returns when the queue is
+--- empty, and until the next launch arrives there is nothing to run.
 ---
 --- ## Why it matters
---- The wait itself is free, the refill after it is not. `.item()`, `.cpu()`, `nonzero()` and printing a loss each drain the
---- queue once.
+--- The wait itself is free, the refill after it is not. `.item()`, `.cpu()`, `nonzero()` and printing a loss each drain
+--- the queue once.
 ---
 --- ## How to confirm
 --- Run a few steps under `torch.cuda.set_sync_debug_mode("warn")`: it names the line of each hidden synchronisation.
@@ -50,7 +50,9 @@ return {
   symptoms = { "sync-stall", "launches-blocking" },
   options  = {
     min_share    = { default = 0.02, doc = "Share of the window lost after synchronisation worth reporting" },
-    min_blocking = { default = 0.95, doc = "Share of the launch calls that return after their kernel ended from which launching blocks" },
+    min_blocking = { default = 0.95,
+                     doc = "Share of the launch calls that return after their kernel ended from which "
+                          .. "launching blocks" },
     min_launches = { default = 32,   doc = "Launches below which a profile is too short to say so" },
   },
 
@@ -70,9 +72,10 @@ return {
           share       = share,
           recoverable = lost,
           at          = here,
-          message     = ("GPU %d runs dry for %s of %s (%s) after %d host waits; each drains the queue and the host has to refill it%s")
+          message     = ("GPU %d runs dry for %s of %s (%s) after %s; each drains the queue and the host has to refill "
+            .. "it%s")
             :format(window.device, units.format(lost), units.format(window.dur), units.percent(share),
-              refills:distinct("gap"):count(), askers(case, window, waits)),
+              units.plural(refills:distinct("gap"):count(), "host wait"), askers(case, window, waits)),
           evidence    = { refills:top(5, "dur"), waits:top(5, "dur") },
         }
       end
@@ -87,7 +90,8 @@ return {
           share       = lost / window.dur,
           recoverable = lost,
           at          = here,
-          message     = ("%d of %d launch calls on GPU %d return only after their kernel has ended: launching is synchronous, as under CUDA_LAUNCH_BLOCKING=1")
+          message     = ("%d of %d launch calls on GPU %d return only after their kernel has ended: launching is "
+            .. "synchronous, as under CUDA_LAUNCH_BLOCKING=1")
             :format(waiting:count(), kernels:count(), window.device),
           evidence    = { waiting:top(5, "call_dur") },
         }

@@ -51,11 +51,13 @@ return {
   api      = 1,
   summary  = "Attention runs as separate product, softmax and product kernels",
   needs    = { windows = { "dur" }, gpu_work = { "name", "dur", role = "compute" } },
+  relies   = { "kernels" },
   symptoms = { "unfused-attention" },
   options  = {
     min_share  = { default = 0.10, doc = "Share of the kernel time in such softmax kernels worth reporting" },
     min_window = { default = 0.01, doc = "Share of the window below which a faster attention does not matter" },
-    saved      = { default = 0.80, doc = "Part of the softmax time that a fused kernel saves: what is left is its arithmetic" },
+    saved      = { default = 0.80,
+                   doc = "Part of the softmax time that a fused kernel saves: what is left is its arithmetic" },
     min_count  = { default = 8,    doc = "Softmax kernels below which it is not a layer's attention" },
   },
 
@@ -70,15 +72,18 @@ return {
       local kernels = work:where { role = "compute" }
       local total   = kernels:sum("dur")
       local fused   = kernels:where("match(name, ?)", fusing):count()
-      local softmax = kernels:where("match(name, ?) and not match(name, ?) and not match(name, '*LogSoftMax*|*log_softmax*')", scores, fusing)
-      local matrix  = kernels:where("match(name, ?) and not match(name, ?) and not match(name, ?)", products, fusing, scores)
+      local softmax = kernels:where("match(name, ?) and not match(name, ?) and not match(name, "
+        .. "'*LogSoftMax*|*log_softmax*')", scores, fusing)
+      local matrix  = kernels:where("match(name, ?) and not match(name, ?) and not match(name, ?)", products, fusing,
+        scores)
 
       -- Of products and softmax alone, in the order of a stream: masks, scales and casts in between do not matter.
       local between = nil
       for _, queue in matrix:with { product = 1 }:concat(softmax:with { product = 0 })
         :with { queue = "stream" }:sort("start"):group("queue") do
         local ahead = queue:with { from = queue:col("product"):diff() }:sort("-start")
-        local inner = ahead:with { to = ahead:col("product"):diff() }:where("product == 0 and `from` == -1 and to == -1")
+        local inner = ahead:with { to = ahead:col("product"):diff() }:where("product == 0 and `from` == -1 and to == "
+          .. "-1")
         between = between and between:concat(inner) or inner
       end
       if not between then -- streams were not recorded
@@ -95,7 +100,8 @@ return {
         if ops:count() > 0 then
           local sdpa = ops:where { name = "aten::scaled_dot_product_attention" }
           if sdpa:count() == 0 then
-            why = "scaled_dot_product_attention is never called: an eager implementation, or attention weights are asked for"
+            why = "scaled_dot_product_attention is never called: an eager implementation, or attention weights are "
+              .. "asked for"
           elseif ops:where { name = "aten::_scaled_dot_product_attention_math" }:count() == 0 then
             why = "scaled_dot_product_attention is called, but not for these"
           else
@@ -106,9 +112,13 @@ return {
               local query, mask = string.numbers(inputs[1]), inputs[4] and string.numbers(inputs[4]) or {}
               local head = math.tointeger(query[#query] or 0) or 0
               local dtype = string.lower(string.split(call.dtypes or "", ",")[1] or "")
-              if dtype:contains("float") and not dtype:contains("float16") then reasons[#reasons + 1] = "the inputs are fp32" end
+              if dtype:contains("float") and not dtype:contains("float16") then
+                reasons[#reasons + 1] = "the inputs are fp32"
+              end
               if head > 256 or head % 8 ~= 0 then reasons[#reasons + 1] = ("the head size is %d"):format(head) end
-              if #mask > 0 then reasons[#reasons + 1] = ("a mask of %d x %d is given"):format(mask[#mask - 1] or 1, mask[#mask]) end
+              if #mask > 0 then
+                reasons[#reasons + 1] = ("a mask of %d x %d is given"):format(mask[#mask - 1] or 1, mask[#mask])
+              end
               if #reasons > 0 then why = why .. ": " .. table.concat(reasons, ", ") end
             end
           end
@@ -119,7 +129,8 @@ return {
         local shaped = operators(between, calls, ops:where("shapes is not null"))[1]
         local bytes  = shaped and first_bytes(shaped.shapes, shaped.dtypes)
         if bytes then
-          matrices = (", scores of %s] and %s each"):format(string.sub(string.split(shaped.shapes, "]")[1], 2), units.bytes(math.floor(bytes)))
+          matrices = (", scores of %s] and %s each"):format(string.sub(string.split(shaped.shapes, "]")[1], 2),
+            units.bytes(math.floor(bytes)))
         end
 
         -- The products get faster too, which is not counted; nor does it help where the next launch comes too late.
@@ -131,11 +142,13 @@ return {
           recoverable = work:join(faster, { "start", "stop", "name" }, "left")
             :ends_sooner("saved", calls),
           at          = here,
-          message     = ("%d softmax kernels between two matrix products take %s of the kernel time on GPU %d (%s, %s of the window)%s, against %d fused attention kernels; %s")
+          message     = ("%d softmax kernels between two matrix products take %s of the kernel time on GPU %d (%s, %s "
+            .. "of the window)%s, against %d fused attention kernels; %s")
             :format(between:count(), units.percent(spent / total), window.device, units.format(spent),
               units.percent(spent / window.dur), matrices, fused, why),
           evidence    = {
-            between:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total"):renamed("kernels by time"),
+            between:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total")
+              :renamed("kernels by time"),
             between:top(5, "dur"),
           },
         }

@@ -20,12 +20,17 @@ return {
   api      = 1,
   summary  = "Chains of elementwise kernels run unfused",
   needs    = { windows = { "dur" }, gpu_work = { "name", "dur", "grid", role = "compute" } },
+  relies   = { "launches", "kernels" },
   symptoms = { "elementwise-chains" },
   options  = {
     min_share  = { default = 0.10, doc = "Share of the kernel time in kernels that continue a chain worth reporting" },
     min_window = { default = 0.03, doc = "Share of the window below which fusing does not matter" },
-    alike      = { default = 4.5,  doc = "Ratio of grids up to which two kernels may work on as many elements: they take 1 to 4 a thread" },
-    saved      = { default = 0.50, doc = "Part of the continuing kernels' time that fusing saves; what backward needs is still written" },
+    alike      = { default = 4.5,
+                   doc = "Ratio of grids up to which two kernels may work on as many elements: they take 1 to 4 a "
+                       .. "thread" },
+    saved      = { default = 0.50,
+                   doc = "Part of the continuing kernels' time that fusing saves; what backward needs is "
+                         .. "still written" },
     min_dur    = { default = 3 * units.us, doc = "Kernels shorter than this are a matter of launching" },
   },
 
@@ -50,24 +55,27 @@ return {
       -- Of each kernel against the one before it on its stream. A copy may begin a chain; the rest of it is counted.
       local followers = rows:with {
         other = rows:col("stream"):diff(), kind = rows:col("link"):diff(), growth = rows:col("blocks"):diff(),
-      }:with { before = "blocks - growth" }:where("link == 1 and kind == 0 and (other == 0 or other is null) and dur >= ?"
-        .. " and blocks <= ? * before and before <= ? * blocks and not match(name, '*copy_kernel*')",
+      }:with { before = "blocks - growth" }:where("link == 1 and kind == 0 and (other == 0 or other is null) and dur "
+        .. ">= ? and blocks <= ? * before and before <= ? * blocks and not match(name, '*copy_kernel*')",
         opt.min_dur, opt.alike, opt.alike)
       local spent, total = followers:sum("dur"), kernels:sum("dur")
       if total > 0 and spent >= opt.min_share * total and spent >= opt.min_window * window.dur then
         local all    = rows:where("link == 1")
-        local faster = followers:with { saved = ("dur * %g"):format(opt.saved) }:select("start", "stop", "name", "saved")
+        local faster = followers:with { saved = ("dur * %g"):format(opt.saved) }:select("start", "stop", "name",
+          "saved")
         report {
           symptom     = "elementwise-chains",
           score       = math.min(1, 0.5 + spent / total),
           share       = spent / window.dur,
           recoverable = work:join(faster, { "start", "stop", "name" }, "left"):ends_sooner("saved", calls),
           at          = here,
-          message     = ("%d elementwise kernels on GPU %d continue a chain over the same number of elements: %s, %s of the kernel time and %s of the window; %d elementwise kernels take %s in all")
+          message     = ("%d elementwise kernels on GPU %d continue a chain over the same number of elements: %s, %s "
+            .. "of the kernel time and %s of the window; %d elementwise kernels take %s in all")
             :format(followers:count(), window.device, units.format(spent), units.percent(spent / total),
               units.percent(spent / window.dur), all:count(), units.percent(all:sum("dur") / total)),
           evidence    = {
-            followers:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total"):renamed("kernels by time"),
+            followers:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total")
+              :renamed("kernels by time"),
             followers:top(5, "dur"),
           },
         }

@@ -23,14 +23,21 @@
 return {
   api      = 1,
   summary  = "The optimizer launches kernels for each parameter",
-  needs    = { windows = { "dur" }, gpu_work = { "name", "dur", "correlation", role = "compute" }, host_calls = { "correlation" },
+  needs    = { windows = { "dur" }, gpu_work = { "name", "dur", "correlation", role = "compute" },
+    host_calls = { "correlation" },
                ranges = { category = "optimizer" } },
+  relies   = { "launches", "kernels" },
   symptoms = { "optimizer-many-launches" },
   options  = {
-    min_launches = { default = 100,  doc = "Kernels a step outside of foreach kernels below which there is little to win" },
-    max_batched  = { default = 0.10, doc = "Share of the launches that work on many tensors at once from which the optimizer is batched" },
-    min_window   = { default = 0.02, doc = "Share of the window that the optimizer's kernels and the waits between them take" },
-    saved        = { default = 0.80, doc = "Part of those waits that foreach saves; it launches a tenth to a hundredth as often" },
+    min_launches = { default = 100,
+                     doc = "Kernels a step outside of foreach kernels below which there is little to win" },
+    max_batched  = { default = 0.10,
+                     doc = "Share of the launches that work on many tensors at once from which the optimizer is "
+                         .. "batched" },
+    min_window   = { default = 0.02,
+                     doc = "Share of the window that the optimizer's kernels and the waits between them take" },
+    saved        = { default = 0.80,
+                     doc = "Part of those waits that foreach saves; it launches a tenth to a hundredth as often" },
   },
 
   run = function(case)
@@ -42,9 +49,11 @@ return {
         :where("start < ? and stop > ?", window.stop, window.start)
       local steps   = case.ranges:where { rank = window.rank, category = "optimizer" }
       local own     = kernels:with { step = kernels:launched_by(calls, steps) }:where("step is not null")
-      local single  = own:where("not match(name, '*multi_tensor_apply*|*foreach*|*fused_adam*|*FusedAdam*|*gemm*|*cutlass*|*triton_*')")
+      local single  = own:where("not match(name, "
+        .. "'*multi_tensor_apply*|*foreach*|*fused_adam*|*FusedAdam*|*gemm*|*cutlass*|*triton_*')")
       local count   = own:distinct("step"):count()
-      if count > 0 and single:count() >= opt.min_launches * count and own:count() - single:count() <= opt.max_batched * own:count() then
+      if count > 0 and single:count() >= opt.min_launches * count
+        and own:count() - single:count() <= opt.max_batched * own:count() then
         -- The device runs the update in one stretch; where it waits in there, the host is busy with the next launch.
         local spans = single:aggregate({ "step" }, { start = "min start", stop = "max stop" })
         local waits = case.gaps:where(here):intersect(spans)
@@ -71,11 +80,13 @@ return {
             share       = lost / window.dur,
             recoverable = math.floor(opt.saved * waits:sum("dur")), -- the bytes of the update have to move either way
             at          = here,
-            message     = ("the optimizer on GPU %d launches %d kernels a step one by one%s, such as %s: they take %s and the device waits %s between them, %s of the window in all")
+            message     = ("the optimizer on GPU %d launches %d kernels a step one by one%s, such as %s: they take %s "
+              .. "and the device waits %s between them, %s of the window in all")
               :format(window.device, single:count() // count, each, string.sub(single:first().name, 1, 70),
                 units.format(single:sum("dur")), units.format(waits:sum("dur")), units.percent(lost / window.dur)),
             evidence    = {
-              single:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total"):renamed("kernels by time"),
+              single:aggregate({ "name" }, { count = "count", total = "sum dur" }):top(5, "total")
+                :renamed("kernels by time"),
               waits:top(3, "dur"), steps:slice(0, 2),
             },
           }

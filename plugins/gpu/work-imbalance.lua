@@ -45,6 +45,7 @@ return {
   api      = 1,
   summary  = "Work is divided unevenly across ranks",
   needs    = { any = { gpu_work = { "start", "stop", "rank", role = "compute" }, collectives = { "bytes", "rank" } } },
+  relies   = { "kernels", "whole-record" },
   symptoms = { "rank-work-uneven", "all-to-all-uneven" },
   options  = {
     min_cv    = { default = 0.10, doc = "Coefficient of variation of compute time across ranks worth reporting" },
@@ -97,7 +98,8 @@ return {
       local kernels = kernels_of(case, window)
       local steps   = math.max(1, window.steps)
       ranks[i] = { rank = window.rank, window = window, steps = steps, kernels = kernels,
-                   time = kernels:sum("dur") / steps, count = kernels:count() / steps, blocks = kernels:sum("blocks") / steps,
+                   time = kernels:sum("dur") / steps, count = kernels:count() / steps,
+                     blocks = kernels:sum("blocks") / steps,
                    sized = kernels:count() > 0 and kernels:count("blocks") == kernels:count() }
       times[i] = ranks[i].time
       if ranks[i].steps ~= ranks[1].steps then return skip("profiles of the same number of steps of every rank") end
@@ -142,9 +144,11 @@ return {
       -- Evened out, all ranks take the mean.
       recoverable = math.floor((top.time - select(2, coefficient(times))) * top.steps),
       at          = { rank = top.rank },
-      message     = ("rank %d computes %s%s, the median of the other %d ranks %s (variation %s over all): %s; kernels that both run take it %s longer in all, so it has more work and is no slower device")
+      message     = ("rank %d computes %s%s, the median of the other %d ranks %s (variation %s over all): %s; kernels "
+        .. "that both run take it %s longer in all, so it has more work and is no slower device")
         :format(top.rank, units.format(math.floor(top.time)), top.window.steps > 0 and " a step" or "", #ranks - 1,
-                units.format(math.floor(middle)), units.percent(cv), what, units.format(math.floor(math.max(0, slower)))),
+                units.format(math.floor(middle)), units.percent(cv), what,
+                  units.format(math.floor(math.max(0, slower)))),
       evidence    = { mine:sort("-total"):slice(0, 5):renamed("kernels of rank " .. top.rank),
                       top.kernels:top(3, "dur") },
     }
