@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Analyzer.h"
+#include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -7,6 +7,7 @@
 #include "KB/LogMatcher.h"
 #include "KB/MarkdownReader.h"
 #include "KB/Store.h"
+#include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"

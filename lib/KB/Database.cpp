@@ -127,4 +127,19 @@ Error Database::execute(StringRef Sql) const {
   return Error::success();
 }
 
+Error forEachRow(const Database &D, StringRef Sql,
+                 function_ref<void(const Statement &)> Each) {
+  Expected<Statement> S = D.prepare(Sql);
+  if (!S)
+    return S.takeError();
+  while (true) {
+    Expected<bool> More = S->next();
+    if (!More)
+      return More.takeError();
+    if (!*More)
+      return Error::success();
+    Each(*S);
+  }
+}
+
 } // namespace culprit

@@ -11,6 +11,7 @@
 #ifndef CULPRIT_KB_DATABASE_H
 #define CULPRIT_KB_DATABASE_H
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -75,6 +76,10 @@ private:
   std::unique_ptr<sqlite3, Closer> Handle;
   std::string Name; ///< For messages.
 };
+
+/// Calls \p Each for every row of \p Sql.
+llvm::Error forEachRow(const Database &D, llvm::StringRef Sql,
+                       llvm::function_ref<void(const Statement &)> Each);
 
 } // namespace culprit
 

@@ -12,6 +12,8 @@ namespace culprit {
 
 StringRef frequencyName(Frequency F) {
   switch (F) {
+  case Frequency::Required:
+    return "required";
   case Frequency::Always:
     return "always";
   case Frequency::Often:
@@ -26,6 +28,7 @@ StringRef frequencyName(Frequency F) {
 
 std::optional<Frequency> parseFrequency(StringRef Word) {
   return StringSwitch<std::optional<Frequency>>(Word.trim())
+      .CaseLower("required", Frequency::Required)
       .CaseLower("always", Frequency::Always)
       .CaseLower("often", Frequency::Often)
       .CaseLower("sometimes", Frequency::Sometimes)

@@ -20,10 +20,12 @@
 
 namespace culprit {
 
-/// How often a signal is seen when the cause is present.
-enum class Frequency { Always, Often, Sometimes, Never };
+/// How often a signal is seen when the cause is present. Required is part of
+/// what the cause means: where it was looked for and is not there, the cause is
+/// out.
+enum class Frequency { Required, Always, Often, Sometimes, Never };
 
-/// `always`, `often`, `sometimes` or `never`.
+/// `required`, `always`, `often`, `sometimes` or `never`.
 llvm::StringRef frequencyName(Frequency F);
 /// The inverse, in any case; nothing for any other word.
 std::optional<Frequency> parseFrequency(llvm::StringRef Word);

@@ -21,7 +21,7 @@ std::array<std::string, NumFields> fieldTexts(const Entry &E,
     Class += "\n" + T->Layer + "\n" + T->Definition;
   std::string Signals;
   for (const Signal &S : E.Signals)
-    if (S.How == Frequency::Always || S.How == Frequency::Often)
+    if (S.How <= Frequency::Often)
       if (const SymptomTerm *T = V.symptom(S.Symptom))
         Signals += T->Text + "\n";
   std::string Rest =

@@ -38,17 +38,6 @@ struct Word {
 /// The words of \p Text in order. Any bytes are accepted.
 std::vector<Word> lex(llvm::StringRef Text);
 
-/// The parts of an identifier of at least two characters: `cudaErrorNoDevice`
-/// gives cuda, error, no, device. In lower case. One part is the word itself.
-std::vector<std::string> splitIdentifier(llvm::StringRef Name);
-
-/// \p Lower without its inflection, so that `freezes`, `freezing` and
-/// `freeze` are one. Not a word, only a key.
-std::string stem(llvm::StringRef Lower);
-
-/// Whether \p Lower is too common to tell anything.
-bool isStopWord(llvm::StringRef Lower);
-
 } // namespace culprit
 
 #endif // CULPRIT_KB_LEXER_H

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/MarkdownReader.h"
+#include "KB/EntryTitle.h"
 #include "KB/MarkdownText.h"
 #include "KB/Sections.h"
 #include "llvm/ADT/StringExtras.h"
@@ -14,56 +15,6 @@
 using namespace llvm;
 
 namespace culprit {
-
-/// The first YYYY-MM-DD in \p Text, or empty.
-static StringRef findDate(StringRef Text) {
-  static constexpr StringRef Form = "dddd-dd-dd";
-  for (size_t I = 0; I + Form.size() <= Text.size(); ++I) {
-    StringRef Part = Text.substr(I, Form.size());
-    bool Fits = true;
-    for (size_t K = 0; K < Form.size(); ++K)
-      Fits &= Form[K] == 'd' ? isDigit(Part[K]) : Part[K] == '-';
-    if (Fits)
-      return Part;
-  }
-  return {};
-}
-
-/// Takes `[FIXED]` off \p Title; empty when there is none. `[x](url)` has
-/// become `x (url)` by now and cannot be mistaken for a status.
-static std::string takeStatus(std::string &Title) {
-  StringRef T = StringRef(Title).trim();
-  StringRef Status;
-  if (T.starts_with("[")) {
-    std::tie(Status, T) = T.drop_front().split(']');
-  } else if (T.ends_with("]")) {
-    std::tie(T, Status) = T.drop_back().rsplit('[');
-  }
-  bool IsWord =
-      !Status.empty() && Status.size() <= 20 && all_of(Status, [](char C) {
-        return isAlpha(C) || C == ' ' || C == '-' || C == '\'' || C == '_';
-      });
-  if (!IsWord || T.trim().empty())
-    return {};
-  std::string Upper = Status.trim().upper();
-  Title = T.trim(" :").str();
-  return Upper;
-}
-
-/// The part of a title before it goes on to explain: `fp16 scores overflow`
-/// of `fp16 scores overflow, softmax turns the Inf into NaN`.
-static StringRef firstClause(StringRef Title) {
-  for (size_t I = 0; I < Title.size(); ++I) {
-    StringRef Rest = Title.drop_front(I);
-    bool Ends = Rest.starts_with(": ") || Rest.starts_with(", ") ||
-                Rest.starts_with("; ") || Rest.starts_with(" (") ||
-                Rest.starts_with(" - ") || Rest.starts_with(" – ") ||
-                Rest.starts_with(" — ");
-    if (Ends && Title.take_front(I).count(' ') >= 2)
-      return Title.take_front(I);
-  }
-  return Title;
-}
 
 namespace {
 

@@ -14,6 +14,7 @@
 
 #include "KB/Check.h"
 #include "KB/Lexer.h"
+#include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <array>

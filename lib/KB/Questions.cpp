@@ -4,6 +4,7 @@
 
 #include "KB/Lexer.h"
 #include "KB/Searcher.h"
+#include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <set>

@@ -199,7 +199,8 @@ static void parseSignals(Entry &E, StringRef Text, unsigned Line,
         continue;
       }
       std::string Known =
-          closestName(How.lower(), {"always", "often", "sometimes", "never"});
+          closestName(How.lower(), {"required", "always", "often", "sometimes",
+                                    "never"});
       std::string What =
           How.empty()
               ? ("signal '" + Id + "' has no frequency").str()
@@ -207,8 +208,8 @@ static void parseSignals(Entry &E, StringRef Text, unsigned Line,
                     .str();
       Remarks.push_back({Severity::Warning, Place + What,
                          Known.empty()
-                             ? "write always, often, sometimes or never in "
-                               "parentheses after the signal"
+                             ? "write required, always, often, sometimes or never "
+                               "in parentheses after the signal"
                              : "did you mean '" + Known + "'?"});
     }
   }

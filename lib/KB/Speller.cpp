@@ -4,6 +4,7 @@
 
 #include "KB/Speller.h"
 #include "KB/Lexer.h"
+#include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -211,22 +211,6 @@ private:
   int64_t FileId = 0, EntryId = 0;
 };
 
-/// Calls \p Each for every row of \p Sql.
-Error forEachRow(const Database &D, StringRef Sql,
-                 function_ref<void(const Statement &)> Each) {
-  Expected<Statement> S = D.prepare(Sql);
-  if (!S)
-    return S.takeError();
-  while (true) {
-    Expected<bool> More = S->next();
-    if (!More)
-      return More.takeError();
-    if (!*More)
-      return Error::success();
-    Each(*S);
-  }
-}
-
 /// Reads the tables one after the other; entries are found by their row.
 class Reader {
 public:

@@ -56,20 +56,13 @@ Error TextIndex::postings(StringRef Term, std::vector<Posting> &Out) const {
 
 Error TextIndex::lengths(
     std::vector<std::array<unsigned, NumFields>> &Out) const {
-  Expected<Statement> S = D.prepare("SELECT entry, field, terms FROM lengths");
-  if (!S)
-    return S.takeError();
-  while (true) {
-    Expected<bool> More = S->next();
-    if (!More)
-      return More.takeError();
-    if (!*More)
-      return Error::success();
-    size_t Entry = FirstEntry + static_cast<size_t>(S->integer(0)) - 1;
-    unsigned Field = fieldIndex(S->text(1));
-    if (Entry < Out.size() && Field < NumFields)
-      Out[Entry][Field] = static_cast<unsigned>(S->integer(2));
-  }
+  return forEachRow(
+      D, "SELECT entry, field, terms FROM lengths", [&](const Statement &S) {
+        size_t Entry = FirstEntry + static_cast<size_t>(S.integer(0)) - 1;
+        unsigned Field = fieldIndex(S.text(1));
+        if (Entry < Out.size() && Field < NumFields)
+          Out[Entry][Field] = static_cast<unsigned>(S.integer(2));
+      });
 }
 
 } // namespace culprit

@@ -2,81 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 //
-// How a statement runs. While it is prepared, SQLite asks xBestIndex what each
-// set of usable comparisons would cost and remembers the plan it likes best.
-// At run time it calls xFilter with the values to compare to, once for a table
-// on its own and once a row of the outer table in a join.
-//
-// A plan has one way to walk the rows and any number of comparisons that are
-// checked on the way. SQLite checks all of them again, so a plan decides about
-// speed alone.
+// How a statement runs. While it is prepared, SQLite asks xBestIndex for plans;
+// see Planner.h. At run time it calls xFilter with the plan it took and the
+// values to compare to, once for a table on its own and once a row of the outer
+// table in a join.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Query/CaseModule.h"
-#include "Query/RowFilter.h"
-#include "llvm/ADT/SmallVector.h"
+#include "Query/CaseTable.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
-#include <map>
-#include <memory>
-#include <sqlite3.h>
 
 using namespace llvm;
 
 namespace culprit {
 
 namespace {
-
-/// How a plan walks the rows.
-enum class Walk : uint8_t {
-  Rows,    ///< All, in order.
-  RowId,   ///< The one with that number.
-  Value,   ///< Those of one value of Plan::Column, in order.
-  Range,   ///< Those in a range of Plan::Column, by value.
-  Grouped, ///< All, by the value of Plan::Column.
-};
-
-struct Plan {
-  Walk How = Walk::Rows;
-  unsigned Column = 0;
-  /// What is compared to each argument of xFilter; the row number for
-  /// Walk::RowId is the first argument and not among them.
-  struct Check {
-    unsigned Column;
-    Comparison Op;
-  };
-  SmallVector<Check, 2> Checks;
-};
-
-struct CaseTable : sqlite3_vtab {
-  const Case &C;
-  TableId Id;
-  const TableSchema &Schema;
-  /// Double columns, in the order of their X_kind columns.
-  SmallVector<unsigned, 4> Numbers;
-  std::vector<Plan> Plans; ///< By idxNum.
-  std::vector<std::unique_ptr<RowFinder>> Finders; ///< By column, when asked.
-
-  CaseTable(const Case &C, TableId Id)
-      : sqlite3_vtab(), C(C), Id(Id), Schema(schema(Id)) {
-    for (unsigned I = 0; I != Schema.Columns.size(); ++I)
-      if (Schema.Columns[I].Type == ColumnType::Double)
-        Numbers.push_back(I);
-  }
-
-  /// Computes a derived table, the first time.
-  const Table &rows() const { return C.table(Id); }
-  unsigned pathColumn() const { return Schema.Columns.size(); }
-
-  RowFinder &finder(unsigned Column) {
-    Finders.resize(Schema.Columns.size());
-    if (!Finders[Column])
-      Finders[Column] = std::make_unique<RowFinder>(
-          rows().columns()[Column], rows().rows());
-    return *Finders[Column];
-  }
-};
 
 struct Cursor : sqlite3_vtab_cursor {
   SmallVector<RowFilter, 2> Filters;
@@ -145,159 +87,10 @@ std::string declaration(const CaseTable &T) {
   return Out + ")";
 }
 
-//===-- The planner's questions -------------------------------------------===//
-
-std::optional<Comparison> comparisonOf(unsigned char Op) {
-  switch (Op) {
-  case SQLITE_INDEX_CONSTRAINT_EQ:
-    return Comparison::Equal;
-  case SQLITE_INDEX_CONSTRAINT_LT:
-    return Comparison::Less;
-  case SQLITE_INDEX_CONSTRAINT_LE:
-    return Comparison::LessEqual;
-  case SQLITE_INDEX_CONSTRAINT_GT:
-    return Comparison::Greater;
-  case SQLITE_INDEX_CONSTRAINT_GE:
-    return Comparison::GreaterEqual;
-  case SQLITE_INDEX_CONSTRAINT_ISNULL:
-    return Comparison::IsNull;
-  case SQLITE_INDEX_CONSTRAINT_ISNOTNULL:
-    return Comparison::NotNull;
-  }
-  return std::nullopt;
-}
-
-/// Chooses how to walk and what to check, and tells SQLite what it costs.
-class Planner {
-public:
-  Planner(CaseTable &T, sqlite3_index_info &Info)
-      : T(T), Info(Info), Rows(static_cast<double>(T.rows().rows())) {}
-
-  void plan() {
-    Cost = Rows + 1;
-    Matches = Rows;
-    for (int I = 0; I != Info.nConstraint; ++I)
-      consider(I);
-    if (Chosen.How != Walk::RowId)
-      chooseRange();
-    int Argument = 0;
-    if (Chosen.How == Walk::RowId) {
-      Info.aConstraintUsage[RowIdConstraint].argvIndex = ++Argument;
-      Chosen.Checks.clear();
-    } else {
-      for (int I : Used)
-        Info.aConstraintUsage[I].argvIndex = ++Argument;
-    }
-    order();
-    Info.idxNum = static_cast<int>(T.Plans.size());
-    Info.estimatedCost = Cost;
-    Info.estimatedRows = static_cast<sqlite3_int64>(std::ceil(Matches));
-    T.Plans.push_back(std::move(Chosen));
-  }
-
-private:
-  void consider(int I) {
-    const auto &Constraint = Info.aConstraint[I];
-    std::optional<Comparison> Op = comparisonOf(Constraint.op);
-    if (!Constraint.usable || !Op)
-      return;
-    if (Constraint.iColumn < 0) {
-      if (*Op != Comparison::Equal)
-        return;
-      Chosen.How = Walk::RowId;
-      RowIdConstraint = I;
-      Cost = Matches = 1;
-      Info.idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-      return;
-    }
-    unsigned Column = static_cast<unsigned>(Constraint.iColumn);
-    if (Column >= T.Schema.Columns.size())
-      return;
-    bool Binary =
-        StringRef(sqlite3_vtab_collation(&Info, I)).equals_insensitive(
-            "BINARY");
-    if (T.Schema.Columns[Column].Type == ColumnType::String && !Binary)
-      return;
-    Chosen.Checks.push_back({Column, *Op});
-    Used.push_back(I);
-    if (Chosen.How == Walk::RowId)
-      return;
-    RowFinder &Finder = T.finder(Column);
-    if (*Op != Comparison::Equal || !Finder.hasKeys()) {
-      Matches = std::max(1.0, Matches / 4);
-      if (isBound(*Op))
-        ++Bounds[Column];
-      return;
-    }
-    double Expected = static_cast<double>(Finder.rowsOfAValue());
-    Matches = std::max(1.0, std::min(Matches, Expected));
-    if (Expected + 2 < Cost) {
-      Chosen.How = Walk::Value;
-      Chosen.Column = Column;
-      Cost = Expected + 2;
-    }
-  }
-
-  static bool isBound(Comparison Op) {
-    return Op == Comparison::Less || Op == Comparison::LessEqual ||
-           Op == Comparison::Greater || Op == Comparison::GreaterEqual;
-  }
-
-  /// A bounded Int column gives the rows, if that is fewer than one value of
-  /// another column has. Nobody knows how wide a range is; one with both ends
-  /// is mostly the span of another row, and narrow. Between equals, a column
-  /// in whose order the rows are.
-  void chooseRange() {
-    for (auto [Column, Ends] : Bounds) {
-      if (T.Schema.Columns[Column].Type != ColumnType::Int)
-        continue;
-      double Expected = Ends >= 2 ? Rows / 256 : Rows / 4;
-      double RangeCost =
-          Expected + (T.finder(Column).ascending() ? 20 : 40);
-      if (RangeCost >= Cost)
-        continue;
-      Chosen.How = Walk::Range;
-      Chosen.Column = Column;
-      Cost = RangeCost;
-      Matches = std::max(1.0, std::min(Matches, Expected));
-    }
-  }
-
-  /// Whether rows come out as ORDER BY or GROUP BY wants them anyway.
-  void order() {
-    if (Info.nOrderBy != 1)
-      return;
-    int Column = Info.aOrderBy[0].iColumn;
-    bool Down = Info.aOrderBy[0].desc;
-    if (Column >= static_cast<int>(T.Schema.Columns.size()))
-      return;
-    // A range is walked by value unless the rows are in that order.
-    bool InRowOrder =
-        Chosen.How != Walk::Range || T.finder(Chosen.Column).ascending();
-    if (InRowOrder && !Down && (Column < 0 || T.finder(Column).ascending())) {
-      Info.orderByConsumed = 1;
-      return;
-    }
-    // GROUP BY wants equal values together.
-    if (Chosen.How == Walk::Rows && !Down && Column >= 0 &&
-        sqlite3_vtab_distinct(&Info) == 1 && T.finder(Column).hasKeys()) {
-      Chosen.How = Walk::Grouped;
-      Chosen.Column = Column;
-      Info.orderByConsumed = 1;
-    }
-  }
-
-  CaseTable &T;
-  sqlite3_index_info &Info;
-  double Rows, Cost = 0, Matches = 0;
-  int RowIdConstraint = -1;
-  Plan Chosen;
-  std::map<unsigned, unsigned> Bounds; ///< By column: ends of its range.
-  SmallVector<int, 2> Used; ///< The constraint of each of Chosen.Checks.
-};
-
 int bestIndex(sqlite3_vtab *V, sqlite3_index_info *Info) {
-  Planner(*static_cast<CaseTable *>(V), *Info).plan();
+  CaseTable &T = *static_cast<CaseTable *>(V);
+  Info->idxNum = static_cast<int>(T.Plans.size());
+  T.Plans.push_back(choosePlan(T, *Info));
   return SQLITE_OK;
 }
 

@@ -101,63 +101,67 @@ static TextRow textRow(const QueryRows &Rows) {
   return Out;
 }
 
-static void printTextRow(raw_ostream &OS, const TextRow &Row,
-                         ArrayRef<size_t> Widths, ArrayRef<bool> Right) {
-  std::string Line;
-  for (size_t I = 0; I != Row.size(); ++I) {
-    if (I)
-      Line += "  ";
-    size_t Width = widthOf(Row[I].Text);
-    std::string Pad(Width < Widths[I] ? Widths[I] - Width : 0, ' ');
-    Line += Right[I] ? Pad + Row[I].Text : Row[I].Text + Pad;
+namespace {
+/// How wide each column is, and whether it holds numbers.
+struct TextLayout {
+  std::vector<size_t> Widths;
+  SmallVector<bool, 8> Right;
+
+  TextLayout(const TextRow &Header, ArrayRef<TextRow> Rows) {
+    for (size_t I = 0; I != Header.size(); ++I) {
+      size_t Width = widthOf(Header[I].Text);
+      bool Numbers = false, Words = false;
+      for (const TextRow &Row : Rows) {
+        Width = std::max(Width, widthOf(Row[I].Text));
+        Numbers |= Row[I].Number;
+        Words |= !Row[I].Number && Row[I].Text != "-";
+      }
+      Widths.push_back(Width);
+      Right.push_back(Numbers && !Words);
+    }
   }
-  OS << StringRef(Line).rtrim(' ') << '\n';
-}
+
+  void print(raw_ostream &OS, const TextRow &Row) const {
+    std::string Line;
+    for (size_t I = 0; I != Row.size(); ++I) {
+      if (I)
+        Line += "  ";
+      size_t Width = widthOf(Row[I].Text);
+      std::string Pad(Width < Widths[I] ? Widths[I] - Width : 0, ' ');
+      Line += Right[I] ? Pad + Row[I].Text : Row[I].Text + Pad;
+    }
+    OS << StringRef(Line).rtrim(' ') << '\n';
+  }
+};
+} // namespace
 
 Expected<size_t> printRowsAsText(raw_ostream &OS, QueryRows &Rows) {
   constexpr size_t Measured = 1000;
   std::vector<TextRow> Held;
-  bool More = true;
-  while (Held.size() < Measured) {
-    Expected<bool> Next = Rows.next();
-    if (!Next)
-      return Next.takeError();
-    More = *Next;
+  std::optional<TextLayout> Layout; // once Held is measured and printed
+  for (size_t Count = 0;;) {
+    Expected<bool> More = Rows.next();
     if (!More)
-      break;
-    Held.push_back(textRow(Rows));
-  }
-  TextRow Header;
-  for (const std::string &Name : Rows.columns())
-    Header.push_back({printable(Name)});
-  std::vector<size_t> Widths;
-  SmallVector<bool, 8> Right;
-  for (size_t I = 0; I != Header.size(); ++I) {
-    size_t Width = widthOf(Header[I].Text);
-    bool Numbers = false, Words = false;
-    for (const TextRow &Row : Held) {
-      Width = std::max(Width, widthOf(Row[I].Text));
-      Numbers |= Row[I].Number;
-      Words |= !Row[I].Number && Row[I].Text != "-";
+      return More.takeError();
+    if (*More) {
+      ++Count;
+      if (Layout)
+        Layout->print(OS, textRow(Rows));
+      else
+        Held.push_back(textRow(Rows));
     }
-    Widths.push_back(Width);
-    Right.push_back(Numbers && !Words);
+    if (!Layout && (!*More || Count == Measured)) {
+      TextRow Header;
+      for (const std::string &Name : Rows.columns())
+        Header.push_back({printable(Name)});
+      Layout.emplace(Header, Held);
+      Layout->print(OS, Header);
+      for (const TextRow &Row : Held)
+        Layout->print(OS, Row);
+    }
+    if (!*More)
+      return Count;
   }
-  printTextRow(OS, Header, Widths, Right);
-  for (const TextRow &Row : Held)
-    printTextRow(OS, Row, Widths, Right);
-  size_t Count = Held.size();
-  while (More) {
-    Expected<bool> Next = Rows.next();
-    if (!Next)
-      return Next.takeError();
-    More = *Next;
-    if (!More)
-      break;
-    printTextRow(OS, textRow(Rows), Widths, Right);
-    ++Count;
-  }
-  return Count;
 }
 
 static void printCsvField(raw_ostream &OS, StringRef Text, bool IsText) {

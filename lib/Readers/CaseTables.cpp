@@ -3,12 +3,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/CaseTables.h"
+#include "Readers/WrittenRows.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLParser.h"
-#include <cmath>
 #include <cstring>
 
 using namespace llvm;
@@ -34,31 +34,8 @@ Match CaseTablesReader::matches(const InputFile &File) const {
 
 namespace {
 
-/// One cell as written, before it has a type.
-struct RawCell {
-  bool Null = true;
-  std::string Text;
-  std::vector<int64_t> List;
-};
-
 bool isNullWord(StringRef Text) {
   return Text.empty() || Text == "~" || Text == "null" || Text == "-";
-}
-
-/// A number as YAML and Python write it.
-bool parseDouble(StringRef Text, double &Out) {
-  StringRef Bare = Text;
-  bool Negative = Bare.consume_front("-");
-  Bare.consume_front(".");
-  if (Bare.equals_insensitive("nan")) {
-    Out = std::nan("");
-    return true;
-  }
-  if (Bare.equals_insensitive("inf") || Bare.equals_insensitive("infinity")) {
-    Out = Negative ? -INFINITY : INFINITY;
-    return true;
-  }
-  return !Text.getAsDouble(Out);
 }
 
 /// Fills one Source from one document.
@@ -112,8 +89,8 @@ private:
     return N ? SM.getLineAndColumn(N->getSourceRange().Start).first : 0;
   }
 
-  RawCell cell(yaml::Node *N) {
-    RawCell Out;
+  WrittenCell cell(yaml::Node *N) {
+    WrittenCell Out;
     if (auto *List = dyn_cast_or_null<yaml::SequenceNode>(N)) {
       for (yaml::Node &Item : *List) {
         int64_t Value = 0;
@@ -150,15 +127,14 @@ private:
       return failure(Path + ":" + Twine(Line) + ": table '" + Name +
                          "' has no columns and rows",
                      "write columns: [...] and rows: [[...], ...]");
-    std::vector<std::string> Columns;
-    std::vector<std::vector<RawCell>> Rows;
-    int64_t Repeat = 1, Every = 0;
+    WrittenRows Out;
+    Out.Place = (Path + ":" + Twine(Line)).str();
     for (yaml::KeyValueNode &Pair : *Map) {
       std::string Key = scalar(Pair.getKey());
       yaml::Node *Item = Pair.getValue();
       if (Key == "repeat" || Key == "every") {
-        StringRef(scalar(Item)).getAsInteger(10, Key == "repeat" ? Repeat
-                                                                 : Every);
+        StringRef(scalar(Item))
+            .getAsInteger(10, Key == "repeat" ? Out.Repeat : Out.Every);
         continue;
       }
       auto *List = dyn_cast_or_null<yaml::SequenceNode>(Item);
@@ -166,142 +142,17 @@ private:
         continue;
       for (yaml::Node &Element : *List) {
         if (Key == "columns") {
-          Columns.push_back(scalar(&Element));
+          Out.Columns.push_back(scalar(&Element));
           continue;
         }
-        std::vector<RawCell> Row;
+        std::vector<WrittenCell> Row;
         if (auto *Cells = dyn_cast<yaml::SequenceNode>(&Element))
           for (yaml::Node &C : *Cells)
             Row.push_back(cell(&C));
-        Rows.push_back(std::move(Row));
+        Out.Rows.push_back(std::move(Row));
       }
     }
-    // A million rows are ten thousand times what anybody writes by hand.
-    if (Repeat < 1 || Repeat * static_cast<int64_t>(Rows.size()) > 1000000)
-      return failure(Path + ":" + Twine(Line) + ": table '" + Name +
-                         "' repeats to more than a million rows",
-                     "lower 'repeat'");
-    return addRows(*Id, Line, Columns, Rows, Repeat, Every);
-  }
-
-  Error addRows(TableId Id, unsigned Line, ArrayRef<std::string> Names,
-                ArrayRef<std::vector<RawCell>> Rows, int64_t Repeat,
-                int64_t Every) {
-    const TableSchema &T = schema(Id);
-    std::vector<unsigned> Columns;
-    for (const std::string &Name : Names) {
-      std::optional<unsigned> C = T.find(Name);
-      if (!C) {
-        std::vector<std::string> All;
-        for (const ColumnSchema &S : T.Columns)
-          All.push_back(S.Name.str());
-        std::string Close = closestName(Name, All);
-        return failure(Path + ":" + Twine(Line) + ": unknown column '" + Name +
-                           "' in '" + T.Name + "'",
-                       Close.empty() ? "columns: " + join(All, ", ")
-                                     : "did you mean '" + Close + "'?");
-      }
-      Columns.push_back(*C);
-    }
-    TableBuilder &B = Into.table(Id);
-    for (int64_t Copy = 0; Copy != Repeat; ++Copy)
-      for (const std::vector<RawCell> &Row : Rows) {
-        if (Row.size() != Columns.size())
-          return failure(Path + ":" + Twine(Line) + ": a row of '" + T.Name +
-                             "' has " + Twine(Row.size()) + " cells, not " +
-                             Twine(Columns.size()),
-                         "give one cell a column, ~ where there is no value");
-        B.addRow();
-        if (Error E = setCells(B, T, Line, Columns, Row, Copy, Every))
-          return E;
-        fillIn(B, T, Columns, Row);
-      }
-    return Error::success();
-  }
-
-  Error setCells(TableBuilder &B, const TableSchema &T, unsigned Line,
-                 ArrayRef<unsigned> Columns, ArrayRef<RawCell> Row,
-                 int64_t Copy, int64_t Every) {
-    for (size_t I = 0; I != Columns.size(); ++I) {
-      if (Row[I].Null)
-        continue;
-      const ColumnSchema &C = T.Columns[Columns[I]];
-      auto wrong = [&]() {
-        return failure(Path + ":" + Twine(Line) + ": '" + Row[I].Text +
-                           "' in column '" + C.Name + "' of '" + T.Name +
-                           "' is not " + toString(C.Type),
-                       "docs/tables.md has the type of every column");
-      };
-      switch (C.Type) {
-      case ColumnType::Int: {
-        int64_t Value;
-        if (StringRef(Row[I].Text).getAsInteger(10, Value))
-          return wrong();
-        if (C.Unit == "time")
-          Value += Copy * Every;
-        else if (C.Name == "correlation" || C.Name == "step" ||
-                 C.Name == "seq")
-          Value += Copy;
-        B.set(Columns[I], Value);
-        break;
-      }
-      case ColumnType::Double: {
-        double Value;
-        if (!parseDouble(Row[I].Text, Value))
-          return wrong();
-        B.set(Columns[I], Value);
-        break;
-      }
-      case ColumnType::Bool:
-        if (Row[I].Text != "true" && Row[I].Text != "false")
-          return wrong();
-        B.setBool(Columns[I], Row[I].Text == "true");
-        break;
-      case ColumnType::String:
-        B.set(Columns[I], StringRef(Row[I].Text));
-        break;
-      case ColumnType::IntList:
-        B.setList(Columns[I], Row[I].List);
-        break;
-      }
-    }
-    return Error::success();
-  }
-
-  /// What a row implies and an author should not have to write.
-  void fillIn(TableBuilder &B, const TableSchema &T, ArrayRef<unsigned> Columns,
-              ArrayRef<RawCell> Row) {
-    auto given = [&](StringRef Name) -> const RawCell * {
-      for (size_t I = 0; I != Columns.size(); ++I)
-        if (T.Columns[Columns[I]].Name == Name)
-          return Row[I].Null ? nullptr : &Row[I];
-      return nullptr;
-    };
-    auto missing = [&](StringRef Name) {
-      std::optional<unsigned> C = T.find(Name);
-      return C && !given(Name) ? C : std::nullopt;
-    };
-    int64_t Start, Stop;
-    if (auto Dur = missing("dur"))
-      if (const RawCell *A = given("start"), *Z = given("stop");
-          A && Z && !StringRef(A->Text).getAsInteger(10, Start) &&
-          !StringRef(Z->Text).getAsInteger(10, Stop))
-        B.set(*Dur, Stop - Start);
-    if (auto Rank = missing("rank"))
-      if (T.Name != "errors" && T.Name != "log_lines")
-        B.set(*Rank, int64_t(0));
-    if (T.Name == "scalars") {
-      const RawCell *Name = given("name"), *Metric = given("metric"),
-                    *Layer = given("layer");
-      if (Name && !Metric)
-        B.set(scalars::metric, StringRef(Name->Text).split('/').first);
-      if (Name && !Layer && StringRef(Name->Text).contains('/'))
-        B.set(scalars::layer, StringRef(Name->Text).split('/').second);
-      if (auto C = missing("run"))
-        B.set(*C, StringRef(Into.Run));
-    }
-    if (auto Place = missing("place"))
-      B.set(*Place, static_cast<int64_t>(B.rows()));
+    return addRows(*Id, Out, Into);
   }
 
   Error tensors(yaml::SequenceNode &List) {
@@ -320,7 +171,7 @@ private:
           if (auto *Cells = dyn_cast_or_null<yaml::SequenceNode>(Value))
             for (yaml::Node &C : *Cells) {
               double V = 0;
-              parseDouble(scalar(&C), V);
+              parseNumber(scalar(&C), V);
               if (Key == "data")
                 Values.push_back(V);
               else

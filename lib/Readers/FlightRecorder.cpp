@@ -4,16 +4,12 @@
 
 #include "Readers/FlightRecorder.h"
 #include "Readers/FlightRecorderRows.h"
+#include "Readers/TreeFile.h"
 #include "Support/Pickle.h"
 
 using namespace llvm;
 
 namespace culprit {
-
-static bool isJson(StringRef Head) {
-  Head.consume_front("\xEF\xBB\xBF");
-  return Head.ltrim().starts_with("{");
-}
 
 Match FlightRecorderReader::matches(const InputFile &File) const {
   StringRef Head = File.head();
@@ -31,7 +27,7 @@ Match FlightRecorderReader::matches(const InputFile &File) const {
                : Match::No;
   }
   // A Kineto trace has a pg_config in its distributedInfo.
-  if (!isJson(Head) || Head.contains("\"traceEvents\"") ||
+  if (!isJsonObject(Head) || Head.contains("\"traceEvents\"") ||
       Head.contains("\"distributedInfo\""))
     return Match::No;
   bool Entry = Head.contains("\"profiling_name\"") &&
@@ -44,16 +40,9 @@ Match FlightRecorderReader::matches(const InputFile &File) const {
 }
 
 Error FlightRecorderReader::read(InputFile &File, Source &Into) const {
-  Expected<StringRef> Bytes = File.contents();
-  if (!Bytes)
-    return Bytes.takeError();
-  Expected<DataTree> Tree =
-      isPickle(*Bytes) ? readPickle(*Bytes) : readJsonTree(*Bytes);
+  Expected<DataTree> Tree = readTreeFile(File, Into);
   if (!Tree)
-    return addContext(Into.path(), Tree.takeError());
-  if (!Tree->truncation().empty())
-    Into.warn(Into.path() + ": " + Tree->truncation(),
-              "what came before it was read; copy the file again");
+    return Tree.takeError();
   return FlightRecorderRows(*Tree, Into).read();
 }
 

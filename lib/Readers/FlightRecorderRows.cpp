@@ -12,9 +12,7 @@
 #include "Readers/FlightRecorderRows.h"
 #include "Readers/KernelRoles.h"
 #include "Readers/ProcessGroups.h"
-#include "Readers/ScalarRows.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Path.h"
 #include <algorithm>
 
 using namespace llvm;
@@ -23,8 +21,6 @@ namespace culprit {
 
 using Kind = DataTree::Kind;
 
-/// Ranks beyond this are broken bytes.
-static constexpr int64_t MaxRank = 1 << 24;
 /// Tensors of one collective whose shapes are written out.
 static constexpr size_t MaxShapes = 16;
 /// Tensors of one collective that are counted: many entries may share one
@@ -34,177 +30,8 @@ static constexpr size_t MaxTensors = 4096;
 /// process_groups alone has them.
 static constexpr size_t MaxListed = 256;
 
-std::optional<int64_t> rankOfDumpName(StringRef Path) {
-  if (std::optional<int64_t> Rank = rankOfPath(Path))
-    return Rank;
-  StringRef Name = sys::path::filename(Path);
-  for (bool Cut = true; Cut;) {
-    Cut = false;
-    for (StringRef End : {".json", ".pickle", ".pkl", ".gz", ".zst", ".bin"})
-      Cut |= Name.consume_back(End);
-  }
-  StringRef Rest = Name.rtrim("0123456789");
-  int64_t Rank = 0;
-  if (Name.drop_front(Rest.size()).getAsInteger(10, Rank) || Rank > MaxRank)
-    return std::nullopt;
-  return Rank;
-}
-
 FlightRecorderRows::FlightRecorderRows(const DataTree &Tree, Source &Into)
-    : Tree(Tree), S(Into), Frames(Tree, Into.pool()) {}
-
-/// A number, or the text of one.
-std::optional<int64_t> FlightRecorderRows::integer(DataValue V) const {
-  if (std::optional<int64_t> Value = Tree.integer(V))
-    return Value;
-  int64_t Value = 0;
-  if (Tree.text(V).getAsInteger(10, Value))
-    return std::nullopt;
-  return Value;
-}
-
-/// Global ranks out of a list, or of its text "[0, 1, 2]".
-std::vector<int64_t> FlightRecorderRows::members(DataValue Ranks) const {
-  std::vector<int64_t> Out;
-  auto add = [&](std::optional<int64_t> Rank) {
-    if (Rank && *Rank >= 0 && *Rank <= MaxRank)
-      Out.push_back(*Rank);
-  };
-  for (DataValue V : Tree.items(Ranks))
-    add(integer(V));
-  StringRef Text = Tree.text(Ranks).trim("[]() ");
-  while (!Text.empty()) {
-    auto [Number, Rest] = Text.split(',');
-    int64_t Rank = -1;
-    if (Number.trim().getAsInteger(10, Rank))
-      return {}; // shortened: nobody knows who else is in it
-    add(Rank);
-    Text = Rest;
-  }
-  return Out;
-}
-
-void FlightRecorderRows::readGroups(DataValue Config) {
-  ArrayRef<DataValue> Pairs = Tree.items(Config);
-  if (!Tree.is(Config, Kind::Dict))
-    return;
-  for (size_t I = 0; I + 1 < Pairs.size(); I += 2) {
-    Group G;
-    DataValue Info = Pairs[I + 1];
-    G.Name = Tree.text(Pairs[I]).str();
-    if (std::optional<int64_t> Id = Tree.integer(Pairs[I]))
-      G.Name = std::to_string(*Id);
-    if (Tree.is(Info, Kind::Dict)) {
-      if (StringRef Name = Tree.text(Tree.find(Info, "name")); !Name.empty())
-        G.Name = Name.str();
-      StringRef Purpose = Tree.text(Tree.find(Info, "desc"));
-      G.Purpose = Purpose == "undefined" ? "" : Purpose.str();
-      G.Members = members(Tree.find(Info, "ranks"));
-    } else {
-      G.Members = members(Info);
-    }
-    G.Sorted = G.Members;
-    llvm::sort(G.Sorted);
-    G.Identity = groupIdentity(G.Name, G.Sorted);
-    GroupByName.try_emplace(G.Name, Groups.size());
-    Groups.push_back(std::move(G));
-  }
-}
-
-/// The name of the group of \p Entry: process_group is (name, purpose), in
-/// version 1 only its number is told.
-static std::pair<std::string, std::string> groupName(const DataTree &Tree,
-                                                     DataValue Entry) {
-  DataValue Named = Tree.find(Entry, "process_group");
-  ArrayRef<DataValue> Parts = Tree.items(Named);
-  if (!Parts.empty())
-    return {Tree.text(Parts[0]).str(),
-            Parts.size() > 1 ? Tree.text(Parts[1]).str() : std::string()};
-  if (StringRef Name = Tree.text(Named); !Name.empty())
-    return {Name.str(), ""};
-  std::optional<int64_t> Id = Tree.integer(Tree.find(Entry, "pg_id"));
-  return {Id ? std::to_string(*Id) : std::string(), ""};
-}
-
-const FlightRecorderRows::Group &
-FlightRecorderRows::groupOf(DataValue Entry) {
-  auto [Name, Purpose] = groupName(Tree, Entry);
-  if (auto It = GroupByName.find(Name); It != GroupByName.end())
-    return Groups[It->second];
-  Group &G = Unconfigured[Name];
-  G.Name = G.Identity = Name;
-  G.Purpose = Purpose == "undefined" ? "" : Purpose;
-  return G;
-}
-
-/// The two ranks in "nccl:send 0->1" or "nccl:recv 3<-0", the writer's first.
-static std::optional<std::pair<int64_t, int64_t>> peersOf(StringRef Name) {
-  StringRef Pair = Name.rsplit(' ').second;
-  for (StringRef Arrow : {"->", "<-"}) {
-    auto [Own, Other] = Pair.split(Arrow);
-    int64_t From = 0, To = 0;
-    if (!Own.getAsInteger(10, From) && !Other.getAsInteger(10, To))
-      return std::make_pair(From, To);
-  }
-  return std::nullopt;
-}
-
-/// Member \p Index of \p Members, whose order is that of the group's ranks.
-static std::optional<int64_t> memberAt(ArrayRef<int64_t> Members,
-                                       int64_t Index) {
-  if (Index < 0 || Index >= int64_t(Members.size()))
-    return std::nullopt;
-  return Members[Index];
-}
-
-std::optional<int64_t>
-FlightRecorderRows::rankFromPeers(ArrayRef<DataValue> Entries) {
-  for (DataValue Entry : Entries)
-    if (auto Peers = peersOf(Tree.text(Tree.find(Entry, "profiling_name"))))
-      if (std::optional<int64_t> Own =
-              memberAt(groupOf(Entry).Members, Peers->first))
-        return Own;
-  return std::nullopt;
-}
-
-void FlightRecorderRows::findRank(ArrayRef<DataValue> Entries) {
-  if (std::optional<int64_t> Told = integer(Tree.root(), "rank");
-      Told && *Told >= 0 && *Told <= MaxRank) {
-    Rank = Told;
-    return;
-  }
-  // Who is in all groups. In most jobs with several kinds of parallelism that
-  // is one rank.
-  std::vector<int64_t> Common;
-  bool Any = false;
-  for (const Group &G : Groups) {
-    if (G.Members.empty())
-      continue;
-    std::vector<int64_t> Both;
-    if (Any)
-      std::set_intersection(Common.begin(), Common.end(), G.Sorted.begin(),
-                            G.Sorted.end(), std::back_inserter(Both));
-    Common = Any ? Both : G.Sorted;
-    Any = true;
-  }
-  std::optional<int64_t> Named = rankOfDumpName(S.path());
-  std::optional<int64_t> Found = rankFromPeers(Entries);
-  if (!Found && Common.size() == 1)
-    Found = Common.front();
-  Rank = Found ? Found : Named;
-  if (!Rank)
-    S.warn(S.path() + ": it is not known which rank wrote it",
-           "let its name end in the rank, as in nccl_trace_rank_9");
-  else if (Named && Found && *Named != *Found)
-    S.warn(S.path() + ": its name says rank " + Twine(*Named) +
-               ", but its process groups are those of rank " + Twine(*Found) +
-               "; taken as rank " + Twine(*Found),
-           "give the file its own name back");
-  else if (Named && !Found && Any && !is_contained(Common, *Named))
-    S.warn(S.path() + ": its name says rank " + Twine(*Named) +
-               ", which is not in its process groups",
-           "give the file its own name back");
-}
+    : Tree(Tree), S(Into), Frames(Tree, Into.pool()), Groups(Tree) {}
 
 /// The text and the numbers of elements of a list of shapes. Many entries may
 /// share one, so each is read once.
@@ -230,7 +57,7 @@ FlightRecorderRows::shapes(DataValue Sizes) {
     // More dimensions than a tensor can have are broken bytes.
     ArrayRef<DataValue> Dims = Tree.items(Tensors[I]).take_front(64);
     for (size_t D = 0; D != Dims.size(); ++D) {
-      int64_t Size = integer(Dims[D]).value_or(-1);
+      int64_t Size = integerIn(Tree, Dims[D]).value_or(-1);
       if (Written)
         Out.Text += (D ? ", " : "") + std::to_string(Size);
       if (Size < 0 || Elements < 0 ||
@@ -275,7 +102,7 @@ void FlightRecorderRows::addOperation(TableBuilder &Row, DataValue Entry,
   Row.set(collectives::op, StringRef(collectiveName(Plain.split(' ').first)));
   auto Peers = peersOf(Plain);
   if (Peers)
-    if (std::optional<int64_t> Peer = memberAt(G.Members, Peers->second))
+    if (std::optional<int64_t> Peer = G.member(Peers->second))
       Row.set(collectives::peer, *Peer);
 
   // A group counts its collectives and its sends and receives apart.
@@ -341,7 +168,7 @@ void FlightRecorderRows::addTensors(TableBuilder &Row, DataValue Entry) {
 }
 
 void FlightRecorderRows::addEntry(DataValue Entry, int64_t Number) {
-  const Group &G = groupOf(Entry);
+  const Group &G = Groups.of(Entry);
   TableBuilder &Row = S.table(TableId::collectives);
   Row.addRow();
   addOperation(Row, Entry, G);
@@ -361,44 +188,6 @@ void FlightRecorderRows::addEntry(DataValue Entry, int64_t Number) {
   if (StringId Stack = Frames.of(Tree.find(Entry, "frames")))
     Row.setId(collectives::frames, Stack);
   Row.set(collectives::place, Number);
-}
-
-/// Which group of pg_config each id of pg_status is. The two sections have no
-/// key in common: pg_status counts the groups of this process, pg_config has
-/// names. Entries hold both. For the others: both count up in the order in
-/// which the groups were made, so where there are as many ids as names, and
-/// no entry speaks against it, the n-th is the n-th.
-std::map<int64_t, size_t>
-FlightRecorderRows::groupsOfIds(ArrayRef<DataValue> StatusPairs,
-                                ArrayRef<DataValue> Entries) const {
-  std::map<int64_t, size_t> Out;
-  for (DataValue Entry : Entries)
-    if (std::optional<int64_t> Id = integer(Entry, "pg_id"))
-      if (auto It = GroupByName.find(groupName(Tree, Entry).first);
-          It != GroupByName.end())
-        Out.try_emplace(*Id, It->second);
-  std::vector<int64_t> Ids;
-  for (size_t I = 0; I + 1 < StatusPairs.size(); I += 2)
-    if (std::optional<int64_t> Id = integer(StatusPairs[I]))
-      Ids.push_back(*Id);
-  std::vector<std::pair<int64_t, size_t>> Names;
-  for (size_t I = 0; I != Groups.size(); ++I) {
-    int64_t Number = 0;
-    if (StringRef(Groups[I].Name).getAsInteger(10, Number))
-      return Out;
-    Names.push_back({Number, I});
-  }
-  if (Ids.size() != Names.size())
-    return Out;
-  llvm::sort(Ids);
-  llvm::sort(Names);
-  std::map<int64_t, size_t> Counted;
-  for (size_t I = 0; I != Ids.size(); ++I)
-    Counted.try_emplace(Ids[I], Names[I].second);
-  for (auto [Id, Index] : Out)
-    if (auto It = Counted.find(Id); It == Counted.end() || It->second != Index)
-      return Out;
-  return Counted;
 }
 
 void FlightRecorderRows::addGroup(const Group *G, DataValue Status) {
@@ -435,20 +224,20 @@ void FlightRecorderRows::addGroups(DataValue Status,
   ArrayRef<DataValue> Pairs;
   if (Tree.is(Status, Kind::Dict))
     Pairs = Tree.items(Status);
-  std::map<int64_t, size_t> Known = groupsOfIds(Pairs, Entries);
-  std::vector<DataValue> OfGroup(Groups.size());
+  std::map<int64_t, size_t> Known = Groups.byId(Pairs, Entries);
+  std::vector<DataValue> OfGroup(Groups.all().size());
   std::vector<DataValue> Others;
   for (size_t I = 0; I + 1 < Pairs.size(); I += 2) {
     auto It = Known.end();
-    if (std::optional<int64_t> Id = integer(Pairs[I]))
+    if (std::optional<int64_t> Id = integerIn(Tree, Pairs[I]))
       It = Known.find(*Id);
     if (It != Known.end())
       OfGroup[It->second] = Pairs[I + 1];
     else
       Others.push_back(Pairs[I + 1]);
   }
-  for (size_t I = 0; I != Groups.size(); ++I)
-    addGroup(&Groups[I], OfGroup[I]);
+  for (size_t I = 0; I != OfGroup.size(); ++I)
+    addGroup(&Groups.all()[I], OfGroup[I]);
   // A group nobody can name still says that the rank is behind in one.
   for (DataValue Other : Others)
     addGroup(nullptr, Other);
@@ -460,7 +249,7 @@ void FlightRecorderRows::addRank(ArrayRef<DataValue> Entries) {
   TableBuilder &Row = S.table(TableId::ranks);
   Row.addRow();
   Row.set(ranks::rank, *Rank);
-  for (const Group &G : Groups)
+  for (const Group &G : Groups.all())
     if (G.Purpose == "default_pg" && !G.Members.empty()) {
       Row.set(ranks::world_size, int64_t(G.Members.size()));
       break;
@@ -487,7 +276,6 @@ Error FlightRecorderRows::read() {
   if (!Tree.is(Root, Kind::Dict) && !Tree.is(Root, Kind::List))
     return failure(S.path() + ": holds no flight recorder dump",
                    "give the file that TORCH_NCCL_DEBUG_INFO_TEMP_FILE names");
-  readGroups(Tree.find(Root, "pg_config"));
   std::vector<DataValue> Entries;
   DataTree::Once Walk(Tree);
   size_t Skipped = 0;
@@ -502,7 +290,7 @@ Error FlightRecorderRows::read() {
                (Skipped == 1 ? " entry is" : " entries are") +
                " no record of a collective and left out",
            "copy the file again");
-  findRank(Entries);
+  Rank = Groups.findRank(Entries, S);
   S.EpochNs = 0; // its times are Unix times
   S.KeepRanks = Rank.has_value();
   addRank(Entries);

@@ -10,17 +10,12 @@
 #ifndef CULPRIT_READERS_FLIGHTRECORDERROWS_H
 #define CULPRIT_READERS_FLIGHTRECORDERROWS_H
 
-#include "Case/Source.h"
 #include "Readers/CallFrames.h"
-#include "Support/DataTree.h"
-#include <map>
+#include "Readers/FlightRecorderGroups.h"
 #include <string>
 #include <vector>
 
 namespace culprit {
-
-/// The rank at the end of a dump's name, or behind the word "rank" in it.
-std::optional<int64_t> rankOfDumpName(llvm::StringRef Path);
 
 /// Reads one dump. Used once; the tree and the source must outlive it.
 class FlightRecorderRows {
@@ -30,28 +25,16 @@ public:
   llvm::Error read();
 
 private:
-  /// A group of pg_config. Its members are in the order of the group's own
-  /// ranks, which is what "send 0->1" counts in.
-  struct Group {
-    std::string Name, Purpose, Identity;
-    std::vector<int64_t> Members, Sorted;
-  };
+  using Group = FlightRecorderGroup;
   /// The tensors of one side of a collective.
   struct Shapes {
     std::string Text; ///< As recorded: [[2048, 1], [4]].
     std::vector<int64_t> Elements;
   };
 
-  std::optional<int64_t> integer(DataValue V) const;
   std::optional<int64_t> integer(DataValue Dict, llvm::StringRef Key) const {
-    return integer(Tree.find(Dict, Key));
+    return integerIn(Tree, Tree.find(Dict, Key));
   }
-
-  void readGroups(DataValue Config);
-  std::vector<int64_t> members(DataValue Ranks) const;
-  const Group &groupOf(DataValue Entry);
-  void findRank(llvm::ArrayRef<DataValue> Entries);
-  std::optional<int64_t> rankFromPeers(llvm::ArrayRef<DataValue> Entries);
 
   void addEntry(DataValue Entry, int64_t Number);
   void addOperation(TableBuilder &Row, DataValue Entry, const Group &G);
@@ -61,18 +44,13 @@ private:
   std::optional<int64_t> bytes(const Shapes &S, DataValue Dtypes) const;
 
   void addGroups(DataValue Status, llvm::ArrayRef<DataValue> Entries);
-  std::map<int64_t, size_t>
-  groupsOfIds(llvm::ArrayRef<DataValue> StatusPairs,
-              llvm::ArrayRef<DataValue> Entries) const;
   void addGroup(const Group *G, DataValue Status);
   void addRank(llvm::ArrayRef<DataValue> Entries);
 
   const DataTree &Tree;
   Source &S;
   CallFrames Frames;
-  std::vector<Group> Groups;
-  std::map<std::string, size_t, std::less<>> GroupByName;
-  std::map<std::string, Group, std::less<>> Unconfigured;
+  FlightRecorderGroups Groups;
   llvm::DenseMap<size_t, Shapes> KnownShapes;
   const Shapes NoShapes;
   std::optional<int64_t> Rank;

@@ -4,6 +4,7 @@
 
 #include "Readers/MemorySnapshot.h"
 #include "Readers/MemorySnapshotRows.h"
+#include "Readers/TreeFile.h"
 #include "Support/Pickle.h"
 
 using namespace llvm;
@@ -21,8 +22,7 @@ Match MemorySnapshotReader::matches(const InputFile &File) const {
                     Head.contains("total_size") && Head.contains("blocks");
     return Whole || Segments ? Match::Certain : Match::No;
   }
-  Head.consume_front("\xEF\xBB\xBF");
-  if (!Head.ltrim().starts_with("{"))
+  if (!isJsonObject(Head))
     return Match::No;
   bool Segments = Head.contains("\"segments\"") &&
                   (Head.contains("\"segment_type\"") ||
@@ -33,16 +33,9 @@ Match MemorySnapshotReader::matches(const InputFile &File) const {
 }
 
 Error MemorySnapshotReader::read(InputFile &File, Source &Into) const {
-  Expected<StringRef> Bytes = File.contents();
-  if (!Bytes)
-    return Bytes.takeError();
-  Expected<DataTree> Tree =
-      isPickle(*Bytes) ? readPickle(*Bytes) : readJsonTree(*Bytes);
+  Expected<DataTree> Tree = readTreeFile(File, Into);
   if (!Tree)
-    return addContext(Into.path(), Tree.takeError());
-  if (!Tree->truncation().empty())
-    Into.warn(Into.path() + ": " + Tree->truncation(),
-              "what came before it was read; copy the file again");
+    return Tree.takeError();
   return MemorySnapshotRows(*Tree, Into).read();
 }
 

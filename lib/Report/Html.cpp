@@ -8,6 +8,7 @@
 
 #include "KB/Entry.h"
 #include "Report/Report.h"
+#include "Report/Selection.h"
 #include "Report/Savings.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -53,7 +54,8 @@ static void printField(raw_ostream &OS, StringRef Title, StringRef Text) {
 }
 
 static void printHypothesis(raw_ostream &OS, const Case &C,
-                            const Hypothesis &H, size_t Rank) {
+                            const ShownHypothesis &Shown, size_t Rank) {
+  const Hypothesis &H = *Shown.What;
   const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
   OS << "<h2>" << Rank << ". " << escaped(E ? E->Title : H.Title)
      << " <small>" << escaped(H.Class) << ", " << H.Layer << ", "
@@ -62,6 +64,9 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
   printItems(OS, "against", H.Against);
   for (const Unchecked &U : H.Open)
     printField(OS, "unknown", U.Symptom + ": needs " + U.Needs);
+  if (!Shown.Rivals.empty())
+    printField(OS, "rivals",
+               "the same evidence fits " + nameHypotheses(Shown.Rivals));
   if (H.Recoverable.value_or(0) > 0)
     printField(OS, "wins", savingsText(C, *H.Recoverable));
   if (E) {
@@ -86,8 +91,11 @@ void printHtml(raw_ostream &OS, const RunReport &R, unsigned Top) {
         "small{color:#666;font-weight:normal}</style></head><body>\n<h1>"
      << Title << "</h1>\n<p>Verdict: <b>" << toString(R.Result.Result)
      << "</b>, culprit " << escaped(R.Version) << "</p>\n";
-  for (size_t I = 0; I != R.Result.Hypotheses.size() && I != Top; ++I)
-    printHypothesis(OS, R.Evidence, R.Result.Hypotheses[I], I + 1);
+  size_t Rank = 0;
+  for (const ShownHypothesis &S : selectHypotheses(R.Result, Top).Full)
+    printHypothesis(OS, R.Evidence, S, ++Rank);
+  for (const std::string &Line : describeUnexplained(R.Result, R.Symptoms))
+    OS << "<p>Not shown: " << escaped(Line) << "</p>\n";
   OS << "<h2>Symptoms seen</h2>\n<ul>\n";
   for (const Outcome &O : R.Outcomes)
     for (const Report &Seen : O.Reports)

@@ -182,6 +182,16 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
       {"prevention", utf8(Prevention)}};
 }
 
+static Value restJson(const RunReport &R) {
+  Array Symptoms, Open;
+  for (unsigned S : R.Result.Rest.Symptoms)
+    Symptoms.push_back(R.Symptoms[S].Symptom);
+  for (const Unchecked &U : R.Result.Rest.Open)
+    Open.push_back(Object{{"symptom", U.Symptom}, {"needs", utf8(U.Needs)}});
+  return Object{{"symptoms", std::move(Symptoms)},
+                {"unchecked", std::move(Open)}};
+}
+
 static Value remarksJson(ArrayRef<Diagnostic> Remarks) {
   Array Out;
   for (const Diagnostic &D : Remarks)
@@ -227,6 +237,7 @@ Value toJson(const RunReport &R) {
                 {"hypotheses", std::move(Hypotheses)},
                 {"next_check",
                  R.Result.Next ? nextJson(*R.Result.Next) : Value(nullptr)},
+                {"not_shown", restJson(R)},
                 {"steps", std::move(Steps)},
                 {"verdict", toString(R.Result.Result)}};
 }

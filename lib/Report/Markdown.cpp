@@ -4,6 +4,7 @@
 
 #include "KB/Entry.h"
 #include "Report/Report.h"
+#include "Report/Selection.h"
 #include "Report/Savings.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -36,7 +37,8 @@ static void printItems(raw_ostream &OS, StringRef Title,
 }
 
 static void printHypothesis(raw_ostream &OS, const Case &C,
-                            const Hypothesis &H, size_t Rank) {
+                            const ShownHypothesis &Shown, size_t Rank) {
+  const Hypothesis &H = *Shown.What;
   const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
   OS << "\n## " << Rank << ". " << escaped(E ? E->Title : H.Title) << "\n\n`"
      << H.Class << "`, " << H.Layer << ", probability "
@@ -51,6 +53,9 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
     for (const Unchecked &U : H.Open)
       OS << "- `" << U.Symptom << "`: needs " << escaped(U.Needs) << '\n';
   }
+  if (!Shown.Rivals.empty())
+    OS << "\nThe same evidence fits "
+       << escaped(nameHypotheses(Shown.Rivals)) << ".\n";
   if (!E)
     return;
   OS << "\n**Cause**: " << escaped(E->RootCause) << "\n\n**Fix**: "
@@ -69,8 +74,11 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
 void printMarkdown(raw_ostream &OS, const RunReport &R, unsigned Top) {
   OS << "# culprit " << R.Version << ": " << escaped(join(R.Paths, " "))
      << "\n\nVerdict: **" << toString(R.Result.Result) << "**\n";
-  for (size_t I = 0; I != R.Result.Hypotheses.size() && I != Top; ++I)
-    printHypothesis(OS, R.Evidence, R.Result.Hypotheses[I], I + 1);
+  size_t Rank = 0;
+  for (const ShownHypothesis &S : selectHypotheses(R.Result, Top).Full)
+    printHypothesis(OS, R.Evidence, S, ++Rank);
+  for (const std::string &Line : describeUnexplained(R.Result, R.Symptoms))
+    OS << "\nNot shown: " << escaped(Line) << '\n';
   OS << "\n## Symptoms seen\n\n";
   bool Any = false;
   for (const Outcome &O : R.Outcomes)

@@ -2,28 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 //
-//  1  The device waits for the next batch: ...              performance   97 %
-//     dataloader-bound: the device idles while the host prepares the next batch
-//
-//     for      +5.1  input-stall
-//                    GPU 0 waits 235 ms of 709 ms (33 %) for the next batch, ...
-//                    run.json.gz: ranges 5, 17, 29
-//     against  -2.2  ...
-//     unknown        ...
-//     wins     up to 59.0 ms of each step of 178 ms (33 %)
-//     cause    ...
-//     fix      ...
-//
-// One column of labels, one of what they say, so that the eye finds its place
-// at 3 a.m. Nothing is cut that a line break can save.
+// A line of what was read, the hypotheses in full, and whatever else a reader
+// must know to judge them: what was also seen, not checked or not read.
 //
 //===----------------------------------------------------------------------===//
 
-#include "KB/Entry.h"
 #include "KB/TextWrap.h"
-#include "Report/Locate.h"
 #include "Report/Report.h"
-#include "Report/Savings.h"
+#include "Report/Selection.h"
+#include "Report/TextHypothesis.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -36,49 +23,9 @@ namespace culprit {
 
 namespace {
 
-/// Probability as people read it: 97 %, or "> 99 %" rather than 100.
-std::string percent(double P) {
-  if (P > 0.995)
-    return "> 99 %";
-  return formatv("{0} %", static_cast<int>(P * 100 + 0.5)).str();
-}
-
 std::string plural(size_t Count, StringRef Noun) {
   return formatCount(static_cast<int64_t>(Count)) + " " + Noun.str() +
          (Count == 1 ? "" : "s");
-}
-
-/// The first \p Count sentences of \p Text on one line.
-std::string firstSentences(StringRef Text, size_t Count) {
-  std::vector<std::string> All = sentences(Text);
-  if (All.size() > Count)
-    All.resize(Count);
-  return join(All, " ");
-}
-
-/// Numbers as ranges where they are neighbours: 231-311, 400.
-std::string ranges(std::vector<int64_t> Numbers, size_t Most) {
-  llvm::sort(Numbers);
-  Numbers.erase(std::unique(Numbers.begin(), Numbers.end()), Numbers.end());
-  std::vector<std::string> Parts;
-  for (size_t I = 0; I != Numbers.size();) {
-    size_t J = I;
-    while (J + 1 != Numbers.size() && Numbers[J + 1] == Numbers[J] + 1)
-      ++J;
-    Parts.push_back(std::to_string(Numbers[I]) +
-                    (J == I ? "" : "-" + std::to_string(Numbers[J])));
-    I = J + 1;
-  }
-  bool More = Parts.size() > Most;
-  if (More)
-    Parts.resize(Most);
-  return join(Parts, ", ") + (More ? ", ..." : "");
-}
-
-/// Whether the places of the case table \p Table are lines of a text file.
-bool hasLines(StringRef Table) {
-  std::optional<TableId> Id = findTable(Table);
-  return Id && schema(*Id).hasLines();
 }
 
 /// What to record so that a table has rows, in the words of who records.
@@ -109,16 +56,15 @@ public:
   void run() {
     header();
     const Diagnosis &D = R.Result;
-    size_t Shown = 0;
-    for (const Hypothesis &H : D.Hypotheses) {
-      if (Shown == Style.Top)
-        break;
-      hypothesis(H, ++Shown);
-    }
-    if (Shown < D.Hypotheses.size())
-      rest(Shown);
+    Shown = selectHypotheses(D, Style.Top);
+    size_t Rank = 0;
+    for (const ShownHypothesis &S : Shown.Full)
+      printHypothesis(OS, R, Style, S, ++Rank);
+    if (!Shown.Others.empty())
+      OS << "    others: " << nameHypotheses(Shown.Others) << "\n\n";
     if (D.Hypotheses.empty())
       nothingFound();
+    unexplained();
     alsoSeen();
     if (D.Hypotheses.empty())
       notChecked();
@@ -128,42 +74,6 @@ public:
   }
 
 private:
-  /// \p Path without the one folder that was asked about.
-  StringRef shortened(StringRef Path) const {
-    if (R.Paths.size() == 1 && Path.size() > R.Paths[0].size()) {
-      StringRef Rest = Path;
-      if (Rest.consume_front(StringRef(R.Paths[0]).rtrim('/')) &&
-          Rest.consume_front("/"))
-        return Rest;
-    }
-    return Path;
-  }
-
-  /// Where the rows of a report lie: `metrics.jsonl:231-311`, or `run.json.gz
-  /// gpu_work 12, 40` with event numbers.
-  std::string placesOf(const Report &Seen) const {
-    std::vector<std::pair<std::string, std::vector<int64_t>>> Files;
-    for (const EvidenceRef &E : Seen.Evidence)
-      for (const Citation &C : E.Places) {
-        if (C.Path.empty() || C.Place == NullInt)
-          continue;
-        std::string Name = shortened(C.Path).str() +
-                           (hasLines(E.Table) ? ":" : " " + E.Table + " ");
-        auto It = llvm::find_if(
-            Files, [&](const auto &File) { return File.first == Name; });
-        if (It == Files.end())
-          It = Files.insert(Files.end(), {Name, {}});
-        It->second.push_back(C.Place);
-      }
-    std::vector<std::string> Out;
-    for (auto &[Name, Places] : Files)
-      Out.push_back(Name + ranges(Places, 4));
-    bool More = Out.size() > 3;
-    if (More)
-      Out.resize(3);
-    return join(Out, "; ") + (More ? "; ..." : "");
-  }
-
   void header() {
     std::string Where = join(R.Paths, " ");
     const Case &C = R.Evidence;
@@ -194,127 +104,16 @@ private:
       OS << Left << '\n' << Detectors << "\n\n";
   }
 
-  /// A labelled paragraph with a hanging indent.
-  void field(StringRef Label, StringRef Text) {
-    std::string First = formatv("    {0,-9}", Label).str();
-    printWrapped(OS, Text, First, std::string(13, ' '), Style.Width);
-  }
-
-  void item(StringRef Label, const EvidenceItem &I) {
-    OS << formatv("    {0,-9}", Label);
-    paint(I.LogOdds > 0 ? raw_ostream::GREEN : raw_ostream::RED,
-          formatv("{0}{1:F1}", I.LogOdds > -0.05 ? "+" : "-",
-                  std::fabs(I.LogOdds))
-              .str());
-    OS << "  " << I.Symptom << '\n';
-    std::string Indent(19, ' ');
-    if (!I.Message.empty())
-      printWrapped(OS, I.Message, Indent, Indent, Style.Width);
-    if (I.Outcome < 0 || I.LogOdds < -0.1)
-      return;
-    std::string Places = placesOf(R.Outcomes[I.Outcome].Reports[I.Report]);
-    if (!Places.empty())
-      printWrapped(OS, "in " + Places, Indent, Indent + "   ", Style.Width);
-  }
-
-  /// What would have spoken against a hypothesis, and whether it was looked
-  /// for; the ids alone, two of each kind.
-  static std::string refuters(ArrayRef<Contradiction> All) {
-    std::vector<std::string> Looked, Open;
-    for (const Contradiction &C : All)
-      (C.Looked ? Looked : Open).push_back(C.Symptom);
-    auto some = [](ArrayRef<std::string> Ids) {
-      std::string Out = join(Ids.take_front(3), ", ");
-      if (Ids.size() > 3)
-        Out += ", " + std::to_string(Ids.size() - 3) + " more";
-      return Out;
-    };
-    std::string Out;
-    if (!Looked.empty())
-      Out = "looked for and not there: " + some(Looked);
-    if (!Open.empty())
-      Out += (Out.empty() ? "" : "; ") + ("could not be looked for: " + some(Open));
-    return Out;
-  }
-
-  /// How to see the rows behind the first item that has any: a query on a line
-  /// of its own, to be pasted, and the time for a viewer.
-  void look(ArrayRef<EvidenceItem> Supports) {
-    for (const EvidenceItem &I : Supports) {
-      if (I.Outcome < 0)
-        continue;
-      for (const EvidenceRef &E :
-           R.Outcomes[I.Outcome].Reports[I.Report].Evidence) {
-        std::optional<std::string> Query = evidenceSql(E, 5);
-        if (!Query)
-          continue;
-        OS << formatv("    {0,-9}", "look") << "culprit sql "
-           << join(R.Paths, " ") << " \"" << *Query << "\"\n";
-        std::optional<TableId> Id = findTable(E.Table);
-        if (Id && !E.Rows.empty())
-          if (auto Range = viewerRange(R.Evidence, *Id, E.Rows.front()))
-            field("", "in a viewer of " + shortened(Range->Path).str() +
-                          ": the first is at " + Range->text());
-        return;
-      }
-    }
-  }
-
-  void hypothesis(const Hypothesis &H, size_t Rank) {
-    const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
-    std::string Title = E ? E->Title : H.Title;
-    std::string Right = formatv("{0,-11} {1,6}", H.Layer, percent(H.Probability));
-    size_t Room = Style.Width - 5 - Right.size() - 2;
-    if (Title.size() > Room)
-      Title = Title.substr(0, Title.rfind(' ', Room - 3)) + " ...";
-    paint(raw_ostream::SAVEDCOLOR, formatv(" {0}  ", Rank).str() + Title, true);
-    OS.indent(static_cast<unsigned>(Room + 2 - Title.size())) << Right << '\n';
-    printWrapped(OS, H.Class + ": " + H.Title, "    ", "    ", Style.Width);
-    OS << '\n';
-
-    for (size_t I = 0; I != H.Supports.size(); ++I)
-      item(I == 0 ? "for" : "", H.Supports[I]);
-    for (size_t I = 0; I != H.Against.size(); ++I)
-      item(I == 0 ? "against" : "", H.Against[I]);
-    if (H.Against.empty())
-      field("against", "nothing");
-    if (!H.Refuters.empty())
-      field("refuter", refuters(H.Refuters));
-    for (size_t I = 0; I != H.Open.size(); ++I)
-      field(I == 0 ? "unknown" : "",
-            H.Open[I].Symptom + ": " + H.Open[I].Text + " (needs " +
-                H.Open[I].Needs + ")");
-    look(H.Supports);
-    if (H.Recoverable.value_or(0) > 0)
-      field("wins", savingsText(R.Evidence, *H.Recoverable));
-    if (E) {
-      field("cause", firstSentences(E->RootCause, 2));
-      field("fix", firstSentences(E->Fix, 2));
-      if (!E->Prevention.empty())
-        field("prevent", E->Prevention.front());
-      if (!E->Confirm.Experiment.empty())
-        field("check", firstSentences(E->Confirm.Experiment, 2) + " " +
-                           E->Confirm.Confirms);
-      seenBefore(H);
-      field("more", "culprit kb show " + E->Id);
-    }
-    OS << '\n';
-  }
-
-  /// A team's own entry of the same cause: the best news there is.
-  void seenBefore(const Hypothesis &H) {
-    for (const Entry *E : H.Entries)
-      if (E->References.empty() && !E->Date.empty())
-        field("seen", E->Date + " \"" + E->Title + "\" in " + E->Source.File +
-                          ":" + std::to_string(E->Source.Line));
-  }
-
-  void rest(size_t From) {
-    OS << "    others:";
-    for (size_t I = From; I != R.Result.Hypotheses.size(); ++I)
-      OS << (I == From ? " " : ", ") << R.Result.Hypotheses[I].Class << ' '
-         << percent(R.Result.Hypotheses[I].Probability);
-    OS << "\n\n";
+  /// Idle time and the like that no hypothesis accounts for, and what to
+  /// record to find out.
+  void unexplained() {
+    std::vector<std::string> Lines = describeUnexplained(R.Result, R.Symptoms);
+    for (size_t I = 0; I != Lines.size(); ++I)
+      printWrapped(OS, Lines[I],
+                   I == 0 ? "not shown    " : std::string(13, ' '),
+                   std::string(15, ' '), Style.Width);
+    if (!Lines.empty())
+      OS << '\n';
   }
 
   void nothingFound() {
@@ -338,8 +137,11 @@ private:
       break;
     default:
       printWrapped(OS,
-                   "uncertain: symptoms were seen, but no known cause explains "
-                   "them well enough to name it",
+                   R.Result.Rest.Symptoms.empty()
+                       ? "uncertain: symptoms were seen, but no known cause "
+                         "explains them well enough to name it"
+                       : "uncertain: the run shows that something is slow or "
+                         "idle, and not why",
                    "", "", Style.Width);
     }
     OS << '\n';
@@ -384,9 +186,13 @@ private:
   /// Reports that no shown hypothesis uses: nothing that was found is lost.
   void alsoSeen() {
     std::vector<std::pair<int, int>> Used;
-    for (size_t I = 0; I != R.Result.Hypotheses.size() && I != Style.Top; ++I)
-      for (const EvidenceItem &E : R.Result.Hypotheses[I].Supports)
+    for (const ShownHypothesis &H : Shown.Full)
+      for (const EvidenceItem &E : H.What->Supports)
         Used.push_back({E.Outcome, E.Report});
+    if (!R.Result.Rest.Symptoms.empty()) {
+      const SymptomEvidence &First = R.Symptoms[R.Result.Rest.Symptoms.front()];
+      Used.push_back({First.Outcome, First.Report});
+    }
     bool First = true;
     for (const SymptomEvidence &S : R.Symptoms) {
       if (S.State != Presence::Present ||
@@ -406,7 +212,7 @@ private:
     std::vector<std::string> Names;
     for (const InputSummary &I : R.Evidence.inputs())
       if (I.Failed || I.Format.empty())
-        Names.push_back(shortened(I.Path).str() +
+        Names.push_back(shortPath(R, I.Path).str() +
                         (I.Failed ? " (see the error)" : " (unknown format)"));
     if (Names.empty())
       return;
@@ -438,17 +244,10 @@ private:
          << "; --format json for all evidence\n";
   }
 
-  void paint(raw_ostream::Colors Color, StringRef Text, bool Bold = false) {
-    if (Style.Color)
-      OS.changeColor(Color, Bold);
-    OS << Text;
-    if (Style.Color)
-      OS.resetColor();
-  }
-
   raw_ostream &OS;
   const RunReport &R;
   const TextStyle &Style;
+  Selection Shown;
 };
 
 } // namespace

@@ -31,6 +31,12 @@ struct PickleOptions {
   /// Take persistent ids, which torch.save has for storages, as Objects whose
   /// items are None and the id.
   bool PersistentIds = false;
+  /// Take every name of code like the ones in Globals. Nothing is run by that;
+  /// the caller says what is no data, and what surrounds it is read. An object
+  /// that would contain itself loses what it had inside.
+  bool AnyGlobal = false;
+  /// If set, where the pickle ended, in bytes.
+  uint64_t *Read = nullptr;
 };
 
 /// Whether \p Head may begin a pickle of protocol 2 or later.

@@ -1,24 +1,26 @@
 --- ## What it detects
---- Which rank holds a hung job up, and on which side. Each rank waits, in its oldest pending collective, for the members of the
---- group that have not called it or whose device is still before it. Following these waits ends at ranks that wait for nobody:
---- those began the hang. One with nothing pending is stuck on its host; one whose device has not completed what the peers'
---- devices have is stuck on its device. A closed circle of waits means that ranks call collectives in different orders.
+--- Which rank holds a hung job up, and on which side. Each rank waits, in its oldest pending collective, for the
+--- members of the group that have not called it or whose device is still before it. Following these waits ends at ranks
+--- that wait for nobody: those began the hang. One with nothing pending is stuck on its host; one whose device has not
+--- completed what the peers' devices have is stuck on its device. A closed circle of waits means that ranks call
+--- collectives in different orders.
 ---
 --- ## Why it matters
---- In a hang every rank but the guilty one prints a timeout, and with nested groups (tensor, pipeline, data) most of them blame
---- a rank that itself only waits. A host that is stuck and a device that is stuck need opposite remedies.
+--- In a hang every rank but the guilty one prints a timeout, and with nested groups (tensor, pipeline, data) most of
+--- them blame a rank that itself only waits. A host that is stuck and a device that is stuck need opposite remedies.
 ---
 --- ## How to confirm
---- Host: `py-spy dump --pid` of the named rank shows where its host is. Device: dmesg and `nvidia-smi -q` of its GPU (Xid, ECC,
---- 100 % utilisation at low power), or run without the host.
+--- Host: `py-spy dump --pid` of the named rank shows where its host is. Device: dmesg and `nvidia-smi -q` of its GPU
+--- (Xid, ECC, 100 % utilisation at low power), or run without the host.
 ---
 --- ## Known false positives
---- Dumps taken on demand from a job that runs: some collective is always pending. Dumps of a part of the ranks: whoever left none
---- may be the one. Sequence counters of groups that also carry sends and receives are left aside, they count both.
+--- Dumps taken on demand from a job that runs: some collective is always pending. Dumps of a part of the ranks: whoever
+--- left none may be the one. Sequence counters of groups that also carry sends and receives are left aside, they count
+--- both.
 ---
 --- ## References
---- https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html, https://github.com/NVIDIA/nccl/issues/1063,
---- https://github.com/NVIDIA/nccl/issues/968
+--- https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html,
+--- https://github.com/NVIDIA/nccl/issues/1063, https://github.com/NVIDIA/nccl/issues/968
 
 local PEER_OPS = { send = true, recv = true }
 
@@ -51,7 +53,8 @@ end
 
 local function call_text(row)
   if row.peer then
-    return ("%s %d %s rank %d in %s"):format(row.op, row.seq, row.op == "send" and "to" or "from", row.peer, group_text(row))
+    return ("%s %d %s rank %d in %s"):format(row.op, row.seq, row.op == "send" and "to" or "from", row.peer,
+      group_text(row))
   end
   return ("%s %d of %s"):format(row.op or "collective", row.seq, group_text(row))
 end
@@ -64,8 +67,9 @@ end
 
 --- What is known of the job: the ranks that left a dump, their groups and counters, and what is pending.
 local function survey(case)
-  local all = case.collectives:where("record is not null and rank is not null and seq is not null and group is not null")
-  local job = { all = all, known = {}, expected = {}, counters = {}, members = {}, oldest = {}, units = {} }
+  local all = case.collectives:where("record is not null and rank is not null and seq is not null and group is not "
+    .. "null")
+  local job = { all = all, known = {}, expected = {}, counters = {}, units = {}, lag = {}, timed = {} }
   for rank in all:group("rank") do job.known[rank] = true end
   -- Lines of a log give counters too, but no members: a rank that only spoke in a log left no dump.
   each(case.process_groups:where("rank is not null and group is not null and members is not null"), function(row)
@@ -78,125 +82,53 @@ local function survey(case)
   each(case.ranks:where("world_size is not null"):top(1, "world_size"), function(row)
     for rank = 0, math.min(row.world_size, 100000) - 1 do job.expected[rank] = true end
   end)
+  for rank in all:where("start is not null or state == 'started'"):group("rank") do job.timed[rank] = true end
   job.pending = all:where("state == 'scheduled' or state == 'started'"):sort("rank", "record")
   return job
 end
 
---- The members of the group of a call, as the caller knows them: groups of one name need not have the same members.
-local function members_of(job, row)
-  local counters = job.counters[row.rank]
-  local list = row.members or (counters and counters[row.group] and counters[row.group].members)
-  if list then return list end
-  local seen = {}
-  for rank in job.all:where { group = row.group }:group("rank") do seen[rank] = true end
-  for rank, groups in pairs(job.counters) do
-    if groups[row.group] then seen[rank] = true end
-  end
-  return sorted(seen)
-end
-
---- The last sequence number each member has called in the group of a collective, and who has completed that collective. The counters of a group that also carries sends
---- and receives count those, so they serve only where they agree with the records of the rank.
-local function last_calls(job, row)
-  local calls = job.all:where { group = row.group }
-  local top, done, mixed = {}, {}, calls:where("op == 'send' or op == 'recv'"):count() > 0
-  for rank, own in calls:where("op != 'send' and op != 'recv'"):group("rank") do
-    top[rank] = own:max("seq")
-    local counter = job.counters[rank] and job.counters[rank][row.group]
-    if counter and counter.last_enqueued and counter.last_enqueued ~= top[rank] then mixed = true end
-  end
-  if not mixed then
-    for rank, groups in pairs(job.counters) do
-      local counter = groups[row.group]
-      if counter and counter.last_enqueued then top[rank] = math.max(top[rank] or counter.last_enqueued, counter.last_enqueued) end
-      if counter and counter.last_completed and counter.last_completed >= row.seq then done[rank] = true end
+--- The call that each rank hangs in, of the table `waits`, with the states of all ranks that take part in it.
+local function find_units(case, job)
+  local calls = {}
+  each(case.waits, function(wait)
+    local unit = calls[wait.call]
+    if not unit then
+      local row = case.collectives:slice(wait.row, 1):first()
+      unit = { row = row, key = wait.call, peers = PEER_OPS[row.op], states = {}, waiting = {}, started = {},
+        counted = wait.counted }
+      calls[wait.call] = unit
     end
-  end
-  for rank in calls:where { seq = row.seq, state = "completed" }:where("op != 'send' and op != 'recv'"):group("rank") do
-    done[rank] = true
-  end
-  return top, done, not mixed
-end
-
---- The collective that `row` is pending in, with what each member has to do with it: "in" (it waits there too), "before" (called, but
---- something older is pending on its device), "absent" (not called), "done", "called" (its record is lost), or "unknown" (no dump).
-local function collective_unit(job, row)
-  local unit = { row = row, key = ("%s/%d"):format(row.group, row.seq), states = {}, waiting = {}, started = {}, counted = false }
-  local here = {}
-  each(job.pending:where { group = row.group, seq = row.seq }:where("op != 'send' and op != 'recv'"), function(call)
-    here[call.rank] = here[call.rank] or call
+    unit.states[wait.rank] = wait.state
+    if wait.started then unit.started[wait.rank] = true end
+    if wait.own then
+      unit.waiting[#unit.waiting + 1] = wait.rank
+      job.units[wait.rank] = unit
+    end
   end)
-  local top, done
-  top, done, unit.counted = last_calls(job, row)
-  for _, member in ipairs(members_of(job, row)) do
-    local oldest = job.oldest[member]
-    local state
-    if not job.known[member] then state = "unknown"
-    elseif here[member] then
-      local same = oldest.group == row.group and oldest.seq == row.seq and not PEER_OPS[oldest.op]
-      state = same and "in" or "before"
-      if here[member].state == "started" then unit.started[member] = true end
-    elseif done[member] then state = "done"
-    -- Called, and its record fell out of the ring buffer: nothing to conclude from.
-    elseif top[member] and top[member] >= row.seq then state = "called"
-    else state = "absent" end
-    unit.states[member] = state
-    if state == "in" then unit.waiting[#unit.waiting + 1] = member end
-  end
-  return unit
-end
-
---- Whether a group has two ranks and no collectives: both ends of a send then count alike.
-local function pair_of(job, row)
-  return (row.group_size or #members_of(job, row)) == 2
-    and job.all:where { group = row.group }:where("op != 'send' and op != 'recv'"):count() == 0
-end
-
---- Whether the other end of a send or receive is known to be over.
-local function met(job, row, peer)
-  local calls = job.all:where { group = row.group }
-  if not pair_of(job, row) then return false end
-  if calls:where { rank = peer, seq = row.seq, state = "completed" }:count() > 0 then return true end
-  local mine = job.counters[row.rank] and job.counters[row.rank][row.group]
-  local theirs = job.counters[peer] and job.counters[peer][row.group]
-  -- The counter serves where it counts what the records count.
-  return mine ~= nil and theirs ~= nil and mine.last_enqueued == calls:where { rank = row.rank }:max("seq")
-    and (theirs.last_completed or -1) >= row.seq
-end
-
---- The same for the batch of sends and receives that `row` belongs to: calls of one sequence number run together.
-local function peer_unit(job, row)
-  local unit = { row = row, key = ("%s/%d/p2p/%d"):format(row.group, row.seq, row.rank), states = {}, waiting = { row.rank },
-    started = {}, peers = true }
-  local batch = job.pending:where { rank = row.rank, group = row.group, seq = row.seq }:where("peer is not null")
-  for peer in batch:group("peer") do
-    local oldest = job.oldest[peer]
-    if not job.known[peer] then unit.states[peer] = "unknown"
-    else
-      local theirs = job.pending:where { rank = peer, group = row.group, peer = row.rank }
-      if met(job, row, peer) then unit.states[peer] = "done"
-      elseif theirs:count() == 0 then unit.states[peer] = "absent"
-      else
-        local meets = oldest.group == row.group and theirs:where { seq = oldest.seq }:count() > 0
-          and (not pair_of(job, row) or oldest.seq == row.seq)
-        unit.states[peer] = meets and "in" or "before"
-      end
+  -- What a peer has completed every member has called: whoever is still in it lags on its device. Of a batch of sends
+  -- and receives all must be over.
+  for rank, unit in pairs(job.units) do
+    local done, open = 0, 0
+    for _, state in pairs(unit.states) do
+      if state == "done" then done = done + 1 elseif state == "absent" then open = open + 1 end
     end
+    if done > 0 and open == 0 then job.lag[rank] = done end
   end
-  return unit
 end
 
 --- Who each rank waits for: `out[rank]` maps the others to how it waits for them.
 local function waits(job, without_peers)
   local out = {}
   for rank in pairs(job.known) do
-    local unit = job.oldest[rank] and job.units[rank]
+    local unit = job.units[rank]
     out[rank] = {}
     local lags = job.lag[rank]
     if unit and not lags and not (without_peers and unit.peers) then
       for member, state in pairs(unit.states) do
-        local late = state == "in" and unit.started[rank] and not unit.started[member] and job.timed[member]
-        if member ~= rank and (state == "absent" or state == "before" or state == "unknown" or late) then out[rank][member] = state end
+        local late = state == "waits" and unit.started[rank] and not unit.started[member] and job.timed[member]
+        if member ~= rank and (state == "absent" or state == "before" or state == "unknown" or late) then
+          out[rank][member] = state
+        end
       end
     end
   end
@@ -253,7 +185,9 @@ local function shared(case, job, list)
       if all and not best then best = row end
     end
   end
-  if best then return ("; together they are group %s%s"):format(best.group, best.name and (" (" .. best.name .. ")") or "") end
+  if best then
+    return ("; together they are group %s%s"):format(best.group, best.name and (" (" .. best.name .. ")") or "")
+  end
   local host
   for _, rank in ipairs(list) do
     local row = case.ranks:where { rank = rank }:where("host is not null"):first()
@@ -298,12 +232,14 @@ return {
   api      = 1,
   summary  = "A hung job: which rank the others wait for, and whether its host or its device is stuck",
   needs    = { any = { collectives = { "record" }, process_groups = { "rank", "group" } } },
-  symptoms = { "hang-host-side", "hang-device-side", "hang-all-entered", "hang-rank-without-dump", "hang-circular-wait" },
+  symptoms = { "hang-host-side", "hang-device-side", "hang-all-entered", "hang-rank-without-dump",
+    "hang-circular-wait" },
 
   run = function(case)
     local job = survey(case)
     if #sorted(job.known) < 2 then
-      return skip("the flight-recorder dumps of at least two ranks: set TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1")
+      return skip("the flight-recorder dumps of at least two ranks: set TORCH_FR_BUFFER_SIZE=2000 and "
+        .. "TORCH_NCCL_DUMP_ON_TIMEOUT=1")
     end
     if job.pending:count() == 0 then
       if case.process_groups:where("last_enqueued > last_completed and members is not null"):count() > 0 then
@@ -312,38 +248,13 @@ return {
       return
     end
 
-    job.lag, job.timed = {}, {}
-    for rank in job.all:where("start is not null or state == 'started'"):group("rank") do job.timed[rank] = true end
-    local firsts = job.pending:aggregate({ "rank" }, { record = "first record" })
-    each(firsts, function(first)
-      job.oldest[first.rank] = job.pending:where { rank = first.rank, record = first.record }:first()
-    end)
-    local made = {}
-    for rank, row in pairs(job.oldest) do
-      if PEER_OPS[row.op] then
-        job.units[rank] = peer_unit(job, row)
-      else
-        local key = ("%s/%d/%s"):format(row.group, row.seq, table.concat(row.members or {}, ","))
-        made[key] = made[key] or collective_unit(job, row)
-        job.units[rank] = made[key]
-      end
-    end
-    -- What a peer has completed every member has called: whoever is still in it lags on its device. Of a batch of sends and
-    -- receives all must be over.
-    for rank, unit in pairs(job.units) do
-      local done, open = 0, 0
-      for _, state in pairs(unit.states) do
-        if state == "done" then done = done + 1 elseif state == "absent" then open = open + 1 end
-      end
-      if done > 0 and open == 0 then job.lag[rank] = done end
-    end
-
+    find_units(case, job)
     local score, aside = 0.98, false
     local out = waits(job, false)
     local found, behind = roots(job, out)
     if next(found) == nil then
-      -- Pipelines close circles: a rank that is stuck on its host may still have a receive open. Point-to-point aside, but for
-      -- two ranks whose sends and receives wait for each other.
+      -- Pipelines close circles: a rank that is stuck on its host may still have a receive open. Point-to-point aside,
+      -- but for two ranks whose sends and receives wait for each other.
       local without = waits(job, true)
       local others, count = roots(job, without)
       for rank in pairs(others) do
@@ -359,7 +270,7 @@ return {
     for rank in pairs(found) do
       if not job.known[rank] then silent[#silent + 1] = rank
       elseif job.lag[rank] then device[#device + 1] = rank
-      elseif not job.oldest[rank] or (aside and job.units[rank].peers) then host[#host + 1] = rank
+      elseif not job.units[rank] or (aside and job.units[rank].peers) then host[#host + 1] = rank
       else late[#late + 1] = rank end
     end
     local absent = {}
@@ -378,7 +289,8 @@ return {
         local at = job.pending:where { rank = rank, group = unit.row.group, seq = unit.row.seq }:min("enqueued")
         if at then began = math.min(began or at, at) end
       end
-      return began and ("; it was first called %s before the last record of the dumps"):format(units.format(latest - began)) or ""
+      return began and ("; it was first called %s before the last record of the dumps")
+        :format(units.format(latest - began)) or ""
     end
     local function evidence(unit, list, more)
       local rows = {}
@@ -402,9 +314,11 @@ return {
         symptom  = "hang-host-side",
         score    = score,
         at       = { rank = host[1] },
-        message  = ("%s never called %s%s%s. Nothing%s is pending there, so %s stuck outside of collectives; %d of %d ranks wait for %s, directly or through others%s%s%s")
+        message  = ("%s never called %s%s%s. Nothing%s is pending there, so %s stuck outside of collectives; %d of %d "
+          .. "ranks wait for %s, directly or through others%s%s%s")
           :format(names(host), never, waiting, start, aside and " but sends and receives" or "",
-            #host == 1 and "its host is" or "their hosts are", behind, total, #host == 1 and "it" or "them", shared(case, job, host), place, partial),
+            #host == 1 and "its host is" or "their hosts are", behind, total, #host == 1 and "it" or "them",
+              shared(case, job, host), place, partial),
         evidence = evidence(unit, host, row),
       }
     end
@@ -426,8 +340,11 @@ return {
         symptom  = "hang-device-side",
         score    = score,
         at       = { rank = device[1] },
-        message  = ("%s called the same collectives as the peers, but %s not completed them: rank %d is still in %s, which %s completed%s. A host that is late is not what holds it up; %d of %d ranks wait for %s, directly or through others%s%s")
-          :format(names(device), #device == 1 and "its device has" or "their devices have", device[1], call_text(unit.row), names(peers),
+        message  = ("%s called the same collectives as the peers, but %s not completed them: rank %d is still in %s, "
+          .. "which %s completed%s. A host that is late is not what holds it up; %d of %d ranks wait for %s, directly "
+          .. "or through others%s%s")
+          :format(names(device), #device == 1 and "its device has" or "their devices have", device[1],
+            call_text(unit.row), names(peers),
             lag and lag > 0 and ("; its completed counter is %d behind theirs"):format(lag) or "",
             behind, total, #device == 1 and "it" or "them", shared(case, job, device), partial),
         evidence = evidence(unit, device),
@@ -436,15 +353,15 @@ return {
       -- The peers' devices have begun the collective, these have not come to it.
       local unit = job.units[late[1]]
       local begun = sorted(unit.started)
-      local members = unit.peers and 1 or 0
-      for _ in pairs(unit.states) do members = members + 1 end
-      if members == 1 then
+      if #sorted(unit.states) == 1 then
         report {
           symptom  = "hang-device-side",
           score    = 0.9 * score,
           at       = { rank = late[1] },
-          message  = ("%s %s in %s, which needs nobody else, and the device does not complete it; %d of %d ranks wait for %s, directly or through others%s")
-            :format(names(late), #late == 1 and "is" or "are", call_text(unit.row), behind, total, #late == 1 and "it" or "them", partial),
+          message  = ("%s %s in %s, which needs nobody else, and the device does not complete it; %d of %d ranks wait "
+            .. "for %s, directly or through others%s")
+            :format(names(late), #late == 1 and "is" or "are", call_text(unit.row), behind, total,
+              #late == 1 and "it" or "them", partial),
           evidence = evidence(unit, late),
         }
       elseif #begun == 0 then
@@ -454,8 +371,10 @@ return {
           symptom  = "hang-device-side",
           score    = 0.9 * score,
           at       = { rank = late[1] },
-          message  = ("%s called %s as the peers did, but %s not begun it while %s %s: what runs before it there does not end%s%s")
-            :format(names(late), call_text(unit.row), #late == 1 and "its device has" or "their devices have", names(begun), #begun == 1 and "has" or "have", shared(case, job, late), partial),
+          message  = ("%s called %s as the peers did, but %s not begun it while %s %s: what runs before it there does "
+            .. "not end%s%s")
+            :format(names(late), call_text(unit.row), #late == 1 and "its device has" or "their devices have",
+              names(begun), #begun == 1 and "has" or "have", shared(case, job, late), partial),
           evidence = evidence(unit, late),
         }
       end
@@ -469,8 +388,10 @@ return {
         score    = most and 0.3 or (#host + #device > 0) and 0.5 or 0.8,
         severity = most and "warning" or "error",
         at       = { rank = silent[1] },
-        message  = ("%s left no dump, and %s for %s%s: a rank that died or cannot answer is the first suspect; its dump or its log would tell")
-          :format(names(silent), unit and names(unit.waiting) .. (#unit.waiting == 1 and " waits" or " wait") or "others wait",
+        message  = ("%s left no dump, and %s for %s%s: a rank that died or cannot answer is the first suspect; its "
+          .. "dump or its log would tell")
+          :format(names(silent), unit and names(unit.waiting) .. (#unit.waiting == 1 and " waits" or " wait")
+            or "others wait",
             #silent == 1 and "it" or "them", unit and " in " .. call_text(unit.row) or ""),
         evidence = evidence(unit, silent),
       }
@@ -505,22 +426,20 @@ return {
         score    = not sure and 0.3 * score or crossed and score or 0.6 * score,
         at       = { rank = rank },
         message  = ("the ranks wait for each other in a circle: %s. They call %s in different orders%s")
-          :format(table.concat({ table.unpack(parts, 1, 6) }, ", "), crossed and "collectives" or "sends, receives and collectives", partial),
+          :format(table.concat({ table.unpack(parts, 1, 6) }, ", "),
+            crossed and "collectives" or "sends, receives and collectives", partial),
         evidence = { table.unpack(rows, 1, 8) },
       }
       return
     end
     local unit = stuck or job.units[sorted(job.units)[1]]
-    local everyone = { table.unpack(unit.waiting) }
-    if unit.peers then
-      for peer in pairs(unit.states) do everyone[#everyone + 1] = peer end
-      table.sort(everyone)
-    end
+    local everyone = unit.peers and sorted(unit.states) or unit.waiting
     report {
       symptom  = "hang-all-entered",
       score    = 0.7 * score,
       at       = { group = unit.row.group },
-      message  = ("%s called %s and no device completes it%s: no rank is missing, so the transport, a link or a device under it is stuck, or they disagree about sizes%s")
+      message  = ("%s called %s and no device completes it%s: no rank is missing, so the transport, a link or a device "
+        .. "under it is stuck, or they disagree about sizes%s")
         :format(names(everyone), call_text(unit.row), since(unit), partial),
       evidence = evidence(unit, unit.waiting),
     }

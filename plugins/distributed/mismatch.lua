@@ -1,18 +1,19 @@
 --- ## What it detects
---- Ranks of one group that disagree about the collective at one place of the group's sequence: another operation, another size or
---- another element type; and whether the odd rank's calls are those of its peers moved by one or more, which means that it skipped
---- or added calls.
+--- Ranks of one group that disagree about the collective at one place of the group's sequence: another operation,
+--- another size or another element type; and whether the odd rank's calls are those of its peers moved by one or more,
+--- which means that it skipped or added calls.
 ---
 --- ## Why it matters
---- NCCL pairs calls by their order alone. Equal sizes then give silently wrong data and unequal ones a hang, far from the branch
---- that parted the ranks. The first place where they disagree is the cause, all later ones follow from it.
+--- NCCL pairs calls by their order alone. Equal sizes then give silently wrong data and unequal ones a hang, far from
+--- the branch that parted the ranks. The first place where they disagree is the cause, all later ones follow from it.
 ---
 --- ## How to confirm
---- Run with `TORCH_DISTRIBUTED_DEBUG=DETAIL`, which compares operation and shape before each call, and read the two call sites.
+--- Run with `TORCH_DISTRIBUTED_DEBUG=DETAIL`, which compares operation and shape before each call, and read the two
+--- call sites.
 ---
 --- ## Known false positives
---- Sizes that may differ are left aside: all_to_all, gather and scatter, the inputs of an uneven all_gather and the outputs of an
---- uneven reduce_scatter. Calls that fell out of a rank's ring buffer are not taken for missing.
+--- Sizes that may differ are left aside: all_to_all, gather and scatter, the inputs of an uneven all_gather and the
+--- outputs of an uneven reduce_scatter. Calls that fell out of a rank's ring buffer are not taken for missing.
 ---
 --- ## References
 --- The match states of torch's analyser: https://github.com/pytorch/pytorch/tree/main/tools/flight_recorder
@@ -69,7 +70,8 @@ local function call_of(calls, rank, seq)
     if n then count = (count or 0) + n end
     dtypes[#dtypes + 1] = row.dtype or "?"
   end
-  return { row = first, rows = rows, op = table.concat(ops, "+"), count = count, dtype = table.concat(dtypes, "+"), batch = #ops }
+  return { row = first, rows = rows, op = table.concat(ops, "+"), count = count, dtype = table.concat(dtypes, "+"),
+    batch = #ops }
 end
 
 local function size_text(call)
@@ -96,8 +98,8 @@ local function sides(found, key)
   return order
 end
 
---- By how many calls `odd`'s sequence is moved against `usual`'s: 1 when it skipped one, -1 when it made one more; and how sure that
---- is. Two calls in a row must fit, or the one that a rank which skipped one is stuck in.
+--- By how many calls `odd`'s sequence is moved against `usual`'s: 1 when it skipped one, -1 when it made one more; and
+--- how sure that is. Two calls in a row must fit, or the one that a rank which skipped one is stuck in.
 local function shift_of(calls, odd, usual, seq)
   local function same(a, b) return a and b and a.op == b.op and a.count == b.count and a.dtype == b.dtype end
   for by = 1, 8 do
@@ -129,16 +131,20 @@ return {
   symptoms = { "collective-mismatch", "collective-call-skipped" },
 
   run = function(case)
-    local all = case.collectives:where("record is not null and group is not null and seq is not null and op is not null")
+    local all = case.collectives:where("record is not null and group is not null and seq is not null and op is not "
+      .. "null")
       :where("op != 'send' and op != 'recv' and peer is null")
     if all:distinct("rank"):count() < 2 then
-      return skip("the flight-recorder dumps of at least two ranks: set TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1")
+      return skip("the flight-recorder dumps of at least two ranks: set TORCH_FR_BUFFER_SIZE=2000 and "
+        .. "TORCH_NCCL_DUMP_ON_TIMEOUT=1")
     end
 
-    -- Places of the sequence with two operations, sizes or types: three passes over all calls, then a closer look at few.
+    -- Places of the sequence with two operations, sizes or types: three passes over all calls, then a closer look at
+    -- few.
     local suspects, listed = {}, {}
     local function suspect(rows, column)
-      local several = rows:aggregate({ "group", "seq", column }, { n = "count" }):aggregate({ "group", "seq" }, { kinds = "count" })
+      local several = rows:aggregate({ "group", "seq", column }, { n = "count" }):aggregate({ "group", "seq" },
+        { kinds = "count" })
         :where("kinds > 1"):sort("group", "seq")
       for place in several:slice(0, 400):rows() do
         local key = ("%s/%d"):format(place.group, place.seq)
@@ -151,7 +157,8 @@ return {
     suspect(all, "op")
     if all:has("dtype") then suspect(all, "dtype") end
     if all:has("input_shapes") then
-      suspect(all:where("match(op, 'all_reduce*|broadcast|reduce|reduce_scatter|_reduce_scatter_base')"), "input_shapes")
+      suspect(all:where("match(op, 'all_reduce*|broadcast|reduce|reduce_scatter|_reduce_scatter_base')"),
+        "input_shapes")
     end
     if all:has("output_shapes") then suspect(all:where("match(op, 'all_gather|_all_gather_base')"), "output_shapes") end
     table.sort(suspects, function(a, b)
@@ -190,7 +197,8 @@ return {
             local at = math.huge
             for _, call in pairs(part.calls) do at = math.min(at, call.row.enqueued or call.row.record) end
             if not worst or at < worst.at then
-              worst = { at = at, kind = kind, sides = kind == "op" and ops or sizes, part = part, place = place, calls = calls }
+              worst = { at = at, kind = kind, sides = kind == "op" and ops or sizes, part = part, place = place,
+                calls = calls }
             end
           end
         end
@@ -214,7 +222,8 @@ return {
         symptom  = "collective-mismatch",
         score    = 0.98,
         at       = { rank = odd.ranks[1], group = worst.place.group },
-        message  = ("at place %d of group %s %s called %s%s where %s called %s%s%s"):format(worst.place.seq, group, names(odd.ranks),
+        message  = ("at place %d of group %s %s called %s%s where %s called %s%s%s"):format(worst.place.seq, group,
+          names(odd.ranks),
           other.op, site(other), names(usual.ranks), one.op, site(one), more),
         evidence = evidence,
       }
@@ -223,7 +232,8 @@ return {
         symptom  = "collective-mismatch",
         score    = 0.98,
         at       = { rank = odd.ranks[1], group = worst.place.group },
-        message  = ("at place %d of group %s %s called %s with %s%s where %s gave %s%s%s"):format(worst.place.seq, group, names(odd.ranks),
+        message  = ("at place %d of group %s %s called %s with %s%s where %s gave %s%s%s"):format(worst.place.seq,
+          group, names(odd.ranks),
           other.op, size_text(other), site(other), names(usual.ranks), size_text(one), site(one), more),
         evidence = evidence,
       }
@@ -234,9 +244,11 @@ return {
         symptom  = "collective-call-skipped",
         score    = sure,
         at       = { rank = odd.ranks[1], group = worst.place.group },
-        message  = ("from place %d of group %s on %s %s %s: what it calls there %s call %d place%s %s"):format(worst.place.seq, group,
+        message  = ("from place %d of group %s on %s %s %s: what it calls there %s call %d place%s %s")
+          :format(worst.place.seq, group,
           names(odd.ranks), shift > 0 and "left out" or "made",
-          shift > 0 and (shift == 1 and "a call" or shift .. " calls") or (shift == -1 and "a call too many" or -shift .. " calls too many"),
+          shift > 0 and (shift == 1 and "a call" or shift .. " calls")
+            or (shift == -1 and "a call too many" or -shift .. " calls too many"),
           names(usual.ranks), math.abs(shift), math.abs(shift) == 1 and "" or "s", shift > 0 and "later" or "earlier"),
         evidence = evidence,
       }

@@ -1,10 +1,10 @@
 --- ## What it detects
---- Pending sends and receives that cannot meet: two ranks both in a send (or both in a receive) towards each other; a send in one
---- process group whose receive was posted in another; a send that meets a receive of another size.
+--- Pending sends and receives that cannot meet: two ranks both in a send (or both in a receive) towards each other; a
+--- send in one process group whose receive was posted in another; a send that meets a receive of another size.
 ---
 --- ## Why it matters
---- NCCL has no tags: the n-th send of a pair on a communicator pairs with the n-th receive. A schedule that posts them in another
---- order, or in another group, hangs a pipeline or hands a stage the wrong micro-batch.
+--- NCCL has no tags: the n-th send of a pair on a communicator pairs with the n-th receive. A schedule that posts them
+--- in another order, or in another group, hangs a pipeline or hands a stage the wrong micro-batch.
 ---
 --- ## How to confirm
 --- Print (peer, group, micro-batch, shape) at each post on both ends and compare the two lists.
@@ -35,7 +35,8 @@ local function group_text(row)
 end
 
 local function size_of(row)
-  return elements(row.op == "send" and (row.input_shapes or row.output_shapes) or (row.output_shapes or row.input_shapes))
+  return elements(row.op == "send" and (row.input_shapes or row.output_shapes)
+    or (row.output_shapes or row.input_shapes))
 end
 
 local function site(row)
@@ -52,7 +53,8 @@ return {
   symptoms = { "p2p-crossed", "p2p-size-mismatch", "p2p-group-mismatch" },
 
   run = function(case)
-    local pending = case.collectives:where("record is not null and peer is not null and group is not null and rank is not null")
+    local pending = case.collectives:where("record is not null and peer is not null and group is not null and rank is "
+      .. "not null")
       :where("op == 'send' or op == 'recv'"):where("state == 'scheduled' or state == 'started'"):sort("rank", "record")
     local recorded = {}
     for rank in case.collectives:where("record is not null"):group("rank") do recorded[rank] = true end
@@ -71,14 +73,15 @@ return {
             if a.seq == nil then first_a, first_b = here:slice(0, 1), there:slice(0, 1) end
             local sends = first_a:where("op == 'send'"):count() + first_b:where("op == 'send'"):count()
             local calls = first_a:count() + first_b:count()
-            -- Both ends wait in the same direction. In a pair's own group the numbers must agree too: where one end is further
-            -- its earlier call may have been done.
+            -- Both ends wait in the same direction. In a pair's own group the numbers must agree too: where one end is
+            -- further its earlier call may have been done.
             local aligned = (a.group_size or (a.members and #a.members) or 3) > 2 or a.seq == b.seq
             if (sends == 0 or sends == calls) and aligned then
               crossed[#crossed + 1] = { a, b }
             end
           end
-          -- Sizes, where the ends can be put side by side: by number in a pair's own group, by order where both have as many.
+          -- Sizes, where the ends can be put side by side: by number in a pair's own group, by order where both have as
+          -- many.
           local pair = (a.group_size or (a.members and #a.members)) == 2
           for _, op in ipairs({ "send", "recv" }) do
             local left, right = here:where { op = op }, there:where { op = op == "send" and "recv" or "send" }
@@ -125,8 +128,10 @@ return {
         symptom  = "p2p-group-mismatch",
         score    = 0.9,
         at       = { rank = x.rank, group = x.group },
-        message  = ("rank %d waits in %s %s rank %d in %s%s, while rank %d has the other end pending in %s%s%s"):format(x.rank, x.op,
-          x.op == "send" and "to" or "from", x.peer, group_text(x), site(x), y.rank, group_text(y), site(y), pairs_text(grouped)),
+        message  = ("rank %d waits in %s %s rank %d in %s%s, while rank %d has the other end pending in %s%s%s")
+          :format(x.rank, x.op,
+          x.op == "send" and "to" or "from", x.peer, group_text(x), site(x), y.rank, group_text(y), site(y),
+            pairs_text(grouped)),
         evidence = rows(grouped),
       }
     end
@@ -136,7 +141,8 @@ return {
         symptom  = "p2p-crossed",
         score    = 0.9,
         at       = { rank = x.rank, group = x.group },
-        message  = ("ranks %d and %d are both in a %s towards each other in %s%s: neither %s%s"):format(x.rank, y.rank, x.op,
+        message  = ("ranks %d and %d are both in a %s towards each other in %s%s: neither %s%s"):format(x.rank, y.rank,
+          x.op,
           group_text(x), site(x), x.op == "send" and "receives" or "sends", pairs_text(crossed)),
         evidence = rows(crossed),
       }
@@ -147,7 +153,8 @@ return {
         symptom  = "p2p-size-mismatch",
         score    = 0.9,
         at       = { rank = x.rank, group = x.group },
-        message  = ("in %s the %s of rank %d has %s elements%s and the %s of rank %d that it pairs with %s%s%s"):format(group_text(x), x.op,
+        message  = ("in %s the %s of rank %d has %s elements%s and the %s of rank %d that it pairs with %s%s%s")
+          :format(group_text(x), x.op,
           x.rank, units.count(n), site(x), y.op, y.rank, units.count(m), site(y), pairs_text(sized)),
         evidence = rows(sized),
       }

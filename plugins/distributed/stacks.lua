@@ -1,22 +1,25 @@
 --- ## What it detects
---- Over call stacks of the processes of a job (py-spy, faulthandler): ranks that are elsewhere than the others. Either most wait in a
---- collective or for the device and a few do not, or all wait and a few wait in another place of the program.
+--- Over call stacks of the processes of a job (py-spy, faulthandler): ranks that are elsewhere than the others. Either
+--- most wait in a collective or for the device and a few do not, or all wait and a few wait in another place of the
+--- program.
 ---
 --- ## Why it matters
---- In a hang the odd one out is the cause: those that wait in the collective cannot go on without it. Its stack says what holds it
---- up: the data loader, a checkpoint, a lock.
+--- In a hang the odd one out is the cause: those that wait in the collective cannot go on without it. Its stack says
+--- what holds it up: the data loader, a checkpoint, a lock.
 ---
 --- ## How to confirm
 --- Take the stacks again half a minute later: in a hang they have not moved.
 ---
 --- ## Known false positives
---- Stacks of a job that runs. Stages of a pipeline, which run different code; groups larger than a quarter of the ranks are not odd.
+--- Stacks of a job that runs. Stages of a pipeline, which run different code; groups larger than a quarter of the ranks
+--- are not odd.
 ---
 --- ## References
 --- ByteRobust groups stacks over ranks in the same way: https://arxiv.org/abs/2509.16293
 
-local WAITS = "*distributed_c10d*|*nccl*|*rccl*|*all_reduce*|*allreduce*|*all_gather*|*allgather*|*reduce_scatter*|*all_to_all*|*alltoall*"
-  .. "|*barrier*|*broadcast*|*cudastreamsynchronize*|*cudaeventsynchronize*|*cudadevicesynchronize*|*hipstreamsynchronize*"
+local WAITS = "*distributed_c10d*|*nccl*|*rccl*|*all_reduce*|*allreduce*|*all_gather*|*allgather*|*reduce_scatter*"
+  .. "|*all_to_all*|*alltoall*|*barrier*|*broadcast*|*cudastreamsynchronize*|*cudaeventsynchronize*"
+  .. "|*cudadevicesynchronize*|*hipstreamsynchronize*"
   .. "|*torch/cuda*synchronize*|*_engine_run_backward*"
 
 --- What a stack that waits for nobody does; the first that fits, from the innermost frame outwards.
@@ -24,12 +27,14 @@ local DOES = {
   { "*torch/utils/data*|*dataloader*|*multiprocessing/queues*|*datasets/*", "in the data loader" },
   { "*torch/serialization*|*checkpoint*|*safetensors*|*save_state*|*state_dict*", "in saving or loading a checkpoint" },
   { "*_inductor*|*_dynamo*|*triton/*compile*|*torch/utils/cpp_extension*", "compiling code" },
-  { "*threading.py* acquire*|*threading.py* wait*|*lock*acquire*|*pthread_mutex*|*futex*|*take_gil*|*filelock*", "waiting for a lock" },
+  { "*threading.py* acquire*|*threading.py* wait*|*lock*acquire*|*pthread_mutex*|*futex*|*take_gil*|*filelock*",
+    "waiting for a lock" },
   { "*socket*|*ssl.py*|*requests/*|*urllib3/*|*http/client*", "in a network request" },
   { "*gc.collect*|* collect", "collecting garbage" },
 }
 
-local LIBRARY = "*site-packages/*|*dist-packages/*|*/lib/python3*|*<frozen*|torch/*|*.so*|*.so|*libc*|*.cpp:*|*.cc:*|*.c:*"
+local LIBRARY = "*site-packages/*|*dist-packages/*|*/lib/python3*|*<frozen*|torch/*"
+  .. "|*.so*|*.so|*libc*|*.cpp:*|*.cc:*|*.c:*"
 
 local function names(list, word)
   if #list == 1 then return ("%s %s"):format(word, list[1]) end
@@ -88,7 +93,8 @@ return {
     for who, threads in stacks:group(by) do
       local main = threads:where("match(thread, 'Main*|main*')"):last() or threads:first()
       local own, inner, parts = place_of(main.frames)
-      local process = { who = who, row = main, threads = threads, own = own, inner = inner, waits = waits(parts), does = doing(parts) }
+      local process = { who = who, row = main, threads = threads, own = own, inner = inner, waits = waits(parts),
+        does = doing(parts) }
       list[#list + 1] = who
       processes[who] = process
     end
@@ -124,7 +130,8 @@ return {
       local holder = first.threads:where("state == 'gil'"):first()
       local lock = ""
       if holder and holder.tid ~= first.row.tid then
-        lock = ("; thread %s holds the interpreter lock there, in %s"):format(holder.thread or holder.tid or "?", (place_of(holder.frames)))
+        lock = ("; thread %s holds the interpreter lock there, in %s"):format(holder.thread or holder.tid or "?",
+          (place_of(holder.frames)))
       elseif holder then
         lock = "; it holds the interpreter lock"
       end
@@ -132,8 +139,10 @@ return {
         symptom  = "stack-odd-on-host",
         score    = #list >= 3 and 0.9 or 0.75,
         at       = { [word] = busy[1] },
-        message  = ("%s %s not waiting like the %d others, which are in %s: %s %s is %s, in %s%s"):format(names(busy, word),
-          #busy == 1 and "is" or "are", #list - #busy, usual.own, word, busy[1], first.does or "in other code", first.inner, lock),
+        message  = ("%s %s not waiting like the %d others, which are in %s: %s %s is %s, in %s%s")
+          :format(names(busy, word),
+          #busy == 1 and "is" or "are", #list - #busy, usual.own, word, busy[1], first.does or "in other code",
+            first.inner, lock),
         evidence = { first.row, usual.row },
       }
       return
@@ -149,7 +158,8 @@ return {
       symptom  = "stack-odd-collective",
       score    = 0.8,
       at       = { [word] = odd[1] },
-      message  = ("%s %s in %s while %d others wait in %s: they are in different parts of the program"):format(names(odd, word),
+      message  = ("%s %s in %s while %d others wait in %s: they are in different parts of the program")
+        :format(names(odd, word),
         #odd == 1 and "waits" or "wait", first.own, #places[order[1]], usual.own),
       evidence = { first.row, usual.row },
     }

@@ -1,16 +1,19 @@
 --- ## What it detects
---- From the watchdog's lines in the logs alone, without flight-recorder dumps: a rank that has called fewer collectives of a group
---- than its peers, or that logged no timeout while all others did; and ranks that timed out in different collectives at one place.
+--- From the watchdog's lines in the logs alone, without flight-recorder dumps: a rank that has called fewer collectives
+--- of a group than its peers, or that logged no timeout while all others did; and ranks that timed out in different
+--- collectives at one place.
 ---
 --- ## Why it matters
---- The ranks that print a timeout are those that wait. The one that is behind, or silent, is the one that they wait for; where its last
---- called and its last completed collective are the same one, it is stuck outside of collectives.
+--- The ranks that print a timeout are those that wait. The one that is behind, or silent, is the one that they wait
+--- for; where its last called and its last completed collective are the same one, it is stuck outside of collectives.
 ---
 --- ## How to confirm
---- Look for the last lines of the named rank before the timeouts, or take flight-recorder dumps: TORCH_FR_BUFFER_SIZE=2000.
+--- Look for the last lines of the named rank before the timeouts, or take flight-recorder dumps:
+--- TORCH_FR_BUFFER_SIZE=2000.
 ---
 --- ## Known false positives
---- Logs of a part of the ranks. Groups that also carry sends and receives count both, and ranks differ in them by nature.
+--- Logs of a part of the ranks. Groups that also carry sends and receives count both, and ranks differ in them by
+--- nature.
 ---
 --- ## References
 --- https://github.com/NVIDIA/nccl/issues/1730, https://github.com/modelscope/ms-swift/issues/10183
@@ -47,12 +50,14 @@ return {
       for row in states:slice(first, 10000):rows() do
         local name = row.group or ""
         if not groups[name] then
-          groups[name] = { title = (row.group and "group " .. row.group or "the group") .. (row.name and (" (%s)"):format(row.name) or "") }
+          groups[name] = { title = (row.group and "group " .. row.group or "the group")
+            .. (row.name and (" (%s)"):format(row.name) or "") }
           order[#order + 1] = name
         end
         local old = groups[name][row.rank]
         if not old or row.last_enqueued >= old.enqueued then
-          groups[name][row.rank] = { rank = row.rank, enqueued = row.last_enqueued, completed = row.last_completed, row = row }
+          groups[name][row.rank] = { rank = row.rank, enqueued = row.last_enqueued, completed = row.last_completed,
+            row = row }
         end
       end
     end
@@ -90,7 +95,8 @@ return {
             symptom  = "watchdog-rank-behind",
             score    = score,
             at       = { rank = ranks[1] },
-            message  = ("%s called collectives of %s up to %d and completed %d, the others called them up to %d%s"):format(names(ranks),
+            message  = ("%s called collectives of %s up to %d and completed %d, the others called them up to %d%s")
+              :format(names(ranks),
               groups[name].title, last.enqueued, last.completed, top.enqueued,
               #idle > 0 and ": nothing is open there, it is stuck outside of collectives" or ""),
             evidence = rows,
@@ -100,20 +106,23 @@ return {
     end
     -- What the ranks were in when they timed out, group by group.
     local differ = false
-    local works = case.collectives:where("record is null and rank is not null and seq is not null and group is not null and op is not null")
+    local works = case.collectives:where("record is null and rank is not null and seq is not null and group is not "
+      .. "null and op is not null")
       :where("state is not null and state != 'completed'"):sort("group", "seq", "rank")
     for group, seq, calls in works:group("group", "seq") do
       if differ or calls:distinct("rank"):count() < 2 then goto continue end
       local one = calls:first()
       for call in calls:slice(0, 10000):rows() do
-        local sized = call.op == one.op and call.op:glob("all_reduce|broadcast") and call.input_shapes ~= one.input_shapes
+        local sized = call.op == one.op and call.op:glob("all_reduce|broadcast")
+          and call.input_shapes ~= one.input_shapes
         if not differ and call.rank ~= one.rank and (call.op ~= one.op or sized) then
           differ = true
           report {
             symptom  = "collective-mismatch",
             score    = 0.9,
             at       = { rank = call.rank, group = group },
-            message  = ("at place %d of group %s rank %d was in %s of %s elements and rank %d in %s of %s when they timed out"):format(seq,
+            message  = ("at place %d of group %s rank %d was in %s of %s elements and rank %d in %s of %s when they "
+              .. "timed out"):format(seq,
               group, one.rank, one.op, one.input_shapes or "?", call.rank, call.op, call.input_shapes or "?"),
             evidence = { one, call },
           }
@@ -147,7 +156,8 @@ return {
         symptom  = "watchdog-rank-quiet",
         score    = 0.7,
         at       = { rank = quiet[1] },
-        message  = ("%d of %d ranks logged a timeout of a collective, %s did not: the others wait for it"):format(timed_count, count, names(quiet)),
+        message  = ("%d of %d ranks logged a timeout of a collective, %s did not: the others wait for it")
+          :format(timed_count, count, names(quiet)),
         evidence = { timeouts:slice(0, 6) },
       }
     elseif not found and timed_count < 2 then

@@ -65,6 +65,7 @@
 ---@field critical_path culprit.Table One row is a piece of the longest chain of waits behind a device's window; the pieces of a window follow each other without overlap and add up to it.
 ---@field matched_collectives culprit.Table One row is a collective that at least two ranks recorded, matched by group and sequence number.
 ---@field capture_quality culprit.Table One row is how far the record of one device can be trusted.
+---@field waits culprit.Table One row is what one rank has to do with a call that hangs, which is the oldest that a rank has not completed; of flight-recorder dumps.
 
 ---@class culprit.Table
 local Table = {}
@@ -680,6 +681,16 @@ function units.bytes(bytes) end
 ---@param n number
 ---@return string
 function units.count(n) end
+
+---A count and its noun: 1 kernel, 2 kernels; `many` where it does not end in s.
+---```lua
+---units.plural(kernels:count(), "kernel")
+---```
+---@param n number
+---@param one string
+---@param many? string
+---@return string
+function units.plural(n, one, many) end
 
 ---A share of 1: 12 %, 0.4 %.
 ---```lua

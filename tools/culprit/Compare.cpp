@@ -4,11 +4,13 @@
 
 #include "Compare/Compare.h"
 #include "Commands.h"
+#include "Compare/Tensors.h"
+#include "Evidence.h"
 #include "Options.h"
 #include "Progress.h"
 #include "Readers/Reader.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Threading.h"
+#include <thread>
 
 using namespace llvm;
 
@@ -16,9 +18,14 @@ namespace culprit {
 
 static cl::SubCommand CompareCommand("compare",
                                      "Say what makes one profile slower or "
-                                     "faster than another");
+                                     "faster than another, or how tensors "
+                                     "differ from a reference");
 static cl::list<std::string> Paths(cl::Positional, cl::sub(CompareCommand),
                                    cl::desc("A B"));
+static cl::opt<std::string>
+    Noise("noise", cl::sub(CompareCommand), cl::value_desc("PATH"),
+          cl::desc("Tensors: a second run of the reference; what the two "
+                   "differ by is noise"));
 static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
     Format("format", cl::sub(CompareCommand), cl::init(OutputFormat::Text),
            cl::value_desc("text|json|markdown"),
@@ -29,7 +36,7 @@ static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
                clEnumValN(OutputFormat::Markdown, "markdown", "For an issue")));
 static cl::opt<unsigned, false, CountParser>
     Top("top", cl::sub(CompareCommand), cl::init(10), cl::value_desc("N"),
-        cl::desc("Contributions shown (10)"));
+        cl::desc("Contributions or tensors shown (10)"));
 static cl::opt<unsigned, false, CountParser>
     Jobs("jobs", cl::sub(CompareCommand), cl::init(0), cl::value_desc("N"),
          cl::desc("Threads (one a core)"));
@@ -43,12 +50,73 @@ static cl::opt<FailureKind, false, ChoiceParser<FailureKind>>
            cl::values(clEnumValN(FailureKind::Different, "different",
                                  "Beyond the noise")));
 
-/// Reads \p Path and tells what could not be read of it.
-static Expected<Case> readSide(const std::string &Path) {
-  unsigned Threads =
-      Jobs ? Jobs : hardware_concurrency().compute_thread_count();
+/// Reads \p Given side by side: a dump is mostly one large file.
+static Expected<std::vector<Case>> readSides(ArrayRef<std::string> Given) {
   Progress Waiting("reading");
-  return readCase({Path}, Threads);
+  const unsigned Threads = threadCount(Jobs);
+  const unsigned Each =
+      std::max<unsigned>(1, Threads / static_cast<unsigned>(Given.size()));
+  std::vector<std::optional<Expected<Case>>> Read(Given.size());
+  const auto Side = [&](size_t I) { Read[I].emplace(readCase({Given[I]}, Each)); };
+  std::vector<std::thread> Helpers;
+  for (size_t I = 1; I != Given.size(); ++I)
+    if (Threads > 1)
+      Helpers.emplace_back(Side, I);
+    else
+      Side(I);
+  Side(0);
+  for (std::thread &Helper : Helpers)
+    Helper.join();
+  std::vector<Case> Out;
+  Error First = Error::success();
+  for (std::optional<Expected<Case>> &R : Read)
+    if (*R)
+      Out.push_back(std::move(**R));
+    else if (First)
+      consumeError(R->takeError());
+    else
+      First = R->takeError();
+  if (First)
+    return std::move(First);
+  for (const Case &C : Out)
+    reportUnread(C);
+  return Out;
+}
+
+static int exitFor(CompareVerdict V) {
+  return FailOn == FailureKind::Different && V == CompareVerdict::Different
+             ? ExitRefused
+             : ExitDone;
+}
+
+static int compareDumps(ArrayRef<std::string> Given, ArrayRef<Case> Sides) {
+  TensorOptions Options;
+  Options.Threads = threadCount(Jobs);
+  if (Sides.size() > 2)
+    Options.Noise = &Sides[2];
+  Expected<TensorComparison> Compared =
+      compareTensors(Sides[0], Given[0], Sides[1], Given[1], Options);
+  if (!Compared)
+    return report(Compared.takeError());
+  Compared->NoisePath = Noise;
+  switch (Format) {
+  case OutputFormat::Json:
+    outs() << formatv("{0:2}", tensorsJson(*Compared)) << '\n';
+    break;
+  case OutputFormat::Markdown:
+    printTensorsMarkdown(outs(), *Compared, Top);
+    break;
+  default:
+    printTensors(outs(), *Compared, Top);
+    break;
+  }
+  return exitFor(Compared->Verdict);
+}
+
+/// Dumps are compared where both sides have some and not both are profiles.
+static bool areDumps(const Case &A, const Case &B) {
+  const auto Both = [&](TableId Id) { return A.has(Id) && B.has(Id); };
+  return Both(TableId::tensors) && !Both(TableId::gpu_work);
 }
 
 int runCompare() {
@@ -61,17 +129,21 @@ int runCompare() {
                           "after.json.gz"));
   if (Error E = checkPaths("compare", Given))
     return report(std::move(E));
-  Expected<Case> A = readSide(Given[0]);
-  if (!A)
-    return report(A.takeError());
-  Expected<Case> B = readSide(Given[1]);
-  if (!B)
-    return report(B.takeError());
-  for (const Case *C : {&*A, &*B})
-    for (const InputSummary &I : C->inputs())
-      report(I.Remarks);
+  if (!Noise.empty())
+    Given.push_back(Noise);
+  Expected<std::vector<Case>> Sides = readSides(Given);
+  if (!Sides)
+    return report(Sides.takeError());
+  const Case &A = (*Sides)[0], &B = (*Sides)[1];
+  if (areDumps(A, B))
+    return compareDumps(Given, *Sides);
+  if (!Noise.empty())
+    return report(failure("compare: --noise is for dumps of tensors, and not "
+                          "both sides have some",
+                          "leave it out: profiles tell their noise by their "
+                          "steps"));
   Expected<ProfileComparison> Compared =
-      compareCases(*A, Given[0], *B, Given[1]);
+      compareCases(A, Given[0], B, Given[1]);
   if (!Compared)
     return report(Compared.takeError());
   switch (Format) {
@@ -85,10 +157,7 @@ int runCompare() {
     printComparison(outs(), *Compared, Top);
     break;
   }
-  return FailOn == FailureKind::Different &&
-                 Compared->Verdict == CompareVerdict::Different
-             ? ExitRefused
-             : ExitDone;
+  return exitFor(Compared->Verdict);
 }
 
 } // namespace culprit

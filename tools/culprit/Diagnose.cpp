@@ -10,15 +10,14 @@
 #include "Commands.h"
 #include "Detect/Runner.h"
 #include "Detectors.h"
+#include "Evidence.h"
 #include "Knowledge.h"
 #include "Options.h"
 #include "Progress.h"
 #include "Rank/FromOutcomes.h"
-#include "Readers/Reader.h"
 #include "Report/Report.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
-#include "llvm/Support/Threading.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace llvm;
@@ -108,13 +107,9 @@ int runDiagnose() {
                           "culprit diagnose runs/42"));
   if (Error E = checkPaths("diagnose", Paths))
     return report(std::move(E));
-  unsigned Threads =
-      Jobs ? Jobs : hardware_concurrency().compute_thread_count();
   std::vector<std::string> Given(Paths.begin(), Paths.end());
 
-  std::optional<Progress> Waiting(std::in_place, "reading");
-  Expected<Case> C = readCase(Given, Threads);
-  Waiting.reset();
+  Expected<Case> C = readEvidence(Given, Jobs);
   if (!C)
     return report(C.takeError());
   bool NothingRead = reportInputs(*C);
@@ -134,8 +129,8 @@ int runDiagnose() {
   RunSettings Settings;
   Settings.Only = Only;
   Settings.Options.assign(Options.begin(), Options.end());
-  Settings.Threads = Threads;
-  Waiting.emplace("diagnosing");
+  Settings.Threads = threadCount(Jobs);
+  std::optional<Progress> Waiting(std::in_place, "diagnosing");
   Expected<std::vector<Outcome>> Outcomes =
       runDetectors(*Detectors, *C, Settings);
   Waiting.reset();

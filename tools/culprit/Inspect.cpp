@@ -3,12 +3,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Evidence.h"
 #include "Options.h"
-#include "Progress.h"
-#include "Readers/Reader.h"
 #include "Report/Report.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Threading.h"
 
 using namespace llvm;
 
@@ -33,19 +31,11 @@ int runInspect() {
                           "give files or folders that a run left behind"));
   if (Error E = checkPaths("inspect", Paths))
     return report(std::move(E));
-  unsigned Threads =
-      Jobs ? Jobs : hardware_concurrency().compute_thread_count();
-  std::optional<Progress> Waiting(std::in_place, "reading");
-  Expected<Case> C =
-      readCase(std::vector<std::string>(Paths.begin(), Paths.end()), Threads);
-  Waiting.reset();
+  Expected<Case> C = readEvidence(
+      std::vector<std::string>(Paths.begin(), Paths.end()), Jobs);
   if (!C)
     return report(C.takeError());
-  bool AllFailed = true;
-  for (const InputSummary &I : C->inputs()) {
-    report(I.Remarks);
-    AllFailed &= I.Failed;
-  }
+  bool AnyRead = reportUnread(*C);
   if (Format == OutputFormat::Json) {
     outs() << formatv("{0:2}", inspectionJson(*C)) << '\n';
   } else {
@@ -53,7 +43,7 @@ int runInspect() {
     Style.Width = outputWidth();
     printInspection(outs(), *C, Style);
   }
-  return AllFailed ? ExitBadUse : ExitDone;
+  return AnyRead ? ExitDone : ExitBadUse;
 }
 
 } // namespace culprit

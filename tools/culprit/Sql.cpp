@@ -3,18 +3,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Evidence.h"
 #include "KB/TextWrap.h"
 #include "Options.h"
-#include "Progress.h"
 #include "Query/CaseQuery.h"
 #include "Query/Print.h"
-#include "Readers/Reader.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Threading.h"
 
 using namespace llvm;
 
@@ -181,19 +179,10 @@ int runSql() {
                           "runs/42 \"SELECT count(*) FROM gpu_work\""));
   if (Error E = checkPaths("sql", Paths))
     return report(std::move(E));
-  unsigned Threads =
-      Jobs ? Jobs : hardware_concurrency().compute_thread_count();
-  std::optional<Progress> Waiting(std::in_place, "reading");
-  Expected<Case> C = readCase(Paths, Threads);
-  Waiting.reset();
+  Expected<Case> C = readEvidence(Paths, Jobs);
   if (!C)
     return report(C.takeError());
-  bool AllFailed = true;
-  for (const InputSummary &I : C->inputs()) {
-    report(I.Remarks);
-    AllFailed &= I.Failed;
-  }
-  if (AllFailed)
+  if (!reportUnread(*C))
     return ExitBadUse;
   if (!*Sql) {
     printTables(*C);

@@ -1,0 +1,65 @@
+//===- Selection.cpp --------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Report/Selection.h"
+#include "Report/TextHypothesis.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Whether everything that was seen for \p Of was seen for \p Shown as well.
+static bool isRival(const Hypothesis &Of, const Hypothesis &Shown) {
+  return llvm::all_of(Of.Supports, [&](const EvidenceItem &E) {
+    if (E.Outcome < 0 && E.Symptom != "log-text")
+      return true; // absent, as expected
+    return llvm::any_of(Shown.Supports, [&](const EvidenceItem &Known) {
+      return Known.Outcome >= 0 && Known.Symptom == E.Symptom;
+    });
+  });
+}
+
+Selection selectHypotheses(const Diagnosis &D, unsigned Top) {
+  Selection Out;
+  for (const Hypothesis &H : D.Hypotheses) {
+    bool Likely = Top > 0 && H.Probability >= ClaimedFrom;
+    auto Shown = llvm::find_if(Out.Full, [&](const ShownHypothesis &S) {
+      return isRival(H, *S.What);
+    });
+    if (!Likely && Shown != Out.Full.end())
+      Shown->Rivals.push_back(&H);
+    else if (Likely || Out.Full.size() < Top)
+      Out.Full.push_back({&H, {}});
+    else
+      Out.Others.push_back(&H);
+  }
+  return Out;
+}
+
+std::string nameHypotheses(ArrayRef<const Hypothesis *> All) {
+  std::vector<std::string> Names;
+  for (const Hypothesis *H : All)
+    Names.push_back(H->Class + " " + percentText(H->Probability));
+  return join(Names, ", ");
+}
+
+std::vector<std::string>
+describeUnexplained(const Diagnosis &D, ArrayRef<SymptomEvidence> Symptoms) {
+  std::vector<std::string> Out;
+  if (D.Rest.Symptoms.empty())
+    return Out;
+  std::vector<std::string> Ids;
+  for (unsigned S : D.Rest.Symptoms)
+    Ids.push_back(Symptoms[S].Symptom);
+  Out.push_back(join(Ids, ", ") + ": " +
+                Symptoms[D.Rest.Symptoms.front()].Message +
+                "; nothing more specific shows why");
+  for (const Unchecked &U : D.Rest.Open)
+    Out.push_back("to look for " + U.Symptom + ", record " + U.Needs);
+  return Out;
+}
+
+} // namespace culprit
