@@ -3,12 +3,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Rank/Diagnosis.h"
+#include "Rank/Model.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 using namespace llvm;
 
@@ -29,103 +28,6 @@ StringRef toString(Verdict V) {
 }
 
 namespace {
-
-/// The pseudo-symptom of a class whose log fragments were looked for.
-std::string logNode(StringRef Class) { return ("log-text:" + Class).str(); }
-
-/// The network of one diagnosis, and where its parts came from.
-class Model {
-public:
-  Model(ArrayRef<SymptomEvidence> Symptoms, ArrayRef<LogEvidence> Logs,
-        ArrayRef<Entry> Entries, const Weights &W)
-      : Symptoms(Symptoms), Logs(Logs), W(W) {
-    for (const Entry &E : Entries)
-      if (!E.Class.empty())
-        ByClass[E.Class].push_back(&E);
-    for (const SymptomEvidence &S : Symptoms) {
-      addSymptom(S.Symptom, W.leak(S.Symptom));
-      Seen.push_back({S.State, S.Score});
-    }
-    for (const auto &[Class, Members] : ByClass)
-      addCause(Class, Members);
-  }
-
-  Network N;
-  std::vector<Observation> Seen;
-  std::map<std::string, std::vector<const Entry *>> ByClass;
-
-  /// Evidence behind the node \p Symptom; null for a log node.
-  const SymptomEvidence *evidence(unsigned Symptom) const {
-    return Symptom < Symptoms.size() ? &Symptoms[Symptom] : nullptr;
-  }
-
-  const LogEvidence *quoted(StringRef Class) const {
-    auto It = llvm::find_if(
-        Logs, [&](const LogEvidence &L) { return L.Quoted->Class == Class; });
-    return It == Logs.end() ? nullptr : &*It;
-  }
-
-private:
-  unsigned addSymptom(StringRef Id, double Leak) {
-    auto [It, New] = Index.try_emplace(Id, N.Symptoms.size());
-    if (New)
-      N.Symptoms.push_back({Id.str(), Leak});
-    return It->second;
-  }
-
-  double weight(Frequency F) const {
-    switch (F) {
-    case Frequency::Always:
-      return W.Always;
-    case Frequency::Often:
-      return W.Often;
-    case Frequency::Sometimes:
-      return W.Sometimes;
-    case Frequency::Never:
-      return W.Never;
-    }
-    llvm_unreachable("unknown frequency");
-  }
-
-  /// Several entries of one class are its variants: a symptom counts as often
-  /// as the variant that shows it most, and never only if no variant has it.
-  void addCause(const std::string &Class, ArrayRef<const Entry *> Members) {
-    std::map<unsigned, Frequency> Strongest;
-    bool HasLog = false;
-    for (const Entry *E : Members) {
-      HasLog |= !E->LogFragments.empty();
-      for (const Signal &S : E->Signals) {
-        auto It = Index.find(S.Symptom);
-        if (It == Index.end())
-          continue; // no detector knows it
-        auto [Slot, New] = Strongest.try_emplace(It->second, S.How);
-        if (!New)
-          Slot->second = std::min(Slot->second, S.How);
-      }
-    }
-    CauseNode Cause{Class, W.prior(Class), {}};
-    for (auto [Symptom, How] : Strongest)
-      Cause.Links.push_back({Symptom, weight(How), How == Frequency::Never});
-    if (HasLog && quoted(Class)) {
-      // The line that quotes the entry is often the one that made a detector
-      // report: the same evidence must not count twice.
-      bool Beside = llvm::any_of(Cause.Links, [&](const Link &L) {
-        return !L.Never && Seen[L.Symptom].State == Presence::Present &&
-               StringRef(N.Symptoms[L.Symptom].Id).starts_with("log-");
-      });
-      unsigned Node = addSymptom(logNode(Class), Beside ? W.LogTextLeakBeside
-                                                        : W.LogTextLeak);
-      Seen.push_back({Presence::Present, 1.0});
-      Cause.Links.push_back({Node, W.LogTextCause, false});
-    }
-    N.Causes.push_back(std::move(Cause));
-  }
-
-  ArrayRef<SymptomEvidence> Symptoms;
-  ArrayRef<LogEvidence> Logs;
-  const Weights &W;
-  StringMap<unsigned> Index;
-};
 
 double binaryEntropy(double P) {
   if (P <= 0 || P >= 1)
@@ -155,6 +57,15 @@ double fitOf(const Entry &E, ArrayRef<SymptomEvidence> Symptoms) {
                                                     : 0;
       }
   return Fit;
+}
+
+Unchecked unchecked(const SymptomEvidence &E, const Vocabulary &Words) {
+  Unchecked U;
+  U.Symptom = E.Symptom;
+  if (const SymptomTerm *Term = Words.symptom(E.Symptom))
+    U.Text = Term->Text;
+  U.Needs = join(E.Missing, ", ");
+  return U;
 }
 
 Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
@@ -201,7 +112,7 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
       Present = E->State == Presence::Present;
       if (!Present)
         if (const SymptomTerm *Term = Words.symptom(E->Symptom))
-          Item.Message = (I.LogOdds > 0 ? "absent, which fits: "
+          Item.Message = (I.LogOdds > 0 ? "not there, as expected: "
                                         : "checked and not so: ") +
                          Term->Text;
       if (Present && E->Recoverable)
@@ -219,6 +130,17 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
     // typical symptom that another cause happens to explain as well. That a
     // symptom is absent is worth a line only where it says something.
     bool Shared = Present && I.Typical > 0.5 && I.LogOdds > -0.1;
+    // Of the entries of a class the first is shown. What is missing and it does
+    // not name is a sign of one of the others.
+    if (!Present && llvm::none_of(H.Entries.front()->Signals,
+                                  [&](const Signal &S) {
+                                    return S.Symptom == Item.Symptom;
+                                  }))
+      continue;
+    // What the cause would show is not support where it is missing, even if
+    // that hurts its rivals more.
+    if (!Present && I.LogOdds > 0 && I.Typical <= 0)
+      continue;
     if (!Shared &&
         std::fabs(I.LogOdds) < (Present || I.LogOdds < 0 ? 0.1 : 0.5))
       continue;
@@ -228,16 +150,16 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
         .push_back(std::move(Item));
   }
 
+  // Of several variants the one that is shown says what else it would show.
+  auto ofBestEntry = [&](StringRef Symptom) {
+    return llvm::any_of(H.Entries.front()->Signals, [&](const Signal &S) {
+      return S.Symptom == Symptom && S.How <= Frequency::Often;
+    });
+  };
   for (const Link &L : Cause.Links) {
     const SymptomEvidence *E = M.evidence(L.Symptom);
-    if (!E || E->State != Presence::Unknown || L.Never || L.Weight < 0.5)
-      continue;
-    Unchecked U;
-    U.Symptom = E->Symptom;
-    if (const SymptomTerm *Term = Words.symptom(E->Symptom))
-      U.Text = Term->Text;
-    U.Needs = join(E->Missing, ", ");
-    H.Open.push_back(std::move(U));
+    if (E && E->State == Presence::Unknown && ofBestEntry(E->Symptom))
+      H.Open.push_back(unchecked(*E, Words));
   }
 
   for (const Link &L : Cause.Links) {
@@ -265,6 +187,41 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
   return H;
 }
 
+/// What stays open once \p Listed are named. \p NotShown are the causes that
+/// only common sights speak for.
+Unexplained unexplained(const Model &M, ArrayRef<Hypothesis> Listed,
+                        ArrayRef<unsigned> NotShown,
+                        ArrayRef<SymptomEvidence> Symptoms,
+                        const Vocabulary &Words, const Weights &W) {
+  Unexplained Out;
+  auto explained = [&](StringRef Symptom) {
+    return llvm::any_of(Listed, [&](const Hypothesis &H) {
+      return llvm::any_of(H.Supports, [&](const EvidenceItem &E) {
+        return E.Symptom == Symptom;
+      });
+    });
+  };
+  for (unsigned S = 0; S != Symptoms.size(); ++S)
+    if (M.isPresent(S) && !Symptoms[S].Informational &&
+        W.isGeneric(Symptoms[S].Symptom) && !explained(Symptoms[S].Symptom))
+      Out.Symptoms.push_back(S);
+  if (Out.Symptoms.empty())
+    return Out;
+  for (unsigned C : NotShown)
+    for (const Link &L : M.N.Causes[C].Links) {
+      const SymptomEvidence *E = M.evidence(L.Symptom);
+      if (!E || L.Never || L.Weight < W.Always || E->Missing.empty() ||
+          E->State != Presence::Unknown)
+        continue;
+      Unchecked U = unchecked(*E, Words);
+      if (llvm::none_of(Out.Open, [&](const Unchecked &Known) {
+            return Known.Needs == U.Needs;
+          }))
+        Out.Open.push_back(std::move(U));
+    }
+  return Out;
+}
+
 } // namespace
 
 Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
@@ -272,9 +229,15 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                    const Vocabulary &Words, const Weights &W) {
   Model M(Symptoms, Logs, Entries, W);
   Diagnosis D;
-  for (const CausePosterior &P : posterior(M.N, M.Seen))
-    if (P.Probability >= ListedFrom)
+  std::vector<unsigned> NotShown; // likeliest first
+  for (const CausePosterior &P : posterior(M.N, M.Seen)) {
+    if (P.Probability < ListedFrom)
+      continue;
+    if (M.isShown(M.N.Causes[P.Cause]))
       D.Hypotheses.push_back(makeHypothesis(M, P, Symptoms, Words));
+    else
+      NotShown.push_back(P.Cause);
+  }
 
   int64_t Most = 0;
   for (const Hypothesis &H : D.Hypotheses)
@@ -306,6 +269,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   // A setting such as fp16 makes causes possible, not likely.
   if (!AnyPresent)
     D.Hypotheses.clear(), D.Next.reset();
+  D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
   double Best = 0;
   for (const Hypothesis &H : D.Hypotheses)
     Best = std::max(Best, H.Probability);

@@ -104,10 +104,22 @@ enum class Verdict {
 /// diagnosed, uncertain, healthy, insufficient.
 llvm::StringRef toString(Verdict V);
 
+/// Common sights that no listed hypothesis explains: "the device idles, and
+/// nothing here shows why".
+struct Unexplained {
+  /// Indices into the symptoms given to diagnose(): present, generic, and in
+  /// no listed hypothesis's support.
+  std::vector<unsigned> Symptoms;
+  /// What would show one of the causes that only common sights speak for; one
+  /// element a thing to record.
+  std::vector<Unchecked> Open;
+};
+
 struct Diagnosis {
   Verdict Result = Verdict::Insufficient;
   std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.05.
   std::optional<NextCheck> Next;      ///< The best over all hypotheses.
+  Unexplained Rest;
 };
 
 /// Probability below which a hypothesis is not listed, and from which a cause
@@ -115,7 +127,9 @@ struct Diagnosis {
 inline constexpr double ListedFrom = 0.05, ClaimedFrom = 0.5;
 
 /// Ranks the causes of \p Entries. \p Symptoms has one element a symptom that
-/// any detector declares. Entries without a class take no part.
+/// any detector declares. Entries without a class take no part. A cause that
+/// only generic symptoms speak for (Weights::Generic) is listed if they are all
+/// that some entry of it names `always`; otherwise they go to Rest.
 Diagnosis diagnose(llvm::ArrayRef<SymptomEvidence> Symptoms,
                    llvm::ArrayRef<LogEvidence> Logs,
                    llvm::ArrayRef<Entry> Entries, const Vocabulary &Words,

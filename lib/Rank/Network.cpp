@@ -143,7 +143,8 @@ struct Tally {
 
 } // namespace
 
-/// Causes that a present symptom speaks for, the likeliest alone first.
+/// Causes that a present symptom speaks for and no clear one rules out, the
+/// likeliest alone first.
 static std::vector<unsigned> candidates(const Network &N,
                                         ArrayRef<Observation> Seen) {
   std::vector<std::pair<double, unsigned>> Scored;
@@ -152,7 +153,10 @@ static std::vector<unsigned> candidates(const Network &N,
       return !L.Never && L.Weight >= SpeaksFor &&
              Seen[L.Symptom].State == Presence::Present;
     });
-    if (!Spoken)
+    bool Out = llvm::any_of(N.Causes[C].Links, [&](const Link &L) {
+      return L.Required && Seen[L.Symptom].State == Presence::Absent;
+    });
+    if (!Spoken || Out)
       continue;
     SetScorer Alone(N, Seen, C);
     std::vector<double> Terms(Alone.observed());

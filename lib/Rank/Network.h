@@ -42,6 +42,8 @@ struct Link {
   unsigned Symptom; ///< Index into Network::Symptoms.
   double Weight;    ///< 0 to 1.
   bool Never;       ///< Suppresses the leak instead of causing.
+  /// The cause cannot be where the symptom was checked and is not there.
+  bool Required = false;
 };
 
 struct CauseNode {
@@ -89,8 +91,8 @@ struct CausePosterior {
 /// to the power s, and its inverse for a symptom checked and not seen.
 inline constexpr double CertainRatio = 200;
 
-/// Posterior of every cause that a present symptom speaks for, best first;
-/// ties by class. \p Seen has one observation a symptom of \p N.
+/// Posterior of every cause that a present symptom speaks for and whose
+/// required symptoms are not clear, best first; ties by class. \p Seen has one observation a symptom of \p N.
 std::vector<CausePosterior> posterior(const Network &N,
                                       llvm::ArrayRef<Observation> Seen);
 

@@ -5,6 +5,7 @@
 #include "Rank/Weights.h"
 #include "Support/Error.h"
 #include "Support/Units.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLTraits.h"
@@ -61,6 +62,7 @@ template <> struct MappingTraits<culprit::Weights> {
     In.mapOptional("priors", W.Priors);
     In.mapOptional("leak", W.Leak);
     In.mapOptional("leaks", W.Leaks);
+    In.mapOptional("generic", W.Generic);
     In.mapOptional("log_text", TextPart);
   }
 };
@@ -77,6 +79,10 @@ double Weights::prior(StringRef Class) const {
 double Weights::leak(StringRef Symptom) const {
   auto It = Leaks.find(Symptom.str());
   return It == Leaks.end() ? Leak : It->second;
+}
+
+bool Weights::isGeneric(StringRef Symptom) const {
+  return is_contained(Generic, Symptom);
 }
 
 Expected<Weights> Weights::load(StringRef Path) {

@@ -15,6 +15,7 @@
 #include "llvm/Support/Error.h"
 #include <map>
 #include <string>
+#include <vector>
 
 namespace culprit {
 
@@ -24,12 +25,15 @@ struct Weights {
   std::map<std::string, double> Priors; ///< By class.
   double Leak = 0.02;
   std::map<std::string, double> Leaks; ///< By symptom.
+  /// Symptoms that many causes share and that name none by themselves.
+  std::vector<std::string> Generic;
   double LogTextCause = 0.6, LogTextLeak = 0.005;
   /// LogTextLeak where a `log-` symptom of the same cause was seen.
   double LogTextLeakBeside = 0.1;
 
   double prior(llvm::StringRef Class) const;
   double leak(llvm::StringRef Symptom) const;
+  bool isGeneric(llvm::StringRef Symptom) const;
 
   /// Loads the file \p Path. Fails on what is no YAML, an unknown key, or a
   /// number that is no probability strictly between 0 and 1.

@@ -203,8 +203,8 @@ return {
         evidence    = { f.exposed:top(5, "dur"), f.comm:top(5, "dur") },
       }
       local trains  = case.ranges:where { rank = f.window.rank, category = "optimizer" }:count() > 0
-        or case.host_ops:where { rank = f.window.rank }:where("match(name, '*Backward*|*backward "
-          .. "op*|autograd::engine*')"):count() > 0
+        or case.host_ops:where { rank = f.window.rank }
+             :where("match(name, '*Backward*|*backward op*|autograd::engine*')"):count() > 0
       add_purposes(total, parts, calls, trains)
       if f.blocks >= opt.min_share * f.window.dur then
         report {

@@ -108,6 +108,20 @@ TEST(NetworkTest, NeverSpeaksAgainst) {
   EXPECT_LT(After[0].Probability, Before[0].Probability);
 }
 
+// A required symptom that is clear rules the cause out, however much else
+// speaks for it; one that nobody could check does not. Seen it counts with
+// P = 1: on = 1, 200/201 = 0.995025, odds 0.02/0.98 * 0.995025/0.024776.
+TEST(NetworkTest, RequiredAndClearIsOut) {
+  Network N = oneCause(2);
+  N.Causes[0].Links[0] = {0, 1, false, true};
+  EXPECT_TRUE(posterior(N, {Clear, Seen}).empty());
+  EXPECT_EQ(posterior(N, {Unknown, Seen}).size(), 1u);
+  auto P = posterior(N, {Seen, Unknown});
+  ASSERT_EQ(P.size(), 1u);
+  double Odds = 0.02 / 0.98 * 0.995025 / 0.024776;
+  EXPECT_NEAR(P[0].Probability, Odds / (1 + Odds), 1e-5);
+}
+
 TEST(NetworkTest, TiesGoByClass) {
   Network N;
   N.Symptoms = {{"s", 0.02}};

@@ -19,7 +19,8 @@ std::string problemOf(llvm::Expected<Weights> W) {
 TEST(WeightsTest, ReadsOverridesAndKeepsDefaults) {
   auto W = Weights::parse("words: {always: 0.9}\n"
                           "prior: 0.05\n"
-                          "leaks: {gpu-idle: 0.1}\n",
+                          "leaks: {gpu-idle: 0.1}\n"
+                          "generic: [gpu-idle, tiny-kernels]\n",
                           "w.yaml");
   ASSERT_TRUE(bool(W));
   EXPECT_EQ(W->Always, 0.9);
@@ -27,6 +28,8 @@ TEST(WeightsTest, ReadsOverridesAndKeepsDefaults) {
   EXPECT_EQ(W->prior("anything"), 0.05);
   EXPECT_EQ(W->leak("gpu-idle"), 0.1);
   EXPECT_EQ(W->leak("other"), 0.02);
+  EXPECT_TRUE(W->isGeneric("tiny-kernels"));
+  EXPECT_FALSE(W->isGeneric("other"));
 }
 
 TEST(WeightsTest, RefusesWhatIsNoProbability) {

@@ -1,0 +1,122 @@
+//===- Model.cpp ------------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Rank/Model.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// The pseudo-symptom of a class whose log fragments were looked for.
+static std::string logNode(StringRef Class) {
+  return ("log-text:" + Class).str();
+}
+
+Model::Model(ArrayRef<SymptomEvidence> Symptoms, ArrayRef<LogEvidence> Logs,
+             ArrayRef<Entry> Entries, const Weights &W)
+    : Symptoms(Symptoms), Logs(Logs), W(W) {
+  for (const Entry &E : Entries)
+    if (!E.Class.empty())
+      ByClass[E.Class].push_back(&E);
+  for (const SymptomEvidence &S : Symptoms) {
+    addSymptom(S.Symptom, W.leak(S.Symptom));
+    Seen.push_back({S.State, S.Score});
+  }
+  for (const auto &[Class, Members] : ByClass)
+    addCause(Class, Members);
+}
+
+bool Model::isShown(const CauseNode &Cause) const {
+  if (llvm::any_of(Cause.Links, [&](const Link &L) {
+        return !L.Never && isPresent(L.Symptom) &&
+               !W.isGeneric(N.Symptoms[L.Symptom].Id);
+      }))
+    return true;
+  return llvm::any_of(ByClass.at(Cause.Class), [&](const Entry *E) {
+    bool Any = false;
+    for (const Signal &S : E->Signals) {
+      auto It = Index.find(S.Symptom);
+      if (S.How > Frequency::Always || It == Index.end())
+        continue;
+      if (!isPresent(It->second))
+        return false;
+      Any = true;
+    }
+    return Any;
+  });
+}
+
+const LogEvidence *Model::quoted(StringRef Class) const {
+  auto It = llvm::find_if(
+      Logs, [&](const LogEvidence &L) { return L.Quoted->Class == Class; });
+  return It == Logs.end() ? nullptr : &*It;
+}
+
+unsigned Model::addSymptom(StringRef Id, double Leak) {
+  auto [It, New] = Index.try_emplace(Id, N.Symptoms.size());
+  if (New)
+    N.Symptoms.push_back({Id.str(), Leak});
+  return It->second;
+}
+
+double Model::weight(Frequency F) const {
+  switch (F) {
+  case Frequency::Required:
+    return 1;
+  case Frequency::Always:
+    return W.Always;
+  case Frequency::Often:
+    return W.Often;
+  case Frequency::Sometimes:
+    return W.Sometimes;
+  case Frequency::Never:
+    return W.Never;
+  }
+  llvm_unreachable("unknown frequency");
+}
+
+void Model::addCause(const std::string &Class,
+                     ArrayRef<const Entry *> Members) {
+  struct Named {
+    Frequency Most;
+    size_t Requiring = 0;
+  };
+  std::map<unsigned, Named> ByNode;
+  bool HasLog = false;
+  for (const Entry *E : Members) {
+    HasLog |= !E->LogFragments.empty();
+    for (const Signal &S : E->Signals) {
+      auto It = Index.find(S.Symptom);
+      if (It == Index.end())
+        continue; // no detector knows it
+      Named &Slot = ByNode.try_emplace(It->second, Named{S.How}).first->second;
+      Slot.Most = std::min(Slot.Most, S.How);
+      Slot.Requiring += S.How == Frequency::Required;
+    }
+  }
+  CauseNode Cause{Class, W.prior(Class), {}};
+  for (auto [Symptom, How] : ByNode) {
+    bool Required = How.Requiring == Members.size();
+    if (How.Requiring && !Required)
+      How.Most = Frequency::Always;
+    Cause.Links.push_back({Symptom, weight(How.Most),
+                           How.Most == Frequency::Never, Required});
+  }
+  if (HasLog && quoted(Class)) {
+    // The line that quotes the entry is often the one that made a detector
+    // report: the same evidence must not count twice.
+    bool Beside = llvm::any_of(Cause.Links, [&](const Link &L) {
+      return !L.Never && isPresent(L.Symptom) &&
+             StringRef(N.Symptoms[L.Symptom].Id).starts_with("log-");
+    });
+    unsigned Node = addSymptom(logNode(Class), Beside ? W.LogTextLeakBeside
+                                                      : W.LogTextLeak);
+    Seen.push_back({Presence::Present, 1.0});
+    Cause.Links.push_back({Node, W.LogTextCause, false});
+  }
+  N.Causes.push_back(std::move(Cause));
+}
+
+} // namespace culprit

@@ -1,0 +1,64 @@
+//===- Model.h - The network of one diagnosis -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Makes the causes and symptoms of a network out of entries and evidence, and
+/// remembers where each part came from.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_RANK_MODEL_H
+#define CULPRIT_RANK_MODEL_H
+
+#include "Rank/Diagnosis.h"
+#include "llvm/ADT/StringMap.h"
+#include <map>
+
+namespace culprit {
+
+/// The network of one diagnosis. Refers to what it was made of.
+class Model {
+public:
+  Model(llvm::ArrayRef<SymptomEvidence> Symptoms,
+        llvm::ArrayRef<LogEvidence> Logs, llvm::ArrayRef<Entry> Entries,
+        const Weights &W);
+
+  Network N;
+  std::vector<Observation> Seen; ///< One a symptom of N.
+  std::map<std::string, std::vector<const Entry *>> ByClass;
+
+  /// Evidence behind the node \p Symptom; null for a log node.
+  const SymptomEvidence *evidence(unsigned Symptom) const {
+    return Symptom < Symptoms.size() ? &Symptoms[Symptom] : nullptr;
+  }
+
+  bool isPresent(unsigned Symptom) const {
+    return Seen[Symptom].State == Presence::Present;
+  }
+
+  /// Whether more than generic symptoms speaks for \p Cause, or all that one
+  /// of its entries always shows is there.
+  bool isShown(const CauseNode &Cause) const;
+
+  /// The log line that quotes an entry of \p Class; null when there is none.
+  const LogEvidence *quoted(llvm::StringRef Class) const;
+
+private:
+  unsigned addSymptom(llvm::StringRef Id, double Leak);
+  double weight(Frequency F) const;
+  /// Several entries of one class are its variants: a symptom counts as often
+  /// as the variant that shows it most, is required only if every variant
+  /// requires it, and is never there only if no variant has it.
+  void addCause(const std::string &Class,
+                llvm::ArrayRef<const Entry *> Members);
+
+  llvm::ArrayRef<SymptomEvidence> Symptoms;
+  llvm::ArrayRef<LogEvidence> Logs;
+  const Weights &W;
+  llvm::StringMap<unsigned> Index;
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_RANK_MODEL_H
