@@ -38,9 +38,10 @@ bool Model::isShown(const CauseNode &Cause) const {
     bool Any = false;
     for (const Signal &S : E->Signals) {
       auto It = Index.find(S.Symptom);
-      if (S.How > Frequency::Always || It == Index.end())
+      if (S.How > Frequency::Always)
         continue;
-      if (!isPresent(It->second))
+      // What nobody looked for is not on show.
+      if (It == Index.end() || !isPresent(It->second))
         return false;
       Any = true;
     }

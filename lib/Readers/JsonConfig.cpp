@@ -39,7 +39,37 @@ Match JsonConfigReader::matches(const InputFile &File) const {
   return Head.drop_front(In.end()).trim().empty() ? Match::Possible : Match::No;
 }
 
+namespace {
+/// JSON that is a recording and no settings, told by its first bytes.
+struct Recording {
+  StringRef Name;
+  StringRef Mark;    ///< Its first key, or what it holds near its begin.
+  StringRef Instead; ///< What to record that can be read.
+};
+} // namespace
+
+static constexpr Recording Recordings[] = {
+    {"a file of rocprof results (rocprofiler-sdk)", "\"rocprofiler-sdk-tool\"",
+     "record the run with torch.profiler, which writes a trace of AMD devices "
+     "too"},
+    {"a PyTorch execution trace without times,",
+     "[pytorch|profiler|execution_trace|",
+     "give the torch.profiler trace of the same run "
+     "(prof.export_chrome_trace)"},
+    {"a PyTorch execution graph without times,",
+     "[pytorch|profiler|execution_graph|",
+     "give the torch.profiler trace of the same run "
+     "(prof.export_chrome_trace)"},
+};
+
 Error JsonConfigReader::read(InputFile &File, Source &Into) const {
+  StringRef Begin = withoutMark(File.head()).take_front(4096);
+  for (const Recording &R : Recordings)
+    if (Begin.ltrim("{ \t\r\n").starts_with(R.Mark) ||
+        (R.Mark.starts_with("[") && Begin.contains(R.Mark)))
+      return failure(Into.path() + ": is " + R.Name +
+                         " and not read by culprit",
+                     R.Instead);
   Expected<StringRef> Contents = File.contents();
   if (!Contents)
     return Contents.takeError();

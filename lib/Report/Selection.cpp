@@ -58,7 +58,7 @@ describeUnexplained(const Diagnosis &D, ArrayRef<SymptomEvidence> Symptoms) {
                 Symptoms[D.Rest.Symptoms.front()].Message +
                 "; nothing more specific shows why");
   for (const Unchecked &U : D.Rest.Open)
-    Out.push_back("to look for " + U.Symptom + ", record " + U.Needs);
+    Out.push_back("could tell: " + U.Symptom + " (needs " + U.Needs + ")");
   return Out;
 }
 

@@ -25,7 +25,8 @@ return {
   },
 
   run = function(case)
-    local dumped, judged = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')"):sort("step"), false
+    local dumped, judged = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')")
+      :sort("step"), false
     for _, batches in dumped:group("name") do
       local enough = batches:distinct("step"):count() >= case.options.min_batches
       judged = judged or enough
@@ -34,13 +35,15 @@ return {
         -- Half the batches lie within the middle quartiles; their width is the spread of the normal ones.
         local spread = math.max((batches:quantile(column, 0.75) or 0) - (batches:quantile(column, 0.25) or 0),
           0.02 * math.abs(usual), 1e-9)
-        local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1, "distance"):first()
+        local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1,
+          "distance"):first()
         if far and far.distance >= case.options.factor then
           return report {
             symptom  = "batch-outlier",
             score    = math.min(0.95, 0.6 + 0.02 * far.distance),
             at       = { step = far.step },
-            message  = ("the batch of step %d stands out: %s %.4g against %.4g of the other %d, %.0f times their spread; its values lie in %g to %g")
+            message  = ("the batch of step %d stands out: %s %.4g against %.4g of the other %d, %.0f times their "
+              .. "spread; its values lie in %g to %g")
               :format(far.step, column, far[column], usual, batches:count() - 1, far.distance, far.min, far.max),
             evidence = { far, batches },
           }

@@ -2,15 +2,15 @@
 --- Labels of a dumped batch that equal its input tokens at the same position, or that are all the ignore value.
 ---
 --- ## Why it matters
---- A language model is trained on the next token. Labels equal to the inputs teach it to copy; labels that are all ignored
---- teach it nothing.
+--- A language model is trained on the next token. Labels equal to the inputs teach it to copy; labels that are all
+--- ignored teach it nothing.
 ---
 --- ## How to confirm
 --- Decode the first ten tokens of inputs and labels side by side.
 ---
 --- ## Known false positives
---- Models that shift inside the forward pass (Hugging Face's `*ForCausalLM`) get unshifted labels by design. The loss tells: it
---- falls to nearly zero only when nothing shifts.
+--- Models that shift inside the forward pass (Hugging Face's `*ForCausalLM`) get unshifted labels by design. The loss
+--- tells: it falls to nearly zero only when nothing shifts.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
@@ -27,8 +27,10 @@ return {
   },
 
   run = function(case)
-    local ids    = case.tensors:where("match(name, '*input_ids|*tokens') and match(dtype, 'int*')")
-    local labels = case.tensors:where("match(name, '*labels|*targets') and match(dtype, 'int*')")
+    -- A dump of statistics alone has no values, and no share of zeros.
+    local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null")
+    local ids    = dumped:where("match(name, '*input_ids|*tokens')")
+    local labels = dumped:where("match(name, '*labels|*targets')")
     if labels:count() == 0 or ids:count() == 0 then
       return skip("a dumped batch with input_ids and labels")
     end
@@ -59,7 +61,8 @@ return {
         symptom  = "labels-equal-inputs",
         score    = 0.97,
         at       = { step = same.batch.step },
-        message  = ("labels equal the input tokens at the same position in %s of positions of %d dumped batches (the next token: %s): nothing is shifted")
+        message  = ("labels equal the input tokens at the same position in %s of positions of %d dumped batches (the "
+          .. "next token: %s): nothing is shifted")
           :format(units.percent(same.share), checked, units.percent(same.next_)),
         evidence = { same.batch, same.inputs },
       }

@@ -44,7 +44,7 @@ return {
         if dark >= opt.min_idle * window.dur then
           report {
             symptom  = "idle-unresolved",
-            severity = "info",
+            severity = "warning",
             score    = 0.7,
             share    = dark / window.dur,
             at       = here,

@@ -1,15 +1,17 @@
 --- ## What it detects
---- Known errors in text logs: out of memory, illegal accesses, device-side assertions, collective timeouts and mismatches, Xid
---- and ECC events, driver and library mismatches, and others.
+--- Known errors in text logs: out of memory, illegal accesses, device-side assertions, collective timeouts and
+--- mismatches, Xid and ECC events, driver and library mismatches, and others.
 ---
 --- ## Why it matters
---- The first error is usually the cause and the last one in the file a consequence: a rank dies, and all others time out.
+--- The first error is usually the cause and the last one in the file a consequence: a rank dies, and all others time
+--- out.
 ---
 --- ## How to confirm
 --- Read the lines around the first one, on the rank that logged it first.
 ---
 --- ## Known false positives
---- Lines that quote an error, such as documentation in a log. Settings that merely name one (`nccl_timeout=1800`) are not taken.
+--- Lines that quote an error, such as documentation in a log. Settings that merely name one (`nccl_timeout=1800`) are
+--- not taken.
 ---
 --- ## References
 --- NVIDIA's Xid catalogue: https://docs.nvidia.com/deploy/xid-errors/
@@ -42,7 +44,8 @@ return {
         score    = 0.9,
         severity = "error",
         at       = { source = final.source, line = final.line, rank = final.rank },
-        message  = ("%s%s%s%s"):format(final.type and final.message and not final.message:starts_with(final.type) and final.type .. ": " or "",
+        message  = ("%s%s%s%s"):format(final.type and final.message and not final.message:starts_with(final.type)
+          and final.type .. ": " or "",
           string.sub(final.message or final.type or "an error", 1, 200),
           final.frames and (", raised at " .. string.sub(final.frames, 1, 120)) or "",
           unknown:count() > 1 and ("; the last of %d such errors"):format(unknown:count()) or ""),
@@ -72,7 +75,8 @@ return {
             symptom  = "log-oom-fragmented",
             score    = 0.85,
             at       = { source = loose.source, line = loose.line },
-            message  = ("%s of the device (%s) is reserved but unallocated while %s cannot be found"):format(units.percent(loose.share),
+            message  = ("%s of the device (%s) is reserved but unallocated while %s cannot be found")
+              :format(units.percent(loose.share),
               units.bytes(loose.reserved_unallocated), loose.bytes and units.bytes(loose.bytes) or "the request"),
             evidence = { loose },
           }

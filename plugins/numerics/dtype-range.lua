@@ -27,7 +27,9 @@ return {
   run = function(case)
     local narrow = case.tensors:where("match(dtype, 'float16|float8*') and not match(name, '*mask*')")
     if narrow:count() == 0 then return skip("a dump that holds fp16 or fp8 tensors") end
-    local limits = { float16 = 65504, float8_e4m3 = 448, float8_e5m2 = 57344 }
+    local limits = { float16 = 65504, float8_e4m3 = 448, float8_e5m2 = 57344, float8_e4m3fnuz = 240,
+      float8_e5m2fnuz = 57344,
+                     float8_e8m0fnu = 2 ^ 127 }
     -- The last values before the overflow say more than what is left after it.
     local near = narrow:where("near_max_share > 0 and nonfinite == 0"):top(1, "absmax"):first()
                  or narrow:where("near_max_share > 0"):top(1, "absmax"):first()
@@ -36,18 +38,21 @@ return {
         symptom  = "near-dtype-max",
         score    = 0.9,
         at       = { step = near.step, layer = near.layer },
-        message  = ("%s at step %s reaches %.5g of the %g that %s can hold"):format(near.name, tostring(near.step), near.absmax,
+        message  = ("%s at step %s reaches %.5g of the %g that %s can hold"):format(near.name, tostring(near.step),
+          near.absmax,
           limits[near.dtype], near.dtype),
         evidence = { near },
       }
     end
-    local small = narrow:where("subnormal_share >= ? and numel >= 64", case.options.subnormal):top(1, "subnormal_share"):first()
+    local small = narrow:where("subnormal_share >= ? and numel >= 64", case.options.subnormal):top(1, "subnormal_share")
+      :first()
     if small then
       report {
         symptom  = "many-subnormals",
         score    = 0.8,
         at       = { step = small.step, layer = small.layer },
-        message  = ("%s of %s at step %s lies below the normal range of %s"):format(units.percent(small.subnormal_share), small.name,
+        message  = ("%s of %s at step %s lies below the normal range of %s")
+          :format(units.percent(small.subnormal_share), small.name,
           tostring(small.step), small.dtype),
         evidence = { small },
       }

@@ -1,11 +1,14 @@
 --- ## What it detects
---- The first tensor in execution order that holds NaN or Inf, whether its inputs were finite, and what kind of tensor it is.
+--- The first tensor in execution order that holds NaN or Inf, whether its inputs were finite, and what kind of tensor
+--- it is.
 ---
 --- ## Why it matters
---- NaN spreads to everything within one step. Only the tensor whose inputs are still finite was broken by its own operation.
+--- NaN spreads to everything within one step. Only the tensor whose inputs are still finite was broken by its own
+--- operation.
 ---
 --- ## How to confirm
---- Recompute that one operation from the dumped inputs in fp32: finite confirms overflow, NaN again an undefined operation.
+--- Recompute that one operation from the dumped inputs in fp32: finite confirms overflow, NaN again an undefined
+--- operation.
 ---
 --- ## Known false positives
 --- Masks that hold -inf by design; name them `*mask*` and they are left out.
@@ -37,6 +40,11 @@ return {
 
     local what = first.nan > 0 and first.inf > 0 and ("%d NaN and %d Inf"):format(first.nan, first.inf)
                  or first.nan > 0 and ("%d NaN"):format(first.nan) or ("%d Inf"):format(first.inf)
+    if first.first_nonfinite then
+      what = ("%s of %s, first at %s"):format(what, units.count(first.numel), first:unravel(first.first_nonfinite))
+    else -- a dump of statistics alone tells that there is one
+      what = first.nan > 0 and first.inf > 0 and "NaN and Inf" or first.nan > 0 and "NaN" or "Inf"
+    end
     local from
     if born then
       from = ("its inputs are finite (up to %.4g), so it was born here"):format(inputs:max("absmax") or 0)
@@ -53,8 +61,8 @@ return {
       score    = born and 0.97 or 0.8,
       severity = "error",
       at       = { step = first.step, layer = first.layer },
-      message  = ("%s (%s)%s holds %s of %s, first at %s; %s"):format(first.name, first.dtype, first.step and (" at step %d"):format(first.step) or "", what,
-        units.count(first.numel), first:unravel(first.first_nonfinite), from),
+      message  = ("%s%s%s holds %s; %s"):format(first.name, first.dtype and (" (%s)"):format(first.dtype) or "",
+        first.step and (" at step %d"):format(first.step) or "", what, from),
       evidence = { first, inputs, clean or first },
     }
   end,

@@ -2,8 +2,8 @@
 --- Whether the run computes in fp16, from the precision its config names and from the dtypes of dumped tensors.
 ---
 --- ## Why it matters
---- It is no fault. But fp16 ends at 65504, and what can overflow there cannot in bf16 or fp32: the answer takes whole families
---- of causes off the list, or puts them on it.
+--- It is no fault. But fp16 ends at 65504, and what can overflow there cannot in bf16 or fp32: the answer takes whole
+--- families of causes off the list, or puts them on it.
 ---
 --- ## How to confirm
 --- Print `torch.get_autocast_dtype("cuda")` inside the forward pass.
@@ -22,7 +22,8 @@ return {
   symptoms = { "runs-in-fp16" },
 
   run = function(case)
-    local named = case.config:where("match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
+    local named = case.config:where(
+      "match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
     local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
                .. " or (match(key, '*fp16*|*half*') and match(value, 'true|True'))")
     local dumped = case.tensors:where { dtype = "float16" }

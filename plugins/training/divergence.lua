@@ -2,8 +2,8 @@
 --- A loss that climbs away from its best level and stays there, and one that rises from the first steps on.
 ---
 --- ## Why it matters
---- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign or a
---- target does.
+--- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign
+--- or a target does.
 ---
 --- ## How to confirm
 --- Restart from a checkpoint before the best step with a third of the learning rate.
@@ -47,17 +47,20 @@ return {
             symptom  = "loss-rises-from-start",
             score    = 0.95,
             at       = { step = loss:first().step },
-            message  = ("loss rises from the start: %.4g at step %d, %.4g at step %d, and it was never lower than at step %d")
+            message  = ("loss rises from the start: %.4g at step %d, %.4g at step %d, and it was never lower than at "
+              .. "step %d")
               :format(loss:first().value, loss:first().step, finish, loss:last().step, best.step),
             evidence = { loss:first(), loss:last() },
           }
-        elseif not early and start > 0 and fall > math.max(0.05 * start, 4 * noise) and finish - best.level >= opt.lost * fall then
+        elseif not early and start > 0 and fall > math.max(0.05 * start, 4 * noise)
+          and finish - best.level >= opt.lost * fall then
           local peak = loss:where("step >= ?", best.step):top(1, "value"):first()
           report {
             symptom  = "loss-diverges",
             score    = math.min(0.98, 0.6 + 0.3 * (finish - best.level) / fall),
             at       = { step = best.step },
-            message  = ("loss falls to %.4g by step %d, then climbs to %.4g at step %d and ends at %.4g: %s of the gain is lost")
+            message  = ("loss falls to %.4g by step %d, then climbs to %.4g at step %d and ends at %.4g: %s of the "
+              .. "gain is lost")
               :format(best.level, best.step, peak.value, peak.step, finish,
                 units.percent(math.min(1, (finish - best.level) / fall))),
             evidence = { best, peak, loss:last() },
@@ -70,7 +73,8 @@ return {
               symptom  = "diverges-while-lr-rises",
               score    = 0.9,
               at       = { step = best.step },
-              message  = ("the loss turns at step %d while the learning rate still rises, %.3g there and %.3g at step %d"):format(best.step,
+              message  = ("the loss turns at step %d while the learning rate still rises, %.3g there and %.3g at step "
+                .. "%d"):format(best.step,
                 now.value, later:last().value, later:last().step),
               evidence = { now, later },
             }

@@ -2,8 +2,8 @@
 --- The global gradient norm: a jump, a rise by an order of magnitude, zeros, NaN or Inf.
 ---
 --- ## Why it matters
---- It leads the loss by a few steps. A jump with a spike of the loss points at a batch, a slow rise at growing activations or
---- step size, and exact zeros at a loss that is cut off from the parameters.
+--- It leads the loss by a few steps. A jump with a spike of the loss points at a batch, a slow rise at growing
+--- activations or step size, and exact zeros at a loss that is cut off from the parameters.
 ---
 --- ## How to confirm
 --- Log the norm per layer: the first one to rise, or the last one that is not zero, names the place.
@@ -36,7 +36,8 @@ return {
     for _, run in all:group("run") do
       local norm   = run:sort("step")
       local broken = norm:where("value is not null and not finite(value)")
-      -- A loss scaler begins high and searches downwards: the first norms overflow by design, and their steps are skipped.
+      -- A loss scaler begins high and searches downwards: the first norms overflow by design, and their steps are
+      -- skipped.
       local scaled = case.scalars:where { metric = "loss_scale", run = run:first().run }:count() > 0
       local calm = norm:where("finite(value)"):last()
       if scaled and calm then broken = broken:where("step >= ? or step > ?", norm:first().step + 10, calm.step) end
@@ -47,7 +48,8 @@ return {
           score    = 0.97,
           severity = "error",
           at       = { step = first.step },
-          message  = ("gradient norm is %s from step %d on, %d of %d logged values"):format(units.number(first.value), first.step,
+          message  = ("gradient norm is %s from step %d on, %d of %d logged values"):format(units.number(first.value),
+            first.step,
             broken:count(), norm:count()),
           evidence = { first },
         }
@@ -60,13 +62,15 @@ return {
           symptom  = "grad-norm-zero",
           score    = 0.95,
           at       = { step = zeros:first().step },
-          message  = ("gradient norm is zero in %d of %d logged values, first at step %d"):format(zeros:count(), good:count(),
+          message  = ("gradient norm is zero in %d of %d logged values, first at step %d"):format(zeros:count(),
+            good:count(),
             zeros:first().step),
           evidence = { zeros:slice(0, 5) },
         }
       end
 
-      local hot = good:with { z = good:col("value"):robust_z(opt.window), usual = good:col("value"):rolling(opt.window, "median") }
+      local hot = good:with { z = good:col("value"):robust_z(opt.window),
+        usual = good:col("value"):rolling(opt.window, "median") }
         :where("z > ? and value > usual * ?", opt.sigmas, opt.factor)
       local spike = hot:top(1, "z"):first()
       if spike then
@@ -74,7 +78,8 @@ return {
           symptom  = "grad-norm-spike",
           score    = math.min(0.99, 1 - 0.5 * opt.sigmas / spike.z),
           at       = { step = spike.step },
-          message  = ("gradient norm jumps to %.4g at step %d from a trailing median of %.4g"):format(spike.value, spike.step, spike.usual),
+          message  = ("gradient norm jumps to %.4g at step %d from a trailing median of %.4g")
+            :format(spike.value, spike.step, spike.usual),
           evidence = { spike, good:around(spike, 4) },
         }
       end
@@ -93,7 +98,8 @@ return {
             symptom  = "grad-norm-rising",
             score    = 0.85,
             at       = { step = good:last().step },
-            message  = ("gradient norm grows from %.4g to %.4g over steps %d to %d, in %d of 9 tenths of the run"):format(low, finish,
+            message  = ("gradient norm grows from %.4g to %.4g over steps %d to %d, in %d of 9 tenths of the run")
+              :format(low, finish,
               good:first().step, good:last().step, rises),
             evidence = { good:first(), good:last() },
           }

@@ -2,8 +2,8 @@
 --- A first loss far from ln V, where V is the configured vocabulary: what a fresh model that knows nothing must score.
 ---
 --- ## Why it matters
---- Far above: the initial logits are too large, or labels and vocabulary disagree. Far below: pretrained weights, a leak, or a
---- mean over positions that score nothing.
+--- Far above: the initial logits are too large, or labels and vocabulary disagree. Far below: pretrained weights, a
+--- leak, or a mean over positions that score nothing.
 ---
 --- ## How to confirm
 --- Evaluate the untrained model on random tokens: ln V again means that the data knows something.
@@ -40,7 +40,8 @@ return {
           score    = first.value > chance and 0.8 or 0.3,
           severity = first.value > chance and "warning" or "info",
           at       = { step = first.step },
-          message  = ("the first loss is %.4g, chance is ln %d = %.4g: %s"):format(first.value, math.floor(size.number), chance,
+          message  = ("the first loss is %.4g, chance is ln %d = %.4g: %s")
+            :format(first.value, math.floor(size.number), chance,
             first.value > chance and "the initial logits are too large or the labels do not fit the vocabulary"
             or "the model starts with knowledge"),
           evidence = { first, size },

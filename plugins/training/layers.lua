@@ -2,8 +2,8 @@
 --- Layers that get no gradient, and layers whose weights never change, while other layers of the same model do.
 ---
 --- ## Why it matters
---- The loss of such a run falls and looks healthy. A gradient that is exactly zero upstream of one layer and not downstream
---- names the place where the graph was cut.
+--- The loss of such a run falls and looks healthy. A gradient that is exactly zero upstream of one layer and not
+--- downstream names the place where the graph was cut.
 ---
 --- ## How to confirm
 --- After one backward pass, list the parameters whose `.grad` is None or zero.
@@ -48,7 +48,8 @@ return {
         score    = 0.97,
         at       = { layer = dead[#dead], step = rows:first().step },
         message  = ("%s a gradient of exactly 0 at all %d logged steps (%s), %s: the graph is cut after %s")
-          :format(#dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), rows:count(), table.concat(dead, ", "),
+          :format(#dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), rows:count(),
+            table.concat(dead, ", "),
             alive == 1 and "1 other learns" or ("%d others learn"):format(alive), dead[#dead]),
         evidence = { rows:slice(0, 5) },
       }
@@ -59,7 +60,8 @@ return {
         symptom  = "layer-weights-unchanged",
         score    = 0.95,
         at       = { layer = dead[#dead], step = rows:first().step },
-        message  = ("the weights of %d layer%s never change over %d logged steps (%s), those of %d other%s do"):format(#dead,
+        message  = ("the weights of %d layer%s never change over %d logged steps (%s), those of %d other%s do")
+          :format(#dead,
           #dead == 1 and "" or "s", rows:count(), table.concat(dead, ", "), alive, alive == 1 and "" or "s"),
         evidence = { rows:slice(0, 5) },
       }

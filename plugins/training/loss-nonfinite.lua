@@ -1,16 +1,17 @@
 --- ## What it detects
---- A training loss that becomes NaN or infinite, when it happened, what it was just before, and whether the first logged
---- value already was.
+--- A training loss that becomes NaN or infinite, when it happened, what it was just before, and whether the first
+--- logged value already was.
 ---
 --- ## Why it matters
---- One NaN reaches every weight within one optimizer step; everything after the first one is a consequence. A run that is
---- NaN from its first step has a different cause than one that breaks after hundreds of good ones.
+--- One NaN reaches every weight within one optimizer step; everything after the first one is a consequence. A run that
+--- is NaN from its first step has a different cause than one that breaks after hundreds of good ones.
 ---
 --- ## How to confirm
 --- Replay the step before the first one with `torch.autograd.set_detect_anomaly(True)`.
 ---
 --- ## Known false positives
---- None. Trainers that filter NaN from their logs hide it instead: Hugging Face's `logging_nan_inf_filter` is on by default.
+--- None. Trainers that filter NaN from their logs hide it instead: Hugging Face's `logging_nan_inf_filter` is on by
+--- default.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments.logging_nan_inf_filter
@@ -34,7 +35,8 @@ return {
           score    = 0.99,
           severity = "error",
           at       = { step = first.step },
-          message  = ("loss is %s from step %d on (%d of %d logged values); %s"):format(units.number(first.value), first.step,
+          message  = ("loss is %s from step %d on (%d of %d logged values); %s"):format(units.number(first.value),
+            first.step,
             broken:count(), loss:count(), good and ("it was %.4g at step %d"):format(good.value, good.step)
             or "no finite value was logged before"),
           evidence = { first, good or first },

@@ -2,8 +2,8 @@
 --- A dynamic loss scale that halves again and again instead of settling.
 ---
 --- ## Why it matters
---- Each halving is a skipped step because a gradient was not finite. A scale that keeps falling says that every step overflows,
---- so the scale is not the problem.
+--- Each halving is a skipped step because a gradient was not finite. A scale that keeps falling says that every step
+--- overflows, so the scale is not the problem.
 ---
 --- ## How to confirm
 --- Log which parameter's gradient holds the first Inf at the next skipped step.
@@ -37,7 +37,8 @@ return {
             symptom  = "loss-scale-collapse",
             score    = 0.9,
             at       = { step = first.step },
-            message  = ("loss scale falls from %g to %g between steps %d and %d: every halving is a step skipped for a non-finite gradient")
+            message  = ("loss scale falls from %g to %g between steps %d and %d: every halving is a step skipped for a "
+              .. "non-finite gradient")
               :format(top, last.value, first.step, last.step),
             evidence = { first, last },
           }

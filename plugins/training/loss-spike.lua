@@ -5,7 +5,8 @@
 --- A spike that recovers within tens of steps points at one batch; one that does not, at the step size or the numerics.
 ---
 --- ## How to confirm
---- Replay the batch of that step from the checkpoint before it: the same spike means data, none means hardware or state.
+--- Replay the batch of that step from the checkpoint before it: the same spike means data, none means hardware or
+--- state.
 ---
 --- ## Known false positives
 --- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations.

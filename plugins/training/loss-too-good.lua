@@ -2,7 +2,8 @@
 --- A loss that falls to nearly zero within the first half of the run, and one that is exactly zero.
 ---
 --- ## Why it matters
---- Language has entropy; a model that predicts it without error sees the answer. Exactly zero means that nothing was scored.
+--- Language has entropy; a model that predicts it without error sees the answer. Exactly zero means that nothing was
+--- scored.
 ---
 --- ## How to confirm
 --- Compare the labels of one batch with its inputs, and change a later token: earlier logits must not move.
@@ -37,7 +38,8 @@ return {
           symptom  = "loss-zero",
           score    = 0.95,
           at       = { step = zeros:first().step },
-          message  = ("%d of %d logged losses are exactly 0, the first at step %d"):format(zeros:count(), rows, zeros:first().step),
+          message  = ("%d of %d logged losses are exactly 0, the first at step %d"):format(zeros:count(), rows,
+            zeros:first().step),
           evidence = { zeros:slice(0, 5) },
         }
       elseif rows >= opt.min_rows then
@@ -50,7 +52,8 @@ return {
             symptom  = "loss-too-good",
             score    = 0.9,
             at       = { step = there.step },
-            message  = ("loss falls from %.4g to %.4g by step %d of %d and ends at %.4g: less than the data can allow unless the answer is in the input")
+            message  = ("loss falls from %.4g to %.4g by step %d of %d and ends at %.4g: less than the data can allow "
+              .. "unless the answer is in the input")
               :format(start, there.level, there.step, last, loss:last().value),
             evidence = { there, loss:last() },
           }

@@ -2,8 +2,8 @@
 --- Allocated memory that grows from step to step over the whole run.
 ---
 --- ## Why it matters
---- A training step allocates and frees the same amounts. What grows is kept by somebody: a list of losses with their graphs, a
---- cache without a bound, evaluation outputs.
+--- A training step allocates and frees the same amounts. What grows is kept by somebody: a list of losses with their
+--- graphs, a cache without a bound, evaluation outputs.
 ---
 --- ## How to confirm
 --- Take two memory snapshots 100 steps apart and compare the allocations by stack.
@@ -45,7 +45,8 @@ return {
             symptom  = "memory-grows",
             score    = 0.9,
             at       = { step = used:row(tenth).step },
-            message  = ("allocated memory grows from %.4g to %.4g between steps %d and %d, in %d of 9 tenths of the run"):format(start,
+            message  = ("allocated memory grows from %.4g to %.4g between steps %d and %d, in %d of 9 tenths of the "
+              .. "run"):format(start,
               last, used:row(tenth).step, used:last().step, rises),
             evidence = { used:row(tenth), used:last() },
           }

@@ -2,18 +2,19 @@
 --- A loss that never leaves its first level, and one that stops improving while it is still high.
 ---
 --- ## Why it matters
---- Flat from the start means that no step changes the model, or that there is nothing to learn. A later plateau that is still
---- far from zero asks whether the step size went away.
+--- Flat from the start means that no step changes the model, or that there is nothing to learn. A later plateau that is
+--- still far from zero asks whether the step size went away.
 ---
 --- ## How to confirm
 --- Overfit one batch: a loss that stays up there is a broken step, not a hard task.
 ---
 --- ## Known false positives
---- A task whose floor is high, such as text with much entropy. A level below `min_level` of the first loss is taken for a floor
---- and not reported.
+--- A task whose floor is high, such as text with much entropy. A level below `min_level` of the first loss is taken for
+--- a floor and not reported.
 ---
 --- ## References
---- Identical curves come from a learning rate of zero and from an optimizer that holds other parameters; only `lr` tells.
+--- Identical curves come from a learning rate of zero and from an optimizer that holds other parameters; only `lr`
+--- tells.
 
 ---@type culprit.Detector
 return {
@@ -22,7 +23,8 @@ return {
   needs    = { scalars = { "step", "value", metric = "loss" } },
   symptoms = { "loss-plateau", "loss-flat-from-start" },
   options  = {
-    flat      = { default = 0.02, doc = "Change of level over the run that counts as none, as a share of the first loss" },
+    flat      = { default = 0.02,
+                  doc = "Change of level over the run that counts as none, as a share of the first loss" },
     still     = { default = 0.01, doc = "Change of level over the last half that counts as none" },
     min_level = { default = 0.40, doc = "Level over first loss below which a plateau is taken for the task's floor" },
     min_rows  = { default = 20,   doc = "Logged values below which a trend is not judged" },
@@ -49,11 +51,13 @@ return {
             symptom  = "loss-flat-from-start",
             score    = 0.95,
             at       = { step = loss:first().step },
-            message  = ("loss never leaves its first level: %.4g at step %d, %.4g at step %d, fifths of the run between %.4g and %.4g")
+            message  = ("loss never leaves its first level: %.4g at step %d, %.4g at step %d, fifths of the run "
+              .. "between %.4g and %.4g")
               :format(start, loss:first().step, finish, loss:last().step, low, high),
             evidence = { loss:first(), loss:last() },
           }
-        elseif math.abs(middle - finish) <= opt.still * start and finish >= opt.min_level * start and finish < 0.98 * start then
+        elseif math.abs(middle - finish) <= opt.still * start and finish >= opt.min_level * start
+          and finish < 0.98 * start then
           report {
             symptom  = "loss-plateau",
             score    = 0.6,

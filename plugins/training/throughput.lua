@@ -2,7 +2,8 @@
 --- Throughput that falls during the run and stays low, or a step time that rises.
 ---
 --- ## Why it matters
---- If throughput moves and the loss does not, the model is not the problem: look at the node, the loader and the clocks.
+--- If throughput moves and the loss does not, the model is not the problem: look at the node, the loader and the
+--- clocks.
 ---
 --- ## How to confirm
 --- Restart on another node with the same data: the old rate back means the node.
@@ -42,7 +43,8 @@ return {
                 symptom  = "throughput-drop",
                 score    = math.min(0.95, 0.5 + (1 - speed)),
                 at       = { step = at.step },
-                message  = ("%s goes from %.4g to %.4g at step %d and stays there: %s slower"):format(metric, change.before, change.after,
+                message  = ("%s goes from %.4g to %.4g at step %d and stays there: %s slower")
+                  :format(metric, change.before, change.after,
                   at.step, units.percent(1 - speed)),
                 evidence = { at, series:around(at, 3) },
               }

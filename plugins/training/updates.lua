@@ -2,14 +2,15 @@
 --- The size of the updates against the weights: exactly zero in every layer, far too large, or vanishing.
 ---
 --- ## Why it matters
---- About a thousandth per step is healthy. Zero everywhere with a gradient and a learning rate above zero means that the
---- optimizer holds other parameters; a tenth and more tears the weights up.
+--- About a thousandth per step is healthy. Zero everywhere with a gradient and a learning rate above zero means that
+--- the optimizer holds other parameters; a tenth and more tears the weights up.
 ---
 --- ## How to confirm
 --- Compare one parameter before and after `optimizer.step()`.
 ---
 --- ## Known false positives
---- The first steps of a warm-up from zero, and the last step of a schedule that ends at zero; single steps are not reported.
+--- The first steps of a warm-up from zero, and the last step of a schedule that ends at zero; single steps are not
+--- reported.
 ---
 --- ## References
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
@@ -49,7 +50,8 @@ return {
         symptom  = "update-zero",
         score    = 0.97,
         at       = { step = from:first().step },
-        message  = ("no layer changes in %d of %d logged steps, first at step %d%s"):format(frozen, steps, from:first().step,
+        message  = ("no layer changes in %d of %d logged steps, first at step %d%s"):format(frozen, steps,
+          from:first().step,
           since and (", and none from step %d to the end"):format(since) or ""),
         evidence = { from:slice(0, 5) },
       }
@@ -63,7 +65,8 @@ return {
         symptom  = "update-ratio-high",
         score    = math.min(0.95, 0.6 + worst.value),
         at       = { step = first.step, layer = worst.layer },
-        message  = ("updates reach %.2g of the weights (%s, step %d); above %g at %d logged steps, first at step %d"):format(
+        message  = ("updates reach %.2g of the weights (%s, step %d); above %g at %d logged steps, first at step %d")
+          :format(
           worst.value, worst.layer or "all", worst.step, opt.high, high:distinct("step"):count(), first.step),
         evidence = { worst, first },
       }
@@ -75,7 +78,8 @@ return {
         symptom  = "update-ratio-low",
         score    = 0.8,
         at       = { step = rows:first().step },
-        message  = ("the median update is %.2g of the weights over %d steps; learning needs about 1e-3"):format(usual, steps),
+        message  = ("the median update is %.2g of the weights over %d steps; learning needs about 1e-3")
+          :format(usual, steps),
         evidence = { rows:slice(0, 5) },
       }
     end

@@ -32,16 +32,19 @@ return {
         judged = true
         local best, last = val:sort("value"):first(), val:last()
         local after = val:where("step > ?", best.step)
-        local train = case.scalars:where { name = "loss", primary = true, run = run_name }:sort("step"):where("finite(value)")
+        local train = case.scalars:where { name = "loss", primary = true, run = run_name }:sort("step")
+          :where("finite(value)")
         local now   = train:where("step > ?", best.step)
         local then_ = train:where("step <= ?", best.step)
-        if after:count() >= 2 and last.value > best.value * (1 + case.options.rise) and now:count() >= 3 and then_:count() >= 3
+        if after:count() >= 2 and last.value > best.value * (1 + case.options.rise) and now:count() >= 3
+          and then_:count() >= 3
            and now:median("value") < then_:slice(math.max(0, then_:count() - 5), 5):median("value") then
           report {
             symptom  = "val-loss-rises",
             score    = 0.85,
             at       = { step = best.step },
-            message  = ("validation loss rises from %.4g at step %d to %.4g at step %d over %d evaluations while training loss falls"):format(
+            message  = ("validation loss rises from %.4g at step %d to %.4g at step %d over %d evaluations while "
+              .. "training loss falls"):format(
               best.value, best.step, last.value, last.step, after:count()),
             evidence = { best, last },
           }

@@ -57,7 +57,9 @@ static Expected<std::vector<Case>> readSides(ArrayRef<std::string> Given) {
   const unsigned Each =
       std::max<unsigned>(1, Threads / static_cast<unsigned>(Given.size()));
   std::vector<std::optional<Expected<Case>>> Read(Given.size());
-  const auto Side = [&](size_t I) { Read[I].emplace(readCase({Given[I]}, Each)); };
+  const auto Side = [&](size_t I) {
+    Read[I].emplace(readCase({Given[I]}, Each, TensorDetail::Values));
+  };
   std::vector<std::thread> Helpers;
   for (size_t I = 1; I != Given.size(); ++I)
     if (Threads > 1)
@@ -77,7 +79,7 @@ static Expected<std::vector<Case>> readSides(ArrayRef<std::string> Given) {
     else
       First = R->takeError();
   if (First)
-    return std::move(First);
+    return First;
   for (const Case &C : Out)
     reportUnread(C);
   return Out;

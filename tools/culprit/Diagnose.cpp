@@ -53,7 +53,7 @@ static cl::list<std::string>
             cl::desc("Set an option of a detector (repeatable)"));
 static cl::opt<unsigned, false, CountParser>
     Top("top", cl::sub(DiagnoseCommand), cl::init(3), cl::value_desc("N"),
-        cl::desc("Hypotheses shown in full (3)"));
+        cl::desc("Hypotheses shown in full (3), besides those from 50 %"));
 static cl::opt<unsigned, false, CountParser>
     Jobs("jobs", cl::sub(DiagnoseCommand), cl::init(0), cl::value_desc("N"),
          cl::desc("Threads (one a core)"));

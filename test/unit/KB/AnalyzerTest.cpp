@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Analyzer.h"
+#include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
 

@@ -37,6 +37,8 @@ TEST(EntryTest, SentencesEndWhereProseEnds) {
 TEST(EntryTest, Frequencies) {
   EXPECT_EQ(parseFrequency(" Often "), Frequency::Often);
   EXPECT_EQ(parseFrequency("rarely"), std::nullopt);
+  EXPECT_EQ(parseFrequency("required"), Frequency::Required);
+  EXPECT_EQ(frequencyName(Frequency::Required), "required");
   EXPECT_EQ(frequencyName(Frequency::Never), "never");
 }
 

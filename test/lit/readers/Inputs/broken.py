@@ -73,7 +73,16 @@ Python v3.11.2 (/usr/bin/python3.11)
 """ for i in range(40))
 
 
+def store_sample(script):
+    """The sample() of a script that writes a store."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    return __import__(script).sample()
+
+
 SAMPLES = {
+    "tensorboard": (lambda: store_sample("tensorboard"), "events.out.tfevents.1767603597.host.42.0"),
+    "wandb": (lambda: store_sample("wandb_run"), "run-abc123.wandb"),
+    "mlflow": (lambda: "".join(f"{1767603597600 + 1000 * i} {4.0 - i / 64} {i}\n" for i in range(100)).encode(), "metrics/loss"),
     "kineto": (kineto, "trace.json"),
     "kineto-gz": (lambda: gzip.compress(kineto(), mtime=0), "trace.json.gz"),
     "nsys": (nsys, "profile.sqlite"),
@@ -98,7 +107,7 @@ def variants(data):
     yield "empty", b"", True
     for share in (0.1, 0.5, 0.9):
         # A cut text is a shorter text; a cut structure must be noticed.
-        yield f"cut at {share:.0%}", data[:int(len(data) * share)], FORMAT not in ("jsonl", "csv", "log", "yaml-config", "stacks")
+        yield f"cut at {share:.0%}", data[:int(len(data) * share)], FORMAT not in ("jsonl", "csv", "log", "yaml-config", "stacks", "mlflow")
     yield "wrong format", bytes(range(256)) * 8, False
     yield "text instead", b"dear diary, nothing was recorded today\n" * 20, False
     generator = random.Random(1)
@@ -118,7 +127,7 @@ def main():
         folder = WORK / "run"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        (folder / "a").mkdir()
+        (folder / "a" / name).parent.mkdir(parents=True)
         (folder / "a" / name).write_bytes(content)
         (folder / "good").mkdir()
         (folder / "good" / "metrics.jsonl").write_text(GOOD)
@@ -138,7 +147,8 @@ def main():
         failed = [o for o in result["outcomes"] if o["outcome"] == "failed"]
         assert not failed, f"{what}: {failed[0]['error']}"
         assert (folder / "a" / name).read_bytes() == before, f"{what}: the input was written to"
-        assert sorted(p.name for p in (folder / "a").iterdir()) == [name], f"{what}: files appeared beside the input"
+        beside = [str(p.relative_to(folder / "a")) for p in (folder / "a").rglob("*") if p.is_file()]
+        assert beside == [name], f"{what}: files appeared beside the input"
     print("all ways survived")
 
 
