@@ -5,6 +5,7 @@
 #include "Case/Case.h"
 #include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
+#include "Case/Strangers.h"
 #include "llvm/Support/Path.h"
 #include <algorithm>
 #include <array>
@@ -371,6 +372,7 @@ const Case::DerivedTable &Case::derived(TableId Id) const {
 Case CaseBuilder::build() {
   Case Out;
   Out.Pool = Pool;
+  remarkStrangers(Sources);
   separateRanks(Sources);
   warnOfMixedRuns(Sources);
   std::vector<ClockAnchor> Anchors;

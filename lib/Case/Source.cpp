@@ -48,11 +48,13 @@ static bool isPartOfRun(StringRef Folder) {
   return false;
 }
 
-/// W&B's files/ in the folder of a run, which it names by date and id.
+/// W&B's files/ in the folder of a run, which it names by date and id; a link
+/// leads to the latest.
 static bool isFilesOfWandb(StringRef Folder) {
   StringRef Run = sys::path::filename(sys::path::parent_path(Folder));
   return sys::path::filename(Folder) == "files" &&
-         (Run.starts_with("run-") || Run.starts_with("offline-run-"));
+         (Run.starts_with("run-") || Run.starts_with("offline-run-") ||
+          Run == "latest-run");
 }
 
 Source::Source(std::string Path, StringPool &Pool)

@@ -4,9 +4,12 @@
 
 #include "Readers/CsvScalars.h"
 #include "Readers/ScalarRows.h"
+#include "Readers/TextEncoding.h"
 #include "Readers/TextLines.h"
 #include "Support/LooseJson.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
+#include <cmath>
 
 using namespace llvm;
 
@@ -98,13 +101,42 @@ static char separatorOf(StringRef Header) {
   return Best;
 }
 
+/// A number as Excel writes it where the comma is decimal: 2,5 and 1.234,5.
+static std::optional<double> parseCommaNumber(StringRef Cell) {
+  std::string Plain;
+  for (char C : Cell)
+    if (C != '.')
+      Plain += C == ',' ? '.' : C;
+  return parseNumber(Plain);
+}
+
+/// Whether a comma stands in front of decimals in \p Text, whose cells are
+/// parted by semicolons: where it parts thousands there are three digits
+/// behind it, always, and no nought in front.
+static bool hasDecimalCommas(StringRef Text, char Separator) {
+  if (Separator != ';')
+    return false;
+  CsvRecords Records(Text, Separator);
+  for (unsigned Rows = 0; Rows != 1000 && Records.next(); ++Rows)
+    for (StringRef Cell : Records.Cells) {
+      auto [Whole, Decimals] = Cell.split(',');
+      StringRef Digits = Decimals.take_while(isDigit);
+      if (Digits.empty() || !parseCommaNumber(Cell) ||
+          Decimals.contains(','))
+        continue;
+      if (Digits.size() != 3 || Whole.ltrim("+-") == "0")
+        return true;
+    }
+  return false;
+}
+
 static bool isNumberOrBlank(StringRef Cell) {
-  return Cell.empty() || parseNumber(Cell).has_value();
+  return Cell.empty() || parseNumber(Cell) || parseCommaNumber(Cell);
 }
 
 Match CsvScalarsReader::matches(const InputFile &File) const {
-  StringRef Head = File.head();
-  Head.consume_front("\xEF\xBB\xBF");
+  std::string Converted;
+  StringRef Head = asUtf8(File.head(), Converted);
   StringRef Header = Head.take_until([](char C) { return C == '\n'; });
   char Separator = separatorOf(Header);
   if (!Separator)
@@ -138,10 +170,11 @@ static std::string nameOfValues(StringRef Path) {
 }
 
 static void readCell(ScalarRows &Rows, StringRef Name, StringRef Cell,
-                     StringRef ValueName) {
+                     StringRef ValueName, bool DecimalCommas) {
   if (Cell.empty())
     return; // not logged
-  std::optional<double> Number = parseNumber(Cell);
+  std::optional<double> Number =
+      DecimalCommas ? parseCommaNumber(Cell) : parseNumber(Cell);
   if (!Number)
     Rows.string(Name, Cell);
   else if (!ValueName.empty() && fieldKind(Name) == FieldKind::Value)
@@ -150,14 +183,49 @@ static void readCell(ScalarRows &Rows, StringRef Name, StringRef Cell,
     Rows.number(Name, *Number);
 }
 
+/// The cell of the column epoch, where it is a whole number.
+static std::optional<double> wholeEpoch(ArrayRef<std::string> Names,
+                                        ArrayRef<StringRef> Cells) {
+  for (size_t I = 0; I != Names.size() && I != Cells.size(); ++I)
+    if (StringRef(Names[I]).equals_insensitive("epoch")) {
+      std::optional<double> Epoch = parseNumber(Cells[I]);
+      if (Epoch && std::fabs(*Epoch) < 1e15 && *Epoch == std::floor(*Epoch))
+        return Epoch;
+    }
+  return std::nullopt;
+}
+
+/// Whether the table has no step but an epoch, a new one in each row: Keras'
+/// CSVLogger. A resumed run appends with its epochs going on.
+static bool countsEpochs(StringRef Text, char Separator,
+                         ArrayRef<std::string> Names) {
+  for (const std::string &Name : Names)
+    if (fieldKind(Name) == FieldKind::Step)
+      return false;
+  CsvRecords Records(Text, Separator);
+  Records.next();
+  std::optional<double> Last;
+  while (Records.next()) {
+    if (Records.Cells.size() != Names.size())
+      continue;
+    std::optional<double> Epoch = wholeEpoch(Names, Records.Cells);
+    if (!Epoch || (Last && *Epoch <= *Last))
+      return false;
+    Last = Epoch;
+  }
+  return Last.has_value();
+}
+
 Error CsvScalarsReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Contents = File.contents();
   if (!Contents)
     return Contents.takeError();
-  StringRef Text = *Contents;
-  Text.consume_front("\xEF\xBB\xBF");
-  CsvRecords Records(
-      Text, separatorOf(Text.take_until([](char C) { return C == '\n'; })));
+  std::string Converted;
+  StringRef Text = asUtf8(*Contents, Converted);
+  char Separator =
+      separatorOf(Text.take_until([](char C) { return C == '\n'; }));
+  bool DecimalCommas = hasDecimalCommas(Text, Separator);
+  CsvRecords Records(Text, Separator);
   if (!Records.next())
     return failure(Into.path() + ": no header line");
   std::vector<std::string> Names(Records.Cells.begin(), Records.Cells.end());
@@ -166,6 +234,7 @@ Error CsvScalarsReader::read(InputFile &File, Source &Into) const {
     return Kind == FieldKind::Metric || Kind == FieldKind::Layer;
   });
   std::string ValueName = HasMetric ? "" : nameOfValues(Into.path());
+  bool CountsEpochs = countsEpochs(Text, Separator, Names);
 
   ScalarRows Rows(Into);
   size_t Broken = 0;
@@ -183,7 +252,10 @@ Error CsvScalarsReader::read(InputFile &File, Source &Into) const {
     }
     Rows.begin(Records.Line);
     for (size_t I = 0; I != Names.size(); ++I)
-      readCell(Rows, Names[I], Records.Cells[I], ValueName);
+      readCell(Rows, Names[I], Records.Cells[I], ValueName, DecimalCommas);
+    if (CountsEpochs)
+      if (std::optional<double> Epoch = wholeEpoch(Names, Records.Cells))
+        Rows.step(static_cast<int64_t>(*Epoch));
     Rows.end();
   }
   if (Broken > 3)

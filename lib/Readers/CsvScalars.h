@@ -6,7 +6,9 @@
 /// Reads tables of metrics into `scalars`: Lightning's metrics.csv,
 /// TensorBoard's and W&B's downloads, and what people write themselves. The
 /// first line names the columns; comma, semicolon or tab part them. A blank
-/// cell was not logged; a cell that says nan was.
+/// cell was not logged; a cell that says nan was. Excel's forms are read too:
+/// UTF-16, and decimal commas between semicolons. Where rows have an epoch and
+/// no step (Keras' CSVLogger), the epoch is the step.
 ///
 //===----------------------------------------------------------------------===//
 

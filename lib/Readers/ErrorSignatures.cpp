@@ -61,8 +61,12 @@ static constexpr StringLiteral Triggers[] = {
     "perplexity",
     "reward",
     "bpb",
+    "skipped=",       // DeepSpeed's
+    "samplespersec=", // timer
     "traceback (most recent call last)",
     "overflow! rank",
+    "attempted loss scale",
+    "reducing dynamic loss scale",
     "total optimization steps",
     "num epochs"};
 
@@ -107,10 +111,10 @@ void scanLine(StringRef Text, LineScan &Out) {
     if (H.Phrase <= phrases().FirstTrigger)
       continue;
     unsigned T = H.Phrase - phrases().FirstTrigger;
-    Out.Metric |= T < 8;
-    Out.Traceback |= T == 8;
-    Out.Overflow |= T == 9;
-    Out.Plan |= T >= 10;
+    Out.Metric |= T < 10;
+    Out.Traceback |= T == 10;
+    Out.Overflow |= T >= 11 && T <= 13;
+    Out.Plan |= T >= 14;
   }
 }
 

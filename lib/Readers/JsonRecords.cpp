@@ -10,11 +10,13 @@ namespace culprit {
 
 using Token = LooseJson::Token;
 
-/// Walks the object begun and calls \p Leaf with the key path of each leaf.
-template <typename LeafT> static bool walk(LooseJson &In, LeafT Leaf) {
+/// Walks the object begun and calls \p Leaf with the key path of each leaf,
+/// which starts with \p Prefix.
+template <typename LeafT>
+static bool walk(LooseJson &In, StringRef Prefix, LeafT Leaf) {
   // Lengths of the path before each open object.
   SmallVector<size_t, 8> Outer = {0};
-  std::string Path;
+  std::string Path = Prefix.str();
   size_t Before = 0;
   for (;;) {
     Token T = In.next();
@@ -47,8 +49,8 @@ template <typename LeafT> static bool walk(LooseJson &In, LeafT Leaf) {
   }
 }
 
-bool readRecord(LooseJson &In, ScalarRows &Rows) {
-  return walk(In, [&](Token T, StringRef Key) {
+bool readRecord(LooseJson &In, ScalarRows &Rows, StringRef Prefix) {
+  return walk(In, Prefix, [&](Token T, StringRef Key) {
     if (T == Token::Number)
       Rows.number(Key, In.number());
     else if (T == Token::String)
@@ -61,7 +63,7 @@ RecordShape shapeOf(StringRef Text, size_t *End) {
   LooseJson In(Text);
   if (In.next() != Token::Object)
     return Out;
-  Out.Object = walk(In, [&](Token T, StringRef Key) {
+  Out.Object = walk(In, "", [&](Token T, StringRef Key) {
     FieldKind Kind = fieldKind(Key);
     bool Number = T == Token::Number || T == Token::Null ||
                   (T == Token::String && parseNumber(In.text()));

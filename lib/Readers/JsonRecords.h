@@ -16,9 +16,9 @@
 namespace culprit {
 
 /// Puts the fields of the object that \p In has just begun into the record of
-/// \p Rows; nested keys are joined by '/', arrays left out. False when the
-/// text breaks before the object's end.
-bool readRecord(LooseJson &In, ScalarRows &Rows);
+/// \p Rows; nested keys are joined by '/', behind \p Prefix if there is one,
+/// and arrays left out. False when the text breaks before the object's end.
+bool readRecord(LooseJson &In, ScalarRows &Rows, llvm::StringRef Prefix = "");
 
 /// What the keys of an object say about it.
 struct RecordShape {

@@ -12,11 +12,15 @@
 ///   step 00010/01000 (1.00%) | loss: 3.1 | dt: 100.00ms              nanochat
 ///   iteration 5/ 400 | learning rate: 1.0E-04 | lm loss: 2.1E+00 |   Megatron
 ///   Step 12 | loss:1.23 lr:2e-05 grad_norm:0.5                       torchtune
-///   step:  4  loss:  7.62  grad_norm: 26.6  tps: 10,050 torchtitan Epoch
-///   [1/10], Step [100/600], Loss: 0.2345                       tutorials
+///   step:  4  loss:  7.62  grad_norm: 26.6  tps: 10,050          torchtitan
+///   step:1 - actor/pg_loss:-0.01 - critic/rewards/mean:0.25            verl
+///   step=10, skipped=4, lr=[4.5e-05], mom=[(0.9, 0.95)]           DeepSpeed
+///   Epoch 1:  5%|5    | 2/40 [00:01<00:19, 2.00it/s, train_loss=2.5]   tqdm
+///   Epoch [1/10], Step [100/600], Loss: 0.2345                    tutorials
 ///
 /// Transformers prints Python dicts without a step; their steps follow from
-/// the number of rows and the length of the run, which is known at the end.
+/// the progress bars between them, or from the number of rows and the length
+/// of the run, which are known at the end.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +28,7 @@
 #define CULPRIT_READERS_LOGDIALECTS_H
 
 #include "Readers/ErrorSignatures.h"
+#include "Readers/LogBars.h"
 #include "Readers/LogLine.h"
 #include "Readers/ScalarRows.h"
 
@@ -35,6 +40,7 @@ struct LoggedPair {
   double Value = 0;
   llvm::StringRef Unit;  ///< "ms", "%", "GiB" or empty.
   double Of = 0;         ///< 400 in "5/ 400"; 0 for none.
+  unsigned Decimals = 0; ///< Digits behind the point; 0 with an exponent.
   bool Assigned = false; ///< Key and value are joined by ':' or '='.
 };
 
@@ -49,6 +55,7 @@ class LogKeys {
 public:
   struct Meaning {
     bool Step = false, Epoch = false, LossLike = false;
+    bool Validation = false; ///< A step of an evaluation: "validate step".
     bool Scalar = false;  ///< Known, and no step, rank or time.
     bool Ignored = false; ///< A step, rank or time.
     std::string Metric;
@@ -64,6 +71,8 @@ class LogDialects {
 public:
   LogDialects(Source &S, ScalarRows &Rows) : S(S), Rows(Rows) {}
 
+  /// Shows one state of a line, before line() if that is called for it.
+  void state(llvm::StringRef Text) { Bars.state(Text); }
   /// Takes \p L; true when it was a line of metrics.
   bool line(const LogLine &L, const LineScan &Scan);
   /// Adds what had to wait for the end.
@@ -88,9 +97,11 @@ private:
   LogKeys Keys;
   llvm::SmallVector<LoggedPair, 32> Pairs;
   std::vector<Dict> Dicts;
+  LogBars Bars;
   int64_t TotalSteps = 0;
   double Epochs = 0;
   bool Finished = false; ///< The summary of a whole run was printed.
+  std::optional<double> NewScale; ///< Loss scale that DeepSpeed announced.
   std::optional<double> FirstEpoch;
 };
 

@@ -49,6 +49,24 @@ static StringRef numberAt(StringRef Text, size_t I) {
   return Text.slice(I, End + Length);
 }
 
+/// Removes what a scalar's type prints around it: "loss:np.float64(",
+/// "loss:tensor(". False when there is no such thing.
+static bool unwrap(StringRef &Before) {
+  StringRef Open = Before;
+  if (!Open.consume_back("("))
+    return false;
+  for (StringRef Type :
+       {"tensor", "np.float64", "np.float32", "np.float16", "np.int64",
+        "numpy.float64", "numpy.float32", "Array"}) {
+    StringRef Rest = Open;
+    if (Rest.consume_back(Type) && (Rest.empty() || !isWordChar(Rest.back()))) {
+      Before = Rest;
+      return true;
+    }
+  }
+  return false;
+}
+
 /// The words in front of a number, between it and the last border.
 static StringRef keyBefore(StringRef Before, bool &Assigned) {
   StringRef Trimmed = Before.rtrim(" \t([");
@@ -65,7 +83,7 @@ static StringRef keyBefore(StringRef Before, bool &Assigned) {
     if (At != StringRef::npos)
       Key = Key.drop_front(At + Part.size());
   }
-  Key = Key.trim(" -:=)%");
+  Key = Key.trim(" -:=)%").ltrim('/'); // epoch=0/micro_step=40
   // That took the bracket of "(ms)" and "mfu(%)" with it.
   if (Key.count('(') > Key.count(')'))
     Key = StringRef(Key.data(), std::min<size_t>(Trimmed.end() - Key.data(),
@@ -76,6 +94,14 @@ static StringRef keyBefore(StringRef Before, bool &Assigned) {
   for (StringRef Filler : {" is", " was", " of", " ="})
     Key.consume_back(Filler);
   return Key.trim();
+}
+
+/// Digits behind the point of a number written without an exponent.
+static unsigned decimalsOf(StringRef Written) {
+  StringRef Fraction = Written.split('.').second;
+  return Fraction.find_first_not_of("0123456789") == StringRef::npos
+             ? Fraction.size()
+             : 0;
 }
 
 void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
@@ -95,10 +121,21 @@ void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
     size_t End = I + Written.size();
     LoggedPair P;
     P.Value = *Value;
-    P.Key = keyBefore(Text.slice(Last, I), P.Assigned);
+    StringRef Before = Text.slice(Last, I);
+    bool Wrapped = unwrap(Before);
+    P.Key = keyBefore(Before, P.Assigned);
+    P.Decimals = decimalsOf(Written);
     // "number of nan iterations" counts, "loss nan" is a value.
     if (isAlpha(Written.back()) && !P.Assigned && !scalarName(P.Key).Known)
       continue;
+    // tensor(2.5, device='cuda:0'): what follows belongs to the number.
+    if (size_t Close = Wrapped ? Text.find(')', End) : StringRef::npos;
+        Close != StringRef::npos) {
+      Pairs.push_back(P);
+      Last = Close + 1;
+      I = Close;
+      continue;
+    }
     StringRef Rest = Text.drop_front(End);
     // 0:12:33 is a time and 1.2.3 a version.
     if (Rest.size() > 1 && StringRef(":.-").contains(Rest[0]) &&

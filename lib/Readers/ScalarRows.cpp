@@ -78,6 +78,19 @@ void ScalarRows::begin(int64_t L) {
   Layer.clear();
   MetricName.clear();
   Summary = false;
+  StepTrust = 0;
+}
+
+static constexpr unsigned MostTrust = 4;
+
+/// How far to trust a name among several that count steps. batch_idx begins
+/// again with each epoch, and W&B's _step counts the calls of its log().
+static unsigned trustInStep(StringRef Raw) {
+  if (Raw == "batch_idx")
+    return 1;
+  if (Raw == "_step")
+    return 2;
+  return Raw.contains_insensitive("step") ? MostTrust : 3;
 }
 
 /// Takes a field that places the record.
@@ -85,9 +98,11 @@ void ScalarRows::place(const Name &Of, double Value) {
   std::optional<int64_t> Whole = wholeNumber(Value);
   switch (Of.Kind) {
   case FieldKind::Step:
-    // batch_idx beside global_step counts something else.
-    if (Whole && (!Step_ || S.pool().text(Of.Raw).contains("step")))
+    if (unsigned Trust = Whole ? trustInStep(S.pool().text(Of.Raw)) : 0;
+        Trust > StepTrust || (Trust == StepTrust && Trust == MostTrust)) {
       Step_ = Whole;
+      StepTrust = Trust;
+    }
     break;
   case FieldKind::Rank:
     if (Whole)
@@ -120,8 +135,9 @@ void ScalarRows::number(StringRef Key, double Value) {
     Time = Value;
     return;
   }
-  // The last row of a Transformers run holds means over the run.
-  if (Key == "train_runtime")
+  // The last row of a Transformers run holds means over the run; its loggers
+  // put the split in front.
+  if (Key == "train_runtime" || Key == "train/train_runtime")
     Summary = true;
   Fields.push_back({&Of, Value});
 }
@@ -145,7 +161,12 @@ void ScalarRows::string(StringRef Key, StringRef Value) {
   if (Kind == FieldKind::Step) // "12/400"
     Value = Value.split('/').first;
   if (std::optional<double> Number = parseNumber(Value))
-    number(Key, *Number);
+    return number(Key, *Number);
+  // "tensor(2.5, device='cuda:0')", as json.dumps(default=str) leaves it.
+  LooseJson Wrapped(Value);
+  if (Value.ends_with(")") && Wrapped.next() == LooseJson::Token::Number &&
+      Wrapped.end() == Value.size())
+    number(Key, Wrapped.number());
 }
 
 int64_t ScalarRows::stepOfRecord() {
@@ -167,7 +188,7 @@ void ScalarRows::followStep(int64_t Step) {
 }
 
 void ScalarRows::addRow(const Name &Of, double Value, bool OwnName,
-                        int64_t Step) {
+                        int64_t Step, StringId RawName) {
   TableBuilder &T = S.table(TableId::scalars);
   T.addRow();
   T.setId(scalars::run, Run);
@@ -178,7 +199,7 @@ void ScalarRows::addRow(const Name &Of, double Value, bool OwnName,
   T.setId(scalars::metric, OwnName ? Of.Raw : Of.Metric);
   if (Of.Layer != NullString && !OwnName)
     T.setId(scalars::layer, Of.Layer);
-  T.setId(scalars::raw_name, Of.Raw);
+  T.setId(scalars::raw_name, RawName == NullString ? Of.Raw : RawName);
   T.set(scalars::value, OwnName ? Value : Value * Of.Scalar.Factor);
   if (Time)
     T.set(scalars::wall_time, *Time);
@@ -186,17 +207,15 @@ void ScalarRows::addRow(const Name &Of, double Value, bool OwnName,
   ++Added;
 }
 
-/// Whether a field before, or one that bears the canonical name itself, has
-/// the canonical name of field \p I: fairseq logs loss beside nll_loss.
-bool ScalarRows::takenByOther(size_t I) const {
-  const Name *Mine = Fields[I].Of;
-  if (Mine->Exact)
-    return false;
-  for (size_t J = 0; J != Fields.size(); ++J)
-    if (J != I && Fields[J].Of->Canonical == Mine->Canonical &&
-        (Fields[J].Of->Exact || J < I))
-      return true;
-  return false;
+/// By canonical name, the field of the record that gets it: the one that bears
+/// it itself, else the first. fairseq logs loss beside nll_loss.
+void ScalarRows::findOwners() {
+  Owners.clear();
+  for (const Field &F : Fields) {
+    auto [It, New] = Owners.try_emplace(F.Of->Canonical, F.Of);
+    if (!New && F.Of->Exact)
+      It->second = F.Of;
+  }
 }
 
 /// Whether the record's layer key names a layer: one with a loss or a learning
@@ -211,16 +230,42 @@ bool ScalarRows::isOfLayer() const {
   return true;
 }
 
+/// What the loss of a record of reinforcement learning is called; null when
+/// it is a record of another kind. Its loss hovers about nought by
+/// construction and says nothing of how well the model does. A trainer that
+/// logs the policy's own loss beside it (Stable-Baselines3) means the sum.
+const ScalarRows::Name *ScalarRows::lossOfPolicy() {
+  bool Loss = false, Policy = false, Reward = false, Pairs = false;
+  for (const Field &F : Fields) {
+    if (!F.Of->Scalar.Known)
+      continue;
+    StringRef Is = F.Of->Scalar.Name;
+    Loss |= Is == "loss";
+    Policy |= Is == "policy_loss";
+    Reward |= Is == "reward";
+    Pairs |= Is == "rewards_margin"; // of a preference loss, which is one
+  }
+  if (!Loss || Pairs || !(Policy || Reward))
+    return nullptr;
+  return &name(Policy ? "rl_loss" : "policy_loss");
+}
+
 void ScalarRows::addFields(int64_t Step) {
-  bool OfLayer = isOfLayer();
-  for (size_t I = 0; I != Fields.size(); ++I) {
-    const Name *Of = Fields[I].Of;
-    if (OfLayer) {
-      addRow(layerName(*Of, Layer), Fields[I].Value, false, Step);
+  if (isOfLayer()) {
+    for (const Field &F : Fields)
+      addRow(layerName(*F.Of, Layer), F.Value, false, Step);
+    return;
+  }
+  findOwners();
+  const Name *Policy = lossOfPolicy();
+  for (const Field &F : Fields) {
+    if (Policy && F.Of->Scalar.Known && F.Of->Scalar.Name == "loss") {
+      addRow(*Policy, F.Value, false, Step, F.Of->Raw);
       continue;
     }
-    bool Mean = Summary && !Of->Exact;
-    addRow(*Of, Fields[I].Value, Mean || takenByOther(I), Step);
+    bool Mean = Summary && S.pool().text(F.Of->Raw).ends_with("train_loss");
+    addRow(*F.Of, F.Value, Mean || Owners.lookup(F.Of->Canonical) != F.Of,
+           Step);
   }
 }
 

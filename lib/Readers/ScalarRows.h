@@ -19,6 +19,7 @@
 
 #include "Case/Source.h"
 #include "Readers/ScalarNames.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
@@ -68,10 +69,12 @@ private:
   Name resolve(ScalarName Scalar, FieldKind Kind, llvm::StringRef Raw);
   void place(const Name &Of, double Value);
   void followStep(int64_t Step);
-  void addRow(const Name &Of, double Value, bool OwnName, int64_t Step);
+  void addRow(const Name &Of, double Value, bool OwnName, int64_t Step,
+              StringId RawName = NullString);
   void addFields(int64_t Step);
   bool addNamedValue(int64_t Step);
-  bool takenByOther(size_t I) const;
+  void findOwners();
+  const Name *lossOfPolicy();
   bool isOfLayer() const;
   int64_t stepOfRecord();
 
@@ -88,6 +91,8 @@ private:
   std::optional<double> Time, ValueField;
   std::string Layer, MetricName;
   bool Summary = false;
+  unsigned StepTrust = 0;
+  llvm::DenseMap<StringId, const Name *> Owners;
 
   // The file.
   std::optional<int64_t> LastStep;

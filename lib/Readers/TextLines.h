@@ -16,10 +16,12 @@
 
 namespace culprit {
 
-/// Line numbers, from 1, of ascending offsets.
+/// Line numbers, from 1, of ascending offsets. A text that was taken out of a
+/// file may begin with another number.
 class LineCounter {
 public:
-  explicit LineCounter(llvm::StringRef Text) : Text(Text) {}
+  explicit LineCounter(llvm::StringRef Text, int64_t First = 1)
+      : Text(Text), Line(First) {}
 
   int64_t lineOf(size_t Offset) {
     Line += Text.slice(At, Offset).count('\n');
@@ -30,7 +32,7 @@ public:
 private:
   llvm::StringRef Text;
   size_t At = 0;
-  int64_t Line = 1;
+  int64_t Line;
 };
 
 /// Calls \p Each with every line of \p Text, without its line end, and its

@@ -8,6 +8,7 @@
 #include "Readers/LogLikeness.h"
 #include "Readers/LogLine.h"
 #include "Readers/StackLines.h"
+#include "Readers/TextEncoding.h"
 #include "Readers/TextLines.h"
 #include "Readers/Traceback.h"
 #include "Readers/WatchdogLines.h"
@@ -19,7 +20,8 @@ namespace culprit {
 
 Match TextLogReader::matches(const InputFile &File) const {
   bool Whole = File.head().size() < InputFile::HeadBytes;
-  switch (logLikeness(File.head(), Whole)) {
+  std::string Converted;
+  switch (logLikeness(asUtf8(File.head(), Converted), Whole)) {
   case LogLikeness::No:
     return Match::No;
   case LogLikeness::Weak:
@@ -34,15 +36,17 @@ namespace {
 /// The pass over one log.
 class LogPass {
 public:
-  explicit LogPass(Source &S);
+  LogPass(Source &S, bool WithMetrics);
 
   void line(StringRef Raw, int64_t Number);
   void finish();
 
 private:
   void addLine(const LogLine &L);
+  void states(StringRef Raw, int64_t Number);
 
   Source &S;
+  bool WithMetrics;
   TableBuilder &Lines;
   StringId File;
   std::optional<int64_t> FileRank;
@@ -58,10 +62,10 @@ private:
 };
 } // namespace
 
-LogPass::LogPass(Source &S)
-    : S(S), Lines(S.table(TableId::log_lines)), File(S.pool().intern(S.path())),
-      FileRank(rankOfPath(S.path())), Scalars(S), Dialects(S, Scalars),
-      Errors(S), Watchdog(S), Stacks(&S) {}
+LogPass::LogPass(Source &S, bool WithMetrics)
+    : S(S), WithMetrics(WithMetrics), Lines(S.table(TableId::log_lines)),
+      File(S.pool().intern(S.path())), FileRank(rankOfPath(S.path())),
+      Scalars(S), Dialects(S, Scalars), Errors(S), Watchdog(S), Stacks(&S) {}
 
 void LogPass::addLine(const LogLine &L) {
   Lines.addRow();
@@ -80,7 +84,26 @@ void LogPass::addLine(const LogLine &L) {
   Lines.set(log_lines::place, L.Number);
 }
 
+/// A terminal shows the last state of a line; a bar that was drawn again and
+/// again, on one line of the file, has shown a metric each time.
+void LogPass::states(StringRef Raw, int64_t Number) {
+  Raw = Raw.rtrim('\r');
+  for (size_t End = Raw.find('\r'); End != StringRef::npos;
+       Raw = Raw.drop_front(End + 1), End = Raw.find('\r')) {
+    StringRef State = Raw.take_front(End);
+    Dialects.state(State);
+    scanLine(State, Scan);
+    if (!Scan.Metric)
+      continue;
+    LogLine L = Parser.parse(State, Number);
+    Dialects.line(L, Scan);
+  }
+  Dialects.state(Raw); // as a line, by the caller
+}
+
 void LogPass::line(StringRef Raw, int64_t Number) {
+  if (WithMetrics)
+    states(Raw, Number);
   LogLine L = Parser.parse(Raw, Number);
   if (!L.Text.empty())
     addLine(L);
@@ -94,7 +117,8 @@ void LogPass::line(StringRef Raw, int64_t Number) {
     });
   if (Use == TracebackReader::Use::Part || L.Text.empty())
     return;
-  Dialects.line(L, Scan);
+  if (WithMetrics)
+    Dialects.line(L, Scan);
   // A line of a message was, or will be, looked at with its exception.
   if (Use == TracebackReader::Use::None)
     Errors.line(L, Scan, Scalars.lastStep());
@@ -110,17 +134,27 @@ void LogPass::finish() {
   Scalars.finish();
 }
 
-Error TextLogReader::read(InputFile &File, Source &Into) const {
-  Expected<StringRef> Text = File.contents();
-  if (!Text)
-    return Text.takeError();
-  LogPass Pass(Into);
-  forEachLine(*Text, [&](StringRef Line, int64_t Number) {
+static void readLines(StringRef Text, Source &Into, bool WithMetrics) {
+  LogPass Pass(Into, WithMetrics);
+  forEachLine(Text, [&](StringRef Line, int64_t Number) {
     Pass.line(Line, Number);
     return true;
   });
   Pass.finish();
-  size_t Zeros = Text->count('\0');
+}
+
+void readPrintedText(StringRef Text, Source &Into) {
+  readLines(Text, Into, false);
+}
+
+Error TextLogReader::read(InputFile &File, Source &Into) const {
+  Expected<StringRef> Contents = File.contents();
+  if (!Contents)
+    return Contents.takeError();
+  std::string Converted;
+  StringRef Text = asUtf8(*Contents, Converted);
+  readLines(Text, Into, true);
+  size_t Zeros = Text.count('\0');
   if (Zeros)
     Into.warn(Into.path() + ": " + formatCount(Zeros) +
                   " zero bytes inside the text",

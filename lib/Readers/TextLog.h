@@ -28,6 +28,10 @@ public:
   llvm::Error read(InputFile &File, Source &Into) const override;
 };
 
+/// Reads \p Text, which a run printed and some other file holds: everything
+/// but the metrics, which that file has from their source.
+void readPrintedText(llvm::StringRef Text, Source &Into);
+
 } // namespace culprit
 
 #endif // CULPRIT_READERS_TEXTLOG_H

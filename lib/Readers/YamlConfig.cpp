@@ -188,12 +188,20 @@ void YamlWalker::tellBroken(int64_t Number) {
 }
 
 void YamlWalker::add(StringRef Path, StringRef Value, int64_t Number) {
-  // W&B's config.yaml has a value and a description under each key.
-  if (WandB && Path.ends_with(".desc"))
+  if (!WandB) {
+    Config.add(Path, unquoted(Value), Number);
     return;
-  if (WandB)
-    Path.consume_back(".value");
-  Config.add(Path, unquoted(Value), Number);
+  }
+  // W&B's config.yaml has a value and a description under each key, and notes
+  // about itself under _wandb. A key of its own may have dots.
+  if (Path.ends_with(".desc") || Path.starts_with("_wandb."))
+    return;
+  std::string Key = Path.str();
+  if (size_t At = Path.find(".value."); At != StringRef::npos)
+    Key.erase(At, StringRef(".value").size());
+  else if (Path.ends_with(".value"))
+    Key.resize(Path.size() - StringRef(".value").size());
+  Config.add(Key, unquoted(Value), Number);
 }
 
 /// Closes what does not hold a key at \p Indent.
@@ -250,7 +258,10 @@ Error YamlConfigReader::read(InputFile &File, Source &Into) const {
   if (!Text)
     return Text.takeError();
   ConfigRows Config(Into);
-  YamlWalker Walker(Into, Config, Text->contains("wandb_version:"));
+  // Since 0.18 W&B leaves the version out.
+  bool WandB = Text->contains("wandb_version:") ||
+               Text->starts_with("_wandb:") || Text->contains("\n_wandb:");
+  YamlWalker Walker(Into, Config, WandB);
   forEachLine(*Text, [&](StringRef Line, int64_t Number) {
     Walker.line(Line, Number);
     return true;

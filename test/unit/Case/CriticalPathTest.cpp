@@ -180,6 +180,18 @@ TEST(GapsTest, OneAnswerAnInstant) {
                   "80-90 starved code", "90-100 launching "}));
 }
 
+// Thread 2 launches on nothing here, and makes calls: its allocation in
+// [30,60) is not the wait of the device that thread 1 serves.
+TEST(GapsTest, AnotherDevicesThreadIsNotBlamed) {
+  Timeline P;
+  P.work("a", 1, 10, 20, 0);
+  P.work("b", 1, 100, 110, 90);
+  P.call("allocate", 30, 60, 2);
+  Case C = P.build();
+  EXPECT_EQ(gapPieces(C),
+            (Rows{"20-90 starved code", "90-100 launching "}));
+}
+
 // The host waited for a until 22: what follows is the refill. The second gap
 // opened with nobody waiting: code.
 TEST(GapsTest, TheGapAfterAWaitIsItsRefill) {

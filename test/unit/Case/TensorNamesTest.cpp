@@ -82,6 +82,9 @@ TEST(TensorNamesTest, StepInTheFileName) {
   EXPECT_EQ(told("dumps/000311_blocks.1.attn.output.npy"),
             "blocks.1.attn.output 311 - - -");
   EXPECT_EQ(told("000311.npz"), "000311 311 - - -");
+  EXPECT_EQ(told("step_12/rank3/blocks.1.mlp.output.pt"),
+            "blocks.1.mlp.output 12 3 - -");
+  EXPECT_EQ(told("ckpt_000120.pth"), "ckpt_000120 120 - - -");
   EXPECT_EQ(told("step7_blocks.1.attn.output.npy.gz"),
             "blocks.1.attn.output 7 - - -");
   EXPECT_EQ(told("llama-3.1_step100_rank3.safetensors"),

@@ -78,7 +78,14 @@ TEST_F(LogDialect, ReadsOthers) {
             "4 mfu=1.86");
   EXPECT_EQ(row(TableId::scalars, 0, {scalars::rank}), "0");
   EXPECT_EQ(scalarsOf("step:1 - actor/pg_loss:-0.5 - actor/grad_norm:nan\n"),
-            "1 loss=-0.5, 1 grad_norm=nan");
+            "1 policy_loss=-0.5, 1 grad_norm=nan");
+  EXPECT_EQ(scalarsOf("step:1 - actor/pg_loss:np.float64(-0.5) - "
+                      "actor/lr:0.000 - actor/grad_norm:tensor(2., "
+                      "device='cuda:0')\n"),
+            "1 policy_loss=-0.5, 1 grad_norm=2")
+      << "0.000 was rounded";
+  EXPECT_EQ(scalarsOf("validate step: 10  loss:  8.25  tps: 9,000\n"),
+            "10 val_loss=8.25, 10 val/tps=9000");
   EXPECT_EQ(scalarsOf("step=12 loss=3.5\n"), "12 loss=3.5");
   EXPECT_EQ(scalarsOf("[step 12] loss: 3.5\n"), "12 loss=3.5");
   EXPECT_EQ(scalarsOf("2026-01-05 09:00:00,976 WARNING train: loss is nan at "
@@ -118,6 +125,61 @@ TEST_F(LogDialect, InfersTheStepsOfDicts) {
   scalarsOf(
       ("  Num Epochs = 2\n  Total optimization steps = 80\n" + Text).str());
   EXPECT_EQ(scalar(3), "40|loss|nan|4") << "half of the run";
+}
+
+TEST_F(LogDialect, ReadsEveryStateOfABar) {
+  EXPECT_EQ(scalarsOf("  5%|#   | 2/40 [00:01<00:19,  2.00it/s, loss=2.5]\r"
+                      " 10%|##  | 4/40 [00:02<00:18,  2.00it/s, loss=1.5]\r"
+                      " 10%|##  | 4/40 [00:02<00:18,  2.00it/s]\n"),
+            "2 loss=2.5, 4 loss=1.5");
+  EXPECT_EQ(rows(TableId::log_lines), 1u) << "what a terminal shows at last";
+  EXPECT_EQ(scalarsOf("Epoch 3:   5%|#   | 2/40 [00:01<00:19, 2.00it/s, "
+                      "v_num=1, train_loss=2.5]\n"
+                      "Epoch 4:   5%|#   | 2/40 [00:01<00:19, 2.00it/s, "
+                      "v_num=1, train_loss=nan]\n"),
+            "2 epoch=3, 2 loss=2.5, 42 epoch=4, 42 loss=nan");
+  EXPECT_EQ(scalarsOf("2|410|Loss: 1.5:   2%|#   | 10/400 [00:01<00:19, "
+                      "2.00it/s]\n"),
+            "410 loss=1.5");
+}
+
+TEST_F(LogDialect, TakesTheStepsOfDictsFromBars) {
+  // As tqdm.write() leaves it: the bar, blanks over it, the dict, the bar.
+  auto Bar = [](unsigned Step) {
+    return "\r " + std::to_string(Step) + "%|##   | " + std::to_string(Step) +
+           "/100 [00:23<05:51,  3.70s/it]";
+  };
+  auto Dict = [](StringRef Loss, StringRef Epoch) {
+    return "\r      \r{'loss': " + Loss.str() + ", 'epoch': " + Epoch.str() +
+           "}\n";
+  };
+  // The bar is drawn ten times a second, so that the one before may be late.
+  std::string Text = Bar(0) + Bar(9) + Dict("2.0", "0.1") + Bar(10) + Bar(18) +
+                     Dict("1.0", "0.2") + Bar(20) + "\r 50%|##  | 4/8 [00:01<"
+                     "00:01,  3.70it/s]" + Bar(29) + Dict("nan", "0.3");
+  EXPECT_EQ(scalarsOf(Text), "10 loss=2, 10 epoch=0.1, 20 loss=1, 20 epoch=0.2,"
+                             " 29 loss=nan, 29 epoch=0.3")
+      << "behind the last nothing was drawn";
+  EXPECT_EQ(Said.at(0),
+            "F: the log prints no steps; the progress bar told them");
+  // Bars that came through another buffer: the dicts stand behind them all.
+  scalarsOf(Bar(10) + Bar(20) + Bar(100) + "\n" + Dict("2.0", "0.1") +
+            Dict("1.0", "0.2") + Dict("1.0", "1.0"));
+  EXPECT_EQ(Said.at(0),
+            "F: the log prints no steps; rows were counted instead");
+}
+
+TEST_F(LogDialect, ReadsDeepSpeed) {
+  EXPECT_EQ(scalarsOf("[Rank 0] step=10, skipped=4, lr=[0.5, 0.25], "
+                      "mom=[(0.9, 0.95)]\n"),
+            "10 skipped_iterations=4, 10 lr=0.5, 10 mom=0.9");
+  EXPECT_EQ(scalarsOf("Reducing dynamic loss scale from 8.0 to 4.0\n"
+                      "Overflow detected. Skipping step. Attempted loss scale: "
+                      "8.0, reducing to 4.0\n"
+                      "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted "
+                      "loss scale: 4, reducing to 4\n"),
+            "0 loss_scale=4, 1 loss_scale=4")
+      << "the first two say one thing";
 }
 
 TEST_F(LogDialect, TakesNoSentences) {

@@ -83,6 +83,43 @@ TEST_F(JsonLines, KeepsOneMeaningARecord) {
   EXPECT_EQ(scalar(1), "1|loss|2|1");
 }
 
+TEST_F(JsonLines, NamesTheLossOfAPolicy) {
+  read(R, "{\"step\": 1, \"loss\": 0.5, \"reward\": 2}\n"
+          "{\"step\": 2, \"loss\": 0.5, \"policy_loss\": 1}\n"
+          "{\"step\": 3, \"loss\": 0.5, \"mean_reward\": 1, \"margin\": 1}\n"
+          "{\"step\": 4, \"loss\": 0.5, \"rewards/chosen\": 1}\n");
+  EXPECT_EQ(scalar(0), "1|policy_loss|0.5|1");
+  EXPECT_EQ(row(TableId::scalars, 0, {scalars::raw_name}), "loss");
+  EXPECT_EQ(scalar(2), "2|rl_loss|0.5|2");
+  EXPECT_EQ(scalar(4), "3|loss|0.5|3") << "a reward model learns its rewards";
+  EXPECT_EQ(scalar(7), "4|loss|0.5|4");
+}
+
+TEST_F(JsonLines, KeepsAMeanOverTheRunApart) {
+  read(R, "{\"step\": 9, \"train/loss\": 2, \"train/train_loss\": 3, "
+          "\"train/train_runtime\": 60}\n");
+  EXPECT_EQ(scalar(0), "9|loss|2|1");
+  EXPECT_EQ(scalar(1), "9|train/train_loss|3|1");
+}
+
+TEST_F(JsonLines, TrustsTheTrainersStep) {
+  read(R, "{\"_step\": 1, \"iter\": 20, \"loss\": 1}\n"
+          "{\"train/global_step\": 30, \"_step\": 2, \"loss\": 1}\n"
+          "{\"_step\": 3, \"batch_idx\": 1, \"loss\": 1}\n"
+          "{\"iter\": 7, \"step\": 50, \"loss\": 1}\n");
+  EXPECT_EQ(scalar(0), "20|loss|1|1");
+  EXPECT_EQ(scalar(1), "30|loss|1|2");
+  EXPECT_EQ(scalar(2), "3|loss|1|3");
+  EXPECT_EQ(scalar(3), "50|loss|1|4");
+}
+
+TEST_F(JsonLines, UnwrapsTensors) {
+  read(R, "{\"step\": 1, \"loss\": \"tensor(2.5, device='cuda:0')\", "
+          "\"note\": \"3 of (4)\"}\n");
+  EXPECT_EQ(rows(TableId::scalars), 1u);
+  EXPECT_EQ(scalar(0), "1|loss|2.5|1");
+}
+
 TEST_F(JsonLines, TellsWhenStepsGoBack) {
   read(R, "{\"step\": 4, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}\n"
           "{\"step\": 3, \"loss\": 2}\n");
@@ -137,6 +174,32 @@ TEST_F(CsvScalars, TakesOtherSeparators) {
   EXPECT_EQ(match(R, "step;loss\n1;2\n"), Match::Likely);
   read(R, "step;loss\n1;2\n");
   EXPECT_EQ(scalar(0), "1|loss|2|2");
+}
+
+TEST_F(CsvScalars, ReadsExcel) {
+  read(R, "step;loss;tokens\n1;2,5;1.024,5\n2;0,125;7\n");
+  EXPECT_EQ(scalar(0), "1|loss|2.5|2");
+  EXPECT_EQ(scalar(1), "1|tokens|1024.5|2");
+  EXPECT_EQ(scalar(2), "2|loss|0.125|3");
+  read(R, "step;tokens\n1;1,024\n");
+  EXPECT_EQ(scalar(0), "1|tokens|1024|2") << "thousands";
+  std::string Wide("\xFF\xFE", 2);
+  for (char C : StringRef("step,loss\n1,2.5\n"))
+    Wide += {C, '\0'};
+  EXPECT_EQ(match(R, Wide), Match::Likely);
+  read(R, Wide);
+  EXPECT_EQ(scalar(0), "1|loss|2.5|2");
+  read(R, StringRef(Wide).drop_back(3)); // ends inside a character
+  EXPECT_EQ(scalar(0), "1|loss|2|2");
+}
+
+TEST_F(CsvScalars, CountsInEpochs) {
+  read(R, "epoch,loss\n0,2\n1,1\n7,3\n");
+  EXPECT_EQ(scalar(5), "7|loss|3|4");
+  read(R, "epoch,loss\n0,2\n0,1\n1,3\n");
+  EXPECT_EQ(scalar(5), "2|loss|3|4") << "rows are no epochs";
+  read(R, "epoch,step,loss\n0,10,2\n1,20,1\n");
+  EXPECT_EQ(scalar(3), "20|loss|1|3");
 }
 
 TEST_F(CsvScalars, ReadsTensorBoardDownloads) {

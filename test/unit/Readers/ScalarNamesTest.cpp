@@ -18,7 +18,23 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       {"training_loss", "loss"},
       {"lm loss", "loss"},
       {"loss_metrics/global_avg_loss", "loss"},
-      {"actor/pg_loss", "loss"},
+      // Of a policy, which is no loss of a model that predicts.
+      {"actor/pg_loss", "policy_loss"},
+      {"policy_loss", "policy_loss"},
+      {"train/policy_gradient_loss", "policy_loss"},
+      {"train/value_loss", "value_loss"},
+      {"critic/vf_loss", "value_loss"},
+      {"critic/rewards/mean", "reward"},
+      {"train/reward_std", "reward_std"},
+      {"train/frac_reward_zero_std", "frac_reward_zero_std"},
+      {"train/rewards/chosen", "rewards_chosen"},
+      {"train/rewards/margins", "rewards_margin"},
+      {"completions/mean_length", "response_length"},
+      {"response_length/clip_ratio", "response_clip_ratio"},
+      {"actor/ppo_kl", "policy_kl"},
+      {"train/kl", "kl"},
+      {"train/clip_ratio/region_mean", "clip_ratio"},
+      {"rewards/format/mean", "rewards/format/mean"},
       {"Loss/train", "loss"},
       {"eval_loss", "val_loss"},
       {"val/loss", "val_loss"},
@@ -50,6 +66,7 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
 TEST(ScalarNames, ConvertsKnownUnits) {
   EXPECT_EQ(scalarName("elapsed time per iteration (ms)").Factor, 1e-3);
   EXPECT_EQ(scalarName("step_time").Factor, 1);
+  EXPECT_EQ(scalarName("train/entropy_loss").Factor, -1) << "of the policy";
 }
 
 TEST(ScalarNames, SplitsOffTheLayer) {

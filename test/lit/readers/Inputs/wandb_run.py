@@ -114,7 +114,8 @@ def main():
     (twin / "files").mkdir()
     (twin / "files" / "output.log").write_text("Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\n"
                                                "RuntimeError: CUDA error: device-side assert triggered\n")
-    (twin / "files" / "wandb-summary.json").write_text('{"_step":3,"train/loss":2.0,"train/global_step":30,"_runtime":9,"_wandb":{"runtime":9}}')
+    summary = {"_step": 3, "train/loss": 2.0, "train/global_step": 30, "_runtime": 9, "_wandb": {"runtime": 9}}
+    (twin / "files" / "wandb-summary.json").write_text(json.dumps(summary))
     (twin / "files" / "config.yaml").write_text(
         "_wandb:\n    value:\n        cli_version: 0.19.1\nlr:\n    value: 0.0003\nmodel:\n    value:\n        layers: 12\n")
 

@@ -1,0 +1,90 @@
+//===- TorchNamesTest.cpp ---------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/TorchNames.h"
+#include "gtest/gtest.h"
+
+using namespace llvm;
+using namespace culprit;
+
+namespace {
+
+FoundTensor found(StringRef Path, std::initializer_list<int64_t> Shape,
+                  int Optimizer = -1, int64_t Parameter = -1) {
+  FoundTensor Out;
+  Out.Path = Path.str();
+  Out.Record.Data.Shape = Shape;
+  Out.Optimizer = Optimizer;
+  Out.Parameter = Parameter;
+  return Out;
+}
+
+std::vector<FoundTensor> checkpoint() {
+  return {found("fc.weight", {2, 3}),
+          found("bn.running_mean", {2}),
+          found("fc.bias", {2}),
+          found("optimizer.state.0.exp_avg", {2, 3}, 0, 0),
+          found("optimizer.state.1.exp_avg", {2}, 0, 1),
+          found("optimizer.state.1.step", {}, 0, 1)};
+}
+
+OptimizerNames groups(size_t Groups, size_t Parameters) {
+  OptimizerNames Out;
+  Out.Groups = Groups;
+  Out.Parameters = Parameters;
+  return Out;
+}
+
+TEST(TorchNamesTest, StateIsOfTheWeightsInTheirOrder) {
+  std::vector<FoundTensor> Found = checkpoint();
+  nameLayers(Found, groups(1, 2));
+  EXPECT_EQ(Found[0].Record.Layer, "fc");
+  EXPECT_EQ(Found[0].Record.Role, "weight");
+  for (size_t I : {3, 4, 5}) {
+    EXPECT_EQ(Found[I].Record.Layer, "fc");
+    EXPECT_EQ(Found[I].Record.Role, "state");
+  }
+}
+
+TEST(TorchNamesTest, NothingIsGuessed) {
+  // Groups order the parameters in their own way.
+  std::vector<FoundTensor> Found = checkpoint();
+  nameLayers(Found, groups(2, 2));
+  EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
+  EXPECT_EQ(Found[3].Record.Role, "state");
+  // One parameter is not in the file.
+  Found = checkpoint();
+  nameLayers(Found, groups(1, 3));
+  EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
+  // A shape does not agree.
+  Found = checkpoint();
+  Found[4].Record.Data.Shape = {3};
+  nameLayers(Found, groups(1, 2));
+  EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
+}
+
+TEST(TorchNamesTest, TheOptimizerMayTellNames) {
+  std::vector<FoundTensor> Found = checkpoint();
+  OptimizerNames Told = groups(2, 2);
+  Told.Names = {"head.weight", "fc.weight"};
+  nameLayers(Found, Told);
+  EXPECT_EQ(Found[3].Record.Layer, "head");
+  EXPECT_EQ(Found[4].Record.Layer, "fc");
+}
+
+TEST(TorchNamesTest, FilesOfTransformerEngine) {
+  std::optional<EngineName> Name =
+      engineName("decoder_layers_1_fc1_activation_iter_000100");
+  ASSERT_TRUE(Name);
+  EXPECT_EQ(Name->Layer, "decoder_layers_1_fc1");
+  EXPECT_EQ(Name->Tensor, "activation");
+  EXPECT_EQ(Name->Role, "input");
+  EXPECT_EQ(Name->Step, 100);
+  EXPECT_FALSE(engineName("fc1_activation"));
+  EXPECT_FALSE(engineName("activation_iter_1"));
+  EXPECT_FALSE(engineName("fc1_noise_iter_1"));
+  EXPECT_FALSE(engineName("fc1_weight_iter_"));
+}
+
+} // namespace
