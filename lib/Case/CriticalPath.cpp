@@ -157,9 +157,9 @@ void PathWalker::host(int64_t Start, int64_t Stop, uint32_t Before,
   if (Start >= Stop)
     return;
   std::optional<uint32_t> Call = Index.launchOf(Next);
-  bool Waited = Before != None && Host.waitedFor(Key.first, Start, Before);
+  bool Waited = Before != None && Host.waitedFor(Key, Start, Before);
   size_t First = Pieces.size();
-  Host.pieces(Key.first, intAt(Calls, host_calls::tid, *Call), Start, Stop,
+  Host.pieces(Key, intAt(Calls, host_calls::tid, *Call), Start, Stop,
               [&](int64_t A, int64_t B, HostActivity::Kind K) {
                 StringId Word =
                     K == HostActivity::Code && Waited ? Refill : Words[K];

@@ -113,7 +113,7 @@ public:
       return;
     StringId Why = waitedOnDevice(*Next, Launch) ? Blocked : Stalled;
     if (Why == Stalled && Stop - From >= UnrecordedFrom &&
-        static_cast<double>(Host.waitedDuring(Key.first, From, Stop)) >=
+        static_cast<double>(Host.waitedDuring(Key, From, Stop)) >=
             UnrecordedShare * static_cast<double>(Stop - From))
       Why = Unresolved;
     piece(From, Stop, Why, NullString, Next, Call);
@@ -132,14 +132,14 @@ private:
                std::optional<uint32_t> Next, uint32_t Call) {
     // What begins while the host waits for the device is the refill after
     // that wait: the host could not have asked earlier.
-    bool Waited = Before && Host.waitedFor(Key.first, Start, *Before);
+    bool Waited = Before && Host.waitedFor(Key, Start, *Before);
     int64_t From = Start, To = Start;
     StringId Doing = NullString;
     auto flush = [&] {
       if (From < To)
         piece(From, To, Starved, Doing, Next, Call);
     };
-    Host.pieces(Key.first, intAt(Calls, host_calls::tid, Call), Start, Stop,
+    Host.pieces(Key, intAt(Calls, host_calls::tid, Call), Start, Stop,
                 [&](int64_t A, int64_t B, HostActivity::Kind K) {
                   StringId Word =
                       K == HostActivity::Code && Waited ? Refill : Words[K];

@@ -51,14 +51,16 @@ public:
     HostActivity::Kind What;
   };
 
-  /// The entries of \p Rank on one of \p Threads, or all of them where none is
-  /// or where an entry names no thread.
-  std::vector<Entry> on(int64_t Rank, const std::set<int64_t> &Threads) const {
+  /// The entries of \p Rank on one of \p Threads, and those that name no
+  /// thread; all of them where none is on any of \p Callers, the threads that
+  /// make calls: the ids are of another kind then.
+  std::vector<Entry> on(int64_t Rank, const std::set<int64_t> &Threads,
+                        const std::set<int64_t> &Callers) const {
     auto It = ByRank.find(Rank);
     if (It == ByRank.end())
       return {};
     bool Known = llvm::any_of(
-        It->second, [&](const Entry &E) { return Threads.count(E.Tid); });
+        It->second, [&](const Entry &E) { return Callers.count(E.Tid); });
     std::vector<Entry> Out;
     for (const Entry &E : It->second)
       if (!Known || E.Tid == NullInt || Threads.count(E.Tid))
@@ -157,31 +159,41 @@ static void addOverheads(const Case &C, ThreadSpans &Into) {
 HostActivity::HostActivity(const Case &C, const ProfileIndex &Index)
     : C(C), Index(Index) {
   const Table &Calls = C.table(TableId::host_calls);
-  std::map<int64_t, std::set<int64_t>> Launchers;
+  std::map<DeviceKey, std::set<int64_t>> Launchers;
   for (const auto &[Key, Spans] : Index.work()) {
     std::optional<int64_t> Last; // one thread launches most
     for (const Span &S : Spans)
       if (std::optional<uint32_t> Call = Index.launchOf(S.Row))
         if (int64_t Tid = intAt(Calls, host_calls::tid, *Call); Tid != Last) {
-          Launchers[Key.first].insert(Tid);
+          Launchers[Key].insert(Tid);
           Last = Tid;
         }
+  }
+
+  std::map<int64_t, std::set<int64_t>> Callers; // by rank
+  for (size_t I = 0, LastTid = 0; I != Calls.rows(); ++I) {
+    int64_t Tid = intAt(Calls, host_calls::tid, I);
+    if (I == 0 || static_cast<size_t>(Tid) != LastTid ||
+        intAt(Calls, host_calls::rank, I) !=
+            intAt(Calls, host_calls::rank, I - 1))
+      Callers[intAt(Calls, host_calls::rank, I)].insert(Tid);
+    LastTid = static_cast<size_t>(Tid);
   }
 
   ThreadSpans Loading, Held, Waits, Copies, Overheads;
   addRanges(C, Loading);
   addCalls(C, Held, Waits, Copies);
   addOverheads(C, Overheads);
-  for (const auto &[Rank, Threads] : Launchers) {
+  for (const auto &[Of, Threads] : Launchers) {
     // (time, kind, +1 or -1): at each time the strongest open kind counts.
     std::vector<std::tuple<int64_t, Kind, int>> Edges;
     for (const ThreadSpans *From : {&Loading, &Held, &Overheads})
-      for (const auto &E : From->on(Rank, Threads)) {
+      for (const auto &E : From->on(Of.first, Threads, Callers[Of.first])) {
         Edges.push_back({E.Time.Start, E.What, 1});
         Edges.push_back({E.Time.Stop, E.What, -1});
       }
     sortRuns(Edges, std::less<>());
-    RankActivity &Out = ByRank[Rank];
+    DeviceActivity &Out = ByDevice[Of];
     std::array<int, NumKinds> Open{};
     int64_t Since = 0;
     Kind Now = Code;
@@ -199,10 +211,10 @@ HostActivity::HostActivity(const Case &C, const ProfileIndex &Index)
       Now = Next;
     }
     std::vector<Span> All;
-    for (const auto &E : Waits.on(Rank, Threads))
+    for (const auto &E : Waits.on(Of.first, Threads, Callers[Of.first]))
       All.push_back(E.Time);
     Out.Waits = unite(All);
-    for (const auto &E : Copies.on(Rank, Threads))
+    for (const auto &E : Copies.on(Of.first, Threads, Callers[Of.first]))
       All.push_back(E.Time);
     Out.Blocked = unite(std::move(All));
   }
@@ -225,11 +237,11 @@ HostActivity::HostActivity(const Case &C, const ProfileIndex &Index)
 }
 
 void HostActivity::pieces(
-    int64_t Rank, int64_t Tid, int64_t From, int64_t To,
+    const DeviceKey &Of, int64_t Tid, int64_t From, int64_t To,
     function_ref<void(int64_t, int64_t, Kind)> Emit) const {
   // The code between the named pieces, less the time it had no CPU.
   auto code = [&](int64_t Start, int64_t Stop) {
-    if (auto It = Runnable.find({Rank, Tid}); It != Runnable.end()) {
+    if (auto It = Runnable.find({Of.first, Tid}); It != Runnable.end()) {
       auto S = llvm::partition_point(
           It->second, [&](const Span &P) { return P.Stop <= Start; });
       for (; S != It->second.end() && S->Start < Stop; ++S) {
@@ -243,7 +255,7 @@ void HostActivity::pieces(
     if (Start < Stop)
       Emit(Start, Stop, Code);
   };
-  if (auto It = ByRank.find(Rank); It != ByRank.end()) {
+  if (auto It = ByDevice.find(Of); It != ByDevice.end()) {
     const std::vector<Piece> &Pieces = It->second.Pieces;
     auto P = llvm::partition_point(
         Pieces, [&](const Piece &P) { return P.Stop <= From; });
@@ -259,10 +271,10 @@ void HostActivity::pieces(
     code(From, To);
 }
 
-int64_t HostActivity::waitedDuring(int64_t Rank, int64_t From,
+int64_t HostActivity::waitedDuring(const DeviceKey &Of, int64_t From,
                                    int64_t To) const {
-  auto It = ByRank.find(Rank);
-  if (It == ByRank.end())
+  auto It = ByDevice.find(Of);
+  if (It == ByDevice.end())
     return 0;
   // Gaps are asked for one by one: look at the spans inside this one only.
   ArrayRef<Span> Spans = It->second.Blocked;
@@ -273,10 +285,10 @@ int64_t HostActivity::waitedDuring(int64_t Rank, int64_t From,
   return First < Last ? coveredInside(ArrayRef(First, Last), From, To) : 0;
 }
 
-bool HostActivity::waitedFor(int64_t Rank, int64_t Time,
+bool HostActivity::waitedFor(const DeviceKey &Of, int64_t Time,
                              uint32_t WorkRow) const {
-  auto It = ByRank.find(Rank);
-  if (It == ByRank.end())
+  auto It = ByDevice.find(Of);
+  if (It == ByDevice.end())
     return false;
   const std::vector<Span> &Waits = It->second.Waits;
   auto W = llvm::partition_point(

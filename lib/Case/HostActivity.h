@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Tells for any time what the threads that launch a rank's work were doing,
+/// Tells for any time what the threads that launch a device's work were doing,
 /// one answer an instant: the more specific wins, so a device allocation in
 /// the data loader is an allocation. Threads that never launch (loader
 /// workers, loggers) do not count; their work is nobody's wait.
@@ -34,24 +34,24 @@ public:
 
   /// Calls \p Emit(start, stop, kind) for the pieces of [\p From, \p To), in
   /// order and without holes. Preemption is that of thread \p Tid.
-  void pieces(int64_t Rank, int64_t Tid, int64_t From, int64_t To,
+  void pieces(const DeviceKey &Of, int64_t Tid, int64_t From, int64_t To,
               llvm::function_ref<void(int64_t, int64_t, Kind)> Emit) const;
 
   /// Whether at \p Time, when the device ended row \p WorkRow of gpu_work and
   /// ran dry, a launching thread was waiting for it: in a synchronisation, or
   /// in a copy call that returns when the copy is done.
-  bool waitedFor(int64_t Rank, int64_t Time, uint32_t WorkRow) const;
+  bool waitedFor(const DeviceKey &Of, int64_t Time, uint32_t WorkRow) const;
 
   /// How much of [\p From, \p To) launching threads spent in calls that may
   /// wait for the device: synchronisations and long copy calls. ns.
-  int64_t waitedDuring(int64_t Rank, int64_t From, int64_t To) const;
+  int64_t waitedDuring(const DeviceKey &Of, int64_t From, int64_t To) const;
 
 private:
   struct Piece {
     int64_t Start, Stop;
     Kind What;
   };
-  struct RankActivity {
+  struct DeviceActivity {
     std::vector<Piece> Pieces; ///< Disjoint, by start; what is not Code.
     std::vector<Span> Waits;   ///< Disjoint, by start.
     std::vector<Span> Blocked; ///< The same, with long copy calls.
@@ -59,7 +59,7 @@ private:
 
   const Case &C;
   const ProfileIndex &Index;
-  std::map<int64_t, RankActivity> ByRank;
+  std::map<DeviceKey, DeviceActivity> ByDevice;
   /// Times a thread wanted a CPU and had none, by rank and thread.
   std::map<std::pair<int64_t, int64_t>, std::vector<Span>> Runnable;
 };

@@ -100,6 +100,8 @@ struct TensorRecord {
 struct TensorSummary {
   std::string Type; ///< As in `tensors`: "float32".
   std::optional<double> Min, Max, Mean, L2;
+  /// Sum of magnitudes in double precision; says whether all are finite.
+  std::optional<double> L1;
   std::string Hash;
 };
 
@@ -132,12 +134,16 @@ public:
   /// one process. Otherwise a rank that an earlier file claims is taken for a
   /// default and replaced.
   bool KeepRanks = false;
+  /// Whether addTensor() walks through the values for their statistics. A
+  /// comparison reads them itself. Set before read().
+  bool Summarize = true;
 
   TableBuilder &table(TableId Id);
   /// The builder of \p Id, or null if no row was ever added.
   TableBuilder *existing(TableId Id);
 
   /// Adds a row to `tensors`, with statistics, and keeps the data reachable.
+  /// Without Summarize there are none, and what is returned is empty.
   TensorStatistics addTensor(TensorRecord Record);
   /// Adds a row for a tensor without data, with what \p Given says. \p Known:
   /// the record has a shape. How many values are NaN or infinite is not told;

@@ -41,12 +41,17 @@ TensorStatistics Source::addTensor(TensorRecord Record) {
   completeTensorRecord(Record, Path);
   const TensorView &Data = Record.Data;
   const int64_t Numel = Data.numel();
-  const TensorStatistics S = statisticsOf(Data);
+  const TensorStatistics S =
+      Summarize ? statisticsOf(Data) : TensorStatistics();
 
   TableBuilder &Rows = beginRow(*this, Record);
   Rows.set(tensors::dtype, toString(Data.Type));
   Rows.setList(tensors::shape, Data.Shape);
   Rows.set(tensors::numel, Numel);
+  if (!Summarize) {
+    Tensors.push_back(std::move(Record));
+    return S;
+  }
 
   Rows.set(tensors::nan, S.NaN);
   Rows.set(tensors::inf, S.Inf);
@@ -90,13 +95,15 @@ void Source::addTensor(TensorRecord Record, const TensorSummary &Given,
 
   // The extremes of a tensor with NaN are NaN. A mean or a norm may overflow
   // where no value does, so an infinite one proves nothing.
-  const auto IsNaN = [](std::optional<double> X) { return X && std::isnan(*X); };
-  const auto IsInf = [](std::optional<double> X) { return X && std::isinf(*X); };
+  using Number = std::optional<double>;
+  const auto IsNaN = [](Number X) { return X && std::isnan(*X); };
+  const auto IsInf = [](Number X) { return X && std::isinf(*X); };
   const bool Extremes = Given.Min && Given.Max;
   const bool NaN = IsNaN(Given.Min) || IsNaN(Given.Max) ||
-                   (!Extremes && (IsNaN(Given.L2) || IsNaN(Given.Mean)));
-  const bool Inf = IsInf(Given.Min) || IsInf(Given.Max);
-  if (Extremes || NaN || Inf) {
+                   (!Extremes && (IsNaN(Given.L2) || IsNaN(Given.Mean))) ||
+                   IsNaN(Given.L1);
+  const bool Inf = IsInf(Given.Min) || IsInf(Given.Max) || IsInf(Given.L1);
+  if (Extremes || Given.L1 || NaN || Inf) {
     Rows.set(tensors::nan, int64_t(NaN));
     Rows.set(tensors::inf, int64_t(Inf));
     Rows.set(tensors::nonfinite, int64_t(NaN) + int64_t(Inf));

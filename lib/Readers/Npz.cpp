@@ -26,26 +26,6 @@ Match NpzReader::matches(const InputFile &File) const {
   return Head.substr(30, Length).ends_with(".npy") ? Match::Certain : Match::No;
 }
 
-/// Which members begin inside an earlier one. That is how small archives claim
-/// to be large.
-static std::vector<bool> findOverlaps(ArrayRef<ZipMember> Members) {
-  std::vector<size_t> Order(Members.size());
-  for (size_t I = 0; I != Order.size(); ++I)
-    Order[I] = I;
-  stable_sort(Order, [&](size_t A, size_t B) {
-    return Members[A].Offset < Members[B].Offset;
-  });
-  std::vector<bool> Out(Members.size());
-  uint64_t End = 0;
-  for (size_t I : Order) {
-    const ZipMember &M = Members[I];
-    Out[I] = M.Offset < End;
-    if (!Out[I] && M.Packed <= UINT64_MAX - M.Offset)
-      End = M.Offset + M.Packed;
-  }
-  return Out;
-}
-
 Error NpzReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Contents = File.contents();
   if (!Contents)
@@ -61,7 +41,7 @@ Error NpzReader::read(InputFile &File, Source &Into) const {
     Into.warn(Path + ": " + Directory.Damage, Again);
   }
 
-  const std::vector<bool> Overlaps = findOverlaps(Directory.Members);
+  const std::vector<bool> Overlaps = overlappingMembers(Directory.Members);
   constexpr unsigned Most = 5; // warnings about members
   unsigned Skipped = 0;
   const auto Skip = [&](Error E) {

@@ -5,21 +5,31 @@
 #include "Readers/CaseTables.h"
 #include "Readers/CounterCsv.h"
 #include "Readers/CsvScalars.h"
+#include "Readers/DebugMode.h"
+#include "Readers/FileParts.h"
 #include "Readers/FlightRecorder.h"
 #include "Readers/JsonConfig.h"
 #include "Readers/JsonLines.h"
 #include "Readers/KinetoTrace.h"
 #include "Readers/MemorySnapshot.h"
 #include "Readers/MemoryTimeline.h"
+#include "Readers/MlflowStore.h"
+#include "Readers/Msprobe.h"
 #include "Readers/NsightSystems.h"
+#include "Readers/NumericsLog.h"
 #include "Readers/Npy.h"
 #include "Readers/Npz.h"
 #include "Readers/PackageList.h"
 #include "Readers/Reader.h"
 #include "Readers/SafeTensors.h"
+#include "Readers/ShardIndex.h"
 #include "Readers/StackDump.h"
+#include "Readers/TensorBoardEvents.h"
 #include "Readers/TextLog.h"
+#include "Readers/TorchFile.h"
 #include "Readers/TrainerState.h"
+#include "Readers/TransformerEngine.h"
+#include "Readers/WandbFile.h"
 #include "Readers/YamlConfig.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -106,7 +116,8 @@ static Error readOne(Source &S) {
   return E;
 }
 
-Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads) {
+Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads,
+                        TensorDetail Detail) {
   std::vector<std::string> Files;
   std::set<sys::fs::UniqueID> Seen;
   for (const std::string &Path : Paths) {
@@ -126,11 +137,19 @@ Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads) {
       Files.push_back(Path);
   }
 
+  if (Files.empty())
+    return failure(Paths.front() + ": holds no file",
+                   "give the folder that the run wrote to, or check that its "
+                   "files may be read");
+  Files = withParts(std::move(Files));
+
   CaseBuilder Builder;
   std::vector<std::unique_ptr<Source>> Sources;
   std::vector<std::optional<Error>> Errors(Files.size());
   for (const std::string &File : Files)
     Sources.push_back(std::make_unique<Source>(File, Builder.pool()));
+  for (std::unique_ptr<Source> &S : Sources)
+    S->Summarize = Detail == TensorDetail::Statistics;
   if (Threads <= 1 || Files.size() <= 1) {
     for (size_t I = 0; I != Files.size(); ++I)
       Errors[I].emplace(readOne(*Sources[I]));

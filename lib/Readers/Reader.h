@@ -51,12 +51,17 @@ public:
 /// All readers, in the order of Readers.def.
 llvm::ArrayRef<const Reader *> readers();
 
+/// Whether the rows of `tensors` have statistics, or the names and shapes alone
+/// for one that reads the values itself.
+enum class TensorDetail { Statistics, Values };
+
 /// Reads \p Paths (files, or directories, which are walked in name order) with
 /// up to \p Threads threads into a case. A file that no reader knows is listed
 /// with an empty format. An error only when the one path given does not exist;
 /// among several it is an input that could not be read.
-llvm::Expected<Case> readCase(llvm::ArrayRef<std::string> Paths,
-                              unsigned Threads);
+llvm::Expected<Case>
+readCase(llvm::ArrayRef<std::string> Paths, unsigned Threads,
+         TensorDetail Detail = TensorDetail::Statistics);
 
 } // namespace culprit
 

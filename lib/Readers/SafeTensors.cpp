@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/SafeTensors.h"
+#include "Readers/TensorRemarks.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -10,7 +11,6 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 #include <simdjson.h>
 
@@ -38,32 +38,6 @@ struct Header {
   std::string Variant;
   StringMap<int64_t> Order;
 };
-
-/// Warnings, the like of which may come a thousand times in one file.
-class Skipped {
-public:
-  explicit Skipped(Source &Into) : Into(Into) {}
-  ~Skipped() {
-    if (Count > Most)
-      Into.warn(formatv("{0}: {1} more tensors were skipped for such reasons",
-                        Into.path(), Count - Most));
-  }
-  void tensor(StringRef Name, const Twine &Why) {
-    if (++Count <= Most)
-      Into.warn(Into.path() + ": tensor '" + printable(Name) + "' " + Why,
-                "it was skipped; the others were read");
-  }
-  /// A name is as long as its writer liked.
-  static std::string printable(StringRef Name) {
-    return Name.size() <= 200 ? Name.str()
-                              : json::fixUTF8(Name.take_front(200)) + "...";
-  }
-
-private:
-  static constexpr unsigned Most = 5;
-  Source &Into;
-  unsigned Count = 0;
-};
 } // namespace
 
 static StringRef text(std::string_view View) {
@@ -78,6 +52,10 @@ static std::optional<DType> dtypeOf(StringRef Name) {
       .Case("BF16", DType::BFloat16)
       .Case("F8_E4M3", DType::Float8E4M3)
       .Case("F8_E5M2", DType::Float8E5M2)
+      .Case("F8_E4M3FNUZ", DType::Float8E4M3FNUZ)
+      .Case("F8_E5M2FNUZ", DType::Float8E5M2FNUZ)
+      .Case("F8_E8M0", DType::Float8E8M0)
+      .Case("C64", DType::Float32)
       .Case("I64", DType::Int64)
       .Case("I32", DType::Int32)
       .Case("I16", DType::Int16)
@@ -101,7 +79,7 @@ static std::string readEntry(StringRef Name, dom::element Value, Entry &Out) {
     return "has no dtype";
   std::optional<DType> Type = dtypeOf(text(TypeName));
   if (!Type)
-    return ("has the dtype " + Skipped::printable(text(TypeName)) +
+    return ("has the dtype " + printableName(text(TypeName)) +
             ", which culprit does not know");
   dom::array Shape, Offsets;
   if (Fields["shape"].get(Shape))
@@ -119,6 +97,11 @@ static std::string readEntry(StringRef Name, dom::element Value, Entry &Out) {
     Empty |= Size == 0;
     Overflow |= MulOverflow(Bytes, int64_t(Size), Bytes);
     Out.Shape.push_back(int64_t(Size));
+  }
+  if (text(TypeName) == "C64") {
+    // As torch.view_as_real has it: the last dimension is the two parts.
+    Overflow |= MulOverflow(Bytes, int64_t(2), Bytes);
+    Out.Shape.push_back(2);
   }
   if (Empty)
     Bytes = 0;
@@ -184,7 +167,7 @@ static void readMetadata(dom::element Value, Header &Out, Source &Into) {
 
 /// Drops entries whose data reach into that of an earlier one: at most one of
 /// the two can be right.
-static void dropOverlaps(std::vector<Entry> &Entries, Skipped &Skip) {
+static void dropOverlaps(std::vector<Entry> &Entries, SkippedTensors &Skip) {
   stable_sort(Entries, [](const Entry &A, const Entry &B) {
     return std::tie(A.Begin, A.End) < std::tie(B.Begin, B.End);
   });
@@ -195,7 +178,7 @@ static void dropOverlaps(std::vector<Entry> &Entries, Skipped &Skip) {
       return false;
     if (E.Begin < End) {
       Skip.tensor(E.Name,
-                  "shares bytes with '" + Skipped::printable(Before) + "'");
+                  "shares bytes with '" + printableName(Before) + "'");
       return true;
     }
     End = E.End;
@@ -218,6 +201,27 @@ Match SafeTensorsReader::matches(const InputFile &File) const {
   if (Length >> 32 == 0 || Name.ends_with(".safetensors"))
     return Match::Certain;
   return Match::No;
+}
+
+std::vector<NamedBytes> safeTensorNames(StringRef Contents) {
+  std::vector<NamedBytes> Out;
+  if (Contents.size() < 8)
+    return Out;
+  uint64_t Length = support::endian::read64le(Contents.data());
+  dom::parser Parser;
+  dom::object Root;
+  if (Length > Contents.size() - 8 || Length > MaxHeader ||
+      Parser.parse(Contents.data() + 8, Length).get(Root))
+    return Out;
+  for (dom::key_value_pair Field : Root) {
+    dom::array Offsets;
+    uint64_t Begin, End;
+    if (text(Field.key) != "__metadata__" &&
+        !Field.value["data_offsets"].get(Offsets) && Offsets.size() == 2 &&
+        !Offsets.at(0).get(Begin) && !Offsets.at(1).get(End) && Begin <= End)
+      Out.push_back({text(Field.key).str(), End - Begin});
+  }
+  return Out;
 }
 
 Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
@@ -254,7 +258,7 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
                    "safetensors.torch.save_file");
 
   Header Told;
-  Skipped Skip(Into);
+  SkippedTensors Skip(Into);
   StringSet<> Seen;
   uint64_t Beyond = 0, Total = 0, Needed = 0;
   std::string FirstBeyond;
@@ -274,7 +278,7 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
     } else if (E.End > Data.size()) {
       Needed = std::max(Needed, E.End);
       if (Beyond++ == 0)
-        FirstBeyond = Skipped::printable(Name);
+        FirstBeyond = printableName(Name);
     } else {
       Told.Entries.push_back(std::move(E));
     }

@@ -24,6 +24,15 @@ public:
   llvm::Error read(InputFile &File, Source &Into) const override;
 };
 
+struct NamedBytes {
+  std::string Name;
+  uint64_t Bytes;
+};
+
+/// The tensors that the header of the safetensors file \p Contents names.
+/// None when it cannot be read.
+std::vector<NamedBytes> safeTensorNames(llvm::StringRef Contents);
+
 } // namespace culprit
 
 #endif // CULPRIT_READERS_SAFETENSORS_H

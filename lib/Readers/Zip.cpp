@@ -8,6 +8,7 @@
 
 #include "Readers/Zip.h"
 #include "Support/Error.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -210,8 +211,32 @@ static Expected<StringRef> inflate(StringRef Packed, uint64_t Size,
       "it was skipped; copy the file again");
 }
 
+bool checksumHolds(const ZipMember &Member, StringRef Content) {
+  return crc32_gzip_refl(0, reinterpret_cast<const uint8_t *>(Content.data()),
+                         Content.size()) == Member.Checksum;
+}
+
+std::vector<bool> overlappingMembers(ArrayRef<ZipMember> Members) {
+  std::vector<size_t> Order(Members.size());
+  for (size_t I = 0; I != Order.size(); ++I)
+    Order[I] = I;
+  stable_sort(Order, [&](size_t A, size_t B) {
+    return Members[A].Offset < Members[B].Offset;
+  });
+  std::vector<bool> Out(Members.size());
+  uint64_t End = 0;
+  for (size_t I : Order) {
+    const ZipMember &M = Members[I];
+    Out[I] = M.Offset < End;
+    if (!Out[I] && M.Packed <= UINT64_MAX - M.Offset)
+      End = M.Offset + M.Packed;
+  }
+  return Out;
+}
+
 Expected<StringRef> unpack(StringRef Bytes, const ZipMember &Member,
-                           StringRef Where, std::shared_ptr<void> &Owner) {
+                           StringRef Where, std::shared_ptr<void> &Owner,
+                           ZipCheck Check) {
   constexpr StringLiteral Skipped("it was skipped; copy the file again");
   if (Member.Flags & Encrypted)
     return failure(Where + ": is encrypted", "unpack the archive first");
@@ -220,7 +245,8 @@ Expected<StringRef> unpack(StringRef Bytes, const ZipMember &Member,
         formatv("{0}: is compressed by method {1} of the zip format; "
                 "stored and deflated members are read",
                 Where, Member.Method),
-        "write it with numpy.savez or numpy.savez_compressed");
+        "write it again with members stored or deflated, as NumPy and PyTorch "
+        "do");
   size_t Length = localHeader(Bytes, Member.Offset);
   if (Length == 0)
     return failure(formatv("{0}: the archive has no member at byte {1}", Where,
@@ -239,7 +265,7 @@ Expected<StringRef> unpack(StringRef Bytes, const ZipMember &Member,
     if (Member.Size > MaxUnpacked || Member.Packed > MaxUnpacked)
       return failure(formatv("{0}: unpacks to {1} bytes; up to 4 GiB are read",
                              Where, Member.Size),
-                     "write it with numpy.savez, which does not compress");
+                     "write it again without compression");
     if (Member.Size > MaxRatio * (Member.Packed + 1))
       return failure(formatv("{0}: claims {1} bytes in {2}, more than can be "
                              "packed into them",
@@ -250,9 +276,7 @@ Expected<StringRef> unpack(StringRef Bytes, const ZipMember &Member,
       return Inflated.takeError();
     Content = *Inflated;
   }
-  uint32_t Checksum = crc32_gzip_refl(
-      0, reinterpret_cast<const uint8_t *>(Content.data()), Content.size());
-  if (Checksum != Member.Checksum)
+  if (Check == ZipCheck::Sum && !checksumHolds(Member, Content))
     return failure(Where + ": its checksum does not hold, so some of its bytes "
                            "are wrong",
                    Skipped);

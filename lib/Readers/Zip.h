@@ -12,6 +12,7 @@
 #ifndef CULPRIT_READERS_ZIP_H
 #define CULPRIT_READERS_ZIP_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -42,12 +43,21 @@ struct ZipDirectory {
 /// which lies at the end; what the members themselves tell is taken then.
 ZipDirectory listZip(llvm::StringRef Bytes);
 
+/// Whether the checksum of a member is looked at, which reads it once.
+enum class ZipCheck { Sum, None };
+
 /// The content of \p Member of the archive \p Bytes: a view of \p Bytes if it
 /// is stored, else of a new buffer that \p Owner is set to.
-llvm::Expected<llvm::StringRef> unpack(llvm::StringRef Bytes,
-                                       const ZipMember &Member,
-                                       llvm::StringRef Where,
-                                       std::shared_ptr<void> &Owner);
+llvm::Expected<llvm::StringRef>
+unpack(llvm::StringRef Bytes, const ZipMember &Member, llvm::StringRef Where,
+       std::shared_ptr<void> &Owner, ZipCheck Check = ZipCheck::Sum);
+
+/// Whether the checksum of \p Member holds for its unpacked \p Content.
+bool checksumHolds(const ZipMember &Member, llvm::StringRef Content);
+
+/// Which of \p Members begin inside an earlier one. That is how small archives
+/// claim to be large.
+std::vector<bool> overlappingMembers(llvm::ArrayRef<ZipMember> Members);
 
 } // namespace culprit
 

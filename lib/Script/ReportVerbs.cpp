@@ -12,7 +12,8 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr size_t MaxReports = 100;
+/// A thousand ranks with a few reports each; more is a loop gone wild.
+static constexpr size_t MaxReports = 10'000;
 static constexpr size_t MaxLogLines = 1000;
 static constexpr size_t MaxText = 4096;
 

@@ -63,6 +63,38 @@ inline float floatFromFloat8E5M2(uint8_t Bits) {
   return floatFromFloat16(uint16_t(Bits << 8));
 }
 
+/// The formats without infinity and negative zero, whose pattern is the one
+/// NaN. \p FractionBits of fraction; the exponent's bias is one more than that
+/// of the format with infinity.
+inline float floatFromFloat8FNUZ(uint8_t Bits, unsigned FractionBits,
+                                 int Bias) {
+  if (Bits == 0x80)
+    return std::numeric_limits<float>::quiet_NaN();
+  int Exponent = (Bits & 0x7f) >> FractionBits;
+  int Fraction = Bits & ((1 << FractionBits) - 1);
+  int Scale = 1 - Bias - static_cast<int>(FractionBits);
+  float Magnitude =
+      Exponent == 0
+          ? std::ldexp(float(Fraction), Scale)
+          : std::ldexp(float(Fraction + (1 << FractionBits)),
+                       Scale + Exponent - 1);
+  return Bits >> 7 ? -Magnitude : Magnitude;
+}
+
+inline float floatFromFloat8E4M3FNUZ(uint8_t Bits) {
+  return floatFromFloat8FNUZ(Bits, 3, 8);
+}
+
+inline float floatFromFloat8E5M2FNUZ(uint8_t Bits) {
+  return floatFromFloat8FNUZ(Bits, 2, 16);
+}
+
+/// e8m0: 2^(Bits - 127).
+inline float floatFromFloat8E8M0(uint8_t Bits) {
+  return Bits == 0xff ? std::numeric_limits<float>::quiet_NaN()
+                      : std::ldexp(1.0f, int(Bits) - 127);
+}
+
 } // namespace culprit
 
 #endif // CULPRIT_TENSOR_CONVERT_H

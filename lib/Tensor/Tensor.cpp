@@ -29,6 +29,9 @@ static constexpr DTypeInfo Infos[] = {
     {"bfloat16", 2, true, 0x1.fep127, 0x1p-126},
     {"float8_e4m3", 1, true, 448, 0x1p-6},
     {"float8_e5m2", 1, true, 57344, 0x1p-14},
+    {"float8_e4m3fnuz", 1, true, 240, 0x1p-7},
+    {"float8_e5m2fnuz", 1, true, 57344, 0x1p-15},
+    {"float8_e8m0fnu", 1, true, 0x1p127, 0x1p-127},
     {"int64", 8, false, 0x1p63, 0},
     {"int32", 4, false, 2147483647.0, 0},
     {"int16", 2, false, 32767, 0},
@@ -77,6 +80,12 @@ double TensorView::at(int64_t Index) const {
     return floatFromFloat8E4M3(*At);
   case DType::Float8E5M2:
     return floatFromFloat8E5M2(*At);
+  case DType::Float8E4M3FNUZ:
+    return floatFromFloat8E4M3FNUZ(*At);
+  case DType::Float8E5M2FNUZ:
+    return floatFromFloat8E5M2FNUZ(*At);
+  case DType::Float8E8M0:
+    return floatFromFloat8E8M0(*At);
   case DType::UInt64:
     // As an int64 the upper half would turn negative.
     return double(loadAs<uint64_t>(At));

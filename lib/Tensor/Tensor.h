@@ -27,8 +27,11 @@ enum class DType : uint8_t {
   Float32,
   Float16,
   BFloat16,
-  Float8E4M3, ///< fn: no infinity, one NaN a sign, largest 448.
-  Float8E5M2, ///< IEEE-like, largest 57344.
+  Float8E4M3,     ///< fn: no infinity, one NaN a sign, largest 448.
+  Float8E5M2,     ///< IEEE-like, largest 57344.
+  Float8E4M3FNUZ, ///< No infinity, no -0, which is the NaN; largest 240.
+  Float8E5M2FNUZ, ///< Likewise, largest 57344.
+  Float8E8M0,     ///< A power of two, for scales: no sign, no zero, one NaN.
   Int64,
   Int32,
   Int16,

@@ -20,7 +20,7 @@
 return {
   api      = 1,
   summary  = "First tensor that is not finite, and where it was born",
-  needs    = { tensors = { "step", "layer", "role", "nonfinite" } },
+  needs    = { tensors = { "layer", "role", "nonfinite" } },
   symptoms = { "nonfinite-activation", "nonfinite-input", "nonfinite-gradient", "nonfinite-weight" },
 
   run = function(case)

@@ -158,6 +158,42 @@ TEST(Pickle, TheCallerMayUnderstandMore) {
             "torch.FloatStorage)), 0))");
 }
 
+TEST(Pickle, AnyNameOfCodeMayBeTaken) {
+  PickleOptions Options;
+  Options.AnyGlobal = true;
+  // Nothing is called; what surrounds the object is read.
+  EXPECT_EQ(read("](cos\nsystem\n(V1\ntRK\x01" "e.", Options),
+            "[object(os.system, ('1')), 1]");
+  EXPECT_EQ(read("](c__builtin__\nint\n(V7\ntRe.", Options),
+            "[object(builtins.int, ('7'))]");
+  // What stands for data still does.
+  EXPECT_EQ(read("ccollections\nOrderedDict\n)R(V1\nK\x02u.", Options),
+            "{'1': 2}");
+  // A state, and the items of a class that extends dict or list.
+  EXPECT_EQ(read("ca\nB\n)\x81}(V1\nK\x02ub.", Options),
+            "object(a.B, (), {'1': 2})");
+  EXPECT_EQ(read("ca\nB\n)\x81(V1\nK\x02u.", Options),
+            "object(a.B, (), {'1': 2})");
+  EXPECT_EQ(read("ca\nB\n)\x81(K\x01K\x02K\x03" "e.", Options),
+            "object(a.B, (), [1, 2, 3])");
+  // The result of a call is called: a method of a class.
+  EXPECT_EQ(read("c__builtin__\ngetattr\n(ca\nB\nVm\ntR)R.", Options),
+            "object(object(builtins.getattr, (a.B, 'm')), ())");
+  // An object that has itself as an attribute loses its attributes.
+  EXPECT_EQ(read("](ca\nB\n)\x81q\x07}(Vme\nh\x07ubK\x01" "e.", Options),
+            "[object(a.B, ()), 1]");
+  // So does a list its items that contain it.
+  EXPECT_EQ(read("]q\x07(K\x01h\x07" "e.", Options), "[]");
+}
+
+TEST(Pickle, TellsWhereItEnded) {
+  PickleOptions Options;
+  uint64_t Read = 0;
+  Options.Read = &Read;
+  EXPECT_EQ(read("K\x07.K\x08.", Options), "7");
+  EXPECT_EQ(Read, 3u);
+}
+
 TEST(Pickle, WhatBreaksOffGivesWhatCameBefore) {
   EXPECT_EQ(read("\x80\x02](K\x01K\x02"), "[1, 2] ...");
   EXPECT_EQ(read(raw("\x80\x02}(X\x01\x00\x00\x00k](K\x01K\x02X\xff")),

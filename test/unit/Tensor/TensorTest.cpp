@@ -64,6 +64,31 @@ TEST(TensorTest, Float8Values) {
   EXPECT_TRUE(std::isnan(floatFromFloat8E5M2(0xfd)));
 }
 
+TEST(TensorTest, Float8WithoutNegativeZero) {
+  // s eeee fff, bias 8: 0x40 is exponent 8, so 1; 0x7f is 1.875 * 2^7.
+  EXPECT_EQ(floatFromFloat8E4M3FNUZ(0x40), 1.0f);
+  EXPECT_EQ(floatFromFloat8E4M3FNUZ(0x7f), 240.0f);
+  EXPECT_EQ(floatFromFloat8E4M3FNUZ(0x01), 0x1p-10f);
+  EXPECT_EQ(floatFromFloat8E4M3FNUZ(0x08), 0x1p-7f);
+  EXPECT_EQ(floatFromFloat8E4M3FNUZ(0xc0), -1.0f);
+  EXPECT_TRUE(std::isnan(floatFromFloat8E4M3FNUZ(0x80)));
+  // s eeeee ff, bias 16: 0x7f is 1.75 * 2^15.
+  EXPECT_EQ(floatFromFloat8E5M2FNUZ(0x40), 1.0f);
+  EXPECT_EQ(floatFromFloat8E5M2FNUZ(0x7f), 57344.0f);
+  EXPECT_EQ(floatFromFloat8E5M2FNUZ(0x01), 0x1p-17f);
+  EXPECT_EQ(floatFromFloat8E5M2FNUZ(0x04), 0x1p-15f);
+  EXPECT_TRUE(std::isnan(floatFromFloat8E5M2FNUZ(0x80)));
+  EXPECT_EQ(floatFromFloat8E8M0(127), 1.0f);
+  EXPECT_EQ(floatFromFloat8E8M0(0), 0x1p-127f);
+  EXPECT_EQ(floatFromFloat8E8M0(254), 0x1p127f);
+  EXPECT_TRUE(std::isnan(floatFromFloat8E8M0(255)));
+  EXPECT_EQ(largest(DType::Float8E4M3FNUZ), 240);
+  EXPECT_EQ(largest(DType::Float8E5M2FNUZ), 57344);
+  EXPECT_EQ(largest(DType::Float8E8M0), 0x1p127);
+  EXPECT_EQ(smallestNormal(DType::Float8E4M3FNUZ), 0x1p-7);
+  EXPECT_EQ(smallestNormal(DType::Float8E5M2FNUZ), 0x1p-15);
+}
+
 TEST(TensorTest, ElementsOfEveryType) {
   EXPECT_EQ(valueOf(DType::Float64, {0, 0, 0, 0, 0, 0, 0xf8, 0xbf}), -1.5);
   EXPECT_EQ(valueOf(DType::Float32, {0, 0, 0xc0, 0x3f}), 1.5);
