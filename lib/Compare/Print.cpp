@@ -128,11 +128,12 @@ static std::string countText(double Count) {
 }
 
 /// Count and duration, where the split says something: "12 -> 14 calls, ...".
-static std::string explanation(const Contribution &C) {
+static std::string explanation(const Contribution &C, bool PerStep) {
+  StringRef Of = PerStep ? " a step" : " in all";
   if (C.isNew())
-    return "new, " + countText(C.BCount) + " a step";
+    return (Twine("new, ") + countText(C.BCount) + Of).str();
   if (C.isGone())
-    return "gone, was " + countText(C.ACount) + " a step";
+    return (Twine("gone, was ") + countText(C.ACount) + Of).str();
   std::string Out;
   if (std::fabs(C.BCount - C.ACount) > 0.005 * C.ACount)
     Out = countText(C.ACount) + " -> " + countText(C.BCount) + " times: " +
@@ -213,7 +214,7 @@ void printComparison(raw_ostream &OS, const ProfileComparison &C,
       std::string Noise = noiseText(Each);
       row(Each.ANs, Each.BNs,
           title(Each, 60) + (Noise.empty() ? "" : " (" + Noise + ")"));
-      OS << std::string(38, ' ') << "  " << explanation(Each) << '\n';
+      OS << std::string(38, ' ') << "  " << explanation(Each, C.PerStep) << '\n';
       if (Each.ANames != Each.BNames && !Each.isNew() && !Each.isGone())
         OS << std::string(38, ' ') << "  " << namesText(Each.ANames, 40)
            << " -> " << namesText(Each.BNames, 40) << '\n';
@@ -258,7 +259,7 @@ void printComparisonMarkdown(raw_ostream &OS, const ProfileComparison &C,
          << formatDuration(Each.BNs) << " | "
          << signedDuration(Each.differenceNs()) << " | "
          << markdownCell(title(Each, 80)) << " | "
-         << markdownCell(explanation(Each) +
+         << markdownCell(explanation(Each, C.PerStep) +
                          (Noise.empty() ? "" : ", " + Noise))
          << " |\n";
     }

@@ -114,8 +114,14 @@ Trust DeviceTrust::wholeRecord() const {
             "record again and let the profiler finish its file"};
   if (Lost <= 0)
     return {};
-  int64_t Kept = static_cast<int64_t>(C.table(TableId::gpu_work).rows() +
-                                      C.table(TableId::host_calls).rows());
+  int64_t Kept = 0;
+  for (TableId Id : {TableId::gpu_work, TableId::host_calls}) {
+    const Table &Rows = C.table(Id);
+    unsigned Column = Id == TableId::gpu_work ? unsigned(gpu_work::rank)
+                                              : unsigned(host_calls::rank);
+    for (size_t I = 0; I != Rows.rows(); ++I)
+      Kept += Rows.columns()[Column].getInt(I) == rank();
+  }
   double Share = static_cast<double>(Lost) / static_cast<double>(Lost + Kept);
   return {Share > 0.01 ? CutTrust : 0.9,
           "the profiler dropped " + formatCount(Lost) + " records",

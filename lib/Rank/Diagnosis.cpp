@@ -253,13 +253,23 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                       return weight(A) > weight(B);
                     });
 
-  // An experiment about a cause that is nearly out of the running may carry
-  // more bits than one about the first; nobody would run it first.
-  for (const Hypothesis &H : D.Hypotheses)
-    if (!H.Next.Experiment.empty() &&
-        (&H == &D.Hypotheses.front() || H.Probability >= 0.2) &&
-        (!D.Next || H.Next.Gain > 1.2 * D.Next->Gain))
-      D.Next = H.Next;
+  // The first cause's own experiment, unless another tells twice as much
+  // about as much time: nobody runs a test of a side issue first, however
+  // many bits it carries.
+  double Told = 0;
+  for (const Hypothesis &H : D.Hypotheses) {
+    if (H.Next.Experiment.empty() ||
+        (D.Next && (H.Probability < 0.2 || !(H.Next.Gain > 0))))
+      continue;
+    double Share = H.Recoverable && Most > 0
+                       ? static_cast<double>(*H.Recoverable) /
+                             static_cast<double>(Most)
+                       : 1;
+    if (D.Next && H.Next.Gain * Share <= 2 * Told)
+      continue;
+    D.Next = H.Next;
+    Told = H.Next.Gain * Share;
+  }
 
   bool AnyPresent = !Logs.empty(), AnyChecked = false;
   for (const SymptomEvidence &S : Symptoms) {

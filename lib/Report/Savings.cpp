@@ -4,6 +4,7 @@
 
 #include "Report/Savings.h"
 #include "Support/Units.h"
+#include <algorithm>
 
 namespace culprit {
 
@@ -24,6 +25,8 @@ std::string savingsText(const Case &C, int64_t RecoverableNs) {
   std::optional<StepBasis> Basis = stepBasis(C);
   if (!Basis || Basis->WindowNs <= 0)
     return "up to " + formatDuration(RecoverableNs) + " of the recorded time";
+  // A cause may be priced over a longer record than the steps shown beside it.
+  RecoverableNs = std::min(RecoverableNs, Basis->WindowNs);
   double Share = static_cast<double>(RecoverableNs) /
                  static_cast<double>(Basis->WindowNs);
   std::string Percent = " (" + formatNumber(100 * Share, 2) + " %)";

@@ -44,6 +44,21 @@ StringRef recordingOf(StringRef Table) {
     return "flight-recorder dumps";
   if (Table == "stacks")
     return "stacks of every rank";
+  if (Table == "collectives" || Table == "matched_collectives")
+    return "collectives on record, of several ranks or as flight-recorder "
+           "dumps";
+  if (Table == "memory_events" || Table == "memory_blocks")
+    return "allocations on record: profile_memory=True or a memory snapshot";
+  if (Table == "counters")
+    return "counters: nvidia-smi, DCGM or nsys --gpu-metrics-devices";
+  if (Table == "ranges" || Table == "steps")
+    return "steps or loader ranges marked in the profile";
+  if (Table == "thread_states")
+    return "scheduling on record: nsys profile --sample=none --cpuctxsw=system-wide";
+  if (Table == "host_calls" || Table == "host_ops" || Table == "launches")
+    return "host activity on record beside the device's";
+  if (Table == "profiler_events" || Table == "devices" || Table == "ranks")
+    return "the profiler's own notes";
   return "a GPU profile";
 }
 

@@ -66,6 +66,20 @@ local function host_of(case, ranks)
   return host, host ~= nil
 end
 
+-- Those of `matched` that the price of a step is taken from: what is won is told per steady step, so they must end in
+-- the window of the rank that entered last. Each step then counts once, also where steps begin late on some ranks.
+local function in_windows(case, matched)
+  local windows = case.windows:where("steps > 0")
+  if windows:count() == 0 then return matched end
+  local from, to, kept = windows:min("start"), windows:max("stop"), nil
+  for rank, rows in matched:group("last_rank") do
+    local own    = windows:where { rank = rank }
+    local inside = rows:where("stop > ? and stop <= ?", own:min("start") or from, own:max("stop") or to)
+    kept = kept and kept:concat(inside) or inside
+  end
+  return kept or matched
+end
+
 local function rate(value) return units.number(value, 3) .. " GB/s" end
 
 ---@type culprit.Detector
@@ -93,7 +107,9 @@ return {
     if not large:has("group") then large = large:with { group = "'the job'" } end
 
     local function lost_of(rows, best)
-      return math.floor(rows:compute("transfer * (1 - bus_bandwidth / ?)", best):sum())
+      local priced = in_windows(case, rows)
+      if priced:count() == 0 then return 0 end
+      return math.floor(priced:compute("transfer * (1 - bus_bandwidth / ?)", best):sum())
     end
 
     -- Cohorts of one operation and sizes within a factor of two; a pair of ranks is a group of its own.

@@ -1,9 +1,10 @@
 --- ## What it detects
 --- Over the profiles of several ranks: the rank that enters the collectives of its group last, and why. It is named if
---- it is last in at least half of the matched collectives, if chance would do that less than once in a hundred, and if
---- the others lose a notable share of the step to it. The time between leaving one collective and entering the next is
+--- it is last in at least half of the matched collectives, if chance would do that to any of the ranks less than once
+--- in a hundred, and if the others lose a notable share of the step to it. The time between leaving one collective and entering the next is
 --- then compared with the median of its peers, term by term: late step begin, waiting for input, launching and host
---- code, compute, copies, and communication with other groups.
+--- code, compute, copies, and communication with other groups. The term that covers half of the lateness is reported
+--- beside it as a symptom of its own: a slow loader and a slow device look alike in a collective.
 ---
 --- ## Why it matters
 --- Everybody waits in a collective for the last one. A rank that starts late, one that is slow and one that is itself
@@ -55,6 +56,20 @@ local TERMS = {
   { key = "copy",    text = "copies" },
   { key = "comm",    text = "communication of other groups" },
 }
+
+-- Those of `matched` that the price of a step is taken from: what is won is told per steady step, so they must end in
+-- the window of the rank that entered last. Each step then counts once, also where steps begin late on some ranks.
+local function in_windows(case, matched)
+  local windows = case.windows:where("steps > 0")
+  if windows:count() == 0 then return matched end
+  local from, to, kept = windows:min("start"), windows:max("stop"), nil
+  for rank, rows in matched:group("last_rank") do
+    local own    = windows:where { rank = rank }
+    local inside = rows:where("stop > ? and stop <= ?", own:min("start") or from, own:max("stop") or to)
+    kept = kept and kept:concat(inside) or inside
+  end
+  return kept or matched
+end
 
 -- What `rank` did between leaving one collective of `matched` and entering the next, over those that `who` entered
 -- last.
@@ -115,6 +130,7 @@ return {
   relies   = { "whole-record", "clocks" },
   symptoms = {
     "collective-start-skew", "collective-straggler", "collective-straggler-work", "collective-late-upstream",
+    "straggler-waits-for-input", "straggler-host-late", "straggler-computes-slower", "straggler-copies-longer",
   },
   options  = {
     min_wait  = { default = 0.05, doc = "Share of a step that the others wait worth reporting" },
@@ -154,7 +170,8 @@ return {
       local ranks = g.matched:median("ranks")
       local steps = case.steps:where { rank = worst.last_rank }
       local span  = steps:count() > 0 and steps:sum("dur") or g.matched:span()
-      local p     = tail_probability(total, worst.n, 1 / ranks)
+      -- The worst of all ranks was picked, so any of them could have been it by chance.
+      local p     = math.min(1, ranks * tail_probability(total, worst.n, 1 / ranks))
       if worst.n >= opt.min_last * total and p < opt.max_p and worst.lost >= opt.min_wait * span
         and worst.lost >= 0.5 * lasts:sum("lost") then
         found[#found + 1] = { group = g, who = worst.last_rank, times = worst.n, of = total, p = p, lost = worst.lost,
@@ -216,7 +233,7 @@ return {
           :format(f.who, f.times, f.of, f.group.name, f.p < 1e-6 and "< 1e-6" or "= " .. units.number(f.p, 2),
                   units.format(f.lost),
                   units.percent(f.lost / f.span), units.format(math.max(0, f.total)), f.text)
-        local symptom, verdict = "collective-straggler", "no single reason covers half of it"
+        local symptom, verdict, reason, said = "collective-straggler", "no single reason covers half of it", nil, nil
         if f.why == "skew" then
           symptom, verdict = "collective-start-skew", "start skew, not slowness"
         elseif upstream then
@@ -227,26 +244,39 @@ return {
           if more_work(f.mine.kernels, kernels) then
             symptom, verdict = "collective-straggler-work", "it computes more, not slower"
           else
-            verdict = "the same compute takes it longer"
+            verdict      = "the same compute takes it longer"
+            reason, said = "straggler-computes-slower", "computes %s longer than the median of its peers, on work as large,"
           end
         elseif f.why == "input" then
-          verdict = "its input pipeline is slower"
+          verdict      = "its input pipeline is slower"
+          reason, said = "straggler-waits-for-input", "waits %s longer for input than the median of its peers"
         elseif f.why == "host" then
-          verdict = "its host launches later"
+          verdict      = "its host launches later"
+          reason, said = "straggler-host-late", "spends %s more on launching and host code than the median of its peers"
         elseif f.why == "copy" then
-          verdict = "its copies take longer"
+          verdict      = "its copies take longer"
+          reason, said = "straggler-copies-longer", "copies for %s longer than the median of its peers"
         end
-        report {
-          symptom     = symptom,
-          severity    = upstream and "info" or "error",
-          score       = math.min(1, 0.7 + f.lost / f.span),
-          share       = f.lost / f.span,
-          recoverable = not upstream and math.floor(f.why and math.min(f.lost, f.terms[f.why]) or f.lost) or nil,
-          at          = { rank = f.who },
-          message     = head .. ": " .. verdict,
-          evidence    = { f.group.matched:where { last_rank = f.who }:top(8, "waited"),
-                          case.steps:sort("start"):slice(0, 16) },
-        }
+        -- What the others wait for it in the steps that are priced, but no more than the part that is explained.
+        local late = f.group.matched:where { last_rank = f.who }
+        local won  = in_windows(case, late):sum("waited") * (f.why and math.min(1, f.terms[f.why] / f.lost) or 1)
+        local function tell(id, message)
+          report {
+            symptom     = id,
+            severity    = upstream and "info" or "error",
+            score       = math.min(1, 0.7 + f.lost / f.span),
+            share       = f.lost / f.span,
+            recoverable = not upstream and math.floor(won) or nil,
+            at          = { rank = f.who },
+            message     = message,
+            evidence    = { late:top(8, "waited"), case.steps:sort("start"):slice(0, 16) },
+          }
+        end
+        tell(symptom, head .. ": " .. verdict)
+        if reason then
+          tell(reason, ("rank %d %s before it enters the collectives of %s; the others wait %s for it")
+            :format(f.who, said:format(units.format(f.terms[f.why])), f.group.name, units.format(f.lost)))
+        end
       end
     end
   end,

@@ -131,8 +131,17 @@ return {
       local mine   = case.collectives:where { rank = window.rank }
                        :where("start < ? and stop > ?", window.stop, window.start)
       if inside:count() == 0 or mine:count() == 0 then return lost end
-      local shared = mine:with { m = mine:containing(inside) }:where("m is not null")
-      local waited = math.max(0, shared:sum("dur") - inside:sum("transfer"))
+      -- Group by group, and of its messages only the rank's own: what other ranks send each other is not in `mine`.
+      local waited = 0
+      local function add(calls, transfers)
+        transfers = transfers:where("op is null or (op != 'send' and op != 'recv') or first_rank = ? or last_rank = ?",
+                                    window.rank, window.rank)
+        if calls:count() == 0 or transfers:count() == 0 then return end
+        local shared = calls:with { m = calls:containing(transfers) }:where("m is not null")
+        waited = waited + math.max(0, shared:sum("dur") - transfers:sum("transfer"))
+      end
+      for name, calls in mine:group("group") do add(calls, inside:where { group = name }) end
+      add(mine:where("group is null"), inside:where("group is null"))
       return math.min(lost, math.max(0, mine:sum("dur") - waited))
     end
 

@@ -72,12 +72,15 @@ return {
           rows:sum("bytes") / math.max(1, rows:sum("dur"))) -- bytes a nanosecond are GB/s
       end
 
+      -- Overlap can hide a copy only under kernels that no copy runs beside yet.
+      local hideable = math.min(exposed, kernels:subtract(copies):sum("dur"))
+
       if exposed >= opt.min_exposed * window.dur then
         report {
           symptom     = "copies-exposed",
           score       = math.min(1, 0.5 + exposed / window.dur),
           share       = exposed / window.dur,
-          recoverable = exposed, -- under kernels they would cost nothing; where the link is the limit see below
+          recoverable = hideable,
           at          = here,
           message     = ("host-device copies take %s of %s on GPU %d with no kernel running (%s): %d copies, %s (%s; "
             .. "%s)"):format(

@@ -22,7 +22,7 @@ local function how(case, window, stalls, name)
   if name:contains("SingleProcess") then
     return "the training thread loads it itself (num_workers=0)"
   end
-  local inside = case.host_ops:where { rank = window.rank, category = "operator" }
+  local inside = case.host_ops:where { rank = window.rank, category = "operator", tid = stalls:first().tid }
     :where("start < ? and stop > ?", window.stop, window.start)
   local worked = stalls:intersect(inside):sum("dur")
   if worked >= 0.3 * stalls:sum("dur") then

@@ -20,7 +20,7 @@ return {
   api      = 1,
   summary  = "Launches wait for a full queue, the device is the bottleneck",
   needs    = { windows = { "dur", "busy" }, host_calls = { "dur", role = "launch" } },
-  relies   = { "launches" },
+  relies   = { "launches", "host-times" },
   symptoms = { "launch-blocked-on-device" },
   options  = {
     min_share = { default = 0.05, doc = "Share of the window spent in blocked launches worth reporting" },
@@ -54,7 +54,7 @@ return {
             message  = ("%s, %s (up to %s pieces of work waiting): GPU %d is %s busy and the host is ahead of it")
               :format(
               share >= opt.min_share
-                and ("%d of %d launches wait for a full queue"):format(blocked:count(), launches:count())
+                and ("%d of %d launch calls are held up with work queued"):format(blocked:count(), launches:count())
                 or ("%d of %d launches find a full queue"):format(full:count(), launches:count()),
               share >= opt.min_share
                 and ("%s in all, the usual launch %s"):format(units.format(waited), units.format(usual))

@@ -100,6 +100,19 @@ static void print(const RunReport &R) {
   printText(outs(), R, Style);
 }
 
+/// Whether "nothing found" says something: some detector looked and found
+/// nothing, and no input was cut off, damaged or unread.
+bool coversInputs(const Case &C, ArrayRef<Outcome> Outcomes) {
+  for (const InputSummary &I : C.inputs())
+    if (I.Failed || llvm::any_of(I.Remarks, [](const Diagnostic &D) {
+          return D.Level != Severity::Note;
+        }))
+      return false;
+  return llvm::any_of(Outcomes, [](const Outcome &O) {
+    return O.Kind == OutcomeKind::Clear;
+  });
+}
+
 int runDiagnose() {
   if (Paths.empty())
     return report(failure("diagnose: nothing to read",
@@ -141,6 +154,9 @@ int runDiagnose() {
   std::vector<LogEvidence> Quoted = quotedEntries(*C, KB->entries());
   Diagnosis D =
       diagnose(Symptoms, Quoted, KB->entries(), KB->vocabulary(), *W);
+
+  if (D.Result == Verdict::Healthy && !coversInputs(*C, *Outcomes))
+    D.Result = Verdict::Insufficient;
 
   RunReport R{versionString(), Given, *C, *Outcomes, Symptoms, D};
   print(R);
