@@ -16,10 +16,9 @@ using namespace llvm;
 
 namespace culprit {
 
-static cl::SubCommand CompareCommand("compare",
-                                     "Say what makes one profile slower or "
-                                     "faster than another, or how tensors "
-                                     "differ from a reference");
+static cl::SubCommand CompareCommand(
+    "compare", "Say what makes one profile slower or faster than another, or "
+               "how tensors differ from a reference");
 static cl::list<std::string> Paths(cl::Positional, cl::sub(CompareCommand),
                                    cl::desc("A B"));
 static cl::opt<std::string>

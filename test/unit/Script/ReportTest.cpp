@@ -130,10 +130,10 @@ TEST_F(ReportTest, SkipCountsUnlessSomethingWasReported) {
 }
 
 TEST_F(ReportTest, ManyReportsAreAMistake) {
-  EXPECT_TRUE(startsWith(failureOf("for i = 1, 101 do report { symptom = "
+  EXPECT_TRUE(startsWith(failureOf("for i = 1, 10001 do report { symptom = "
                                    "'gpu-idle', score = 1, message = 'm', "
                                    "evidence = case.gpu_work } end"),
-                         "6: more than 100 reports"));
+                         "6: more than 10000 reports"));
 }
 
 } // namespace
