@@ -90,7 +90,11 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
   auto takeRecoverable = [&](const CauseNode &C, unsigned Symptom,
                              int64_t Time) {
     for (const Link &L : C.Links) {
-      if (L.Symptom != Symptom || L.Never || L.Weight < Strongest)
+      // A symptom that prices itself at nothing (one rank's wait is no loss of
+      // the job's) leaves the price to those that do.
+      bool Priced = H.Recoverable.value_or(0) > 0;
+      if (L.Symptom != Symptom || L.Never ||
+          (Priced && (L.Weight < Strongest || Time <= 0)))
         continue;
       H.Recoverable = L.Weight > Strongest
                           ? Time

@@ -1,10 +1,10 @@
 --- ## What it detects
 --- Over the profiles of several ranks: the rank that enters the collectives of its group last, and why. It is named if
 --- it is last in at least half of the matched collectives, if chance would do that to any of the ranks less than once
---- in a hundred, and if the others lose a notable share of the step to it. The time between leaving one collective and entering the next is
---- then compared with the median of its peers, term by term: late step begin, waiting for input, launching and host
---- code, compute, copies, and communication with other groups. The term that covers half of the lateness is reported
---- beside it as a symptom of its own: a slow loader and a slow device look alike in a collective.
+--- in a hundred, and if the others lose a notable share of the step to it. The time between leaving one collective and
+--- entering the next is then compared with the median of its peers, term by term: late step begin, waiting for input,
+--- launching and host code, compute, copies, and communication with other groups. The term that covers half of the
+--- lateness is reported beside it as a symptom of its own: a slow loader and a slow device look alike in a collective.
 ---
 --- ## Why it matters
 --- Everybody waits in a collective for the last one. A rank that starts late, one that is slow and one that is itself
@@ -245,7 +245,7 @@ return {
             symptom, verdict = "collective-straggler-work", "it computes more, not slower"
           else
             verdict      = "the same compute takes it longer"
-            reason, said = "straggler-computes-slower", "computes %s longer than the median of its peers, on work as large,"
+            reason, said = "straggler-computes-slower", "computes the same %s longer than the median of its peers"
           end
         elseif f.why == "input" then
           verdict      = "its input pipeline is slower"

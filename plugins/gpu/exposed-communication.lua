@@ -134,8 +134,8 @@ return {
       -- Group by group, and of its messages only the rank's own: what other ranks send each other is not in `mine`.
       local waited = 0
       local function add(calls, transfers)
-        transfers = transfers:where("op is null or (op != 'send' and op != 'recv') or first_rank = ? or last_rank = ?",
-                                    window.rank, window.rank)
+        transfers = transfers:where("op is null or (op != 'send' and op != 'recv') or first_rank == ? "
+          .. "or last_rank == ?", window.rank, window.rank)
         if calls:count() == 0 or transfers:count() == 0 then return end
         local shared = calls:with { m = calls:containing(transfers) }:where("m is not null")
         waited = waited + math.max(0, shared:sum("dur") - transfers:sum("transfer"))
