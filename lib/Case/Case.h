@@ -115,7 +115,8 @@ public:
 
   /// Adds \p S after the sources added before; with \p Error, as an input
   /// that could not be read, whatever rows it has being kept.
-  void add(std::unique_ptr<Source> S, llvm::Error Error = llvm::Error::success());
+  void add(std::unique_ptr<Source> S,
+           llvm::Error Error = llvm::Error::success());
 
   /// Aligns, joins and derives. Uses up the builder.
   Case build();

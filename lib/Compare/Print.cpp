@@ -214,7 +214,7 @@ void printComparison(raw_ostream &OS, const ProfileComparison &C,
       std::string Noise = noiseText(Each);
       row(Each.ANs, Each.BNs,
           title(Each, 60) + (Noise.empty() ? "" : " (" + Noise + ")"));
-      OS << std::string(38, ' ') << "  " << explanation(Each, C.PerStep) << '\n';
+      OS << std::string(40, ' ') << explanation(Each, C.PerStep) << '\n';
       if (Each.ANames != Each.BNames && !Each.isNew() && !Each.isGone())
         OS << std::string(38, ' ') << "  " << namesText(Each.ANames, 40)
            << " -> " << namesText(Each.BNames, 40) << '\n';

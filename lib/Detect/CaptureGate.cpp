@@ -98,7 +98,8 @@ Trust DeviceTrust::launches() const {
   std::optional<double> Match = number(capture_quality::launch_match);
   if (!Match)
     return {}; // no host calls at all: the detector's needs say so
-  double Factor = between(1 - *Match, 1 - LaunchMatchGood, 1 - LaunchMatchUnfit);
+  double Factor =
+      between(1 - *Match, 1 - LaunchMatchGood, 1 - LaunchMatchUnfit);
   if (Factor == 1)
     return {};
   return {Factor,

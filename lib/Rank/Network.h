@@ -92,7 +92,8 @@ struct CausePosterior {
 inline constexpr double CertainRatio = 200;
 
 /// Posterior of every cause that a present symptom speaks for and whose
-/// required symptoms are not clear, best first; ties by class. \p Seen has one observation a symptom of \p N.
+/// required symptoms are not clear, best first; ties by class. \p Seen has one
+/// observation a symptom of \p N.
 std::vector<CausePosterior> posterior(const Network &N,
                                       llvm::ArrayRef<Observation> Seen);
 

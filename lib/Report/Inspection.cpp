@@ -76,7 +76,9 @@ void printDevices(raw_ostream &OS, const Case &C) {
                 "device", "steps", "window", "busy", "starved", "launching",
                 "stalled");
   for (size_t I = 0; I != Windows.rows(); ++I) {
-    auto At = [&](unsigned Column) { return Windows.columns()[Column].getInt(I); };
+    auto At = [&](unsigned Column) {
+      return Windows.columns()[Column].getInt(I);
+    };
     Expected<Table> Gaps =
         whereEqual(C.table(TableId::gaps),
                    {{"rank", At(windows::rank)}, {"device", At(windows::device)}});

@@ -129,7 +129,8 @@ static Value itemsJson(ArrayRef<EvidenceItem> Items) {
   for (const EvidenceItem &I : Items)
     Out.push_back(Object{{"symptom", I.Symptom},
                          {"detector", I.Detector},
-                         {"log_odds", number(std::round(I.LogOdds * 1e4) / 1e4)},
+                         {"log_odds",
+                          number(std::round(I.LogOdds * 1e4) / 1e4)},
                          {"message", utf8(I.Message)}});
   return Out;
 }

@@ -26,7 +26,8 @@ std::optional<std::string> evidenceSql(const EvidenceRef &E,
 struct ViewerRange {
   std::string Path;
   std::string Unit; ///< "us" (Kineto's ts) or "ns" (Nsight Systems).
-  int64_t StartNs = 0, StopNs = 0; ///< In ns, whatever Unit; equal for a moment.
+  /// In ns, whatever Unit; equal for a moment.
+  int64_t StartNs = 0, StopNs = 0;
 
   /// "1234.567 us to 1240.000 us"
   std::string text() const;

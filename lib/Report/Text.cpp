@@ -54,7 +54,8 @@ StringRef recordingOf(StringRef Table) {
   if (Table == "ranges" || Table == "steps")
     return "steps or loader ranges marked in the profile";
   if (Table == "thread_states")
-    return "scheduling on record: nsys profile --sample=none --cpuctxsw=system-wide";
+    return "scheduling on record: nsys profile --sample=none "
+           "--cpuctxsw=system-wide";
   if (Table == "host_calls" || Table == "host_ops" || Table == "launches")
     return "host activity on record beside the device's";
   if (Table == "profiler_events" || Table == "devices" || Table == "ranks")

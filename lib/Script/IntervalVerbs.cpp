@@ -83,7 +83,8 @@ Expected<int> tableLaunchedBy(Call &C) {
   const Table &Calls = C.table(1), &Spans = C.table(2);
   if (C.failed())
     return C.error();
-  Expected<ColumnRef> Data = launchedBy(C.self(), Calls, Spans, C.host().Evidence);
+  Expected<ColumnRef> Data =
+      launchedBy(C.self(), Calls, Spans, C.host().Evidence);
   if (!Data)
     return Data.takeError();
   return C.pushColumn(C.self(), "launched_by", std::move(*Data));
@@ -94,7 +95,8 @@ Expected<int> tableEndsSooner(Call &C) {
   const Table &Calls = C.table(2);
   if (C.failed())
     return C.error();
-  Expected<int64_t> Sooner = endsSooner(C.self(), Saving, Calls, C.host().Evidence);
+  Expected<int64_t> Sooner =
+      endsSooner(C.self(), Saving, Calls, C.host().Evidence);
   if (!Sooner)
     return Sooner.takeError();
   return C.push(*Sooner);
