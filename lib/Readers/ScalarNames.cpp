@@ -121,6 +121,10 @@ ScalarName scalarName(StringRef Raw) {
   if (std::optional<Alias> Found = findOfSplit(Normal))
     return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
             true};
+  // Transformers evaluates several sets as eval_<set>_loss: a series each.
+  if (StringRef Set = Normal;
+      Set.consume_front("eval_") && Set.consume_back("_loss") && !Set.empty())
+    return ofLayer("val_loss", Set, 1, true);
   // metric/<layer>: the longest metric in front wins.
   for (size_t Slash = Normal.rfind('/'); Slash != std::string::npos && Slash;
        Slash = Normal.rfind('/', Slash - 1)) {

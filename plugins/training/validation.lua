@@ -26,7 +26,8 @@ return {
 
   run = function(case)
     local judged = false
-    for run_name, run in case.scalars:where { name = "val_loss", primary = true }:group("run") do
+    -- Several evaluation sets are a series each: val_loss/<set>.
+    for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local val = run:sort("step"):where("finite(value)")
       if val:count() >= case.options.min_evals then
         judged = true
@@ -36,16 +37,19 @@ return {
           :where("finite(value)")
         local now   = train:where("step > ?", best.step)
         local then_ = train:where("step <= ?", best.step)
+        -- The training level at the best evaluation; one that logs no more than the evaluations do has a point or two
+        -- there, and must fall by a tenth to count.
+        local level = then_:count() >= 3 and then_:slice(math.max(0, then_:count() - 5), 5):median("value")
+          or then_:count() > 0 and 0.9 * then_:last().value
         if after:count() >= 2 and last.value > best.value * (1 + case.options.rise) and now:count() >= 3
-          and then_:count() >= 3
-           and now:median("value") < then_:slice(math.max(0, then_:count() - 5), 5):median("value") then
+          and level and now:median("value") < level then
           report {
             symptom  = "val-loss-rises",
             score    = 0.85,
             at       = { step = best.step },
-            message  = ("validation loss rises from %.4g at step %d to %.4g at step %d over %d evaluations while "
+            message  = ("%s rises from %.4g at step %d to %.4g at step %d over %d evaluations while "
               .. "training loss falls"):format(
-              best.value, best.step, last.value, last.step, after:count()),
+              series == "val_loss" and "validation loss" or series, best.value, best.step, last.value, last.step, after:count()),
             evidence = { best, last },
           }
         end

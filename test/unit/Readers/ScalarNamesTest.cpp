@@ -55,7 +55,6 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       {"train_loss_epoch", "train_loss_epoch"},
       {"eval_runtime", "eval_runtime"},
       {"eval_samples_per_second", "eval_samples_per_second"},
-      {"eval_mmlu_loss", "eval_mmlu_loss"},
       {"test_loss", "test_loss"},
       {"My Metric", "My Metric"},
   };
@@ -76,6 +75,10 @@ TEST(ScalarNames, SplitsOffTheLayer) {
   EXPECT_EQ(N.Layer, "blocks.0.attn");
   EXPECT_EQ(layerScalarName("act_rms", "ln_f").Name, "activation_rms/ln_f");
   EXPECT_EQ(layerScalarName("odd", "ln_f").Name, "odd/ln_f");
+  // Transformers' evaluation sets are a series each.
+  EXPECT_EQ(scalarName("eval_g1_loss").Name, "val_loss/g1");
+  EXPECT_EQ(scalarName("eval_g1_loss").Metric, "val_loss");
+  EXPECT_EQ(scalarName("eval_loss").Name, "val_loss");
   // rewards/<function> is no layer.
   EXPECT_EQ(scalarName("rewards/chosen").Layer, "");
 }
