@@ -63,6 +63,30 @@ StringRef recordingOf(StringRef Table) {
   return "a GPU profile";
 }
 
+/// Whether a GPU profile would fill \p Id.
+bool isOfProfile(TableId Id) {
+  switch (Id) {
+  case TableId::gpu_work:
+  case TableId::host_calls:
+  case TableId::host_ops:
+  case TableId::syncs:
+  case TableId::ranges:
+  case TableId::steps:
+  case TableId::windows:
+  case TableId::gaps:
+  case TableId::launches:
+  case TableId::critical_path:
+  case TableId::capture_quality:
+  case TableId::devices:
+  case TableId::memory_events:
+  case TableId::profiler_events:
+  case TableId::thread_states:
+    return true;
+  default:
+    return false;
+  }
+}
+
 /// Prints one report; keeps the style and the width.
 class Printer {
 public:
@@ -163,29 +187,44 @@ private:
     OS << '\n';
   }
 
-  /// What keeps \p S from being checked: "a GPU profile" where that kind of
-  /// file is not there at all, the column or the kind of row otherwise.
+  /// What would have to be recorded first for \p S: the kind of file where
+  /// that is not there at all, the column or the kind of row otherwise. One
+  /// thing only: who has no profile need not read what it should hold.
   std::string needOf(const SymptomEvidence &S) const {
-    std::vector<std::string> Out;
+    bool Profiled = R.Evidence.has(TableId::gpu_work);
+    std::string First;
     for (const std::string &Missing : S.Missing) {
       StringRef Name = StringRef(Missing).split('.').first;
-      std::optional<TableId> Id = findTable(Name);
+      std::optional<TableId> Id = findTable(Name.split(' ').first);
       std::string Need = Id && !R.Evidence.has(*Id) ? recordingOf(Name).str()
                                                     : Missing;
-      if (!is_contained(Out, Need))
-        Out.push_back(Need);
+      if (Id && !Profiled && isOfProfile(*Id))
+        return "a GPU profile";
+      if (First.empty())
+        First = Need;
     }
-    return join(Out, " and ");
+    return First;
   }
 
-  /// What was not checked, by what would have to be recorded for it.
+  /// What was not checked, by what would have to be recorded for it; what
+  /// would decide most first.
   void notChecked() {
+    constexpr size_t MostLines = 8;
     std::map<std::string, std::vector<std::string>> ByNeed;
     for (const SymptomEvidence &S : R.Symptoms)
       if (S.State == Presence::Unknown && !S.Missing.empty())
         ByNeed[needOf(S)].push_back(S.Symptom);
-    size_t Lines = 0;
-    for (auto &[Need, Symptoms] : ByNeed) {
+    std::vector<std::pair<std::string, std::vector<std::string>>> Groups(
+        ByNeed.begin(), ByNeed.end());
+    llvm::stable_sort(Groups, [](const auto &A, const auto &B) {
+      return A.second.size() > B.second.size();
+    });
+    size_t Lines = 0, Rest = 0;
+    for (auto &[Need, Symptoms] : Groups) {
+      if (Lines == MostLines) {
+        Rest += Symptoms.size();
+        continue;
+      }
       if (Symptoms.size() > 4) {
         size_t More = Symptoms.size() - 3;
         Symptoms.resize(3);
@@ -195,6 +234,9 @@ private:
       printWrapped(OS, join(Symptoms, ", ") + " (needs " + Need + ")", Label,
                    std::string(15, ' '), Style.Width);
     }
+    if (Rest)
+      OS << "             and " << plural(Rest, "symptom")
+         << " more: --format json lists what each needs\n";
     if (Lines)
       OS << '\n';
   }
