@@ -14,10 +14,47 @@ namespace culprit {
 
 namespace {
 
-/// What the profiler says of itself, for one rank. Rows without a rank are
-/// said of all.
+/// Rows of profiler_events by rank, once for all windows; those without a
+/// rank stand under NullInt.
+std::map<int64_t, std::vector<size_t>> eventsByRank(const Case &C) {
+  const Table &T = C.table(TableId::profiler_events);
+  std::map<int64_t, std::vector<size_t>> Out;
+  for (size_t I = 0; I != T.rows(); ++I)
+    Out[intAt(T, profiler_events::rank, I)].push_back(I);
+  return Out;
+}
+
+/// Device work and host calls on record, by rank.
+std::map<int64_t, int64_t> keptByRank(const Case &C) {
+  std::map<int64_t, int64_t> Out;
+  auto count = [&](const Table &T, unsigned Rank) {
+    for (size_t I = 0; I != T.rows(); ++I)
+      ++Out[intAt(T, Rank, I)];
+  };
+  count(C.table(TableId::gpu_work), gpu_work::rank);
+  count(C.table(TableId::host_calls), host_calls::rank);
+  return Out;
+}
+
+/// The median length of the matched collectives, or NullInt.
+int64_t medianCollective(const Case &C) {
+  const Table &Matched = C.table(TableId::matched_collectives);
+  std::vector<int64_t> Lengths;
+  for (size_t I = 0; I != Matched.rows(); ++I)
+    if (int64_t Dur = intAt(Matched, matched_collectives::dur, I); Dur > 0)
+      Lengths.push_back(Dur);
+  if (Lengths.empty())
+    return NullInt;
+  auto Middle = Lengths.begin() + static_cast<ptrdiff_t>(Lengths.size() / 2);
+  std::nth_element(Lengths.begin(), Middle, Lengths.end());
+  return *Middle;
+}
+
+/// What the profiler says of itself, for one rank. \p Rows are those of the
+/// rank and those said of all.
 struct SelfReport {
-  SelfReport(const Case &C, int64_t Rank, const std::set<int64_t> &Threads) {
+  SelfReport(const Case &C, ArrayRef<size_t> Rows,
+             const std::set<int64_t> &Threads) {
     const Table &T = C.table(TableId::profiler_events);
     const StringPool &Pool = *C.pool();
     StringId IsOverhead = Pool.lookup("overhead"), IsLost = Pool.lookup("lost"),
@@ -28,10 +65,7 @@ struct SelfReport {
     };
     std::vector<std::pair<Span, int64_t>> All;
     bool ThreadsKnown = false;
-    for (size_t I = 0; I != T.rows(); ++I) {
-      int64_t Of = intAt(T, profiler_events::rank, I);
-      if (Of != NullInt && Of != Rank)
-        continue;
+    for (size_t I : Rows) {
       if (holds(I, IsLost)) {
         int64_t Count = intAt(T, profiler_events::count, I);
         Lost += Count == NullInt ? 1 : Count;
@@ -95,6 +129,9 @@ void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
   const Table &Calls = C.table(TableId::host_calls);
   StringId Graph = C.pool()->lookup("graph");
   std::map<int64_t, int64_t> Residuals = clockResiduals(C);
+  std::map<int64_t, std::vector<size_t>> Events = eventsByRank(C);
+  std::map<int64_t, int64_t> Kept = keptByRank(C);
+  int64_t Collective = Residuals.empty() ? NullInt : medianCollective(C);
   for (size_t W = 0; W != Windows.rows(); ++W) {
     DeviceKey Key{intAt(Windows, windows::rank, W),
                   intAt(Windows, windows::device, W)};
@@ -114,7 +151,10 @@ void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
           Work.columns()[gpu_work::kind].getString(S.Row) == Graph)
         Graphs.push_back(S);
     }
-    SelfReport Self(C, Key.first, Threads);
+    std::vector<size_t> Said = Events[Key.first];
+    if (Key.first != NullInt)
+      llvm::append_range(Said, Events[NullInt]);
+    SelfReport Self(C, Said, Threads);
     auto shareOf = [&](ArrayRef<Span> Part, int64_t Whole) {
       return Whole > 0 ? static_cast<double>(coveredInside(Part, From, To)) /
                              static_cast<double>(Whole)
@@ -133,6 +173,9 @@ void deriveCaptureQuality(const Case &C, const ProfileIndex &Index,
     Into.setBool(capture_quality::cut, Self.Cut);
     if (auto It = Residuals.find(Key.first); It != Residuals.end())
       Into.set(capture_quality::clock_residual, It->second);
+    Into.set(capture_quality::kept, Kept[Key.first]);
+    if (Collective != NullInt)
+      Into.set(capture_quality::median_collective, Collective);
   }
 }
 

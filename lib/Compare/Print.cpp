@@ -4,6 +4,7 @@
 
 #include "Compare/Compare.h"
 #include "Compare/KernelNames.h"
+#include "Compare/MarkdownCell.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -231,17 +232,6 @@ void printComparison(raw_ostream &OS, const ProfileComparison &C,
     OS << '\n';
   for (const std::string &R : C.Remarks)
     OS << "note: " << R << '\n';
-}
-
-/// Keeps bars and markup of a name from the table around it.
-static std::string markdownCell(std::string Text) {
-  std::string Out;
-  for (char C : Text) {
-    if (StringRef("|<*_`\\[").contains(C))
-      Out += '\\';
-    Out += C == '\n' ? ' ' : C;
-  }
-  return Out;
 }
 
 void printComparisonMarkdown(raw_ostream &OS, const ProfileComparison &C,

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compare/Tensors.h"
+#include "Compare/MarkdownCell.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -199,33 +200,22 @@ void printTensors(raw_ostream &OS, const TensorComparison &C, unsigned Top) {
     OS << "note: " << R << '\n';
 }
 
-/// Keeps bars and markup of a name from the table around it.
-static std::string cell(StringRef Text) {
-  std::string Out;
-  for (char C : Text) {
-    if (StringRef("|<*_`\\[").contains(C))
-      Out += '\\';
-    Out += C == '\n' ? ' ' : C;
-  }
-  return Out;
-}
-
 void printTensorsMarkdown(raw_ostream &OS, const TensorComparison &C,
                           unsigned Top) {
-  OS << "**" << cell(headline(C)) << "**\n\n";
-  OS << "- ref: " << cell(C.RefPath) << "\n- ours: " << cell(C.OursPath)
-     << '\n';
+  OS << "**" << markdownCell(headline(C)) << "**\n\n";
+  OS << "- ref: " << markdownCell(C.RefPath)
+     << "\n- ours: " << markdownCell(C.OursPath) << '\n';
   OS << "- " << countsOf(C) << '\n';
   if (std::string Input = inputText(C); !Input.empty())
-    OS << "- " << cell(Input) << '\n';
+    OS << "- " << markdownCell(Input) << '\n';
   if (C.Steps)
-    OS << "- over the steps: " << cell(C.Steps->Says) << '\n';
+    OS << "- over the steps: " << markdownCell(C.Steps->Says) << '\n';
   const auto Shown = shownOf(C, Top);
   if (!Shown.empty())
     OS << "\n| tensor | kind | max | tolerance | relative | cosine |\n"
           "|---|---|--:|--:|--:|--:|\n";
   for (const TensorDifference *D : Shown)
-    OS << "| " << cell(titleOf(*D)) << " | " << cell(kindText(*D)) << " | "
+    OS << "| " << markdownCell(titleOf(*D)) << " | " << markdownCell(kindText(*D)) << " | "
        << formatNumber(D->Sums.MaxAbs, 3) << " | "
        << formatNumber(D->Allowed, 3) << " | "
        << formatNumber(D->Sums.relL2(), 3) << " | "
@@ -237,14 +227,14 @@ void printTensorsMarkdown(raw_ostream &OS, const TensorComparison &C,
   for (const Section &S : sectionsOf(C)) {
     OS << '\n' << S.Title << ":\n\n";
     for (const std::string &Line : ArrayRef(S.Lines).take_front(Top))
-      OS << "- " << cell(Line) << '\n';
+      OS << "- " << markdownCell(Line) << '\n';
     if (S.Lines.size() > Top)
       OS << "- and " << formatCount(int64_t(S.Lines.size() - Top)) << " more\n";
   }
   if (!C.Remarks.empty())
     OS << '\n';
   for (const std::string &R : C.Remarks)
-    OS << "- " << cell(R) << '\n';
+    OS << "- " << markdownCell(R) << '\n';
 }
 
 } // namespace culprit

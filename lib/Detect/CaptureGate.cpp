@@ -58,7 +58,7 @@ std::string percent(double Share) {
 class DeviceTrust {
 public:
   DeviceTrust(const Case &C, size_t Row)
-      : C(C), T(C.table(TableId::capture_quality)), Row(Row) {}
+      : T(C.table(TableId::capture_quality)), Row(Row) {}
 
   int64_t rank() const { return integer(capture_quality::rank); }
   int64_t device() const { return integer(capture_quality::device); }
@@ -78,7 +78,6 @@ private:
   Trust wholeRecord() const;
   Trust clocks() const;
 
-  const Case &C;
   const Table &T;
   size_t Row;
 };
@@ -115,14 +114,7 @@ Trust DeviceTrust::wholeRecord() const {
             "record again and let the profiler finish its file"};
   if (Lost <= 0)
     return {};
-  int64_t Kept = 0;
-  for (TableId Id : {TableId::gpu_work, TableId::host_calls}) {
-    const Table &Rows = C.table(Id);
-    unsigned Column = Id == TableId::gpu_work ? unsigned(gpu_work::rank)
-                                              : unsigned(host_calls::rank);
-    for (size_t I = 0; I != Rows.rows(); ++I)
-      Kept += Rows.columns()[Column].getInt(I) == rank();
-  }
+  int64_t Kept = integer(capture_quality::kept);
   double Share = static_cast<double>(Lost) / static_cast<double>(Lost + Kept);
   return {Share > 0.01 ? CutTrust : 0.9,
           "the profiler dropped " + formatCount(Lost) + " records",
@@ -131,27 +123,18 @@ Trust DeviceTrust::wholeRecord() const {
 
 Trust DeviceTrust::clocks() const {
   int64_t Residual = integer(capture_quality::clock_residual);
-  if (Residual == NullInt)
+  int64_t Collective = integer(capture_quality::median_collective);
+  if (Residual == NullInt || Collective == NullInt)
     return {};
-  const Table &Matched = C.table(TableId::matched_collectives);
-  std::vector<int64_t> Lengths;
-  for (size_t I = 0; I != Matched.rows(); ++I)
-    if (int64_t Dur = Matched.columns()[matched_collectives::dur].getInt(I);
-        Dur != NullInt && Dur > 0)
-      Lengths.push_back(Dur);
-  if (Lengths.empty())
-    return {};
-  auto Middle = Lengths.begin() + static_cast<ptrdiff_t>(Lengths.size() / 2);
-  std::nth_element(Lengths.begin(), Middle, Lengths.end());
   double Factor =
-      between(static_cast<double>(Residual) / static_cast<double>(*Middle),
+      between(static_cast<double>(Residual) / static_cast<double>(Collective),
               ClockGood, ClockUnfit);
   if (Factor == 1)
     return {};
   return {Factor,
           formatv("the clocks of the ranks agree to {0} only, and the median "
                   "collective takes {1}",
-                  formatDuration(Residual), formatDuration(*Middle))
+                  formatDuration(Residual), formatDuration(Collective))
               .str(),
           "record ranks whose hosts keep time by PTP or chrony, or more "
           "collectives"};
