@@ -4,12 +4,15 @@
 
 #include "Compare/Compare.h"
 #include "Commands.h"
+#include "Compare/Runs.h"
+#include "Compare/OperatorLog.h"
 #include "Compare/Tensors.h"
 #include "Evidence.h"
 #include "Options.h"
 #include "Progress.h"
 #include "Readers/Reader.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <atomic>
 #include <thread>
 
 using namespace llvm;
@@ -17,10 +20,10 @@ using namespace llvm;
 namespace culprit {
 
 static cl::SubCommand CompareCommand(
-    "compare", "Say what makes one profile slower or faster than another, or "
-               "how tensors differ from a reference");
+    "compare", "Say what makes one profile slower or faster than another, how "
+               "tensors differ from a reference, or which run is better");
 static cl::list<std::string> Paths(cl::Positional, cl::sub(CompareCommand),
-                                   cl::desc("A B"));
+                                   cl::desc("A B..."));
 static cl::opt<std::string>
     Noise("noise", cl::sub(CompareCommand), cl::value_desc("PATH"),
           cl::desc("Tensors: a second run of the reference; what the two "
@@ -33,9 +36,17 @@ static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
                clEnumValN(OutputFormat::Text, "text", "For a terminal"),
                clEnumValN(OutputFormat::Json, "json", "For programs"),
                clEnumValN(OutputFormat::Markdown, "markdown", "For an issue")));
+static cl::opt<bool>
+    Metrics("metrics", cl::sub(CompareCommand),
+            cl::desc("Compare the metrics, though there are profiles or "
+                     "tensors too"));
+static cl::opt<std::string>
+    Group("group", cl::sub(CompareCommand), cl::value_desc("KEY,..."),
+          cl::desc("Runs: put those with the same values of these settings "
+                   "into one group (all settings but the seed)"));
 static cl::opt<unsigned, false, CountParser>
     Top("top", cl::sub(CompareCommand), cl::init(10), cl::value_desc("N"),
-        cl::desc("Contributions or tensors shown (10)"));
+        cl::desc("Contributions, tensors, metrics or groups shown (10)"));
 static cl::opt<unsigned, false, CountParser>
     Jobs("jobs", cl::sub(CompareCommand), cl::init(0), cl::value_desc("N"),
          cl::desc("Threads (one a core)"));
@@ -59,13 +70,15 @@ static Expected<std::vector<Case>> readSides(ArrayRef<std::string> Given) {
   const auto Side = [&](size_t I) {
     Read[I].emplace(readCase({Given[I]}, Each, TensorDetail::Values));
   };
-  std::vector<std::thread> Helpers;
-  for (size_t I = 1; I != Given.size(); ++I)
-    if (Threads > 1)
-      Helpers.emplace_back(Side, I);
-    else
+  std::atomic<size_t> Next = 0;
+  const auto Work = [&] {
+    for (size_t I = Next++; I < Given.size(); I = Next++)
       Side(I);
-  Side(0);
+  };
+  std::vector<std::thread> Helpers;
+  for (size_t I = 1; I < std::min<size_t>(Given.size(), Threads); ++I)
+    Helpers.emplace_back(Work);
+  Work();
   for (std::thread &Helper : Helpers)
     Helper.join();
   std::vector<Case> Out;
@@ -114,28 +127,107 @@ static int compareDumps(ArrayRef<std::string> Given, ArrayRef<Case> Sides) {
   return exitFor(Compared->Verdict);
 }
 
+static int compareOperators(ArrayRef<std::string> Given, const Case &Ref,
+                            const Case &Ours) {
+  Expected<OperatorComparison> Compared =
+      compareOperatorLogs(Ref, Given[0], Ours, Given[1]);
+  if (!Compared)
+    return report(Compared.takeError());
+  switch (Format) {
+  case OutputFormat::Json:
+    outs() << formatv("{0:2}", operatorsJson(*Compared)) << '\n';
+    break;
+  case OutputFormat::Markdown:
+    printOperatorsMarkdown(outs(), *Compared, Top);
+    break;
+  default:
+    printOperators(outs(), *Compared, Top);
+    break;
+  }
+  return exitFor(Compared->Verdict);
+}
+
 /// Dumps are compared where both sides have some and not both are profiles.
 static bool areDumps(const Case &A, const Case &B) {
   const auto Both = [&](TableId Id) { return A.has(Id) && B.has(Id); };
   return Both(TableId::tensors) && !Both(TableId::gpu_work);
 }
 
+static int compareMetrics(ArrayRef<std::string> Given, ArrayRef<Case> Sides) {
+  std::vector<RunRecord> Runs;
+  for (auto [Path, Side] : zip(Given, Sides)) {
+    std::vector<RunRecord> Here = runRecords(Side, Path);
+    if (Here.empty())
+      return report(failure(Path + ": there are no metrics to compare",
+                            "give the folder of a run that logged some; "
+                            "'culprit inspect " +
+                                Path + "' lists what it has"));
+    std::move(Here.begin(), Here.end(), std::back_inserter(Runs));
+  }
+  RunsOptions Options;
+  Options.Group = Group;
+  Expected<RunsComparison> Compared = compareRuns(std::move(Runs), Options);
+  if (!Compared)
+    return report(Compared.takeError());
+  switch (Format) {
+  case OutputFormat::Json:
+    outs() << formatv("{0:2}", runsJson(*Compared)) << '\n';
+    break;
+  case OutputFormat::Markdown:
+    printRunsMarkdown(outs(), *Compared, Top);
+    break;
+  default:
+    printRuns(outs(), *Compared, Top);
+    break;
+  }
+  return exitFor(Compared->Verdict);
+}
+
+/// Metrics are compared where they are asked for, where there are more runs
+/// than two, and where two sides have nothing else in common.
+static bool areRuns(ArrayRef<Case> Sides) {
+  const auto All = [&](TableId Id) {
+    return all_of(Sides, [Id](const Case &C) { return C.has(Id); });
+  };
+  if (Metrics || !Group.empty())
+    return true;
+  if (Sides.size() == 1)
+    return runRecords(Sides[0], "").size() > 1;
+  return Sides.size() > 2 || (All(TableId::scalars) && !All(TableId::gpu_work) &&
+                              !All(TableId::tensors));
+}
+
+/// What is given is no pair: runs in any number, or an error.
+static int compareMany(ArrayRef<std::string> Given) {
+  if (Given.empty() || !Noise.empty())
+    return -1;
+  Expected<std::vector<Case>> Sides = readSides(Given);
+  if (!Sides)
+    return report(Sides.takeError());
+  return areRuns(*Sides) ? compareMetrics(Given, *Sides) : -1;
+}
+
 int runCompare() {
   std::vector<std::string> Given(Paths.begin(), Paths.end());
-  if (Given.size() != 2)
+  if (Error E = checkPaths("compare", Given))
+    return report(std::move(E));
+  if (Given.size() != 2) {
+    if (const int Exit = compareMany(Given); Exit >= 0)
+      return Exit;
     return report(failure("compare: two profiles are wanted, not " +
                               Twine(Given.size()),
                           "give two files or folders, the one to compare with "
                           "first: culprit compare before.json.gz "
-                          "after.json.gz"));
-  if (Error E = checkPaths("compare", Given))
-    return report(std::move(E));
+                          "after.json.gz; runs with metrics may be more"));
+  }
   if (!Noise.empty())
     Given.push_back(Noise);
   Expected<std::vector<Case>> Sides = readSides(Given);
   if (!Sides)
     return report(Sides.takeError());
   const Case &A = (*Sides)[0], &B = (*Sides)[1];
+  if (areDumps(A, B) && isOperatorLog(A) && isOperatorLog(B))
+    return compareOperators(Given, A, B);
   if (areDumps(A, B))
     return compareDumps(Given, *Sides);
   if (!Noise.empty())

@@ -1,0 +1,57 @@
+--- ## What it detects
+--- A reward that climbs and then loses most of what it gained.
+---
+--- ## Why it matters
+--- It is the one sight that a policy was learned and lost. What else moved at that step tells why: the gap to the
+--- rollout engine, the KL to the reference, the entropy.
+---
+--- ## How to confirm
+--- Generate from the checkpoint at the best reward and from the last one with the same prompts, and read both.
+---
+--- ## Known false positives
+--- A curriculum that gets harder lowers the reward by design.
+---
+--- ## References
+--- Scale-free: the loss is measured against the rise of the same run, and both against its noise.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The reward climbs and falls back",
+  needs    = { scalars = { "step", "value", metric = "reward" } },
+  symptoms = { "reward-collapses" },
+  options  = {
+    lost     = { default = 0.5, doc = "Part of the rise that is lost again at the end" },
+    min_rows = { default = 20,  doc = "Logged rewards below which a trend is not judged" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+    for _, run in case.scalars:where { name = "reward", primary = true }:group("run") do
+      local reward = run:sort("step"):where("finite(value)")
+      local rows   = reward:count()
+      if rows >= opt.min_rows then
+        judged = true
+        local tenth  = math.max(3, rows // 10)
+        local level  = reward:with { level = reward:col("value"):rolling(tenth, "median") }
+        local best   = level:slice(tenth - 1, rows):top(1, "level"):first()
+        local start  = reward:slice(0, tenth):median("value")
+        local finish = reward:slice(rows - tenth, tenth):median("value")
+        local rise, fall = best.level - start, best.level - finish
+        local noise  = (reward:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+        if rise > 3 * noise and fall > 3 * noise and fall >= opt.lost * rise then
+          report {
+            symptom  = "reward-collapses",
+            score    = math.min(0.97, 0.6 + 0.3 * fall / rise),
+            at       = { step = best.step },
+            message  = ("the reward climbs from %.3g to %.3g by step %d and falls to %.3g by step %d: %s of the "
+              .. "gain is lost"):format(start, best.level, best.step, finish, reward:last().step,
+              units.percent(math.min(1, fall / rise))),
+            evidence = { best, reward:last() },
+          }
+        end
+      end
+    end
+    if not judged then skip(("at least %d logged rewards"):format(opt.min_rows)) end
+  end,
+}
