@@ -60,6 +60,21 @@ static bool isMarkup(StringRef Line) {
   return false;
 }
 
+/// A line in which pytest, GoogleTest, lit or CTest tell a result.
+static bool isTestResult(StringRef Line) {
+  StringRef Body = Line.ltrim();
+  if (Body.starts_with("[       OK ] ") || Body.starts_with("[  FAILED  ] ") ||
+      Body.starts_with("[ RUN      ] "))
+    return true;
+  if (Body.starts_with("PASS: ") || Body.starts_with("FAIL: "))
+    return Body.contains(" :: ");
+  if (Body.contains("::") &&
+      (Body.contains(" PASSED") || Body.contains(" FAILED")))
+    return true;
+  return Body.contains(" Test ") && Body.contains("#") &&
+         Body.ends_with(" sec");
+}
+
 namespace {
 /// Counts over the lines of a head.
 struct Signs {
@@ -78,7 +93,8 @@ static Signs countSigns(StringRef Head, bool Whole) {
       return true;
     ++Out.Lines;
     LogLine L = Parser.parse(Line, Number);
-    if (L.Stamped || L.Prefixed || L.Text.contains("%|")) {
+    if (L.Stamped || L.Prefixed || L.Text.contains("%|") ||
+        isTestResult(Line)) {
       ++Out.Marked;
     } else {
       Out.Code += isCode(Line) || isDataObject(Line);
