@@ -2,6 +2,8 @@
 
 import glob
 import os
+import shutil
+import subprocess
 import sys
 
 import lit.formats
@@ -41,3 +43,14 @@ if os.path.isdir(os.path.join(shared, "traces")):
     config.available_features.add("shared-traces")
 else:
     lit_config.note("no shared traces beside the repository: their tests are unsupported")
+
+# Bisecting commits wants git.
+if shutil.which("git", path=config.environment.get("PATH", os.defpath)):
+    config.available_features.add("git")
+
+# The recorder's own test needs a Python with torch, which may be another one.
+torch_python = os.environ.get("CULPRIT_TORCH_PYTHON", sys.executable)
+if not subprocess.run([torch_python, "-c", "import torch"], stdout=subprocess.DEVNULL,
+                      stderr=subprocess.DEVNULL, check=False).returncode:
+    config.available_features.add("torch")
+config.substitutions.append(("%torch-python", torch_python))

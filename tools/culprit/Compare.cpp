@@ -226,6 +226,12 @@ int runCompare() {
   if (!Sides)
     return report(Sides.takeError());
   const Case &A = (*Sides)[0], &B = (*Sides)[1];
+  if (Noise.empty() && areRuns(*Sides))
+    return compareMetrics(Given, *Sides);
+  if (Noise.empty() && A.has(TableId::scalars) && B.has(TableId::scalars))
+    report(Diagnostic{Severity::Note,
+                      "both sides log metrics too: --metrics compares those",
+                      ""});
   if (areDumps(A, B) && isOperatorLog(A) && isOperatorLog(B))
     return compareOperators(Given, A, B);
   if (areDumps(A, B))
