@@ -137,6 +137,8 @@ public:
   /// Whether addTensor() walks through the values for their statistics. A
   /// comparison reads them itself. Set before read().
   bool Summarize = true;
+  /// Threads that this may take. Set before read().
+  unsigned Threads = 1;
 
   TableBuilder &table(TableId Id);
   /// The builder of \p Id, or null if no row was ever added.

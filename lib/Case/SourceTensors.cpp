@@ -42,7 +42,7 @@ TensorStatistics Source::addTensor(TensorRecord Record) {
   const TensorView &Data = Record.Data;
   const int64_t Numel = Data.numel();
   const TensorStatistics S =
-      Summarize ? statisticsOf(Data) : TensorStatistics();
+      Summarize ? statisticsOf(Data, Threads) : TensorStatistics();
 
   TableBuilder &Rows = beginRow(*this, Record);
   Rows.set(tensors::dtype, toString(Data.Type));

@@ -168,6 +168,18 @@ bool isAttention(const KindQuery &Q) {
   return false;
 }
 
+bool isCache(const KindQuery &Q) {
+  StringRef Name = Q.Name;
+  for (StringRef Word : {"cache", "past_key", "past_value", "past_kv"})
+    if (Name.contains_insensitive(Word))
+      return true;
+  return false;
+}
+
+StringRef positionClass(const KindQuery &Q) {
+  return isCache(Q) ? "kv-cache-stale-position" : "off-by-one-position";
+}
+
 DifferenceKind explained(StringRef Kind, StringRef Class, const Twine &Says,
                          const Fit &F) {
   DifferenceKind Out;
@@ -183,13 +195,15 @@ DifferenceKind explained(StringRef Kind, StringRef Class, const Twine &Says,
 /// From the simplest to the most elaborate. What only says where tensors
 /// differ, or that an order is lost, comes last.
 static constexpr MaybeKind (*Finders[])(const KindSearch &) = {
-    findRounding,       findFewElements,      findSign,
-    findScale,          findOffset,           findAffine,
-    findZeroBlock,      findOtherTensor,      findMissingTerm,
-    findFlip,           findShift,            findAxisPermutation,
-    findInterleave,     findHeadMerge,        findSlicePermutation,
-    findActivation,     findEpsilon,          findAxisOffset,
-    findAxisFactor,     findRotation,         findGrid};
+    findRounding,         findFewElements,      findSoftmax,
+    findMask,             findSign,             findScale,
+    findNoiseLevels,      findOffset,           findAffine,
+    findZeroBlock,        findOtherTensor,      findMissingTerm,
+    findPositionTable,    findFlip,             findShift,
+    findShiftFrom,        findAxisPermutation,  findInterleave,
+    findHeadMerge,        findSlicePermutation, findActivation,
+    findEpsilon,          findAxisOffset,       findAxisFactor,
+    findEpsilonWithBias,  findRotation,         findGrid};
 static constexpr MaybeKind (*LastFinders[])(const KindSearch &) = {
     findNonFinite, findNotLoaded, findReorder, findPartial, findPrecision};
 

@@ -49,6 +49,9 @@ struct KindQuery {
   DifferenceSums Sums; ///< Over all elements.
   std::vector<NamedTensor> Others;
   std::optional<TensorView> Input; ///< Of the layer, if it was dumped.
+  /// Weights of two dimensions whose rows are as long as the last axis of Ref:
+  /// embeddings of positions are among them.
+  std::vector<NamedTensor> Tables;
   /// Sizes that the tensor or those of its layer have, the tensor's first.
   std::vector<int64_t> Dims;
   int64_t WorldSize = 0;       ///< 0: not known.

@@ -97,6 +97,15 @@ static void offerVariances(Namer &Out, const KindQuery &Q) {
   }
 }
 
+std::vector<std::pair<double, StringRef>> inputScalings(double Sigma) {
+  const double One = std::sqrt(1 + Sigma * Sigma);
+  const double Half = std::sqrt(0.25 + Sigma * Sigma);
+  return {{One, "sqrt(1 + sigma^2)"},
+          {1 / One, "1/sqrt(1 + sigma^2)"},
+          {Half, "sqrt(0.5^2 + sigma^2)"},
+          {1 / Half, "1/sqrt(0.5^2 + sigma^2)"}};
+}
+
 /// Scalings of inputs by a noise level: c_in of the formulations in use.
 static void offerNoiseLevels(Namer &Out, const KindQuery &Q) {
   if (!Q.Sigma || *Q.Sigma == 0)
@@ -105,14 +114,18 @@ static void offerNoiseLevels(Namer &Out, const KindQuery &Q) {
   const std::string About =
       "sigma = " + shortNumber(S) + " was dumped: an input scaling by the "
       "noise level is not applied";
-  Out.offer(std::sqrt(1 + S * S), "sqrt(1 + sigma^2)", About,
-            "input-scaling-missing");
-  Out.offer(1 / std::sqrt(1 + S * S), "1/sqrt(1 + sigma^2)", About,
-            "input-scaling-missing");
-  Out.offer(std::sqrt(0.25 + S * S), "sqrt(0.5^2 + sigma^2)", About,
-            "input-scaling-missing");
-  Out.offer(1 / std::sqrt(0.25 + S * S), "1/sqrt(0.5^2 + sigma^2)", About,
-            "input-scaling-missing");
+  for (const auto &[Value, Text] : inputScalings(S))
+    Out.offer(Value, Text.str(), About, "input-scaling-missing");
+}
+
+static void offerRanks(Namer &Out, const KindQuery &Q, StringRef Class) {
+  if (Q.WorldSize < 2)
+    return;
+  const std::string W = std::to_string(Q.WorldSize);
+  const std::string About =
+      "the number of ranks: a sum is taken for a mean, or the reverse";
+  Out.offer(double(Q.WorldSize), W, About, Class);
+  Out.offer(1 / double(Q.WorldSize), "1/" + W, About, Class);
 }
 
 /// Constants of their own.
@@ -147,18 +160,15 @@ static void offerCommon(Namer &Out) {
 
 std::vector<NamedConstant> nameConstant(const KindQuery &Q, double Factor) {
   Namer Out(Q, Factor);
+  // The likeliest for a gradient; elsewhere sizes are.
+  if (Q.Role == "grad")
+    offerRanks(Out, Q, "gradient-sum-for-mean");
   Out.offer(2, "2", "");
   Out.offer(0.5, "1/2", "");
   offerNoiseLevels(Out, Q);
   offerRoots(Out, Q);
   offerVariances(Out, Q);
-  if (Q.WorldSize > 1) {
-    const std::string W = std::to_string(Q.WorldSize);
-    const std::string About =
-        "the number of ranks: a sum is taken for a mean, or the reverse";
-    Out.offer(double(Q.WorldSize), W, About);
-    Out.offer(1 / double(Q.WorldSize), "1/" + W, About);
-  }
+  offerRanks(Out, Q, "");
   for (int64_t D : Q.Dims) {
     if (D < 3)
       continue;

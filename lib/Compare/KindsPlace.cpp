@@ -128,33 +128,72 @@ struct Band {
 };
 } // namespace
 
-/// The narrowest band of one axis that holds everything beyond the tolerance,
-/// of the sample; Size 0 if no axis is narrowed.
-static Band narrowestBand(const KindSearch &S) {
-  Band Best;
-  double Least = 1;
-  int64_t Inner = 1;
-  for (size_t D = S.dims().size(); D-- != 0;) {
-    Band B;
-    B.Size = S.dims()[D];
-    B.Inner = Inner;
-    B.Axis = D;
-    Inner *= B.Size;
-    for (int64_t I : S.sample()) {
-      const double R = S.ref(I), O = S.ours(I);
-      if (S.close(O, R) || (std::isnan(R) && std::isnan(O)) || R == O)
-        continue;
-      const int64_t At = I / B.Inner % B.Size;
-      B.First = B.First < 0 ? At : std::min(B.First, At);
-      B.Last = std::max(B.Last, At);
+static bool differsAt(const KindSearch &S, int64_t I) {
+  const double R = S.ref(I), O = S.ours(I);
+  return !S.close(O, R) && !(std::isnan(R) && std::isnan(O)) && R != O;
+}
+
+Box differingBox(const KindSearch &S) {
+  Box Out;
+  const size_t Rank = S.dims().size();
+  const auto Add = [&](int64_t I) {
+    if (Out.empty()) {
+      Out.First.assign(S.dims().begin(), S.dims().end());
+      Out.Last.assign(Rank, -1);
     }
-    const double Share = double(B.Last - B.First + 1) / double(B.Size);
-    if (B.First >= 0 && Share < Least) {
-      Least = Share;
-      Best = B;
+    for (size_t D = Rank; D-- != 0; I /= S.dims()[D]) {
+      const int64_t At = I % S.dims()[D];
+      Out.First[D] = std::min(Out.First[D], At);
+      Out.Last[D] = std::max(Out.Last[D], At);
+    }
+  };
+  SmallVector<int64_t, 8> Anchors;
+  const auto Try = [&](int64_t I) {
+    if (!differsAt(S, I))
+      return;
+    Add(I);
+    if (Anchors.size() < 8)
+      Anchors.push_back(I);
+  };
+  if (S.query().Sums.FirstAbove) {
+    Try(*S.query().Sums.FirstAbove);
+    Try(*S.query().Sums.LastAbove);
+  }
+  for (int64_t I : S.sample())
+    Try(I);
+  // A sample misses the rims of a box; lines through it do not.
+  for (int64_t Anchor : Anchors) {
+    int64_t Inner = 1;
+    for (size_t D = Rank; D-- != 0; Inner *= S.dims()[D]) {
+      const int64_t Size = S.dims()[D];
+      const int64_t Start = Anchor - Anchor / Inner % Size * Inner;
+      for (int64_t At = 0; At != std::min<int64_t>(Size, 65536); ++At)
+        if (differsAt(S, Start + At * Inner))
+          Add(Start + At * Inner);
     }
   }
+  return Out;
+}
+
+/// The narrowest band of one axis that holds everything beyond the tolerance;
+/// Size 0 if no axis is narrowed.
+static Band narrowestBand(const KindSearch &S) {
+  Band Best;
+  const Box B = differingBox(S);
+  double Least = 1;
+  int64_t Inner = 1;
+  for (size_t D = B.First.size(); D-- != 0; Inner *= S.dims()[D])
+    if (B.share(S, D) < Least) {
+      Least = B.share(S, D);
+      Best = {B.First[D], B.Last[D], S.dims()[D], Inner, D};
+    }
   return Best;
+}
+
+static StringRef zeroClass(const KindSearch &S) {
+  return isWeight(S.query())  ? "weights-missing-or-extra"
+         : isCache(S.query()) ? "kv-block-reset"
+                              : "kernel-uninitialized-grad";
 }
 
 /// A stretch of ours is zero where ref is not, the rest agrees: a shard that
@@ -174,8 +213,7 @@ MaybeKind findZeroBlock(const KindSearch &S) {
     if (F.Good) {
       DifferenceKind Out = explained(
           "zero-block",
-          isWeight(S.query()) ? "weights-missing-or-extra"
-                              : "kernel-uninitialized-grad",
+          zeroClass(S),
           formatv("{0} of {1} elements of ours are zero, {2} to {3}; the "
                   "others agree",
                   End - Begin, S.numel(), indexText(S.query().Ours, Begin),
@@ -197,27 +235,30 @@ MaybeKind findZeroBlock(const KindSearch &S) {
       return Out;
     }
   }
-  Band B = narrowestBand(S);
-  if (B.Size == 0)
+  const Box B = differingBox(S);
+  if (B.empty())
     return std::nullopt;
-  Fit F = S.test([&](int64_t I) {
-    const int64_t At = I / B.Inner % B.Size;
-    return At >= B.First && At <= B.Last ? 0.0 : S.ref(I);
-  });
+  std::string Where;
+  json::Array Axes;
+  for (size_t D = 0; D != B.First.size(); ++D) {
+    if (B.share(S, D) == 1)
+      continue;
+    Where += formatv("{0}{1} to {2} of dimension {3}",
+                     Where.empty() ? "" : " and ", B.First[D], B.Last[D],
+                     S.axis(D));
+    Axes.push_back(
+        json::Array{S.axis(D), B.First[D], B.Last[D]});
+  }
+  if (Where.empty())
+    return std::nullopt;
+  Fit F =
+      S.test([&](int64_t I) { return B.holds(S, I) ? 0.0 : S.ref(I); });
   if (!F.Good)
     return std::nullopt;
   DifferenceKind Out = explained(
-      "zero-block",
-      isWeight(S.query()) ? "weights-missing-or-extra"
-                          : "kernel-uninitialized-grad",
-      formatv("ours is zero at indices {0} to {1} of dimension {2}; the rest "
-              "agrees",
-              B.First, B.Last, S.axis(B.Axis))
-          .str(),
-      F);
-  Out.Parameters["axis"] = S.axis(B.Axis);
-  Out.Parameters["first"] = B.First;
-  Out.Parameters["last"] = B.Last;
+      "zero-block", zeroClass(S),
+      "ours is zero at indices " + Where + "; the rest agrees", F);
+  Out.Parameters["box"] = std::move(Axes);
   return Out;
 }
 

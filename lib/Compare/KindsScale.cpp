@@ -62,6 +62,40 @@ MaybeKind findScale(const KindSearch &S) {
   return Out;
 }
 
+/// ours = ref times an input scaling at the noise level of each sample, which
+/// was dumped as a tensor of one number a sample.
+MaybeKind findNoiseLevels(const KindSearch &S) {
+  const int64_t Samples = S.dims().empty() ? 0 : S.dims()[0];
+  for (const NamedTensor &T : S.query().Others) {
+    const StringRef Name = StringRef(T.Name).rsplit('.').second;
+    if (T.View.numel() != Samples || S.numel() < 4 * Samples ||
+        !(Name.empty() ? StringRef(T.Name) : Name)
+             .starts_with_insensitive("sigma"))
+      continue;
+    const int64_t Inner = S.numel() / Samples;
+    const size_t Scalings = inputScalings(1).size();
+    for (size_t Which = 0; Which != Scalings; ++Which) {
+      std::vector<double> Factors;
+      for (int64_t I = 0; I != Samples; ++I)
+        Factors.push_back(inputScalings(T.View.at(I))[Which].first);
+      Fit F = S.test(
+          [&](int64_t I) { return Factors[size_t(I / Inner)] * S.ref(I); });
+      if (!F.Good)
+        continue;
+      const StringRef Text = inputScalings(1)[Which].second;
+      DifferenceKind Out = explained(
+          "scale", "input-scaling-missing",
+          "ours = " + Twine(Text) + " x ref with the " + T.Name +
+              " of each sample: an input scaling by the noise level is not "
+              "applied",
+          F);
+      Out.Parameters["constant"] = Text;
+      return Out;
+    }
+  }
+  return std::nullopt;
+}
+
 /// ours = ref + b with one b.
 MaybeKind findOffset(const KindSearch &S) {
   const DifferenceSums &Sums = S.query().Sums;

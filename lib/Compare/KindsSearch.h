@@ -93,6 +93,33 @@ std::string shortNumber(double Value);
 bool isWeight(const KindQuery &Q);
 /// True if the name is of attention scores, queries or keys.
 bool isAttention(const KindQuery &Q);
+/// True if the name is of a cache of keys and values.
+bool isCache(const KindQuery &Q);
+/// "off-by-one-position", or for a cache what makes positions stale there.
+llvm::StringRef positionClass(const KindQuery &Q);
+
+/// For each of S.dims() the first and last index at which elements differ
+/// beyond the tolerance. Rests on the sample, the ends of what differs and
+/// lines through some of it: right for boxes, nearly so for other shapes.
+struct Box {
+  llvm::SmallVector<int64_t, 4> First, Last;
+
+  bool empty() const { return First.empty(); }
+  /// Share of dimension \p D that it spans.
+  double share(const KindSearch &S, size_t D) const {
+    return double(Last[D] - First[D] + 1) / double(S.dims()[D]);
+  }
+  bool holds(const KindSearch &S, int64_t I) const {
+    for (size_t D = First.size(); D-- != 0;) {
+      const int64_t At = I % S.dims()[D];
+      if (At < First[D] || At > Last[D])
+        return false;
+      I /= S.dims()[D];
+    }
+    return true;
+  }
+};
+Box differingBox(const KindSearch &S);
 
 /// A constant that a factor may be, by name.
 struct NamedConstant {
@@ -100,6 +127,8 @@ struct NamedConstant {
   std::string About; ///< "64 is a dimension of the tensor"; may be empty.
   std::string Class;
 };
+/// What input scalings multiply by at the noise level \p Sigma, by name.
+std::vector<std::pair<double, llvm::StringRef>> inputScalings(double Sigma);
 /// Everything that \p Factor may be within the precision that the tensors
 /// allow, the likeliest first.
 std::vector<NamedConstant> nameConstant(const KindQuery &Q, double Factor);
@@ -113,6 +142,7 @@ MaybeKind findGrid(const KindSearch &S);
 MaybeKind findFewElements(const KindSearch &S);
 MaybeKind findSign(const KindSearch &S);
 MaybeKind findScale(const KindSearch &S);
+MaybeKind findNoiseLevels(const KindSearch &S);
 MaybeKind findOffset(const KindSearch &S);
 MaybeKind findAffine(const KindSearch &S);
 MaybeKind findZeroBlock(const KindSearch &S);
@@ -126,6 +156,11 @@ MaybeKind findHeadMerge(const KindSearch &S);
 MaybeKind findSlicePermutation(const KindSearch &S);
 MaybeKind findActivation(const KindSearch &S);
 MaybeKind findEpsilon(const KindSearch &S);
+MaybeKind findEpsilonWithBias(const KindSearch &S);
+MaybeKind findSoftmax(const KindSearch &S);
+MaybeKind findMask(const KindSearch &S);
+MaybeKind findPositionTable(const KindSearch &S);
+MaybeKind findShiftFrom(const KindSearch &S);
 MaybeKind findAxisOffset(const KindSearch &S);
 MaybeKind findAxisFactor(const KindSearch &S);
 MaybeKind findRotation(const KindSearch &S);

@@ -133,10 +133,13 @@ struct Surroundings {
 };
 } // namespace
 
-/// Layers of the same place that ran before each pair.
+/// Layers of the same place that ran before each pair, and the steps or tokens
+/// before its own: a process that goes on from its own results adds up what is
+/// rounded.
 static std::vector<int64_t> depthsOf(ArrayRef<TensorPair> Pairs) {
   std::vector<int64_t> Out;
   std::set<std::string> Layers;
+  std::set<std::pair<int64_t, int64_t>> Steps;
   const TensorEntry *Before = nullptr;
   for (const TensorPair &P : Pairs) {
     if (!Before || Surroundings::keyOf(*Before) != Surroundings::keyOf(P.Ref))
@@ -144,7 +147,9 @@ static std::vector<int64_t> depthsOf(ArrayRef<TensorPair> Pairs) {
     Before = &P.Ref;
     if (P.Ref.Role != "weight")
       Layers.insert(P.Ref.Layer);
-    Out.push_back(int64_t(std::max<size_t>(1, Layers.size())));
+    Steps.insert({P.Ref.Step.value_or(0), P.Ref.Token.value_or(0)});
+    Out.push_back(
+        int64_t(std::max<size_t>(1, Layers.size()) + Steps.size() - 1));
   }
   return Out;
 }
@@ -206,6 +211,10 @@ static KindQuery queryFor(const TensorDifference &D, const Surroundings &Around,
       continue;
     if (Other.Layer == E.Layer && Other.Role == "input" && !Q.Input)
       Q.Input = *Other.View;
+    const ArrayRef<int64_t> Shape = Other.View->Shape;
+    if (Other.Role == "weight" && Shape.size() == 2 && !Q.Ref.Shape.empty() &&
+        Shape[1] == Q.Ref.Shape.back() && Q.Tables.size() < 64)
+      Q.Tables.push_back({Other.Name, *Other.View});
     const int64_t Numel = Other.View->numel();
     if ((Numel == Q.Ref.numel() && Numel > 1) ||
         (Numel > 1 && is_contained(Q.Ref.Shape, Numel)))

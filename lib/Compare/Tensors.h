@@ -18,6 +18,7 @@
 #include "Compare/Compare.h"
 #include "Compare/Kinds.h"
 #include "Compare/Names.h"
+#include <set>
 
 namespace culprit {
 
@@ -126,6 +127,10 @@ llvm::json::Value tensorsJson(const TensorComparison &C);
 /// Pairs the tensors of two sides by name, step, rank, token and variant.
 std::vector<TensorPair> pairTensors(const Case &Ref, const Case &Ours,
                                     const Case *Noise, TensorComparison &Into);
+
+/// If one tensor of \p P is the other with one axis filled up, cuts off what
+/// only that one has and says so in \p Names, once for each name in \p Told.
+bool cutPadding(TensorPair &P, NameReport &Names, std::set<std::string> &Told);
 
 /// What a correct run of \p Pair may differ by. \p Terms are the summands of
 /// an element, \p Depth the layers before it.

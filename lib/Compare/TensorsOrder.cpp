@@ -133,7 +133,7 @@ void findStepPattern(TensorComparison &C) {
   const std::vector<Point> Points = pointsOf(C, Tokens);
   if (Points.empty())
     return;
-  const auto First =
+  auto First =
       find_if(Points, [](const Point &P) { return P.Different; });
   const std::string Unit = Tokens ? "token" : "step";
   StepPattern Out;
@@ -158,7 +158,17 @@ void findStepPattern(TensorComparison &C) {
   if (First == Points.end())
     return;
 
-  const size_t At = size_t(First - Points.begin());
+  // A jump tells more than where the tolerance is first passed, which rounding
+  // that adds up may do before it.
+  size_t At = size_t(First - Points.begin());
+  if (At == 0 || !(Points[At].Error > 10 * Points[At - 1].Error))
+    for (size_t I = At + 1; I != Points.size(); ++I)
+      if (Points[I].Error > 10 * Points[I - 1].Error &&
+          Points[I - 1].Error > 0) {
+        At = I;
+        break;
+      }
+  First = Points.begin() + ptrdiff_t(At);
   Out.Step = First->At;
   const ArrayRef<Point> Bad = ArrayRef(Points).drop_front(At);
   Out.Slope = slopeOf(Bad);

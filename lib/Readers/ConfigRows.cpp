@@ -14,8 +14,9 @@ namespace culprit {
 
 using Token = LooseJson::Token;
 
-/// Longer texts, such as chat templates, are cut.
-static constexpr size_t MaxValue = 500;
+/// Longer texts, such as chat templates, are cut. A list of the parameters that
+/// a run freezes has hundreds of names, and each of them counts.
+static constexpr size_t MaxValue = 16384;
 
 ConfigRows::ConfigRows(Source &S)
     : S(S), File(S.pool().intern(S.path())), Run(S.pool().intern(S.Run)) {}

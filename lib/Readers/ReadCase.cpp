@@ -148,8 +148,10 @@ Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads,
   std::vector<std::optional<Error>> Errors(Files.size());
   for (const std::string &File : Files)
     Sources.push_back(std::make_unique<Source>(File, Builder.pool()));
-  for (std::unique_ptr<Source> &S : Sources)
+  for (std::unique_ptr<Source> &S : Sources) {
     S->Summarize = Detail == TensorDetail::Statistics;
+    S->Threads = std::max(1u, unsigned(Threads / Files.size()));
+  }
   if (Threads <= 1 || Files.size() <= 1) {
     for (size_t I = 0; I != Files.size(); ++I)
       Errors[I].emplace(readOne(*Sources[I]));

@@ -6,17 +6,23 @@
 // The sums do, so their order is fixed: element i of a block goes to partial
 // sum i mod 16, whether those sixteen doubles lie in two vectors or in eight,
 // and the sixteen are added up pairwise. A fused multiply-add rounds once
-// where the others round twice; it is not used, and CMakeLists.txt tells the
-// compiler not to contract either.
+// where the others round twice, so it is used for squares of floats alone,
+// which are exact in double precision; CMakeLists.txt tells the compiler not
+// to contract the rest.
 //
-// Two walks through a block in the first-level cache beat one: the first
-// (counts, extremes) tells whether anything is not finite, and nearly always
-// the second (sums) can then do without masks.
+// Nearly every block of floats is done in one walk: |x| below the normal range
+// is counted, extremes are taken and x and x^2 are added up. The sums tell
+// whether that was enough. They are finite only if every value is; their
+// difference shows whether the mean is so far from zero that the sums must be
+// taken about a pivot; and the extremes show values near the largest. Only a
+// block that fails one of these is walked through again. The walk asks for the
+// next block meanwhile: the processor's own prefetching ends at every page.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Tensor/Blocks.h"
 #include "Tensor/Convert.h"
+#include "hwy/cache_control.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
 
@@ -171,79 +177,162 @@ HWY_NOINLINE void countLarge(const T *X, size_t Count, const Bounds<T> &B,
   S.Max = Highest;
 }
 
+/// Tells zeros from subnormal numbers, which S.Subnormal counts together.
 template <class T>
-HWY_INLINE BlockSummary summarizeAs(const T *X, size_t Count,
-                                    const Bounds<T> &B) {
-  constexpr T Infinity = std::numeric_limits<T>::infinity();
+HWY_NOINLINE void countZeros(const T *X, size_t Count, BlockSummary &S) {
   const hn::ScalableTag<T> D;
+  const hn::RebindToSigned<decltype(D)> DI;
+  using Bits = hn::TFromD<decltype(DI)>;
+  const auto NotSign = hn::Set(DI, std::numeric_limits<Bits>::max());
+  auto Zeros = hn::Zero(DI);
+  size_t I = 0;
+  for (; I + hn::Lanes(D) <= Count; I += hn::Lanes(D)) {
+    const auto Abs = hn::And(hn::BitCast(DI, hn::LoadU(D, X + I)), NotSign);
+    Zeros = hn::Sub(Zeros, hn::VecFromMask(DI, hn::Eq(Abs, hn::Zero(DI))));
+  }
+  S.Zero = fold(DI, Zeros, [](Bits A, Bits B) { return A + B; });
+  for (; I < Count; ++I)
+    S.Zero += magnitude(X[I]) == 0;
+  S.Subnormal -= S.Zero;
+}
+
+/// The sums of a block whose first walk was not enough.
+template <class T>
+HWY_NOINLINE void addUpAgain(const T *X, size_t Count, BlockSummary &S) {
+  if (S.NaN + S.Inf == 0) {
+    S.Pivot = X[0];
+    addUp<false>(X, Count, S);
+    return;
+  }
+  while (std::isfinite(X[S.FirstNonFinite]))
+    ++S.FirstNonFinite;
+  S.Sum = S.SumOfSquares = 0;
+  if (size_t(S.NaN + S.Inf) == Count)
+    return;
+  size_t First = 0;
+  while (!std::isfinite(X[First]))
+    ++First;
+  S.Pivot = X[First];
+  addUp<true>(X, Count, S);
+}
+
+BlockSummary summarizeFloats(const float *X, size_t Count,
+                             const Bounds<float> &B, Ahead Next) {
+  constexpr float Infinity = std::numeric_limits<float>::infinity();
+  const hn::CappedTag<float, Lanes> D;
+  const hn::RebindToSigned<decltype(D)> DI;
+  const hn::CappedTag<double, 8> DD;
+  const hn::Rebind<float, decltype(DD)> Narrow;
+  using V = hn::Vec<decltype(D)>;
+  using VD = hn::Vec<decltype(DD)>;
+  constexpr size_t L = hn::MaxLanes(D), LD = hn::MaxLanes(DD);
+  constexpr size_t Parts = Lanes / LD;
+  static_assert(Lanes % L == 0 && Lanes % LD == 0);
+
+  VD Sums[Parts], Squares[Parts];
+  for (size_t P = 0; P != Parts; ++P)
+    Sums[P] = Squares[P] = hn::Zero(DD);
+  const auto NotSign = hn::Set(DI, 0x7fffffff);
+  const auto Normal = hn::Set(DI, B.SmallestNormal);
+  auto Tinies = hn::Zero(DI);
+  V Least = hn::Set(D, Infinity), Greatest = hn::Set(D, -Infinity);
+  size_t I = 0;
+  for (; I + Lanes <= Count; I += Lanes) {
+    hwy::Prefetch(Next.Bytes + I * Next.Size);
+#pragma GCC unroll 16
+    for (size_t At = 0; At != Lanes; At += L) {
+      const V Value = hn::LoadU(D, X + I + At);
+      const auto Abs = hn::And(hn::BitCast(DI, Value), NotSign);
+      Tinies = hn::Sub(Tinies, hn::VecFromMask(DI, hn::Lt(Abs, Normal)));
+      Least = hn::Min(Least, Value);
+      Greatest = hn::Max(Greatest, Value);
+    }
+#pragma GCC unroll 16
+    for (size_t P = 0; P != Parts; ++P) {
+      const VD Value = hn::PromoteTo(DD, hn::LoadU(Narrow, X + I + P * LD));
+      Sums[P] = hn::Add(Sums[P], Value);
+      Squares[P] = hn::MulAdd(Value, Value, Squares[P]);
+    }
+  }
+  HWY_ALIGN double Sum[Lanes];
+  HWY_ALIGN double Square[Lanes];
+  for (size_t P = 0; P != Parts; ++P) {
+    hn::Store(Sums[P], DD, Sum + P * LD);
+    hn::Store(Squares[P], DD, Square + P * LD);
+  }
+  BlockSummary S;
+  S.Subnormal = fold(DI, Tinies, [](int32_t A, int32_t B) { return A + B; });
+  float Lowest =
+      fold(D, Least, [](float A, float B) { return std::min(A, B); });
+  float Highest =
+      fold(D, Greatest, [](float A, float B) { return std::max(A, B); });
+  for (; I < Count; ++I) {
+    const double Value = double(X[I]);
+    Sum[I % Lanes] += Value;
+    Square[I % Lanes] += Value * Value;
+    S.Subnormal += magnitude(X[I]) < B.SmallestNormal;
+    Lowest = std::min(Lowest, X[I]);
+    Highest = std::max(Highest, X[I]);
+  }
+  S.Sum = reduce(Sum);
+  S.SumOfSquares = reduce(Square);
+  S.Min = Lowest;
+  S.Max = Highest;
+  S.AbsMax = std::max(std::fabs(Lowest), std::fabs(Highest));
+
+  if (S.Subnormal)
+    countZeros(X, Count, S);
+  const bool Finite = std::isfinite(S.Sum);
+  if (!Finite || magnitude(float(S.AbsMax)) > B.NearMax)
+    countLarge(X, Count, B, S);
+  const double Squared = S.Sum * (S.Sum / double(Count));
+  if (!Finite || S.SumOfSquares - Squared < 0x1p-10 * S.SumOfSquares)
+    addUpAgain(X, Count, S);
+  return S;
+}
+
+BlockSummary summarizeDoubles(const double *X, size_t Count,
+                              const Bounds<double> &B) {
+  constexpr double Infinity = std::numeric_limits<double>::infinity();
+  const hn::ScalableTag<double> D;
   const hn::RebindToSigned<decltype(D)> DI;
   using V = hn::Vec<decltype(D)>;
   using VI = hn::Vec<decltype(DI)>;
-  using Bits = hn::TFromD<decltype(DI)>;
 
-  const VI NotSign = hn::Set(DI, std::numeric_limits<Bits>::max());
+  const VI NotSign = hn::Set(DI, std::numeric_limits<int64_t>::max());
   const VI Normal = hn::Set(DI, B.SmallestNormal);
-  VI Zeros = hn::Zero(DI), Tinies = Zeros, Largest = Zeros;
+  VI Tinies = hn::Zero(DI), Largest = Tinies;
   V Least = hn::Set(D, Infinity), Greatest = hn::Set(D, -Infinity);
   size_t I = 0;
   for (; I + hn::Lanes(D) <= Count; I += hn::Lanes(D)) {
     const V Value = hn::LoadU(D, X + I);
     const VI Abs = hn::And(hn::BitCast(DI, Value), NotSign);
     Largest = hn::Max(Largest, Abs);
-    Zeros = hn::Sub(Zeros, hn::VecFromMask(DI, hn::Eq(Abs, hn::Zero(DI))));
     Tinies = hn::Sub(Tinies, hn::VecFromMask(DI, hn::Lt(Abs, Normal)));
     Least = hn::Min(Least, Value);
     Greatest = hn::Max(Greatest, Value);
   }
-  const auto Plus = [](Bits A, Bits B) { return A + B; };
   const auto Max = [](auto A, auto B) { return std::max(A, B); };
   const auto Min = [](auto A, auto B) { return std::min(A, B); };
   BlockSummary S;
-  S.Zero = fold(DI, Zeros, Plus);
-  int64_t Tiny = fold(DI, Tinies, Plus);
-  Bits AbsMax = fold(DI, Largest, Max);
-  T Lowest = fold(D, Least, Min);
-  T Highest = fold(D, Greatest, Max);
+  S.Subnormal = fold(DI, Tinies, [](int64_t A, int64_t B) { return A + B; });
+  int64_t AbsMax = fold(DI, Largest, Max);
+  S.Min = fold(D, Least, Min);
+  S.Max = fold(D, Greatest, Max);
   for (; I < Count; ++I) {
-    Bits Abs = magnitude(X[I]);
-    S.Zero += Abs == 0;
-    Tiny += Abs < B.SmallestNormal;
+    const int64_t Abs = magnitude(X[I]);
+    S.Subnormal += Abs < B.SmallestNormal;
     AbsMax = std::max(AbsMax, Abs);
-    Lowest = std::min(Lowest, X[I]);
-    Highest = std::max(Highest, X[I]);
+    S.Min = std::min(S.Min, X[I]);
+    S.Max = std::max(S.Max, X[I]);
   }
-  S.Subnormal = Tiny - S.Zero;
-  S.AbsMax = std::bit_cast<T>(AbsMax);
-  S.Min = Lowest;
-  S.Max = Highest;
-
+  S.AbsMax = std::bit_cast<double>(AbsMax);
+  if (S.Subnormal)
+    countZeros(X, Count, S);
   if (AbsMax > B.NearMax)
     countLarge(X, Count, B, S);
-  if (S.NaN + S.Inf == 0) {
-    S.Pivot = X[0];
-    addUp<false>(X, Count, S);
-    return S;
-  }
-  while (std::isfinite(X[S.FirstNonFinite]))
-    ++S.FirstNonFinite;
-  if (size_t(S.NaN + S.Inf) == Count)
-    return S;
-  size_t First = 0;
-  while (!std::isfinite(X[First]))
-    ++First;
-  S.Pivot = X[First];
-  addUp<true>(X, Count, S);
+  addUpAgain(X, Count, S);
   return S;
-}
-
-BlockSummary summarizeFloats(const float *X, size_t Count,
-                             const Bounds<float> &B) {
-  return summarizeAs(X, Count, B);
-}
-
-BlockSummary summarizeDoubles(const double *X, size_t Count,
-                              const Bounds<double> &B) {
-  return summarizeAs(X, Count, B);
 }
 
 void widenBFloat16(const uint8_t *From, size_t Count, float *To) {
@@ -310,8 +399,9 @@ HWY_EXPORT(summarizeDoubles);
 HWY_EXPORT(widenBFloat16);
 HWY_EXPORT(widenFloat16);
 
-BlockSummary summarize(const float *X, size_t Count, const Bounds<float> &B) {
-  return HWY_DYNAMIC_DISPATCH(summarizeFloats)(X, Count, B);
+BlockSummary summarize(const float *X, size_t Count, const Bounds<float> &B,
+                       Ahead Next) {
+  return HWY_DYNAMIC_DISPATCH(summarizeFloats)(X, Count, B, Next);
 }
 
 BlockSummary summarize(const double *X, size_t Count, const Bounds<double> &B) {

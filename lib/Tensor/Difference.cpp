@@ -13,6 +13,7 @@
 #include "Tensor/Blocks.h"
 #include "Tensor/DifferenceBlocks.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace culprit {
@@ -21,13 +22,31 @@ static const uint8_t *bytesAt(const TensorView &V, int64_t Begin) {
   return V.Bytes.data() + size_t(Begin) * sizeOf(V.Type);
 }
 
+/// The values of the 256 codes of \p Type, which has one byte.
+static const float *valuesOf(DType Type) {
+  using Tables = std::array<std::array<float, 256>, size_t(DType::Bool) + 1>;
+  static const Tables All = [] {
+    Tables Out = {};
+    for (size_t T = 0; T != Out.size(); ++T)
+      for (unsigned Code = 0; Code != 256 && sizeOf(DType(T)) == 1; ++Code) {
+        const uint8_t Byte = uint8_t(Code);
+        Out[T][Code] = float(
+            TensorView{DType(T), {1}, llvm::ArrayRef<uint8_t>(Byte)}.at(0));
+      }
+    return Out;
+  }();
+  return All[size_t(Type)].data();
+}
+
 /// Types whose values are floats: into \p To.
 static void readFloats(const TensorView &V, int64_t Begin, size_t Count,
                        float *To) {
+  const uint8_t *Bytes = bytesAt(V, Begin);
   if (sizeOf(V.Type) != 1)
-    return widen(V.Type, bytesAt(V, Begin), Count, To);
+    return widen(V.Type, Bytes, Count, To);
+  const float *Values = valuesOf(V.Type);
   for (size_t I = 0; I != Count; ++I)
-    To[I] = float(V.at(Begin + int64_t(I)));
+    To[I] = Values[Bytes[I]];
 }
 
 void readElements(const TensorView &V, int64_t Begin, size_t Count,
@@ -163,7 +182,10 @@ static DifferenceSums ofWide(const TensorView &Ref, const TensorView &Ours,
     size_t Count = size_t(std::min<int64_t>(BlockSize, End - At));
     const T *X = elements(Ref, At, Count, BufferX);
     const T *Y = elements(Ours, At, Count, BufferY);
-    DifferenceBlock B = differenceOfBlock(X, Y, Count, Tol);
+    const int64_t Next = At + int64_t(BlockSize);
+    DifferenceBlock B = differenceOfBlock(
+        X, Y, Count, Tol, {bytesAt(Ref, Next), sizeOf(Ref.Type)},
+        {bytesAt(Ours, Next), sizeOf(Ours.Type)});
     if (B.Whole && std::isfinite(B.MaxAbs))
       addBlock(S, B, X, Y, Count, At, Tol);
     else

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tensor/DifferenceBlocks.h"
+#include "hwy/cache_control.h"
 #include <algorithm>
 #include <cmath>
 
@@ -54,7 +55,8 @@ template <class V> struct Sums {
 template <class T>
 HWY_INLINE DifferenceBlock blockDifference(const T *X, const T *Y,
                                            size_t Count, T Absolute,
-                                           T Relative) {
+                                           T Relative, Ahead NextX,
+                                           Ahead NextY) {
   // Vectors of T, and of the doubles they are widened to, a half at a time.
   const hn::CappedTag<T, 64 / sizeof(T)> DT;
   const hn::RebindToSigned<decltype(DT)> DI;
@@ -80,6 +82,8 @@ HWY_INLINE DifferenceBlock blockDifference(const T *X, const T *Y,
   const VT VAbsolute = hn::Set(DT, Absolute), VRelative = hn::Set(DT, Relative);
   size_t I = 0;
   for (; I + Round <= Count; I += Round) {
+    hwy::Prefetch(NextX.Bytes + I * NextX.Size);
+    hwy::Prefetch(NextY.Bytes + I * NextY.Size);
 #pragma GCC unroll 8
     for (size_t At = 0; At != Round; At += L) {
       const VT A = hn::LoadU(DT, X + I + At);
@@ -160,12 +164,14 @@ HWY_INLINE DifferenceBlock blockDifference(const T *X, const T *Y,
 }
 
 DifferenceBlock differFloats(const float *X, const float *Y, size_t Count,
-                             float Absolute, float Relative) {
-  return blockDifference(X, Y, Count, Absolute, Relative);
+                             float Absolute, float Relative, Ahead NextX,
+                             Ahead NextY) {
+  return blockDifference(X, Y, Count, Absolute, Relative, NextX, NextY);
 }
 DifferenceBlock differDoubles(const double *X, const double *Y, size_t Count,
-                              double Absolute, double Relative) {
-  return blockDifference(X, Y, Count, Absolute, Relative);
+                              double Absolute, double Relative, Ahead NextX,
+                              Ahead NextY) {
+  return blockDifference(X, Y, Count, Absolute, Relative, NextX, NextY);
 }
 
 } // namespace HWY_NAMESPACE
@@ -180,14 +186,16 @@ HWY_EXPORT(differFloats);
 HWY_EXPORT(differDoubles);
 
 DifferenceBlock differenceOfBlock(const float *X, const float *Y, size_t Count,
-                                  ElementTolerance T) {
+                                  ElementTolerance T, Ahead NextX,
+                                  Ahead NextY) {
   return HWY_DYNAMIC_DISPATCH(differFloats)(X, Y, Count, float(T.Absolute),
-                                            float(T.Relative));
+                                            float(T.Relative), NextX, NextY);
 }
 DifferenceBlock differenceOfBlock(const double *X, const double *Y,
-                                  size_t Count, ElementTolerance T) {
+                                  size_t Count, ElementTolerance T, Ahead NextX,
+                                  Ahead NextY) {
   return HWY_DYNAMIC_DISPATCH(differDoubles)(X, Y, Count, T.Absolute,
-                                             T.Relative);
+                                             T.Relative, NextX, NextY);
 }
 
 } // namespace culprit

@@ -11,6 +11,7 @@
 #ifndef CULPRIT_TENSOR_DIFFERENCEBLOCKS_H
 #define CULPRIT_TENSOR_DIFFERENCEBLOCKS_H
 
+#include "Tensor/Blocks.h"
 #include "Tensor/Difference.h"
 
 namespace culprit {
@@ -26,11 +27,14 @@ struct DifferenceBlock {
 };
 
 /// Of at most 2^31 pairs. MaxAbs and the counts are computed in the type of the
-/// pairs, the sums in double precision.
+/// pairs, the sums in double precision. The elements that follow are brought
+/// into the cache meanwhile.
 DifferenceBlock differenceOfBlock(const float *X, const float *Y, size_t Count,
-                                  ElementTolerance T);
+                                  ElementTolerance T, Ahead NextX,
+                                  Ahead NextY);
 DifferenceBlock differenceOfBlock(const double *X, const double *Y,
-                                  size_t Count, ElementTolerance T);
+                                  size_t Count, ElementTolerance T,
+                                  Ahead NextX, Ahead NextY);
 
 } // namespace culprit
 

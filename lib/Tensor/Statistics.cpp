@@ -3,11 +3,15 @@
 //===----------------------------------------------------------------------===//
 //
 // A tensor is read once, block by block, and the blocks' moments are merged in
-// order (Chan, Golub and LeVeque 1983). In a block the sums are taken about
-// its first finite value K. That is stable whatever the mean is: K belongs to
-// the data, so (K - mean)^2 is at most their summed squared deviation M2, and
-// of the n terms of sum (x - K)^2 = M2 + n (K - mean)^2 no more than log2(n+1)
-// = 11 of 53 bits can cancel. The norm is sqrt(M2 + n mean^2), a sum of
+// order (Chan, Golub and LeVeque 1983). Pieces of 2^20 elements are done by any
+// thread and merged in order too, so the number of threads changes nothing.
+//
+// In a block the sums are taken about a K that is its first finite value, or 0
+// where that is good enough (Blocks.cpp). The first is stable whatever the mean
+// is: K belongs to the data, so (K - mean)^2 is at most their summed squared
+// deviation M2, and of the n terms of sum (x - K)^2 = M2 + n (K - mean)^2 no
+// more than log2(n+1) = 11 of 53 bits can cancel. With 0 it is 10, as M2 is
+// then at least 2^-10 of the sum. The norm is sqrt(M2 + n mean^2), a sum of
 // positive terms.
 //
 // A type of one byte has 256 values: they are counted, and every statistic
@@ -19,7 +23,9 @@
 #include "Tensor/Convert.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <thread>
 
 using namespace llvm;
 
@@ -42,6 +48,26 @@ struct Moments {
   }
 };
 } // namespace
+
+/// Elements of a piece of work. Fixed: the order of the sums follows from it.
+static constexpr size_t Piece = size_t(1) << 20;
+static_assert(Piece % BlockSize == 0);
+
+/// Calls \p Do for 0 to \p Count - 1, each once, on \p Threads threads.
+static void inParallel(size_t Count, unsigned Threads,
+                       function_ref<void(size_t)> Do) {
+  std::atomic<size_t> Next = 0;
+  const auto Work = [&] {
+    for (size_t I = Next++; I < Count; I = Next++)
+      Do(I);
+  };
+  std::vector<std::thread> Helpers;
+  for (unsigned T = 1; T < Threads && T < Count; ++T)
+    Helpers.emplace_back(Work);
+  Work();
+  for (std::thread &Helper : Helpers)
+    Helper.join();
+}
 
 static void finish(TensorStatistics &S, const Moments &M, double Scale) {
   S.Finite = M.Count;
@@ -93,19 +119,44 @@ template <class T> static Bounds<T> boundsOf(DType Type) {
           std::bit_cast<Bits>(T(largest(Type) / 2))};
 }
 
-/// Statistics of values that are widened to T, times \p Scale.
-template <class T>
-static TensorStatistics ofWide(const TensorView &View, double Scale) {
-  const Bounds<T> B = boundsOf<T>(View.Type);
-  const size_t Size = sizeOf(View.Type);
-  const size_t Numel = View.numel();
-  const bool AsIs = Scale == 1.0 && Size == sizeof(T) && isFloating(View.Type);
-  alignas(64) T Buffer[BlockSize];
+namespace {
+/// What is known of a piece of a tensor.
+struct Part {
   TensorStatistics S;
   Moments M;
-  for (size_t At = 0; At < Numel; At += BlockSize) {
+
+  /// Adds what is known of the elements that follow.
+  void append(const Part &Next) {
+    S.NaN += Next.S.NaN;
+    S.Inf += Next.S.Inf;
+    S.Zero += Next.S.Zero;
+    S.Subnormal += Next.S.Subnormal;
+    S.NearMax += Next.S.NearMax;
+    if (!S.FirstNonFinite)
+      S.FirstNonFinite = Next.S.FirstNonFinite;
+    if (Next.M.Count == 0)
+      return;
+    const bool First = M.Count == 0;
+    S.Min = First ? Next.S.Min : std::min(S.Min, Next.S.Min);
+    S.Max = First ? Next.S.Max : std::max(S.Max, Next.S.Max);
+    S.AbsMax = std::max(S.AbsMax, Next.S.AbsMax);
+    M.merge(Next.M.Count, Next.M.Mean, Next.M.M2);
+  }
+};
+} // namespace
+
+/// Elements \p Begin to \p End, widened to T, times \p Scale.
+template <class T>
+static Part ofPiece(const TensorView &View, size_t Begin, size_t End,
+                    double Scale) {
+  const Bounds<T> B = boundsOf<T>(View.Type);
+  const size_t Size = sizeOf(View.Type);
+  const bool AsIs = Scale == 1.0 && Size == sizeof(T) && isFloating(View.Type);
+  alignas(64) T Buffer[BlockSize];
+  Part Out;
+  for (size_t At = Begin; At < End; At += BlockSize) {
     const uint8_t *Bytes = View.Bytes.data() + At * Size;
-    size_t Count = std::min(BlockSize, Numel - At);
+    size_t Count = std::min(BlockSize, End - At);
     const T *X = Buffer;
     if (AsIs && reinterpret_cast<uintptr_t>(Bytes) % alignof(T) == 0)
       X = reinterpret_cast<const T *>(Bytes);
@@ -114,22 +165,43 @@ static TensorStatistics ofWide(const TensorView &View, double Scale) {
     if (Scale != 1.0)
       for (T &Value : MutableArrayRef<T>(Buffer, Count))
         Value *= T(Scale);
-    merge(S, M, summarize(X, Count, B), Count, int64_t(At));
+    BlockSummary Block;
+    if constexpr (sizeof(T) == sizeof(float))
+      Block = summarize(X, Count, B, Ahead{Bytes + BlockSize * Size, Size});
+    else
+      Block = summarize(X, Count, B);
+    merge(Out.S, Out.M, Block, Count, int64_t(At));
   }
-  finish(S, M, Scale);
-  return S;
+  return Out;
+}
+
+/// Statistics of values that are widened to T, times \p Scale.
+template <class T>
+static TensorStatistics ofWide(const TensorView &View, double Scale,
+                               unsigned Threads) {
+  const size_t Numel = View.numel();
+  std::vector<Part> Parts((Numel + Piece - 1) / Piece);
+  inParallel(Parts.size(), Threads, [&](size_t I) {
+    Parts[I] = ofPiece<T>(View, I * Piece, std::min(Numel, (I + 1) * Piece),
+                          Scale);
+  });
+  Part Whole;
+  for (const Part &P : Parts)
+    Whole.append(P);
+  finish(Whole.S, Whole.M, Scale);
+  return Whole.S;
 }
 
 /// A double may be so large or small that its square is not one. Such a tensor
 /// is read again, scaled by a power of two.
-static TensorStatistics ofFloat64(const TensorView &View) {
-  TensorStatistics S = ofWide<double>(View, 1);
+static TensorStatistics ofFloat64(const TensorView &View, unsigned Threads) {
+  TensorStatistics S = ofWide<double>(View, 1, Threads);
   double Scale = S.AbsMax > 0x1p490                     ? 0x1p-540
                  : S.AbsMax != 0 && S.AbsMax < 0x1p-450 ? 0x1p540
                                                         : 1;
   if (Scale == 1)
     return S;
-  TensorStatistics Scaled = ofWide<double>(View, Scale);
+  TensorStatistics Scaled = ofWide<double>(View, Scale, Threads);
   S.Mean = Scaled.Mean;
   S.StdDev = Scaled.StdDev;
   S.Rms = Scaled.Rms;
@@ -155,7 +227,7 @@ static void countBytes(ArrayRef<uint8_t> Bytes, int64_t (&Counts)[256]) {
       Counts[Code] += Tables[J][Code];
 }
 
-static TensorStatistics ofBytes(const TensorView &View) {
+static TensorStatistics ofBytes(const TensorView &View, unsigned Threads) {
   double Values[256];
   bool Finite[256];
   for (unsigned Code = 0; Code != 256; ++Code) {
@@ -163,22 +235,34 @@ static TensorStatistics ofBytes(const TensorView &View) {
     Values[Code] = TensorView{View.Type, {1}, ArrayRef<uint8_t>(Byte)}.at(0);
     Finite[Code] = std::isfinite(Values[Code]);
   }
-  TensorStatistics S;
-  int64_t Counts[256] = {};
   const size_t Numel = View.numel();
-  constexpr size_t Piece = 256 * 1024; // a second look finds it in the cache
-  for (size_t At = 0; At < Numel; At += Piece) {
-    ArrayRef<uint8_t> Bytes = View.Bytes.slice(At, std::min(Piece, Numel - At));
-    countBytes(Bytes, Counts);
-    if (!isFloating(View.Type) || S.FirstNonFinite)
-      continue;
+  struct Counted {
+    int64_t Counts[256] = {};
+    std::optional<int64_t> FirstNonFinite;
+  };
+  std::vector<Counted> Pieces((Numel + Piece - 1) / Piece);
+  inParallel(Pieces.size(), Threads, [&](size_t I) {
+    Counted &C = Pieces[I];
+    ArrayRef<uint8_t> Bytes =
+        View.Bytes.slice(I * Piece, std::min(Piece, Numel - I * Piece));
+    countBytes(Bytes, C.Counts);
     bool Some = false;
     for (unsigned Code = 0; Code != 256; ++Code)
-      Some |= Counts[Code] != 0 && !Finite[Code];
+      Some |= C.Counts[Code] != 0 && !Finite[Code];
+    // A second look finds the piece in the cache.
     if (Some)
-      S.FirstNonFinite =
-          int64_t(At) + (find_if(Bytes, [&](uint8_t B) { return !Finite[B]; }) -
-                         Bytes.begin());
+      C.FirstNonFinite =
+          int64_t(I * Piece) +
+          (find_if(Bytes, [&](uint8_t B) { return !Finite[B]; }) -
+           Bytes.begin());
+  });
+  TensorStatistics S;
+  int64_t Counts[256] = {};
+  for (const Counted &C : Pieces) {
+    for (unsigned Code = 0; Code != 256; ++Code)
+      Counts[Code] += C.Counts[Code];
+    if (!S.FirstNonFinite)
+      S.FirstNonFinite = C.FirstNonFinite;
   }
 
   const double Near = largest(View.Type) / 2;
@@ -207,13 +291,14 @@ static TensorStatistics ofBytes(const TensorView &View) {
   return S;
 }
 
-TensorStatistics statisticsOf(const TensorView &T) {
+TensorStatistics statisticsOf(const TensorView &T, unsigned Threads) {
   assert(uint64_t(T.numel()) * sizeOf(T.Type) <= T.Bytes.size());
   if (sizeOf(T.Type) == 1)
-    return ofBytes(T);
+    return ofBytes(T, Threads);
   if (T.Type == DType::Float64)
-    return ofFloat64(T);
-  return fitsFloat(T.Type) ? ofWide<float>(T, 1) : ofWide<double>(T, 1);
+    return ofFloat64(T, Threads);
+  return fitsFloat(T.Type) ? ofWide<float>(T, 1, Threads)
+                           : ofWide<double>(T, 1, Threads);
 }
 
 } // namespace culprit

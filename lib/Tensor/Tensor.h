@@ -83,10 +83,11 @@ struct TensorStatistics {
   double StdDev = 0, Rms = 0, L2 = 0, AbsMax = 0;
 };
 
-/// One pass over \p T with the widest vectors of this machine. Sums are in
-/// double precision and in a fixed order, so the result is the same to the
-/// last bit on every machine. With no finite value, those from Min on are 0.
-TensorStatistics statisticsOf(const TensorView &T);
+/// One pass over \p T with the widest vectors of this machine, on up to
+/// \p Threads threads. Sums are in double precision and in a fixed order, so
+/// the result is the same to the last bit on every machine and with any number
+/// of threads. With no finite value, those from Min on are 0.
+TensorStatistics statisticsOf(const TensorView &T, unsigned Threads = 1);
 
 } // namespace culprit
 

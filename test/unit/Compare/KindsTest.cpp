@@ -89,6 +89,7 @@ TEST(KindsTest, UnrelatedSmallTensors) {
         P.Ref = normals(numelOf(S), Seed * 2);
         P.Ours = normals(numelOf(S), Seed * 2 + 1);
         P.Others.push_back({"other", normals(numelOf(S), Seed + 5000)});
+        P.Tables.push_back({"wpe", normals(S.back() * 9, Seed + 6000)});
         Answer A = ask(P, Type);
         EXPECT_EQ(A.Kind.Kind, "unexplained")
             << shapeText(S) << toString(Type).str() << Seed << A.Kind.Says;

@@ -140,6 +140,10 @@ struct MadePair {
   std::string Name = "block.0.out", Role = "output";
   std::vector<std::pair<std::string, std::vector<double>>> Others;
   std::vector<double> Input; ///< Of the shape of Ref; empty: not dumped.
+  /// Weights of two dimensions with rows as long as the last axis.
+  std::vector<std::pair<std::string, std::vector<double>>> Tables;
+  std::optional<double> Sigma;
+  int64_t WorldSize = 0;
 };
 
 struct Answer {
@@ -168,6 +172,14 @@ inline Answer ask(const MadePair &P, DType RefType, DType OursType) {
     Kept.emplace_back(RefType, Shape{int64_t(Values.size())}, Values);
     Q.Others.push_back({Name, Kept.back().View});
   }
+  for (const auto &[Name, Values] : P.Tables) {
+    const int64_t Width = P.RefShape.back();
+    Kept.emplace_back(RefType, Shape{int64_t(Values.size()) / Width, Width},
+                      Values);
+    Q.Tables.push_back({Name, Kept.back().View});
+  }
+  Q.Sigma = P.Sigma;
+  Q.WorldSize = P.WorldSize;
   if (!P.Input.empty()) {
     Input = MadeTensor(RefType, P.RefShape, P.Input);
     Q.Input = Input.View;

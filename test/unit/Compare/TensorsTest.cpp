@@ -5,6 +5,7 @@
 #include "Compare/Tensors.h"
 #include "TensorSupport.h"
 #include "gtest/gtest.h"
+#include <sys/mman.h>
 
 using namespace culprit;
 
@@ -163,6 +164,34 @@ TEST(DifferenceTest, PiecesAddUp) {
   EXPECT_EQ(Whole.LastAbove, Sum.LastAbove);
   EXPECT_EQ(Whole.MaxAt, Sum.MaxAt);
   EXPECT_NEAR(Whole.DSquares, Sum.DSquares, 1e-9);
+}
+
+TEST(DifferenceTest, MoreThanTwoToThe31Elements) {
+  // Untouched pages are one page of zeros, so that this takes no memory.
+  const size_t Size = (size_t(1) << 31) + 8;
+  TensorView Views[2];
+  for (TensorView &V : Views) {
+    void *Map = mmap(nullptr, Size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(Map, MAP_FAILED);
+    V = {DType::Float8E4M3,
+         {2, int64_t(Size / 2)},
+         llvm::ArrayRef(static_cast<uint8_t *>(Map), Size)};
+  }
+  const_cast<uint8_t *>(Views[1].Bytes.data())[Size - 3] = 0x38; // 1
+  KindQuery Q;
+  Q.Ref = Views[0];
+  Q.Ours = Views[1];
+  Q.Sums = differenceOf(Views[0], Views[1], int64_t(Size) - 5000,
+                        int64_t(Size), {});
+  EXPECT_EQ(Q.Sums.FirstAbove, int64_t(Size) - 3);
+  EXPECT_EQ(Q.Sums.DSquares, 1);
+  const DifferenceKind Kind = findKind(Q);
+  EXPECT_EQ(Kind.Kind, "few-elements");
+  EXPECT_EQ(Kind.Says, "one element differs, [1, 1073741825]: 0 in ref, 1 in "
+                       "ours");
+  for (const TensorView &V : Views)
+    munmap(const_cast<uint8_t *>(V.Bytes.data()), Size);
 }
 
 //===- Tolerance ------------------------------------------------------------//

@@ -7,6 +7,7 @@
 #include "hwy/highway.h"
 #include "llvm/ADT/Twine.h"
 #include "gtest/gtest.h"
+#include <sys/mman.h>
 
 using namespace llvm;
 using namespace culprit;
@@ -304,6 +305,83 @@ TEST(TensorStatisticsTest, EveryLengthAroundABlock) {
     EXPECT_NEAR(S.Mean, Sum / double(Count), 1e-14);
     EXPECT_NEAR(S.L2, std::sqrt(Squares), 1e-12);
   }
+}
+
+TEST(TensorStatisticsTest, SameBitsWithAnyNumberOfThreads) {
+  // Two and a half pieces of 2^20 elements.
+  Random Next;
+  std::vector<float> Numbers((5 << 19) + 7);
+  for (float &Number : Numbers)
+    Number = float(double(Next()) * 0x1p-64 - 0.4);
+  Numbers[3 << 19] = NotANumber;
+  Numbers[(1 << 20) - 1] = Infinity;
+  std::vector<uint8_t> Codes(Numbers.size(), 0x38);
+  Codes[(2 << 20) + 5] = 0x7f;
+  for (const TensorView &View :
+       {view(DType::Float32, Numbers), view(DType::Float8E4M3, Codes)}) {
+    const TensorStatistics One = statisticsOf(View, 1);
+    EXPECT_EQ(One.FirstNonFinite, View.Type == DType::Float32 ? (1 << 20) - 1
+                                                              : (2 << 20) + 5);
+    EXPECT_EQ(One.NaN, 1);
+    EXPECT_EQ(One.Finite, View.numel() - (View.Type == DType::Float32 ? 2 : 1));
+    for (unsigned Threads : {2u, 3u, 16u}) {
+      const TensorStatistics S = statisticsOf(View, Threads);
+      EXPECT_EQ(S.FirstNonFinite, One.FirstNonFinite);
+      EXPECT_EQ(S.Finite, One.Finite);
+      EXPECT_EQ(S.Mean, One.Mean);
+      EXPECT_EQ(S.StdDev, One.StdDev);
+      EXPECT_EQ(S.L2, One.L2);
+      EXPECT_EQ(S.Min, One.Min);
+      EXPECT_EQ(S.AbsMax, One.AbsMax);
+    }
+  }
+}
+
+TEST(TensorStatisticsTest, FloatsFarFromZero) {
+  // Alternately 2^20 - 1/8 and 2^20 + 1/8: x^2 and its mean agree to 46 bits.
+  std::vector<float> Numbers;
+  for (int I = 0; I != 6000; ++I)
+    Numbers.push_back(0x1p20f + (I % 2 ? 0.125f : -0.125f));
+  TensorStatistics S = statisticsOf(view(DType::Float32, Numbers));
+  EXPECT_DOUBLE_EQ(S.Mean, 0x1p20);
+  EXPECT_DOUBLE_EQ(S.StdDev, 0.125);
+  // bfloat16 0x4480 is 1024 and 0x4481 is 1032.
+  std::vector<uint16_t> Halves(6000, 0x4480);
+  for (size_t I = 0; I < Halves.size(); I += 2)
+    Halves[I] = 0x4481;
+  S = statisticsOf(view(DType::BFloat16, Halves));
+  EXPECT_DOUBLE_EQ(S.Mean, 1028);
+  EXPECT_DOUBLE_EQ(S.StdDev, 4);
+}
+
+TEST(TensorStatisticsTest, ZerosAmongSubnormals) {
+  // Half of the elements zero, as after a ReLU, and a few below 2^-126.
+  std::vector<float> Numbers(5000, 1);
+  for (size_t I = 0; I < Numbers.size(); I += 2)
+    Numbers[I] = I % 1000 ? 0.0f : 0x1p-140f;
+  TensorStatistics S = statisticsOf(view(DType::Float32, Numbers));
+  EXPECT_EQ(S.Subnormal, 5);
+  EXPECT_EQ(S.Zero, 2495);
+  EXPECT_EQ(S.Min, 0);
+}
+
+TEST(TensorStatisticsTest, MoreThanTwoToThe31Elements) {
+  // Untouched pages are one page of zeros, so that this takes no memory.
+  const size_t Size = (size_t(1) << 31) + 4099;
+  void *Map = mmap(nullptr, Size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(Map, MAP_FAILED);
+  uint8_t *Bytes = static_cast<uint8_t *>(Map);
+  Bytes[Size - 2] = 0x7f;
+  Bytes[Size - 1] = 0x38; // 1
+  TensorView View{DType::Float8E4M3, {int64_t(Size)}, ArrayRef(Bytes, Size)};
+  TensorStatistics S = statisticsOf(View, 2);
+  EXPECT_EQ(S.FirstNonFinite, int64_t(Size) - 2);
+  EXPECT_EQ(S.Zero, int64_t(Size) - 2);
+  EXPECT_EQ(S.Finite, int64_t(Size) - 1);
+  EXPECT_EQ(S.Max, 1);
+  EXPECT_DOUBLE_EQ(S.Mean, 1 / double(Size - 1));
+  munmap(Map, Size);
 }
 
 } // namespace
