@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
-#include "Script/Binding.h"
+#include "Script/TensorVerbs.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -35,7 +35,7 @@ static Expected<const TensorView *> tensorOf(const Host &H, const Table &T,
   return &View;
 }
 
-static Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row) {
+Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row) {
   return tensorOf(C.host(), *Row.T, Row.Row);
 }
 

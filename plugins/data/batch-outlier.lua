@@ -25,8 +25,9 @@ return {
   },
 
   run = function(case)
-    local dumped, judged = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')")
-      :sort("step"), false
+    local dumped = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')")
+      :where("not match(name, 'battery.*')"):sort("step")
+    local judged = false
     for _, batches in dumped:group("name") do
       local enough = batches:distinct("step"):count() >= case.options.min_batches
       judged = judged or enough

@@ -1,72 +1,181 @@
 --- ## What it detects
---- Labels of a dumped batch that equal its input tokens at the same position, or that are all the ignore value.
+--- How the labels of dumped batches lie beside their token ids: at the same place (nothing is shifted), two places on
+--- (shifted twice), next to them but for a share that is wrong, or nowhere; and labels that are all ignored.
 ---
 --- ## Why it matters
---- A language model is trained on the next token. Labels equal to the inputs teach it to copy; labels that are all
---- ignored teach it nothing.
+--- A language model is trained on the next token. Labels equal to the inputs teach it to copy, labels two places on to
+--- skip a token, random ones to forget; none of it raises an error.
 ---
 --- ## How to confirm
---- Decode the first ten tokens of inputs and labels side by side.
+--- Decode the first ten tokens of inputs and labels of one row side by side.
 ---
 --- ## Known false positives
---- Models that shift inside the forward pass (Hugging Face's `*ForCausalLM`) get unshifted labels by design. The loss
---- tells: it falls to nearly zero only when nothing shifts.
+--- Models that shift inside the forward pass (Hugging Face's `*ForCausalLM`) get unshifted labels by design. Where the
+--- dump has the logits, the loss they have against the labels tells which it is; else such labels count for less.
+--- Encoders and encoder-decoders have labels that are no next token, and are left out where the config says so.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
 
+local IDS    = "match(name, '*input_ids|*tokens') and not match(name, 'battery.*')"
+local LABELS = "match(name, '*labels|*targets') and not match(name, 'battery.*')"
+local LOGITS = "match(name, 'head.output|lm_head.output|*.lm_head.output|*.head.output|*logits') "
+  .. "and not match(name, 'battery.*')"
+
+--- The lag of each row: labels[t] == ids[t + lag] at most places, with the share; nil where none fits better than the
+--- others.
+local function lags(ids, labels, width, ignore)
+  local found = {}
+  for first = 0, math.min(labels.numel, 8192) - width, width do
+    local x, y, best = ids:values(first, width), labels:values(first, width), { share = 0, places = 0 }
+    for lag = 0, 2 do
+      local equal, places = 0, 0
+      for t = 1, width - lag do
+        if y[t] ~= ignore then
+          places = places + 1
+          if y[t] == x[t + lag] then equal = equal + 1 end
+        end
+      end
+      local share = places > 0 and equal / places or 0
+      if share > best.share then best = { lag = lag, share = share, places = places, second = best.share }
+      else best.second = math.max(best.second or 0, share) end
+      best.places = math.max(best.places, places)
+    end
+    if best.places >= 4 then found[#found + 1] = best end
+  end
+  return found
+end
+
+--- How many places the loss moves the labels on before it compares them, 0 or 1: a model that has learned something
+--- predicts the label that it is compared with. Nil where it cannot be told.
+local function moved(case, batch, ignore)
+  local logits = case.tensors:where { step = batch.step }:where(LOGITS):where("zero_share is not null"):last()
+  if not logits then return nil end
+  local here, ahead = logits:argmax_share(batch, 0, ignore), logits:argmax_share(batch, 1, ignore)
+  local cost, later = logits:cross_entropy(batch, 0, ignore), logits:cross_entropy(batch, 1, ignore)
+  if not (here and ahead and cost and later) then return nil end
+  if here > ahead + 0.1 and here > 1.5 * ahead and cost < later - 0.2 then return 0 end
+  if ahead > here + 0.1 and ahead > 1.5 * here and later < cost - 0.2 then return 1 end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
-  summary  = "Labels equal the inputs, or are all ignored",
-  needs    = { tensors = { "name", "step", role = { "value", "input", "output" } } },
-  symptoms = { "labels-equal-inputs", "labels-all-ignored" },
+  summary  = "Labels are not the next token, or are all ignored",
+  needs    = { tensors = { "name", role = { "value", "input", "output" } } },
+  symptoms = { "labels-not-next", "labels-equal-inputs", "labels-all-ignored", "labels-two-ahead",
+    "labels-partly-wrong",
+    "labels-unrelated" },
   options  = {
     ignore = { default = -100, doc = "Label that the loss leaves out" },
-    equal  = { default = 0.90, doc = "Share of positions that must agree" },
+    equal  = { default = 0.90, doc = "Share of a row's labels that must agree with its ids" },
+    wrong  = { default = 0.03, doc = "Share of labels that differ from the next token, worth reporting" },
   },
 
   run = function(case)
+    local opt    = case.options
     -- A dump of statistics alone has no values, and no share of zeros.
     local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null")
-    local ids    = dumped:where("match(name, '*input_ids|*tokens')")
-    local labels = dumped:where("match(name, '*labels|*targets')")
+    local ids, labels = dumped:where(IDS), dumped:where(LABELS)
     if labels:count() == 0 or ids:count() == 0 then
-      return skip("a dumped batch with input_ids and labels")
+      return skip("a dumped batch with input_ids and labels (culprit_recorder.watch dumps batches)")
     end
-    local same, checked, least = nil, 0, 1.0
-    for batch in labels:rows() do
-      local inputs = ids:where { step = batch.step }:first()
-      if batch:count_equal(case.options.ignore) == batch.numel then
-        report {
-          symptom  = "labels-all-ignored",
-          score    = 0.97,
-          at       = { step = batch.step },
-          message  = ("all %s labels of the batch at step %s are %d, the ignore value"):format(units.count(batch.numel),
-            tostring(batch.step), case.options.ignore),
-          evidence = { batch },
-        }
-      elseif inputs and inputs.numel == batch.numel then
-        local share = batch:equal_share(inputs, 0)
-        local next_ = batch:equal_share(inputs, 1)
-        if share and next_ then -- else their shapes differ, or there is no next place
-          checked = checked + 1
-          least   = math.min(least, share)
-          if share > next_ and not same then same = { batch = batch, inputs = inputs, share = share, next_ = next_ } end
+    local other = case.config:where("match(key, '*is_encoder_decoder|*is_encoder|*bidirectional|*mlm*')")
+      :where("number != 0 or value == 'true'"):count() > 0
+      or case.tensors:where("match(name, '*decoder_input_ids')"):count() > 0
+    local of, rows, example, shift, sum, empty, judged = { [0] = 0, 0, 0 }, 0, {}, nil, 0, nil, 0
+    for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
+      local inputs = ids:where { step = batch.step, variant = batch.variant }:first()
+      if batch:count_equal(opt.ignore) == batch.numel then
+        empty = batch
+      elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
+        and batch.shape[#batch.shape] > 2 then
+        judged, shift = judged + 1, shift or moved(case, batch, opt.ignore)
+        for _, row in ipairs(lags(inputs, batch, batch.shape[#batch.shape], opt.ignore)) do
+          rows = rows + 1
+          if row.share >= opt.equal and row.second < row.share then
+            of[row.lag] = of[row.lag] + 1
+            example[row.lag] = { batch = batch, inputs = inputs } -- the earliest is the one to name
+          end
+          sum = sum + (row.lag == 1 and row.share or 0)
+          if row.lag == 1 then of.next = (of.next or 0) + 1 end
+          example.any = { batch = batch, inputs = inputs }
         end
       end
     end
-    if same and least >= case.options.equal then
+    if empty then
+      report {
+        symptom  = "labels-all-ignored",
+        score    = 0.97,
+        at       = { step = empty.step },
+        message  = ("all %s labels of the batch at step %s are %d, the ignore value")
+          :format(units.count(empty.numel), tostring(empty.step), opt.ignore),
+        evidence = { empty },
+      }
+    end
+    if judged == 0 or rows == 0 then
+      return skip("a dumped batch whose labels and input_ids have one shape, with 4 labels a row that count")
+    end
+    local where = ("%d of %d rows of %s"):format(0, rows, units.plural(judged, "dumped batch", "dumped batches"))
+    local function share_of(n) return where:replace("0 of", n .. " of") end
+    local function also(symptom, e, n)
+      report { symptom = symptom, score = 0.97, at = { step = e.batch.step }, evidence = { e.batch, e.inputs },
+        message = ("%s are not trained on the next token"):format(share_of(n)) }
+    end
+    local unshifted, ahead = of[0 - (shift or 0)] or 0, of[2 - (shift or 0)] or 0
+    -- The next token it is in most rows, and in more places than chance or common tokens make.
+    local next_best = (of.next or 0) >= 0.8 * rows and sum >= 0.25 * of.next
+    -- Labels at their own token are sound where the model shifts them, which it does for all rows or for none.
+    local losses = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
+    local copies = losses:count() >= 6 and losses:slice(losses:count() - 3, 3):median("value")
+      < 0.05 * losses:slice(0, 3):median("value")
+    if unshifted >= math.max(1, 0.1 * rows) and shift == nil and of[1] < 0.1 * rows and not copies then
+      return skip("whether the loss shifts these labels, which lie at their own tokens: logits (head.output) "
+        .. "beside the "
+        .. "batch of a late step, or the logged loss (culprit_recorder.watch)")
+    elseif unshifted >= math.max(1, 0.1 * rows) then
+      local e = example[0]
+      also("labels-not-next", e, unshifted)
       report {
         symptom  = "labels-equal-inputs",
         score    = 0.97,
-        at       = { step = same.batch.step },
-        message  = ("labels equal the input tokens at the same position in %s of positions of %d dumped batches (the "
-          .. "next token: %s): nothing is shifted")
-          :format(units.percent(same.share), checked, units.percent(same.next_)),
-        evidence = { same.batch, same.inputs },
+        at       = { step = e.batch.step },
+        message  = ("labels equal the input tokens at the same position in %s%s: nothing is shifted"):format(
+          share_of(unshifted), shift == 0 and ", and the loss compares them there"
+          or of[1] >= 0.1 * rows and (", and the next token in %d others"):format(of[1])
+          or ", and the loss falls to nearly nothing"),
+        evidence = { e.batch, e.inputs },
+      }
+    elseif ahead >= math.max(1, 0.1 * rows) then
+      local e = example[2 - (shift or 0)]
+      also("labels-not-next", e, ahead)
+      report {
+        symptom  = "labels-two-ahead",
+        score    = 0.97,
+        at       = { step = e.batch.step },
+        message  = ("in %s the model is trained on the token after the next: %s"):format(share_of(ahead), shift == 1
+          and "the labels are shifted, and the loss shifts them again"
+          or "the labels are the input tokens two places on, shifted twice"),
+        evidence = { e.batch, e.inputs },
+      }
+    elseif not other and next_best and 1 - sum / of.next >= opt.wrong then
+      report {
+        symptom  = "labels-partly-wrong",
+        score    = 0.95,
+        at       = { step = example.any.batch.step },
+        message  = ("%s of the labels that count differ from the next token, in %s; the others equal it")
+          :format(units.percent(1 - sum / of.next), share_of(of.next)),
+        evidence = { example.any.batch, example.any.inputs },
+      }
+    elseif not other and of[0] + of[1] + of[2] == 0 and not next_best then
+      report {
+        symptom  = "labels-unrelated",
+        score    = 0.85,
+        at       = { step = example.any.batch.step },
+        message  = ("in none of %s do the labels equal the input tokens at the same place, one or two on: they belong "
+          .. "to other inputs, or are random"):format(share_of(rows):replace(rows .. " of ", "")),
+        evidence = { example.any.batch, example.any.inputs },
       }
     end
-    if checked == 0 then skip("a dumped batch whose labels and input_ids have one shape") end
   end,
 }

@@ -473,6 +473,54 @@ function Row:equal_share(other, shift, ignore) end
 ---@return table<string, number>?
 function Row:compare(reference) end
 
+---Of two tensors of one shape: the largest difference at each place of an axis (counted from 0), over all other axes, or only at place `first` of axis 0, against place `other` (the same if not given) of the reference. Infinite where one side alone is finite; nil when the shapes differ.
+---```lua
+---for place, d in ipairs(row:difference_along(now, 1)) do log(place - 1, d) end
+---```
+---@param reference culprit.Row
+---@param axis integer
+---@param first? integer
+---@param other? integer
+---@return number[]?
+function Row:difference_along(reference, axis, first, other) end
+
+---The share of positions of a tensor of logits whose largest stands for the id in `other`, an integer tensor without the last axis (of more rows the first count), `shift` places later; where that holds `ignore` it is left out. With logits of the same shape: the share of positions whose largest stands in the same place. Nil when no position is left.
+---```lua
+---logits:argmax_share(ids, 1)
+---```
+---@param other culprit.Row
+---@param shift? integer
+---@param ignore? integer
+---@return number?
+function Row:argmax_share(other, shift, ignore) end
+
+---The mean cross-entropy in nats of a tensor of logits against integer labels, `shift` places later, those equal to `ignore` left out. With `twice`, what comes out when the logits went through a softmax before. Nil when the shapes do not fit, no label is left, or one lies outside the vocabulary.
+---```lua
+---logits:cross_entropy(labels, 0, -100)
+---```
+---@param labels culprit.Row
+---@param shift? integer
+---@param ignore? integer
+---@param form? "logits"|"twice"
+---@return number?
+function Row:cross_entropy(labels, shift, ignore, form) end
+
+---Of attention weights [..., queries, keys] the largest share of one query's weights on keys after it, by more than `offset` places (0); the last query stands at the last key. Nil for what is no such tensor.
+---```lua
+---probs:mass_above_diagonal()
+---```
+---@param offset? integer
+---@return number?
+function Row:mass_above_diagonal(offset) end
+
+---Of attention weights [..., queries, keys] the largest share of one query's weights on keys of another document; `bounds` holds the positions at which documents begin (`cu_seqlens`), which may count on through the rows of axis 0.
+---```lua
+---probs:mass_across(bounds)
+---```
+---@param bounds culprit.Row
+---@return number?
+function Row:mass_across(bounds) end
+
 ---How many distinct values an integer tensor holds; counting stops at the limit, 100,000 when not given.
 ---```lua
 ---labels:distinct_values()

@@ -26,7 +26,8 @@ return {
       "match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
     local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
                .. " or (match(key, '*fp16*|*half*') and match(value, 'true|True'))")
-    local dumped = case.tensors:where { dtype = "float16" }
+    -- Results of a recorder's check are stored in the format that it chose, which says nothing about the run.
+    local dumped = case.tensors:where("dtype == 'float16' and not match(name, 'battery.*')")
     if half:count() == 0 and dumped:count() == 0 then
       if named:count() == 0 then skip("the precision in a config") end
       return

@@ -22,7 +22,7 @@ return {
   symptoms = { "loss-diverges", "loss-rises-from-start", "diverges-while-lr-rises" },
   options  = {
     lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
-    min_rows = { default = 20,  doc = "Logged values below which a trend is not judged" },
+    min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
 
   run = function(case)

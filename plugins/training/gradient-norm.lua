@@ -1,5 +1,6 @@
 --- ## What it detects
---- The global gradient norm: a jump, a rise by an order of magnitude, zeros, NaN or Inf.
+--- The global gradient norm: a jump, by how many steps it came before one of the loss, a rise by an order of magnitude
+--- and when it would overflow, zeros, NaN or Inf.
 ---
 --- ## Why it matters
 --- It leads the loss by a few steps. A jump with a spike of the loss points at a batch, a slow rise at growing
@@ -19,12 +20,13 @@ return {
   api      = 1,
   summary  = "The gradient norm jumps, grows, vanishes or breaks",
   needs    = { scalars = { "step", "value", metric = "grad_norm" } },
-  symptoms = { "grad-norm-spike", "grad-norm-rising", "grad-norm-zero", "grad-norm-nonfinite" },
+  symptoms = { "grad-norm-spike", "grad-norm-leads-loss", "grad-norm-rising", "grad-norm-zero", "grad-norm-nonfinite" },
   options  = {
     window   = { default = 64,   doc = "Rows in the trailing window" },
     sigmas   = { default = 8.0,  doc = "Robust deviations that count as a jump" },
     factor   = { default = 3.0,  doc = "Least factor over the trailing median for a jump" },
     growth   = { default = 10.0, doc = "Factor over the run that counts as a rise" },
+    lead     = { default = 5,    doc = "Rows before a jump of the loss in which a jump of the norm announces it" },
     zero     = { default = 1e-12, doc = "A norm at or below this is zero" },
     min_rows = { default = 20,   doc = "Logged values below which a trend is not judged" },
   },
@@ -82,6 +84,29 @@ return {
             :format(spike.value, spike.step, spike.usual),
           evidence = { spike, good:around(spike, 4) },
         }
+        -- The earliest jump of the norm within some rows before the first jump of the loss.
+        local loss = case.scalars:where { name = "loss", primary = true, run = spike.run }:where("finite(value)")
+          :sort("step")
+        local jumps = loss:with { z = loss:col("value"):robust_z(opt.window),
+          usual = loss:col("value"):rolling(opt.window, "median") }:where("z > ? and value > usual * 1.1", opt.sigmas)
+        for jump in jumps:slice(0, 100):rows() do
+          local since = loss:where("step < ?", jump.step)
+          local from  = since:slice(math.max(0, since:count() - opt.lead), opt.lead):first()
+          local ahead = from and hot:where("step >= ? and step < ?", from.step, jump.step):first()
+          if ahead then
+            report {
+              symptom  = "grad-norm-leads-loss",
+              score    = 0.8,
+              severity = "info",
+              at       = { step = ahead.step },
+              message  = ("the gradient norm jumps %d step%s before the loss: to %.4g at step %d, the loss to %.4g at "
+                .. "step %d"):format(jump.step - ahead.step, jump.step - ahead.step == 1 and "" or "s", ahead.value,
+                ahead.step, jump.value, jump.step),
+              evidence = { ahead, jump },
+            }
+            break
+          end
+        end
       end
 
       local rows = good:count()
@@ -94,13 +119,18 @@ return {
           low, last, finish = math.min(low or level, level), level, level
         end
         if low > 0 and finish / low >= opt.growth and rises >= 6 then
+          -- Extrapolated: at the pace of the last half, when does it pass the largest fp32 (and bf16) number?
+          local half = good:slice(rows // 2, rows):where("value > 0")
+          local pace = half:col("value"):log():slope(half:col("step"))
+          local left = pace and pace > 0 and (math.log(3.4e38) - math.log(finish)) / pace
           report {
             symptom  = "grad-norm-rising",
             score    = 0.85,
             at       = { step = good:last().step },
-            message  = ("gradient norm grows from %.4g to %.4g over steps %d to %d, in %d of 9 tenths of the run")
-              :format(low, finish,
-              good:first().step, good:last().step, rises),
+            message  = ("gradient norm grows from %.4g to %.4g over steps %d to %d, in %d of 9 tenths of the run%s")
+              :format(low, finish, good:first().step, good:last().step, rises,
+                left and left < 20 * (good:last().step - good:first().step)
+                  and ("; at the pace of its last half it overflows fp32 in %.0f steps"):format(left) or ""),
             evidence = { good:first(), good:last() },
           }
         end

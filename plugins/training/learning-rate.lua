@@ -1,16 +1,18 @@
 --- ## What it detects
 --- A logged learning rate that is exactly zero over many steps, or that changes by a large factor from one row to the
---- next.
+--- next; and a level of the loss or the gradient norm that changes where the rate or its slope does.
 ---
 --- ## Why it matters
 --- A scheduler that divides integers, steps once per process or has too short a period turns training off in silence.
+--- What changes together with the rate is the rate's doing, and not the batch's or the hardware's.
 ---
 --- ## How to confirm
 --- Plot the schedule without the model: call `scheduler.step()` for the planned number of steps and print the rate.
 ---
 --- ## Known false positives
 --- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more than a
---- tenth of the run is reported even when intended. A step down, which schedules do, is reported as information.
+--- tenth of the run is reported even when intended. A step down, which schedules do, is reported as information. Warm
+--- restarts and cycles are silent where the config names them.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
@@ -20,16 +22,47 @@ return {
   api      = 1,
   summary  = "The learning rate is zero for long, or jumps",
   needs    = { scalars = { "step", "value", metric = "lr" } },
-  symptoms = { "lr-zero", "lr-jump" },
+  symptoms = { "lr-zero", "lr-jump", "loss-moves-with-lr" },
   options  = {
     zero_share = { default = 0.10, doc = "Share of rows at zero worth reporting" },
-    factor     = { default = 5.0,  doc = "Change between two rows that is a jump" },
+    factor     = { default = 5.0,  doc = "Fall between two rows that is a jump" },
+    rise       = { default = 1.5,  doc = "Rise between two rows that is a jump: after its warm-up no rate rises" },
     warmup     = { default = 0.05, doc = "Part of the run at its start in which jumps are normal" },
+    sigmas     = { default = 6.0,  doc = "Deviations of its noise by which a level has moved" },
+    moved      = { default = 0.05, doc = "Least change of a level, as a share of it" },
   },
 
   run = function(case)
     local opt = case.options
-    for _, run in case.scalars:where { name = "lr", primary = true }:group("run") do
+    local cyclic = case.config:where("match(key, '*sched*|*decay_style*') and "
+      .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*')"):count() > 0
+
+    --- The change of level of a metric between the eight rows before a step and the eight from it on, where it is more
+    --- than noise.
+    local function moved(run_name, metric, step)
+      local rows   = case.scalars:where { name = metric, primary = true, run = run_name }:where("finite(value)")
+        :sort("step")
+      local before = rows:where("step < ?", step)
+      local after  = rows:where("step >= ?", step):slice(0, 8)
+      before = before:slice(math.max(0, before:count() - 8), 8)
+      if before:count() < 5 or after:count() < 5 then return nil end
+      local near  = rows:where("step < ?", step):slice(math.max(0, rows:where("step < ?", step):count() - 64), 64)
+      local noise = (near:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+      local was, now = before:median("value"), after:median("value")
+      -- The median of eight has 1.25 / sqrt(8) of the noise, a difference of two of them 0.63 of it.
+      if math.abs(now - was) <= opt.sigmas * 0.63 * noise or math.abs(now - was) <= opt.moved * math.abs(was) then
+        return nil
+      end
+      -- A level that moved as fast before goes on and does not answer to the rate.
+      local earlier = near:slice(math.max(0, near:count() - 16), 8)
+      if earlier:count() == 8 and math.abs(now - was) < 3 * math.abs(was - earlier:median("value"))
+        and (now - was) * (was - earlier:median("value")) > 0 then
+        return nil
+      end
+      return { was = was, now = now, rows = after }
+    end
+
+    for run_name, run in case.scalars:where { name = "lr", primary = true }:group("run") do
       local rate  = run:sort("step"):where("finite(value)")
       local zeros = rate:where("value == 0")
       if zeros:count() >= 3 and zeros:count() >= opt.zero_share * rate:count() then
@@ -46,22 +79,58 @@ return {
         }
       end
 
-      local calm = rate:slice(math.max(5, math.floor(opt.warmup * rate:count())), rate:count()):where("value > 0")
-      if calm:count() >= 3 then
-        local before = calm:with { change = calm:col("value"):log():diff() }
-        local jump   = before:where("abs(change) > ?", math.log(opt.factor)):first()
+      -- Of few rows, far apart, the warm-up is one or two.
+      local skipped = math.max(rate:count() < 40 and 2 or 5, math.floor(opt.warmup * rate:count()))
+      local calm = rate:slice(skipped, rate:count()):where("value > 0")
+      if calm:count() >= 3 and not cyclic then
+        local moves = rate:where("value > 0")
+        moves = moves:with { change = moves:col("value"):log():diff() }
+        local jump = moves:where("step > ? and (change > ? or change < ?)", calm:first().step, math.log(opt.rise),
+          -math.log(opt.factor)):first()
+        -- A warm-up that is still going on rises too, by less and less; a jump is more than the row before it rose.
+        local earlier = jump and moves:where("step < ?", jump.step):last()
+        if jump and jump.change > 0 and earlier and earlier.change and earlier.change > 0.5 * jump.change then
+          jump = nil
+        end
         -- A schedule that runs out loses more and more of its rate at the end; that is no jump.
         if jump and (jump.change > 0
           or jump.step < calm:last().step - 0.05 * (calm:last().step - calm:first().step)) then
           report {
             symptom  = "lr-jump",
-            score    = jump.change > 0 and 0.7 or 0.3, -- schedules in steps go down by design
-            severity = "info", -- schedules jump by design; with a spike or a turn of the loss it becomes a cause
+            score    = jump.change > 0 and 0.95 or 0.3, -- schedules in steps go down by design
+            severity = jump.change > 0 and "warning" or "info",
             at       = { step = jump.step },
             message  = ("learning rate changes by a factor of %.3g at step %d, to %.3g"):format(math.exp(jump.change),
               jump.step, jump.value),
             evidence = { jump, calm:around(jump, 2) },
           }
+        end
+
+        -- What moves with it: at a jump, and where a warm-up ends or a decay begins.
+        local places = {}
+        if jump then
+          places[1] = { step = jump.step, what = ("jumps by a factor of %.3g"):format(math.exp(jump.change)) }
+        end
+        local peak = rate:max("value")
+        local top  = rate:where("value >= ?", 0.999 * peak):first()
+        if top and rate:first().value < 0.5 * peak and top.step > rate:first().step then
+          places[#places + 1] = { step = top.step, what = "ends its warm-up" }
+        end
+        for _, place in ipairs(places) do
+          local loss = moved(run_name, "loss", place.step + 1) -- the first loss after an update at the new rate
+          local norm = moved(run_name, "grad_norm", place.step + 1)
+          if loss and loss.now > loss.was then
+            report {
+              symptom  = "loss-moves-with-lr",
+              score    = math.min(0.95, 0.7 + 0.5 * (loss.now / loss.was - 1)),
+              at       = { step = place.step },
+              message  = ("the learning rate %s at step %d, and the loss goes from %.4g to %.4g within %d rows%s")
+                :format(place.what, place.step, loss.was, loss.now, loss.rows:count(),
+                  norm and (", the gradient norm from %.4g to %.4g"):format(norm.was, norm.now) or ""),
+              evidence = { loss.rows:slice(0, 5) },
+            }
+            break
+          end
         end
       end
     end

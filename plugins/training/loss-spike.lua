@@ -1,8 +1,10 @@
 --- ## What it detects
---- A loss that jumps many robust deviations above its trailing median, and whether it comes back.
+--- A loss that jumps many robust deviations above its trailing median, whether it comes back, and whether such spikes
+--- become more frequent: they are counted by thirds of the run.
 ---
 --- ## Why it matters
 --- A spike that recovers within tens of steps points at one batch; one that does not, at the step size or the numerics.
+--- Spikes that come ever closer announce a divergence, whatever the batches.
 ---
 --- ## How to confirm
 --- Replay the batch of that step from the checkpoint before it: the same spike means data, none means hardware or
@@ -19,23 +21,63 @@ return {
   api      = 1,
   summary  = "The loss jumps far above its trailing median",
   needs    = { scalars = { "step", "value", metric = "loss" } },
-  symptoms = { "loss-spike", "loss-spike-recovers" },
+  symptoms = { "loss-spike", "loss-spike-recovers", "spikes-repeat", "spikes-denser" },
   options  = {
     window   = { default = 64,   doc = "Rows in the trailing window" },
     sigmas   = { default = 8.0,  doc = "Robust deviations that count as a spike" },
     relative = { default = 0.10, doc = "Least rise over the trailing median, as a share of it" },
     recovery = { default = 50,   doc = "Rows after the spike in which the loss has to come back" },
+    denser   = { default = 3.0,  doc = "Spikes of the last third over those of the first worth reporting" },
+    spikes   = { default = 5,    doc = "Spikes that are many, in the run or in its last third" },
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged, sparse = case.options, false, nil
     for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       judged = judged or loss:count() > 8 -- a deviation needs eight values before it
+      local every = loss:count() > 1 and (loss:last().step - loss:first().step) / (loss:count() - 1) or 1
+      if every >= 2 then sparse = math.max(sparse or 0, every) end
       local z    = loss:col("value"):robust_z(opt.window)
       local hot  = loss:with { z = z, usual = loss:col("value"):rolling(opt.window, "median") }
         :where("z > ? and value > usual * ?", opt.sigmas, 1 + opt.relative)
       local spike = hot:top(1, "z"):first()
+
+      -- A spike may last some rows: rows within five of the one before belong to it.
+      local third, few = loss:count() // 3, true
+      if third >= 8 and hot:count() <= 10000 then
+        local counts, last = { 0, 0, 0 }, nil
+        local from2, from3 = loss:row(third).step, loss:row(2 * third).step
+        for row in hot:rows() do
+          if not last or row.step > last + 5 * math.max(1, (loss:last().step - loss:first().step) / loss:count()) then
+            local part = row.step < from2 and 1 or row.step < from3 and 2 or 3
+            counts[part] = counts[part] + 1
+          end
+          last = row.step
+        end
+        local all = counts[1] + counts[2] + counts[3]
+        few = all <= 2
+        if all >= opt.spikes then
+          report {
+            symptom  = "spikes-repeat",
+            score    = 0.85,
+            at       = { step = hot:sort("step"):first().step },
+            message  = ("the loss spikes %d times between steps %d and %d"):format(all, hot:sort("step"):first().step,
+              hot:sort("step"):last().step),
+            evidence = { hot:slice(0, 8) },
+          }
+        end
+        if third >= 32 and counts[3] >= opt.spikes and counts[3] >= opt.denser * math.max(1, counts[1]) and counts[3] >= counts[2] then
+          report {
+            symptom  = "spikes-denser",
+            score    = 0.85,
+            at       = { step = from3 },
+            message  = ("spikes of the loss become more frequent: %d, %d and %d in the thirds of the run"):format(
+              counts[1], counts[2], counts[3]),
+            evidence = { hot:where("step >= ?", from3):slice(0, 5) },
+          }
+        end
+      end
       if spike then
         report {
           symptom  = "loss-spike",
@@ -48,7 +90,8 @@ return {
         local after = loss:where("step > ?", spike.step):slice(0, opt.recovery)
         local back  = after:slice(math.min(3, after:count() // 2), opt.recovery)
         local band  = spike.usual + 0.1 * (spike.value - spike.usual)
-        if after:count() >= 5 and back:median("value") <= band then
+        -- One batch makes one spike; what spikes again and again has another reason.
+        if few and after:count() >= 5 and back:median("value") <= band then
           local calm = after:where("value <= ?", band):first()
           report {
             symptom  = "loss-spike-recovers",
@@ -61,6 +104,8 @@ return {
         end
       end
     end
-    if not judged then skip("at least 9 logged losses") end
+    if not judged then return skip("at least 9 logged losses") end
+    -- A bad step between two logged ones leaves no trace, or one that a mean has flattened.
+    if sparse then skip(("the loss of every step: it is logged every %.0f"):format(sparse)) end
   end,
 }

@@ -1,9 +1,11 @@
 --- ## What it detects
---- A loss that falls to nearly zero within the first half of the run, and one that is exactly zero.
+--- A loss that falls to nearly zero within the first half of the run, whether the validation loss does so too, and one
+--- that is exactly zero.
 ---
 --- ## Why it matters
---- Language has entropy; a model that predicts it without error sees the answer. Exactly zero means that nothing was
---- scored.
+--- Language has entropy; a model that predicts it without error sees the answer. Where held-out data is predicted as
+--- well, the answer is inside each example: a leak or labels that are the inputs. Where it is not, the training data
+--- was learned by heart. Exactly zero means that nothing was scored.
 ---
 --- ## How to confirm
 --- Compare the labels of one batch with its inputs, and change a later token: earlier logits must not move.
@@ -19,7 +21,7 @@ return {
   api      = 1,
   summary  = "The loss is too good to be true",
   needs    = { scalars = { "step", "value", metric = "loss" } },
-  symptoms = { "loss-too-good", "loss-zero" },
+  symptoms = { "loss-too-good", "val-loss-too-good", "loss-zero" },
   options  = {
     share    = { default = 0.03, doc = "Loss over first loss that counts as nearly zero" },
     within   = { default = 0.50, doc = "Part of the run within which it gets there" },
@@ -28,10 +30,13 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
-    for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+    for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss  = run:sort("step"):where("finite(value)")
       local rows  = loss:count()
-      local zeros = loss:where("value == 0")
+      -- A loss of 0 beside a gradient norm of NaN is a logger that leaves the NaN out (hidden-nonfinite).
+      local broken = case.scalars:where { name = "grad_norm", primary = true, run = run_name }
+        :where("value is not null and not finite(value)"):distinct("step"):select("step"):with { broken = true }
+      local zeros  = loss:where("value == 0"):join(broken, "step", "left"):where("broken is null")
       judged = judged or rows >= opt.min_rows
       if zeros:count() >= math.max(3, 0.1 * rows) then
         report {
@@ -47,16 +52,30 @@ return {
         local level = loss:with { level = loss:col("value"):rolling(5, "median") }
         local there = level:where("level < ?", opt.share * start):first()
         local first, last = loss:first().step, loss:last().step
+        local val = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")
+          :sort("step"):last()
         if there and start > 0 and there.step - first <= opt.within * (last - first) then
           report {
             symptom  = "loss-too-good",
             score    = 0.9,
             at       = { step = there.step },
-            message  = ("loss falls from %.4g to %.4g by step %d of %d and ends at %.4g: less than the data can allow "
-              .. "unless the answer is in the input")
-              :format(start, there.level, there.step, last, loss:last().value),
+            message  = ("loss falls from %.4g to %.4g by step %d of %d and ends at %.4g: %s")
+              :format(start, there.level, there.step, last, loss:last().value,
+                val and val.value > 5 * opt.share * start
+                  and ("the training data is known by heart, validation is at %.4g"):format(val.value)
+                  or "less than the data can allow unless the answer is in the input"),
             evidence = { there, loss:last() },
           }
+          if val and val.value <= 2 * opt.share * start then
+            report {
+              symptom  = "val-loss-too-good",
+              score    = 0.9,
+              at       = { step = val.step },
+              message  = ("the validation loss is %.4g at step %d as well: the answer is in each example, or the "
+                .. "validation data in the training data"):format(val.value, val.step),
+              evidence = { val },
+            }
+          end
         end
       end
     end

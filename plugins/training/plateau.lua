@@ -1,38 +1,69 @@
 --- ## What it detects
---- A loss that never leaves its first level, and one that stops improving while it is still high.
+--- A loss that never leaves its first level, one that stops improving while it is still high, one that settles at the
+--- score of a model that knows nothing while its weights travel, and one that stands just above the least value that a
+--- softmax of a softmax allows.
 ---
 --- ## Why it matters
---- Flat from the start means that no step changes the model, or that there is nothing to learn. A later plateau that is
---- still far from zero asks whether the step size went away.
+--- Flat from the start means that no step changes the model, or that there is nothing to learn: which of them, the size
+--- of the updates tells. A later plateau that is still far from zero asks whether the step size went away.
 ---
 --- ## How to confirm
 --- Overfit one batch: a loss that stays up there is a broken step, not a hard task.
 ---
 --- ## Known false positives
 --- A task whose floor is high, such as text with much entropy. A level below `min_level` of the first loss is taken for
---- a floor and not reported.
+--- a floor and not reported; so is one of a run that started far below chance, with weights that were trained before.
 ---
 --- ## References
 --- Identical curves come from a learning rate of zero and from an optimizer that holds other parameters; only `lr`
---- tells.
+--- tells. With probabilities p for logits, -ln softmax(p)[y] is at least ln(e + V - 1) - 1.
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "The loss stops improving, or never starts",
   needs    = { scalars = { "step", "value", metric = "loss" } },
-  symptoms = { "loss-plateau", "loss-flat-from-start" },
+  symptoms = { "loss-plateau", "loss-flat-from-start", "loss-at-chance", "loss-above-double-softmax-floor" },
   options  = {
     flat      = { default = 0.02,
                   doc = "Change of level over the run that counts as none, as a share of the first loss" },
     still     = { default = 0.01, doc = "Change of level over the last half that counts as none" },
     min_level = { default = 0.40, doc = "Level over first loss below which a plateau is taken for the task's floor" },
-    min_rows  = { default = 20,   doc = "Logged values below which a trend is not judged" },
+    travelled = { default = 0.30,
+                  doc = "Sum of the updates over the weights' norm from which the model had its chance to learn" },
+    min_rows  = { default = 10,   doc = "Logged values below which a trend is not judged" },
   },
 
   run = function(case)
     local opt, judged = case.options, false
-    for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
+      :first()
+    local chance = classes and math.log(classes.number)
+
+    --- What else is logged at a plateau, since that is what tells its causes apart.
+    local function beside(run_name, from)
+      local parts = {}
+      local function level(metric)
+        local rows = case.scalars:where { metric = metric, primary = true, run = run_name }
+          :where("step >= ? and finite(value)", from)
+        return rows:count() > 0 and rows:median("value") or nil
+      end
+      local rate, update, norm = level("lr"), level("update_ratio"), level("grad_norm")
+      if rate then parts[#parts + 1] = ("lr %.3g"):format(rate) end
+      if update then parts[#parts + 1] = ("updates of %.2g of the weights"):format(update) end
+      if norm then parts[#parts + 1] = ("gradient norm %.3g"):format(norm) end
+      return #parts > 0 and "; there: " .. table.concat(parts, ", ") or ""
+    end
+
+    --- How far the weights went, in units of their norm; nil where updates are not logged.
+    local function travel(run_name)
+      local rows = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+        :where("finite(value)"):aggregate({ "step" }, { value = "median value" })
+      if rows:count() < 3 then return nil end
+      return rows:mean("value") * (rows:max("step") - rows:min("step") + 1)
+    end
+
+    for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local rows = loss:count()
       if rows >= opt.min_rows then
@@ -46,24 +77,92 @@ return {
         end
         local middle = loss:slice(rows // 2, fifth):median("value")
         local finish = loss:slice(rows - fifth, fifth):median("value")
-        if high - low <= opt.flat * start and math.abs(finish - start) <= opt.flat * start and start > 1e-3 then
+        local noise = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+        local known = chance and start < 0.7 * chance -- it began with weights that were trained before
+
+        -- At chance although the weights went far, or the gradients of a model that fits the frequencies shrank.
+        if chance and math.abs(finish - chance) <= math.max(0.01 * chance, 2 * noise / math.sqrt(fifth))
+          and math.abs(start - chance) <= 0.25 * chance and low >= 0.97 * chance then
+          local far  = travel(run_name)
+          local norm = case.scalars:where { name = "grad_norm", primary = true, run = run_name }:sort("step")
+            :where("finite(value) and value > 0")
+          local part = norm:count() // 5
+          local was  = part >= 4 and norm:slice(0, part):median("value")
+          local now  = part >= 4 and norm:slice(norm:count() - part, part):median("value")
+          local less = was and now < 0.75 * was
+          if far and far >= opt.travelled or not far and less then
+            report {
+              symptom  = "loss-at-chance",
+              score    = less and 0.95 or 0.85,
+              at       = { step = loss:first().step },
+              message  = ("loss stays at ln %d = %.4g, the score of knowing nothing: %.4g at the end%s%s"):format(
+                math.floor(classes.number), chance, finish,
+                far and ("; the weights travelled %.2g times their norm"):format(far) or "",
+                was and ("; the gradient norm goes from %.3g to %.3g"):format(was, now) or ""),
+              evidence = { loss:first(), loss:last(), classes },
+            }
+          end
+        end
+
+        -- Between the floor of a doubled softmax and chance, for the last two fifths, with a gradient that was tiny
+        -- while the probabilities were even and grew several times when they parted.
+        local floor = classes and classes.number > 2 and math.log(math.exp(1) + classes.number - 1) - 1
+        local late  = loss:slice(rows - 2 * fifth, fifth):median("value")
+        if floor and finish >= 0.99 * floor and finish <= 0.97 * chance and math.abs(late - finish) <= 0.05 * start
+          and loss:quantile("value", 0.02) >= 0.985 * floor - 2 * noise
+          and math.abs(start - chance) <= 0.1 * chance then
+          local val  = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")
+          local over = val:count() > 0 and val:sort("step"):last()
+          local norm = case.scalars:where { name = "grad_norm", primary = true, run = run_name }:sort("step")
+            :where("finite(value) and value > 0")
+          local from = norm:count() >= 20 and norm:slice(0, 5):median("value")
+          local wide = from and norm:with { level = norm:col("value"):rolling(5, "median") }:max("level") / from
+          local signs = {}
+          if over and over.value > 1.03 * chance then
+            signs[#signs + 1] = ("the validation loss is %.4g, worse than chance"):format(over.value)
+          end
+          if over and over.value < 0.9 * floor then
+            signs[#signs + 1] = ("the validation loss, without it, is %.4g"):format(over.value)
+          end
+          if wide and wide >= 3 then
+            signs[#signs + 1] = ("the gradient norm began at %.3g and rose %.2g times"):format(from, wide)
+          end
+          -- Where there is a validation loss it has to be off: a bad initialisation grows its gradients as well.
+          local off = over and (over.value > 1.03 * chance or over.value < 0.9 * floor)
+          if off and (wide == nil or wide >= 3) or not over and wide and wide >= 5 then
+            report {
+              symptom  = "loss-above-double-softmax-floor",
+              score    = #signs >= 2 and 0.95 or off and 0.75 or 0.5,
+              at       = { step = loss:row(rows - fifth).step },
+              message  = ("loss settles at %.4g, between %.4g, the least a softmax of a softmax over %d allows, and "
+                .. "chance, %.4g; %s"):format(finish, floor, math.floor(classes.number), chance,
+                table.concat(signs, "; ")),
+              evidence = { loss:last(), classes, over or loss:first() },
+            }
+          end
+        end
+
+        if high - low <= opt.flat * start and math.abs(finish - start) <= opt.flat * start and start > 1e-3
+          and not known then
           report {
             symptom  = "loss-flat-from-start",
             score    = 0.95,
             at       = { step = loss:first().step },
             message  = ("loss never leaves its first level: %.4g at step %d, %.4g at step %d, fifths of the run "
-              .. "between %.4g and %.4g")
-              :format(start, loss:first().step, finish, loss:last().step, low, high),
+              .. "between %.4g and %.4g%s")
+              :format(start, loss:first().step, finish, loss:last().step, low, high,
+                beside(run_name, loss:first().step)),
             evidence = { loss:first(), loss:last() },
           }
         elseif math.abs(middle - finish) <= opt.still * start and finish >= opt.min_level * start
-          and finish < 0.98 * start then
+          and finish < 0.98 * start and not known then
           report {
             symptom  = "loss-plateau",
             score    = 0.6,
             at       = { step = loss:row(rows // 2).step },
-            message  = ("loss stands still at %.4g from step %d on (%.4g there), %s of where it started"):format(finish,
-              loss:row(rows // 2).step, middle, units.percent(finish / start)),
+            message  = ("loss stands still at %.4g from step %d on (%.4g there), %s of where it started%s")
+              :format(finish, loss:row(rows // 2).step, middle, units.percent(finish / start),
+              beside(run_name, loss:row(rows // 2).step)),
             evidence = { loss:row(rows // 2), loss:last() },
           }
         end

@@ -22,7 +22,9 @@ namespace culprit {
 ///      3        130   140    10    1     kernel  softmax
 ///   host_calls: two syncs, [40, 55) and [200, 210)
 ///   scalars: `loss` 2.0 of steps 0 to 29 but 50 at step 20; NaN at 30
-///   tensors: x 2x3 int64, y = x shifted left with -100 at the end, f and g
+///   tensors: x 2x3 int64, y = x shifted left with -100 at the end, f twice
+///   logits 1x3x2 with softmax (1/4 3/4), (3/4 1/4), (1/4 3/4); labels 0 1 1
+///   attention 1x2x2, of a decoding step 1x1x2; bounds 0 1 of documents
 class ScriptTest : public testing::Test {
 protected:
   ScriptTest() {
@@ -71,22 +73,32 @@ protected:
     addTensor(*S, "y", ids({2, 3, -100, 5, 6, -100}));
     addTensor(*S, "f", floats({1, 2, 3, 4, 5, 6}), "full");
     addTensor(*S, "f", floats({1, 2, 3, 4, 5, 8}), "cached");
+    float Ln3 = std::log(3.0f);
+    addTensor(*S, "logits", floats({0, Ln3, Ln3, 0, 0, Ln3}, {1, 3, 2}));
+    addTensor(*S, "labels", ids({0, 1, 1}, {1, 3}));
+    addTensor(*S, "more", ids({1, 2, 2, 0, 0, 0}));
+    addTensor(*S, "attention", floats({0.9f, 0.1f, 0.5f, 0.5f}, {1, 2, 2}));
+    addTensor(*S, "decoding", floats({0.3f, 0.7f}, {1, 1, 2}));
+    addTensor(*S, "bounds", ids({0, 1}, {2}));
+    addTensor(*S, "rows",
+              floats({1, 0, 0, 1, 1, 0, 0.25f, 0.75f}, {2, 2, 2}));
+    addTensor(*S, "through", ids({0, 1, 3}, {3}));
     Builder.add(std::move(S));
     C = Builder.build();
   }
 
-  TensorView ids(std::vector<int64_t> Values) {
-    return view(DType::Int64, Values);
+  using Shape = llvm::SmallVector<int64_t, 4>;
+  TensorView ids(std::vector<int64_t> Values, Shape Dims = {2, 3}) {
+    return view(DType::Int64, Values, std::move(Dims));
   }
-  TensorView floats(std::vector<float> Values) {
-    return view(DType::Float32, Values);
+  TensorView floats(std::vector<float> Values, Shape Dims = {2, 3}) {
+    return view(DType::Float32, Values, std::move(Dims));
   }
-  /// A 2 x 3 tensor.
   template <class T>
-  TensorView view(DType Type, const std::vector<T> &Values) {
+  TensorView view(DType Type, const std::vector<T> &Values, Shape Dims) {
     TensorView View;
     View.Type = Type;
-    View.Shape = {2, 3};
+    View.Shape = std::move(Dims);
     auto Bytes = std::make_shared<std::vector<uint8_t>>(Values.size() *
                                                         sizeof(T));
     std::memcpy(Bytes->data(), Values.data(), Bytes->size());

@@ -1,0 +1,339 @@
+//===- LogitVerbs.cpp - What logits and attention say -----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Verbs of tensor rows that walk along one axis: where two tensors differ,
+/// what logits predict, what they cost against labels, and where attention
+/// looks. Logits are [..., positions, vocabulary], attention is
+/// [..., queries, keys].
+///
+//===----------------------------------------------------------------------===//
+
+#include "Script/TensorVerbs.h"
+#include <cmath>
+#include <limits>
+
+using namespace llvm;
+
+namespace culprit {
+
+static constexpr double Infinity = std::numeric_limits<double>::infinity();
+/// Longest list that a verb makes.
+static constexpr int64_t MaxEntries = 100000;
+
+/// |x - y|; infinite where one side alone is finite, 0 where both are NaN.
+static double distance(double X, double Y) {
+  if (X == Y || (std::isnan(X) && std::isnan(Y)))
+    return 0;
+  double D = std::fabs(X - Y);
+  return std::isfinite(D) ? D : Infinity;
+}
+
+Expected<int> rowDifferenceAlong(Call &C) {
+  lua_State *L = C.state();
+  const RowValue &Reference = C.row(1);
+  int64_t Axis = C.integer(2);
+  int64_t First = C.integer(3, 0);
+  int64_t Other = C.integer(4, First);
+  if (C.failed())
+    return C.error();
+  Expected<const TensorView *> A = tensorOf(C, C.selfRow());
+  if (!A)
+    return A.takeError();
+  Expected<const TensorView *> B = tensorOf(C, Reference);
+  if (!B)
+    return B.takeError();
+  ArrayRef<int64_t> Shape = (*A)->Shape;
+  if (Shape != ArrayRef<int64_t>((*B)->Shape))
+    return C.pushNil();
+  if (Axis < 0 || Axis >= static_cast<int64_t>(Shape.size()))
+    return failure("the tensor has " + Twine(Shape.size()) +
+                       " axes and no axis " + Twine(Axis),
+                   "axes are counted from 0");
+  int64_t Elements = (*A)->numel();
+  int64_t Length = Shape[Axis];
+  if (Length > MaxEntries)
+    return failure("difference_along() would make a list of " + Twine(Length) +
+                   " numbers; the limit is " + Twine(MaxEntries));
+  // Elements of B lie Offset behind their partners in A.
+  int64_t Begin = 0, End = Elements, Offset = 0;
+  if (!C.missing(3)) {
+    for (int64_t Place : {First, Other})
+      if (Place < 0 || Place >= Shape[0])
+        return failure("axis 0 has " + Twine(Shape[0]) +
+                       " places and no place " + Twine(Place));
+    int64_t Slice = Elements / Shape[0];
+    Begin = First * Slice;
+    End = Begin + Slice;
+    Offset = (Other - First) * Slice;
+  }
+  int64_t Inner = 1;
+  for (int64_t D : Shape.drop_front(Axis + 1))
+    Inner *= D;
+
+  std::vector<double> Largest(Length, 0.0);
+  for (int64_t Run = Begin; Run < End; Run += Inner) {
+    double &At = Largest[Run / Inner % Length];
+    for (int64_t I = Run; I != Run + Inner; ++I)
+      At = std::max(At, distance((*A)->at(I), (*B)->at(I + Offset)));
+    if (Error Late = C.host().poll())
+      return Late;
+  }
+  lua_createtable(L, static_cast<int>(Length), 0);
+  for (int64_t I = 0; I != Length; ++I) {
+    lua_pushnumber(L, Largest[I]);
+    lua_rawseti(L, -2, I + 1);
+  }
+  return 1;
+}
+
+namespace {
+/// Logits beside what stands at their positions.
+struct Predictions {
+  const TensorView *Logits, *Other;
+  int64_t Positions, Length, Vocabulary;
+  int64_t Shift;
+  std::optional<int64_t> Ignore;
+
+  /// Position of the largest logit at \p Position; none beside a NaN.
+  static std::optional<int64_t> largestOf(const TensorView &T, int64_t Position,
+                                          int64_t Vocabulary) {
+    int64_t Best = 0;
+    double Value = T.at(Position * Vocabulary);
+    for (int64_t I = 0; I != Vocabulary; ++I) {
+      double X = T.at(Position * Vocabulary + I);
+      if (std::isnan(X))
+        return std::nullopt;
+      if (X > Value) {
+        Best = I;
+        Value = X;
+      }
+    }
+    return Best;
+  }
+
+  /// The label at \p Position of the shifted labels; none past the line's end
+  /// and where it is ignored.
+  std::optional<int64_t> label(int64_t Position) const {
+    int64_t At = Position % Length + Shift;
+    if (At < 0 || At >= Length)
+      return std::nullopt;
+    int64_t Label = Other->intAt(Position + Shift);
+    if (Ignore && Label == *Ignore)
+      return std::nullopt;
+    return Label;
+  }
+};
+} // namespace
+
+/// The receiver as logits and argument 1 as integers of its shape without the
+/// last axis, or with more rows, of which the first count; arguments 2 and 3
+/// are shift and ignored label. None when the shapes do not fit.
+static Expected<std::optional<Predictions>> predictionsOf(Call &C) {
+  const RowValue &Other = C.row(1);
+  int64_t Shift = C.integer(2, 0);
+  std::optional<int64_t> Ignore;
+  if (!C.missing(3))
+    Ignore = C.integer(3);
+  if (C.failed())
+    return C.error();
+  Expected<const TensorView *> Logits = tensorOf(C, C.selfRow());
+  if (!Logits)
+    return Logits.takeError();
+  Expected<const TensorView *> Labels = tensorOf(C, Other);
+  if (!Labels)
+    return Labels.takeError();
+  ArrayRef<int64_t> Shape = (*Logits)->Shape, Theirs = (*Labels)->Shape;
+  // Recorders thin logits to the first rows of a batch.
+  if (Shape.size() < 2 || (*Logits)->numel() == 0 ||
+      Theirs.size() + 1 != Shape.size() || Shape[0] > Theirs[0] ||
+      Shape.drop_back().drop_front() != Theirs.drop_front())
+    return std::nullopt;
+  if (isFloating((*Labels)->Type))
+    return failure("argument 1 of '" + Twine(C.name()) +
+                   "' must be a tensor of integers");
+  int64_t Length = Shape.drop_back().back();
+  // A shift of a line or more leaves nothing.
+  Shift = std::clamp(Shift, -Length, Length);
+  return Predictions{*Logits,       *Labels, (*Logits)->numel() / Shape.back(),
+                     Length,        Shape.back(),
+                     Shift,         Ignore};
+}
+
+Expected<int> rowArgmaxShare(Call &C) {
+  // Logits of the same shape: do both predict the same?
+  const RowValue &Other = C.row(1);
+  if (C.failed())
+    return C.error();
+  Expected<const TensorView *> A = tensorOf(C, C.selfRow());
+  if (!A)
+    return A.takeError();
+  Expected<const TensorView *> B = tensorOf(C, Other);
+  if (!B)
+    return B.takeError();
+  int64_t Equal = 0, Compared = 0;
+  if ((*A)->Shape == (*B)->Shape && !(*A)->Shape.empty() && (*A)->numel()) {
+    int64_t Vocabulary = (*A)->Shape.back();
+    for (int64_t I = 0, E = (*A)->numel() / Vocabulary; I != E; ++I) {
+      std::optional<int64_t> X = Predictions::largestOf(**A, I, Vocabulary);
+      ++Compared;
+      Equal += X && X == Predictions::largestOf(**B, I, Vocabulary);
+      if (Error Late = C.host().poll())
+        return Late;
+    }
+  } else {
+    Expected<std::optional<Predictions>> P = predictionsOf(C);
+    if (!P)
+      return P.takeError();
+    for (int64_t I = 0, E = *P ? (*P)->Positions : 0; I != E; ++I) {
+      if (std::optional<int64_t> Label = (*P)->label(I)) {
+        ++Compared;
+        Equal += Label == Predictions::largestOf(*(*P)->Logits, I,
+                                                 (*P)->Vocabulary);
+      }
+      if (Error Late = C.host().poll())
+        return Late;
+    }
+  }
+  if (Compared == 0)
+    return C.pushNil();
+  return C.push(static_cast<double>(Equal) / static_cast<double>(Compared));
+}
+
+/// log of the sum of exp over \p X.
+static double logSumExp(ArrayRef<double> X) {
+  double Largest = -Infinity, Sum = 0;
+  for (double V : X)
+    Largest = std::max(Largest, V);
+  for (double V : X)
+    Sum += std::exp(V - Largest);
+  return Largest + std::log(Sum);
+}
+
+Expected<int> rowCrossEntropy(Call &C) {
+  Expected<std::optional<Predictions>> P = predictionsOf(C);
+  if (!P)
+    return P.takeError();
+  StringRef Form = C.text(4, "logits");
+  if (C.failed())
+    return C.error();
+  if (Form != "logits" && Form != "twice")
+    return failure("cross_entropy() knows 'logits' and 'twice', not '" + Form +
+                   "'");
+  if (!*P)
+    return C.pushNil();
+  double Sum = 0;
+  int64_t Count = 0;
+  std::vector<double> X((*P)->Vocabulary);
+  for (int64_t I = 0; I != (*P)->Positions; ++I) {
+    if (Error Late = C.host().poll())
+      return Late;
+    std::optional<int64_t> Label = (*P)->label(I);
+    if (!Label)
+      continue;
+    // A dump whose vocabulary was thinned cannot say.
+    if (*Label < 0 || *Label >= (*P)->Vocabulary)
+      return C.pushNil();
+    for (int64_t J = 0; J != (*P)->Vocabulary; ++J)
+      X[J] = (*P)->Logits->at(I * (*P)->Vocabulary + J);
+    if (Form == "twice")
+      for (double LogSum = logSumExp(X); double &V : X)
+        V = std::exp(V - LogSum);
+    Sum += logSumExp(X) - X[*Label];
+    ++Count;
+  }
+  if (Count == 0)
+    return C.pushNil();
+  return C.push(Sum / static_cast<double>(Count));
+}
+
+/// The largest share of one query's weights that lies where \p Forbidden says
+/// so of the place on axis 0 (0 for a matrix), the query and the key, the last
+/// two as positions of the keys; none for what is no attention.
+template <typename Predicate>
+static Expected<std::optional<double>>
+forbiddenMass(Call &C, const TensorView &T, Predicate Forbidden) {
+  if (T.Shape.size() < 2 || T.numel() == 0)
+    return std::nullopt;
+  int64_t Keys = T.Shape.back(), Queries = T.Shape[T.Shape.size() - 2];
+  if (Queries > Keys)
+    return std::nullopt;
+  double Largest = 0;
+  int64_t Lines = T.numel() / Keys;
+  int64_t Slice = T.Shape.size() == 2 ? Lines : Lines / T.Shape[0];
+  for (int64_t Line = 0; Line != Lines; ++Line) {
+    if (Error Late = C.host().poll())
+      return Late;
+    // Queries of a decoding step are the last of the keys' positions.
+    int64_t Query = Line % Queries + Keys - Queries;
+    double All = 0, Wrong = 0;
+    for (int64_t Key = 0; Key != Keys; ++Key) {
+      double Weight = std::fabs(T.at(Line * Keys + Key));
+      if (!std::isfinite(Weight))
+        continue;
+      All += Weight;
+      if (Forbidden(Line / Slice, Query, Key))
+        Wrong += Weight;
+    }
+    if (All > 0)
+      Largest = std::max(Largest, Wrong / All);
+  }
+  return Largest;
+}
+
+Expected<int> rowMassAboveDiagonal(Call &C) {
+  int64_t Offset = C.integer(1, 0);
+  if (C.failed())
+    return C.error();
+  Expected<const TensorView *> T = tensorOf(C, C.selfRow());
+  if (!T)
+    return T.takeError();
+  Expected<std::optional<double>> Mass =
+      forbiddenMass(C, **T, [&](int64_t, int64_t Query, int64_t Key) {
+        return Key - Query > Offset;
+      });
+  if (!Mass)
+    return Mass.takeError();
+  return C.push(*Mass);
+}
+
+Expected<int> rowMassAcross(Call &C) {
+  const RowValue &Bounds = C.row(1);
+  if (C.failed())
+    return C.error();
+  Expected<const TensorView *> T = tensorOf(C, C.selfRow());
+  if (!T)
+    return T.takeError();
+  Expected<const TensorView *> B = tensorOf(C, Bounds);
+  if (!B)
+    return B.takeError();
+  if (isFloating((*B)->Type))
+    return failure("argument 1 of 'mass_across' must be a tensor of integers");
+  if ((*T)->Shape.empty())
+    return C.pushNil();
+  // The document that each position belongs to. Bounds beyond a row's end
+  // count through the rows one after the other.
+  int64_t Keys = (*T)->Shape.back();
+  int64_t Rows = (*T)->Shape.size() > 2 ? (*T)->Shape[0] : 1;
+  std::vector<int64_t> Document(Rows * Keys, 0);
+  bool Through = false;
+  for (int64_t I = 0, E = (*B)->numel(); I != E; ++I) {
+    int64_t Start = (*B)->intAt(I);
+    Through |= Start > Keys;
+    if (Start > 0 && Start < static_cast<int64_t>(Document.size()))
+      Document[Start] = 1;
+  }
+  for (size_t I = 1; I < Document.size(); ++I)
+    Document[I] += Document[I - 1];
+  Expected<std::optional<double>> Mass =
+      forbiddenMass(C, **T, [&](int64_t Row, int64_t Q, int64_t K) {
+        int64_t First = Through ? Row * Keys : 0;
+        return Document[First + Q] != Document[First + K];
+      });
+  if (!Mass)
+    return Mass.takeError();
+  return C.push(*Mass);
+}
+
+} // namespace culprit

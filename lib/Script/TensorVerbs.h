@@ -1,0 +1,24 @@
+//===- TensorVerbs.h - The values behind tensor rows ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// How the verbs of tensor rows come to the values of a row.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_SCRIPT_TENSORVERBS_H
+#define CULPRIT_SCRIPT_TENSORVERBS_H
+
+#include "Script/Binding.h"
+#include "Tensor/Tensor.h"
+
+namespace culprit {
+
+/// The tensor of \p Row, whose values are there. An error for a row of another
+/// table, and for a dump of statistics alone.
+llvm::Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row);
+
+} // namespace culprit
+
+#endif // CULPRIT_SCRIPT_TENSORVERBS_H

@@ -1,0 +1,89 @@
+--- ## What it detects
+--- Batches that are mostly of one domain or class each, while the run as a whole has several: rows come in blocks
+--- instead of mixed.
+---
+--- ## Why it matters
+--- The model forgets one domain while it sees another; the loss saw-tooths with the blocks, and the last block wins.
+---
+--- ## How to confirm
+--- Train on with a shuffle over the whole set.
+---
+--- ## Known false positives
+--- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell.
+---
+--- ## References
+--- The test is a chi-square of batches against domains.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Domains or classes come in blocks, not mixed",
+  needs    = { tensors = { "name", "step", "data" } },
+  symptoms = { "domains-in-blocks" },
+  options  = {
+    rows = { default = 64, doc = "Dumped rows below which chance makes blocks of its own" },
+  },
+
+  run = function(case)
+    local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null and not match(name, "
+      .. "'battery.*')")
+      :where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
+    local domains = dumped:where("match(name, '*domain*|*source_id*|*dataset_id*')")
+    local what = "domain"
+    if domains:count() == 0 then -- of a classifier the class
+      domains, what = dumped:where("match(name, '*labels|*targets')"), "class"
+    end
+    local total, rows, batches = {}, 0, {}
+    for batch in domains:where("step is not null"):sort("step"):rows() do
+      if #batch.shape == 1 and batch.numel > 1 and batch.numel <= 10000 then
+        local own = { n = 0, step = batch.step, row = batch, of = {} }
+        for _, domain in ipairs(batch:values()) do
+          own.of[domain], own.n = (own.of[domain] or 0) + 1, own.n + 1
+          total[domain], rows = (total[domain] or 0) + 1, rows + 1
+        end
+        batches[#batches + 1] = own
+      end
+    end
+    local kinds = 0
+    for _ in pairs(total) do kinds = kinds + 1 end
+    if #batches < 6 or rows < case.options.rows then
+      return skip(("batch.domain (one integer a row) of 6 dumped batches, %d rows in all: culprit_recorder.watch dumps "
+        .. "what the batch has"):format(case.options.rows))
+    end
+    if kinds < 2 then return end
+
+    -- How often two rows are of one kind: in one batch, and in the run.
+    local chi, pure, pairs_, expected, turns, neighbours = 0, 0, 0, 0, 0, 0
+    local before
+    for _, batch in ipairs(batches) do
+      local most, most_n = nil, 0
+      for kind, of_all in pairs(total) do
+        local seen, want = batch.of[kind] or 0, batch.n * of_all / rows
+        chi   = chi + (seen - want) ^ 2 / want
+        pure  = pure + seen * (seen - 1)
+        if seen > most_n then most, most_n = kind, seen end
+      end
+      pairs_ = pairs_ + batch.n * (batch.n - 1)
+      if before and batch.step - before.step <= 2 then
+        neighbours = neighbours + 1
+        if most ~= before.most then turns = turns + 1 end
+      end
+      before = { step = batch.step, most = most }
+    end
+    for _, of_all in pairs(total) do expected = expected + (of_all / rows) ^ 2 end
+    local free = (#batches - 1) * (kinds - 1)
+    local together = pure / pairs_
+    if chi < free + 6 * math.sqrt(2 * free) or together - expected < 0.2 then return end
+    if neighbours >= 4 and turns >= 0.8 * neighbours * (1 - expected) then return end -- alternate by design
+    report {
+      symptom  = "domains-in-blocks",
+      score    = 0.95,
+      at       = { step = batches[1].step },
+      message  = ("two rows of one batch are of the same %s in %s of cases and two of the run in %s (%d batches, %d "
+        .. "rows, %d kinds): they come in blocks"):format(what, units.percent(together),
+          units.percent(expected), #batches,
+        rows, kinds),
+      evidence = { domains:slice(0, 5) },
+    }
+  end,
+}

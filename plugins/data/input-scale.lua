@@ -1,0 +1,51 @@
+--- ## What it detects
+--- A float input of the model that is far from mean 0 and deviation 1: pixels of 0 to 255 that nobody scaled,
+--- features in raw units, or values scaled twice to nearly nothing.
+---
+--- ## Why it matters
+--- Initialisation and learning rate are made for inputs of unit scale. Larger ones saturate the first layer, smaller
+--- ones starve it.
+---
+--- ## How to confirm
+--- Compare mean and deviation with those that the model's preprocessing promises.
+---
+--- ## Known false positives
+--- Models that normalise their input in the first layer; images of 0 to 1 are near enough and are not reported.
+---
+--- ## References
+--- https://pytorch.org/vision/stable/models.html (mean and std of each model's transform)
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The model's input is not normalised",
+  needs    = { tensors = { "name", "mean", "std" } },
+  symptoms = { "input-scale-off" },
+  options  = {
+    large  = { default = 10,   doc = "Root mean square of the input that is too large" },
+    small  = { default = 0.03, doc = "Deviation of the input that is too small" },
+    offset = { default = 5,    doc = "Mean over deviation that is too far from 0" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    local inputs = case.tensors:where("match(name, 'batch.input|batch.inputs|*pixel_values|*input_features|batch.x|"
+      .. "batch.image*') and match(dtype, 'float*|bfloat*') and numel >= 16 and std is not null")
+    if inputs:count() == 0 then return skip("a dumped float input (batch.input): culprit_recorder.watch dumps "
+      .. "batches") end
+    -- One batch that differs is a matter of that batch.
+    local rms, std, mean = inputs:median("rms"), inputs:median("std"), inputs:median("mean")
+    if rms < opt.large and std >= opt.small and math.abs(mean) < opt.offset * std or rms == 0 then return end
+    local first = inputs:sort("step"):first()
+    report {
+      symptom  = "input-scale-off",
+      score    = rms >= 3 * opt.large and 0.95 or 0.85,
+      at       = { step = first.step, name = first.name },
+      message  = ("%s has mean %.4g and deviation %.4g over %s, values of %.4g to %.4g: not the mean 0 and "
+        .. "deviation 1 that "
+        .. "models are initialised for"):format(first.name, mean, std, units.plural(inputs:count(), "dumped batch",
+        "dumped batches"), inputs:min("min"), inputs:max("max")),
+      evidence = { inputs:slice(0, 5) },
+    }
+  end,
+}

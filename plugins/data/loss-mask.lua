@@ -1,0 +1,122 @@
+--- ## What it detects
+--- What the loss counts beside the answers: labels at padding, labels at tokens that the batch's own mask
+--- (`assistant_masks`, `loss_mask`, `completion_mask`) marks as no answer, and end tokens whose labels are all ignored.
+---
+--- ## Why it matters
+--- Padding in the loss makes its mean small and the model fond of padding; trained questions dilute the answers. With
+--- pad equal to eos, masking the one masks the other, and the model never learns to stop.
+---
+--- ## How to confirm
+--- Print one row with the counted labels marked.
+---
+--- ## Known false positives
+--- Questions trained on purpose; say so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out.
+---
+--- ## References
+--- https://github.com/huggingface/trl/issues/1920
+
+local DELIBERATE = "match(key, '*train_on_input*|*train_on_prompt*') and (number != 0 or value == 'true')"
+local DECLINED   = "match(key, '*assistant_only_loss|*completion_only_loss|*mask_prompt*') and (number == 0 or "
+  .. "value == 'false')"
+
+local function setting(case, name)
+  local row = case.config:where("match(key, ?)", name .. "|*." .. name):where("number is not null"):first()
+  return row and row.number
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The loss counts padding or questions, or never an end token",
+  needs    = { tensors = { "name", "data" } },
+  symptoms = { "padding-trained", "prompt-trained", "eos-ignored" },
+  options  = {
+    ignore = { default = -100, doc = "Label that the loss leaves out" },
+    share  = { default = 0.02, doc = "Share of padding or questions among the counted labels, worth reporting" },
+  },
+
+  run = function(case)
+    local opt    = case.options
+    local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
+    local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
+    local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0 }
+    local first, mask_name
+    for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
+      local here  = dumped:where { step = batch.step, variant = batch.variant }
+      local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
+      local width = batch.shape[#batch.shape]
+      if ids and ids.numel == batch.numel and width > 1 and width <= 10000 then
+        local seen   = here:where("match(name, '*attention_mask')"):where("numel == ?", ids.numel):first()
+        local answer = here:where("match(name, '*assistant_mask*|*loss_mask|*completion_mask')")
+          :where("numel == ?", ids.numel):first()
+        mask_name = mask_name or answer and answer.name
+        -- Labels stand at their token, or one place before it.
+        local lag = (batch:equal_share(ids, 1, opt.ignore) or 0) > (batch:equal_share(ids, 0, opt.ignore) or 0)
+          and 1 or 0
+        first = first or batch
+        for line = 0, math.min(batch.numel, 65536) - width, width do
+          local y, x = batch:values(line, width), ids:values(line, width)
+          local s, a = seen and seen:values(line, width), answer and answer:values(line, width)
+          local text = width -- the last place that is no padding
+          while text > 0 and (s and s[text] == 0 or not s and pad and x[text] == pad) do text = text - 1 end
+          -- Where pad is eos and no mask tells, the first of the trailing ones ends the text.
+          if not s and pad and pad == eos and text < width then text = text + 1 end
+          local begin = 1
+          while s and begin < text and s[begin] == 0 do begin = begin + 1 end
+          for t = 1, width - lag do
+            local at, counts = t + lag, y[t] ~= opt.ignore
+            if counts then n.counted = n.counted + 1 end
+            if at > text or at < begin then
+              n.masked = n.masked + 1
+              -- With eos as padding the first one after the text is an end that should be learned.
+              if counts and not (at == text + 1 and x[at] == eos) then n.padding = n.padding + 1 end
+            elseif a and a[at] == 0 then
+              n.marked = n.marked + 1
+              if counts then n.prompt = n.prompt + 1 end
+            end
+            if eos and x[at] == eos and at > 1 and x[at - 1] ~= eos and (not a or a[at] == 1 or at == text + 1) then
+              n.eos = n.eos + 1
+              if counts then n.eos_counted = n.eos_counted + 1 end
+            end
+          end
+        end
+      end
+    end
+    if not first or n.counted == 0 then
+      return skip("a dumped batch with labels that count beside input_ids of their shape (culprit_recorder.watch)")
+    end
+    local deliberate = case.config:where(DELIBERATE):first() or case.config:where(DECLINED):first()
+    if n.padding / n.counted >= opt.share then
+      report {
+        symptom = "padding-trained", score = 0.97, at = { step = first.step },
+        message = ("%s of the labels that the loss counts are padding (%s of %s): %s of all padding is trained on")
+          :format(units.percent(n.padding / n.counted), units.count(n.padding), units.count(n.counted),
+            units.percent(n.padding / n.masked)),
+        evidence = { first },
+      }
+    end
+    if not deliberate and n.prompt / n.counted >= opt.share then
+      report {
+        symptom = "prompt-trained", score = 0.97, at = { step = first.step },
+        message = ("%s of the labels that the loss counts lie outside of %s (%s of %s), and no setting asks for it")
+          :format(units.percent(n.prompt / n.counted), mask_name, units.count(n.prompt), units.count(n.counted)),
+        evidence = { first },
+      }
+    end
+    if n.eos >= 3 and n.eos_counted == 0 then
+      report {
+        symptom = "eos-ignored", score = 0.95, at = { step = first.step },
+        message = ("none of the %d end tokens (id %d) of the dumped rows has a label that counts%s: the model never "
+          .. "learns to stop"):format(n.eos, eos, pad == eos and "; pad_token_id is the same id, so the mask of "
+            .. "the padding "
+          .. "covers it" or ""),
+        evidence = { first },
+      }
+    end
+    if n.masked == 0 and n.marked == 0 and n.eos == 0 then
+      skip("rows with padding, or a mask of the answers (batch.loss_mask or batch.assistant_masks), and "
+        .. "eos_token_id in "
+        .. "config.json")
+    end
+  end,
+}

@@ -1,0 +1,97 @@
+--- ## What it detects
+--- Rows of several documents (`cu_seqlens`) whose position ids do not begin anew at a document's start, whose attention
+--- weights reach from one document into another, or whose documents do not end with an end token.
+---
+--- ## Why it matters
+--- Packed documents that see each other train the model on contexts that do not exist; quality falls and no curve shows
+--- it.
+---
+--- ## How to confirm
+--- Change the first document of a packed row: logits of the second must not move.
+---
+--- ## Known false positives
+--- Pretraining on one long stream, where documents see each other by choice. Such batches have no `cu_seqlens`, and the
+--- config no `packing`; they are not judged.
+---
+--- ## References
+--- https://huggingface.co/blog/packing-with-FA2
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Documents packed into one row are not kept apart",
+  needs    = { tensors = { "name", "data" } },
+  symptoms = { "positions-run-on", "attention-crosses-documents", "eos-absent" },
+  options  = {
+    mass = { default = 1e-6, doc = "Share of a query's attention in other documents that is no rounding" },
+  },
+
+  run = function(case)
+    local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
+    local bounds = dumped:where("match(name, '*cu_seqlens*|*cu_seq_lens*') and numel <= 10000")
+    if bounds:count() == 0 then
+      return skip("batch.cu_seqlens, the bounds of packed documents, beside position_ids or attention probabilities")
+    end
+    local setting = case.config:where("match(key, '*eos_token_id') and number is not null"):first()
+    local eos, starts, on, ends, ended, judged = setting and setting.number, 0, 0, 0, 0, false
+    local first, worst
+    for bound in bounds:rows() do
+      local here  = dumped:where { step = bound.step, variant = bound.variant }
+      local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
+      local places = here:where("match(name, '*position_ids') and match(dtype, 'int*')"):first()
+      local whole = ids or places
+      local width = whole and whole.shape[#whole.shape]
+      for _, at in ipairs(bound:values()) do
+        local inside = whole and at > 0 and at < whole.numel and at % width ~= 0 -- a row's start needs no care
+        if inside and places and places.numel == whole.numel then
+          local around = places:values(at - 1, 2)
+          starts, first = starts + 1, first or places
+          if around[2] == around[1] + 1 then on = on + 1 end
+        end
+        if inside and ids and eos then
+          ends = ends + 1
+          if ids:values(at - 1, 1)[1] == eos then ended = ended + 1 end
+        end
+      end
+      for probs in here:where("match(name, '*prob*|*attn_weights*|*attention_weights*') and min >= 0 and max <= 1.001")
+        :rows() do
+        local width = probs.shape[#probs.shape]
+        local mass = math.abs(probs.mean * width - 1) < 0.02 and probs:mass_across(bound)
+        judged = judged or mass
+        if mass and mass > case.options.mass and (not worst or mass > worst.mass) then
+          worst = { mass = mass, probs = probs, bound = bound }
+        end
+      end
+    end
+    if starts > 0 and on >= 0.5 * starts then
+      report {
+        symptom = "positions-run-on", score = 0.95, at = { step = first.step },
+        message = ("position ids count on at %d of %d document starts inside of packed rows: a document's "
+          .. "positions do not "
+          .. "begin at 0"):format(on, starts),
+        evidence = { first, bounds:slice(0, 3) },
+      }
+    end
+    if worst then
+      report {
+        symptom = "attention-crosses-documents", score = 0.97, at = { step = worst.probs.step,
+          layer = worst.probs.layer },
+        message = ("in %s one query has %s of its attention on tokens of other documents of its packed row")
+          :format(worst.probs.name, units.percent(worst.mass)),
+        evidence = { worst.probs, worst.bound },
+      }
+    end
+    if ends >= 4 and ended <= 0.1 * ends then
+      report {
+        symptom = "eos-absent", score = 0.9, at = { step = bounds:first().step },
+        message = ("%d of %d packed documents end without the end token (id %d): nothing separates them, and "
+          .. "nothing teaches "
+          .. "the model to stop"):format(ends - ended, ends, eos),
+        evidence = { bounds:slice(0, 3) },
+      }
+    end
+    if starts == 0 and not judged and ends == 0 then
+      skip("batch.position_ids, attention probabilities, or input_ids and eos_token_id, beside batch.cu_seqlens")
+    end
+  end,
+}

@@ -1,0 +1,52 @@
+--- ## What it detects
+--- Logits whose largest value stands at the very token that the model was given at that position, in the last dumped
+--- batch with both.
+---
+--- ## Why it matters
+--- A model that predicts its own input has learned to copy: its labels are not shifted, whatever the batch looks like.
+---
+--- ## How to confirm
+--- Generate ten tokens: the model repeats the last one.
+---
+--- ## Known false positives
+--- Data that repeats each token; the prediction is then as often the next token, and that is compared.
+---
+--- ## References
+--- https://github.com/huggingface/transformers/issues/27517
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The model predicts its own input",
+  needs    = { tensors = { "name", "data" } },
+  symptoms = { "predictions-repeat-inputs" },
+  options  = {
+    share = { default = 0.80, doc = "Share of positions that repeat their input, worth reporting" },
+  },
+
+  run = function(case)
+    local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null")
+    local logits = dumped:where("match(name, 'head.output|lm_head.output|*.lm_head.output|*.head.output|*logits')")
+    local found
+    for batch in dumped:where("match(name, '*input_ids') and match(dtype, 'int*')"):sort("step"):rows() do
+      local of = logits:where { step = batch.step, variant = batch.variant }:last()
+      local same = of and of:argmax_share(batch, 0)
+      if same then found = { batch = batch, logits = of, same = same, after = of:argmax_share(batch, 1) or 0 } end
+    end
+    if not found then
+      return skip("logits (head.output) beside input_ids in a dump: culprit_recorder.watch dumps both")
+    end
+    if found.same >= case.options.share and found.same > found.after + 0.2 then
+      report {
+        symptom  = "predictions-repeat-inputs",
+        score    = 0.95,
+        at       = { step = found.batch.step },
+        message  = ("at %s of positions of the batch of step %s the largest logit is that of the token given "
+          .. "there; the "
+          .. "next token is predicted at %s"):format(units.percent(found.same), tostring(found.batch.step),
+          units.percent(found.after)),
+        evidence = { found.logits, found.batch },
+      }
+    end
+  end,
+}

@@ -1,0 +1,126 @@
+--- ## What it detects
+--- Token ids beyond the embedding's rows or below 0, a last id that is far more common than its neighbours (ids that
+--- were clamped to it), a tokenizer with more ids than the table has rows, and parts of a batch whose shapes differ.
+---
+--- ## Why it matters
+--- An id too large fails in the best case; some kernels read past the table, and a clamp makes every rare token the
+--- same one. A mask or label of another shape may broadcast instead of failing.
+---
+--- ## How to confirm
+--- Compare `len(tokenizer)` and the largest id of the data with the number of rows of the embedding.
+---
+--- ## Known false positives
+--- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
+--- `pad_token_id` it is left out, and so is one that fills the ends of rows.
+---
+--- ## References
+--- https://github.com/meta-llama/llama-cookbook/issues/189
+
+local function setting(case, pattern)
+  local row = case.config:where("match(key, ?)", pattern):where("number is not null"):first()
+  return row and row.number
+end
+
+--- Rows of the token embedding, by its weight, the logits' width or the config.
+local function table_rows(case)
+  local weight = case.tensors:where("role == 'weight' and match(name, '*embed*tok*|*tok*emb*|*wte*|*embed_tokens*|"
+    .. "*word_embeddings*') and not match(name, '*pos*')"):first()
+  if weight and #weight.shape == 2 then return math.floor(weight.shape[1]), weight.name end
+  local rows = setting(case, "vocab_size|model.vocab_size|*.model.vocab_size|*text_config.vocab_size")
+  return rows and math.floor(rows), "vocab_size of the config"
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Token ids do not fit the embedding, or a batch's parts each other",
+  needs    = { tensors = { "name", "min", "max" } },
+  symptoms = { "token-id-out-of-range", "token-ids-clamped", "tokenizer-exceeds-table", "batch-shapes-differ" },
+  options  = {
+    factor = { default = 3.0, doc = "Count of the last id over that of nearly all its neighbours that stands out" },
+  },
+
+  run = function(case)
+    local batches = case.tensors:where("match(name, '*input_ids') and not match(name, 'battery.*')")
+    if batches:count() == 0 then return skip("dumped input_ids (culprit_recorder.watch dumps batches)") end
+    local rows, from = table_rows(case)
+    local integer = batches:where("match(dtype, 'int*|uint*')")
+    local far = rows and integer:where("max >= ? or min < 0", rows):first()
+    if far then
+      report {
+        symptom = "token-id-out-of-range", score = 0.97, at = { step = far.step },
+        message = ("token ids of the batch of step %s go from %d to %d, and the table has the rows 0 to %d (%s)")
+          :format(tostring(far.step), far.min, far.max, rows - 1, from),
+        evidence = { far },
+      }
+    end
+
+    local tokenizer = setting(case, "*tokenizer_vocab_size|*tokenizer.vocab_size|*tokenizer_size|*len_tokenizer")
+    if rows and tokenizer and tokenizer > rows then
+      report {
+        symptom = "tokenizer-exceeds-table", score = 0.95,
+        message = ("the tokenizer has %d ids and the table %d rows (%s): %d ids have no row"):format(tokenizer,
+          rows, from,
+          math.floor(tokenizer) - rows),
+        evidence = { case.config:where("match(key, '*vocab_size*|*tokenizer*')"), batches:slice(0, 1) },
+      }
+    end
+
+    for batch in batches:rows() do
+      local others = case.tensors:where { step = batch.step, variant = batch.variant }
+        :where("match(name, 'batch.labels|batch.attention_mask|batch.loss_mask|batch.position_ids|"
+          .. "batch.token_type_ids')")
+      for other in others:rows() do
+        -- A mask may be per head or per pair of positions, positions one row for all.
+        local fits = other.numel == batch.numel or #other.shape ~= #batch.shape
+          or other.name == "batch.position_ids" and other.shape[1] == 1
+          or other.name == "batch.labels" and other.numel == batch.shape[1]
+        if not fits then
+          return report {
+            symptom = "batch-shapes-differ", score = 0.85, at = { step = batch.step },
+            message = ("%s of step %s is %s and the token ids are %s"):format(other.name, tostring(batch.step),
+              table.concat(other.shape, " x "), table.concat(batch.shape, " x ")),
+            evidence = { other, batch },
+          }
+        end
+      end
+    end
+
+    local valued = integer:where("zero_share is not null")
+    if not rows or valued:count() == 0 then
+      return skip("the embedding's weight or vocab_size in config.json, and the values of input_ids")
+    end
+    local last = rows - 1
+    if last < 16 or valued:max("max") > last then return end
+    for _, special in ipairs({ "*eos_token_id*", "*pad_token_id*", "*bos_token_id*", "*unk_token_id*" }) do
+      if setting(case, special) == last then return end
+    end
+    -- How often the last id and up to 64 before it stand, and how often at the end of a row behind itself.
+    local span, counts, total, behind = math.min(64, last // 2), {}, 0, 0
+    for batch in valued:rows() do
+      for line = 0, math.min(batch.numel, 262144) - 1, 8192 do
+        local before
+        for _, id in ipairs(batch:values(line, 8192)) do
+          if id >= last - span then counts[id] = (counts[id] or 0) + 1 end
+          if id == last and before == last then behind = behind + 1 end
+          before, total = id, total + 1
+        end
+      end
+    end
+    local others = {}
+    for id = last - span, last - 1 do others[#others + 1] = counts[id] or 0 end
+    table.sort(others)
+    local high, count = others[math.ceil(0.9 * #others)], counts[last] or 0
+    if count >= 20 and count >= case.options.factor * math.max(high, 1) and behind < 0.5 * count then
+      report {
+        symptom = "token-ids-clamped", score = tokenizer and 0.95 or 0.85,
+        message = ("the last id of the vocabulary, %d, is %s of %s dumped ids, %d times; of the %d ids before "
+          .. "it nine in "
+          .. "ten stand there at most %d times: larger ids look clamped to it"):format(last,
+            units.percent(count / total),
+          units.count(total), count, span, high),
+        evidence = { valued },
+      }
+    end
+  end,
+}

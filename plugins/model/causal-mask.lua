@@ -1,0 +1,161 @@
+--- ## What it detects
+--- Positions that see later tokens: by the recorder's causal-mask battery (some tokens are changed, and logits of
+--- earlier positions move), or by dumped attention weights above the diagonal.
+---
+--- ## Why it matters
+--- With the answer in view the loss falls below anything the data allow, on held-out data too, and generation is
+--- garbage.
+---
+--- ## How to confirm
+--- Change the last token of an input: only the last position's logits may move.
+---
+--- ## Known false positives
+--- Encoders and other models that look both ways on purpose; where the config says so nothing is judged.
+---
+--- ## References
+--- https://github.com/huggingface/transformers/issues/48745
+
+local function bidirectional(case)
+  local on  = "match(key, '*bidirectional|*is_encoder|*is_encoder_decoder|*prefix_lm') and (number != 0 or "
+    .. "value == 'true')"
+  local off = "match(key, '*is_causal|*.causal|causal') and (number == 0 or value == 'false')"
+  local kind = "match(key, '*architecture*|*model_type|model.type|type') and "
+    .. "match(value, '*MaskedLM*|bert|roberta|electra|deberta*|vit|*encoder*')"
+  return case.config:where(on):first() or case.config:where(off):first() or case.config:where(kind):first()
+end
+
+--- The rounding of the run: that of its precision, or of the dumped values.
+local function rounding(case, dtype)
+  if dtype == "bfloat16" or case.config:where("match(key, '*precision|*dtype|bf16') and "
+    .. "(match(value, '*bf16*|*bfloat16*') or match(key, 'bf16') and (number == 1 or value == 'true'))"):first() then
+    return 2 ^ -8
+  elseif dtype == "float16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*fp16*|*float16*')")
+    :first() then
+    return 2 ^ -11
+  end
+  return dtype == "float64" and 2 ^ -52 or 2 ^ -23
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Positions see later tokens",
+  needs    = { tensors = { "name", "data" } },
+  symptoms = { "future-reaches-past", "future-reaches-one-back" },
+  options  = {
+    rounding = { default = 10,   doc = "Differences of so many roundings of the largest logit are no leak" },
+    mass     = { default = 1e-6, doc = "Share of a query's attention on later keys that is no rounding" },
+  },
+
+  run = function(case)
+    local opt, values = case.options, case.tensors:where("zero_share is not null")
+    local declared = bidirectional(case)
+    if declared then
+      return skip(("a model that is causal: %s is %s in the config"):format(declared.key, tostring(declared.value)))
+    end
+    local logits = values:where("name == 'battery.causal_mask.logits'")
+    local ids    = values:where("name == 'battery.causal_mask.input_ids'")
+    local judged, leak = false, nil
+    for base in logits:where { variant = "base" }:rows() do
+      local function of(rows, variant)
+        local found = rows:where { variant = variant }
+        if base.step then found = found:where { step = base.step } end
+        return found:first()
+      end
+      local changed, before, after = of(logits, "changed"), of(ids, "base"), of(ids, "changed")
+      local by_place = before and after and before:difference_along(after, #before.shape - 1)
+      local moved    = changed and base:difference_along(changed, #base.shape - 2)
+      local at = nil -- first position with another token, from 0
+      for place, d in ipairs(by_place or {}) do
+        if d > 0 then at = place - 1 break end
+      end
+      -- NaN is equal to NaN, and no answer.
+      if moved and at and at > 0 and base.nonfinite + changed.nonfinite == 0 then
+        judged = true
+        local limit = opt.rounding * rounding(case, base.dtype) * math.max(base.absmax or 0, 1e-30)
+        local first, largest, later = nil, 0, 0
+        for place, d in ipairs(moved) do
+          if place - 1 < at then
+            if d > limit and not first then first = place - 1 end
+            largest = math.max(largest, d)
+          else
+            later = math.max(later, d)
+          end
+        end
+        -- The change with the most positions before it says most about how far the leak reaches.
+        if first and (not leak or at > leak.at) then
+          leak = { at = at, first = first, largest = largest, later = later, base = base, changed = changed }
+        end
+      end
+    end
+    if leak then
+      local layers = case.config:where("match(key, '*n_layer*|*num_layers|*num_hidden_layers') and number is not null")
+        :first()
+      local reach = leak.at - leak.first
+      local one   = layers and reach <= layers.number and leak.first > 0 or not layers and reach == 1 and leak.at > 1
+      report {
+        symptom  = "future-reaches-past",
+        score    = 0.99,
+        at       = { step = leak.base.step },
+        message  = ("changing tokens from position %d on moves the logits of positions %d to %d by up to %s "
+          .. "(the changed "
+          .. "positions by %s, the largest logit is %s): %s"):format(leak.at, leak.first, leak.at - 1,
+          units.number(leak.largest), units.number(leak.later), units.number(leak.base.absmax),
+          one and ("each layer sees one token ahead, the mask is off by one")
+          or leak.first == 0 and "every position sees all later ones, there is no mask"
+          or "positions see later ones"),
+        evidence = { leak.base, leak.changed },
+      }
+      if one then
+        report {
+          symptom  = "future-reaches-one-back",
+          score    = 0.95,
+          at       = { step = leak.base.step },
+          message  = ("the change at position %d reaches %s back, in a model of %s layers"):format(leak.at,
+            units.plural(reach, "position"), layers and units.number(layers.number) or "an unknown number of"),
+          evidence = { leak.base, leak.changed },
+        }
+      end
+      return
+    end
+
+    local worst
+    local weights = values:where("match(name, '*prob*|*attn_weights*|*attention_weights*') and min >= 0 and max "
+      .. "<= 1.001")
+    for probs in weights:where("not match(name, '*cross*|battery.*')"):rows() do
+      local keys, queries = probs.shape[#probs.shape], probs.shape[#probs.shape - 1]
+      -- Rows of weights add up to 1, so their mean is 1 / keys.
+      if queries == keys and keys > 1 and math.abs(probs.mean * keys - 1) < 0.02 then
+        judged = true
+        local mass = probs:mass_above_diagonal()
+        if mass and mass > opt.mass and (not worst or mass > worst.mass) then worst = { mass = mass, probs = probs } end
+      end
+    end
+    if worst then
+      local one = worst.probs.shape[#worst.probs.shape] > 2 and worst.probs:mass_above_diagonal(1) <= opt.mass
+      report {
+        symptom  = "future-reaches-past",
+        score    = 0.97,
+        at       = { step = worst.probs.step, layer = worst.probs.layer },
+        message  = ("in %s one query has %s of its attention on later keys%s"):format(worst.probs.name,
+          units.percent(worst.mass), one and ", all of it on the next one: the mask is off by one" or ": the "
+            .. "mask leaks"),
+        evidence = { worst.probs },
+      }
+      if one then
+        report {
+          symptom  = "future-reaches-one-back",
+          score    = 0.95,
+          at       = { step = worst.probs.step, layer = worst.probs.layer },
+          message  = ("%s has no weight beyond the next key"):format(worst.probs.name),
+          evidence = { worst.probs },
+        }
+      end
+    end
+    if not judged then
+      skip("the causal-mask battery, battery/causal_mask.base and .changed (culprit_recorder.battery), or "
+        .. "dumped attention "
+        .. "probabilities")
+    end
+  end,
+}

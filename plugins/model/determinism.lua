@@ -1,0 +1,163 @@
+--- ## What it detects
+--- Two runs of one seed that are not equal, and what differs first: the initial weights, the batches or only their
+--- order, the outputs, or nothing but rounding. By the recorder's determinism battery, or by the metrics of two runs
+--- whose configs are equal.
+---
+--- ## Why it matters
+--- What differs first names the source of randomness that is not seeded. Differences of rounding alone come from the
+--- order of atomic additions and are no fault.
+---
+--- ## How to confirm
+--- Seed that source, run twice, compare again.
+---
+--- ## Known false positives
+--- Kernels with atomic additions; a difference of some roundings is reported as information only.
+---
+--- ## References
+--- https://pytorch.org/docs/stable/notes/randomness.html
+
+local SYMPTOM = { init = "seeded-init-differs", batch = "seeded-batches-differ", forward = "seeded-forward-differs",
+  loss = "seeded-forward-differs", gradient = "seeded-forward-differs", update = "seeded-forward-differs" }
+
+local WHAT = { init = "the initial weights", batch = "the batches", forward = "the outputs, from equal weights "
+  .. "and batches",
+  loss = "the losses", gradient = "the gradients, of equal outputs", update = "the updates, of equal gradients" }
+
+--- Whether two tensors hold the same values in another order.
+local function reordered(a, b)
+  if a.numel ~= b.numel then return false end
+  if a.numel > 10000 then
+    return a.min == b.min and a.max == b.max and math.abs(a.mean - b.mean) <= 1e-9 * a.absmax
+      and math.abs(a.std - b.std) <= 1e-9 * a.absmax
+  end
+  local x, y = a:values(), b:values()
+  table.sort(x)
+  table.sort(y)
+  for i, value in ipairs(x) do
+    if value ~= y[i] then return false end
+  end
+  return true
+end
+
+--- Decimals that a series was written with, at most 9.
+local function decimals(rows)
+  local digits = 0
+  for row in rows:slice(0, 100):rows() do
+    local scaled = row.value * 10 ^ digits
+    while digits < 9 and math.abs(scaled - math.floor(scaled + 0.5)) > 1e-6 * math.max(1, math.abs(scaled)) do
+      digits = digits + 1
+      scaled = row.value * 10 ^ digits
+    end
+  end
+  return digits
+end
+
+--- The first step at which two series of one metric differ, with both values. One of them may be a log of few digits.
+local function first_difference(a, b)
+  local other = {}
+  local least = math.min(decimals(a), decimals(b))
+  local allowed = least < 9 and 0.51 * 10 ^ -least or 0
+  for row in b:slice(0, 10000):rows() do other[row.step] = row end
+  for row in a:slice(0, 10000):rows() do
+    local twin = other[row.step]
+    if twin and not (math.abs(row.value - twin.value) <= allowed) and (row.value == row.value
+      or twin.value == twin.value) then
+      return row, twin
+    end
+  end
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Two runs of one seed differ",
+  needs    = { any = { tensors = { "name", "variant", "data" }, scalars = { "run", "step", "value" } } },
+  symptoms = { "seeded-init-differs", "seeded-batches-differ", "seeded-batches-reordered", "seeded-forward-differs",
+    "seeded-runs-jitter", "rerun-parts-late" },
+  options  = {
+    jitter = { default = 1e-5, doc = "Relative difference that is rounding, in single precision" },
+    half   = { default = 0.02, doc = "The same in half precision" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    local all = case.tensors:where("match(name, 'battery.determinism.*') and zero_share is not null")
+    local narrow = case.config:where("match(key, '*precision|*dtype') and match(value, '*16*')"):first()
+    local judged = false
+    for _, part in ipairs({ "init", "batch", "forward", "loss", "gradient", "update" }) do
+      local rows = all:where { name = "battery.determinism." .. part }
+      local a, b = rows:where { variant = "first" }:first(), rows:where { variant = "second" }:first()
+      local d = a and b and a:compare(b)
+      judged = judged or d ~= nil
+      if d and d.max_abs > 0 then
+        local allowed = (narrow or a.dtype:contains("16")) and opt.half or opt.jitter
+        local rounding = part ~= "init" and part ~= "batch" and d.rel_err <= allowed
+        local same = part == "batch" and reordered(a, b)
+        return report {
+          symptom  = rounding and "seeded-runs-jitter" or same and "seeded-batches-reordered" or SYMPTOM[part],
+          score    = rounding and 0.8 or 0.97,
+          severity = rounding and "info" or "error",
+          message  = ("of two runs of one seed %s differ first, by %s of their norm%s"):format(WHAT[part],
+            units.number(d.rel_err), rounding and ": rounding, as atomic additions leave it"
+            or same and ": the same values in another order" or ", from element " .. a:unravel(d.first_diff) .. " on"),
+          evidence = { a, b },
+        }
+      end
+    end
+    if judged then return end
+
+    -- Two runs with one config: which metric parts first, and by how much.
+    local names, runs = {}, {}
+    for run, rows in case.scalars:where { primary = true }:group("run") do
+      if rows:where { metric = "loss" }:count() >= 3 and not run:contains("battery") then
+        names[#names + 1], runs[#runs + 1] = run, rows
+      end
+    end
+    local function settings(run)
+      local list = {}
+      for row in case.config:where { run = run }:sort("key"):rows() do
+        -- Runs may be written by several hands, and to several folders.
+      if not row.key:glob("*dir*|*path*|*run_name*") then
+        list[#list + 1] = row.key .. "=" .. tostring(row.value):replace(" ", "")
+      end
+      end
+      return table.concat(list, "\n"), #list
+    end
+    local ours, n = settings(names[1] or "")
+    if #names ~= 2 or n == 0 or ours ~= settings(names[2])
+      or not ours:contains("seed=") then
+      return skip("the determinism battery (culprit_recorder.battery), or two runs with one config and seed")
+    end
+    local function part(metric)
+      return first_difference(runs[1]:where { metric = metric }:sort("step"),
+        runs[2]:where { metric = metric }:sort("step"))
+    end
+    local loss, other = part("loss")
+    local batch = part("batch_hash")
+    if not loss then return end
+    local distance = math.abs(loss.value - other.value) / math.max(math.abs(loss.value), math.abs(other.value), 1e-30)
+    local first = runs[1]:where { metric = "loss" }:min("step")
+    local counts = { runs[1]:where { metric = "loss" }:where("step <= 1000"):count(),
+      runs[2]:where { metric = "loss" }:where("step <= 1000"):count() }
+    if loss.step == first and (counts[1] > 2 * counts[2] or counts[2] > 2 * counts[1]) then
+      return skip("two runs logged at one interval: one of these may log means over many steps")
+    end
+    local equal = runs[1]:where { metric = "loss" }:where("step < ?", loss.step):count()
+    -- What is not seeded shows in the first steps; a fault of the machine, or a race, at any.
+    local symptom = batch and batch.step <= loss.step and "seeded-batches-differ"
+      or equal >= 3 and loss.step - first >= 20 and "rerun-parts-late"
+      or distance <= (narrow and opt.half or opt.jitter) and "seeded-runs-jitter"
+      or loss.step == first and runs[1]:has("value") and "seeded-init-differs" or "seeded-forward-differs"
+    report {
+      symptom  = symptom,
+      score    = symptom == "seeded-runs-jitter" and 0.8 or 0.9,
+      severity = symptom == "seeded-runs-jitter" and "info" or "error",
+      at       = { step = loss.step },
+      message  = ("two runs of one config and seed part at step %d, by %s of the loss%s"):format(loss.step,
+        units.number(distance), symptom == "seeded-batches-differ" and ("; their batches differ from step %d on")
+        :format(batch.step) or symptom == "seeded-runs-jitter" and ": rounding"
+        or ("; the %d losses before it are equal to the last digit"):format(equal)),
+      evidence = { loss, other },
+    }
+  end,
+}

@@ -1,0 +1,66 @@
+--- ## What it detects
+--- A few elements of a weight that differ from the dump before by far more than all others: no optimizer moves single
+--- elements so.
+---
+--- ## Why it matters
+--- A flipped bit of an exponent changes one number by powers of two, without an error. The loss jumps once, and never
+--- at the same place when the step is repeated.
+---
+--- ## How to confirm
+--- Look at the element in the checkpoints before and after: a factor that is a power of two is a flipped exponent bit.
+---
+--- ## Known false positives
+--- Edits by hand. Rows of an embedding that a single batch touches have many elements, not one.
+---
+--- ## References
+--- https://arxiv.org/abs/2102.11245
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Single elements of a weight jump between two dumps",
+  needs    = { tensors = { "name", "step", "role", "data" } },
+  symptoms = { "weight-element-jump" },
+  options  = {
+    energy = { default = 0.5,  doc = "Share of the squared difference that one element holds" },
+    factor = { default = 50.0, doc = "That element's change over the root mean square of all" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    local weights = case.tensors:where("role == 'weight' and numel >= 256 and match(dtype, 'float*|bfloat16')")
+      :sort("step")
+    local pairs_seen, worst = 0, nil
+    for _, series in weights:group("name") do
+      local before
+      for row in series:slice(0, 200):rows() do
+        if before and before.step ~= row.step and row.rank == before.rank and row.variant == before.variant then
+          local d = row:compare(before)
+          if d and d.rel_err and before.l2 and before.l2 > 0 and d.max_abs > 0 and d.max_abs < math.huge then
+            pairs_seen = pairs_seen + 1
+            local l2 = d.rel_err * before.l2
+            local energy = d.max_abs ^ 2 / l2 ^ 2
+            local usual  = math.sqrt(math.max(l2 ^ 2 - d.max_abs ^ 2, 0) / row.numel)
+            -- Of the change, and beyond what the weights themselves are.
+            if energy >= opt.energy and d.max_abs >= opt.factor * usual and d.max_abs > 4 * (before.rms or 0)
+              and (not worst or energy > worst.energy) then
+              worst = { before = before, row = row, energy = energy, change = d.max_abs, usual = usual }
+            end
+          end
+        end
+        before = row
+      end
+    end
+    if pairs_seen == 0 then return skip("one weight at two steps: dump parameters around the onset") end
+    if not worst then return end
+    report {
+      symptom  = "weight-element-jump",
+      score    = 0.95,
+      at       = { step = worst.row.step, layer = worst.row.layer },
+      message  = ("one element of %s changes by %.4g between steps %d and %d and the others by %.2g: it holds %s of "
+        .. "the whole difference"):format(worst.row.name, worst.change, worst.before.step, worst.row.step, worst.usual,
+        units.percent(math.min(1, worst.energy))),
+      evidence = { worst.before, worst.row },
+    }
+  end,
+}

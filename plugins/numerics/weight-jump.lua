@@ -1,0 +1,70 @@
+--- ## What it detects
+--- A layer whose weight norm jumps by far more than its updates can have moved it.
+---
+--- ## Why it matters
+--- A norm cannot change by more than the sum of the updates. What jumps without them was overwritten: by faulty
+--- hardware, by loading other weights, or by an initialisation that ran again.
+---
+--- ## How to confirm
+--- Compare the layer's weights before and after that step element by element.
+---
+--- ## Known false positives
+--- Rates that rise between two logged steps: the larger of the two updates counts, for each step in between, three
+--- times.
+---
+--- ## References
+--- https://arxiv.org/abs/2102.11245
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "A weight norm jumps beyond what the updates can move",
+  needs    = { scalars = { "step", "value", "layer", metric = "weight_norm" } },
+  symptoms = { "weight-norm-jump" },
+  options  = {
+    slack = { default = 3.0, doc = "Factor over the sum of the updates that is beyond them" },
+  },
+
+  run = function(case)
+    local all    = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
+    local norms  = all:where { metric = "weight_norm" }
+    local ratios = all:where { metric = "update_ratio" }
+    if ratios:count() == 0 then return skip("update ratios beside the weight norms") end
+    local worst, judged = nil, 0
+    for layer, values in norms:group("layer") do
+      local moves  = ratios:where { layer = layer }
+      local series = values:join(moves:select("step", "value"), { "step" }):sort("step")
+      if series:count() >= 4 then
+        judged = judged + 1
+        local before
+        for row in series:slice(0, 5000):rows() do
+          if before then
+            local steps = row.step - before.step
+            -- A step moves by its ratio of the norm; of the smaller norm, or a jump would excuse itself.
+            local bound = steps * math.max(before.value_right * before.value, row.value_right * row.value)
+            local least = steps * math.max(before.value_right, row.value_right) * math.min(before.value, row.value)
+            local moved = math.abs(row.value - before.value)
+            local reach = math.min(bound, 10 * least)
+            if moved > case.options.slack * reach and moved > 0.5 * math.min(before.value, row.value)
+              and (not worst or moved / reach > worst.excess) then
+              worst = { layer = layer, before = before, row = row, excess = moved / math.max(reach, 1e-30),
+                reach = reach }
+            end
+          end
+          before = row
+        end
+      end
+    end
+    if judged == 0 then return skip("weight norms and update ratios of a layer at 4 steps") end
+    if not worst or worst.before.value == 0 then return end
+    report {
+      symptom  = "weight-norm-jump",
+      score    = 0.9,
+      at       = { layer = worst.layer, step = worst.row.step },
+      message  = ("the weight norm of %s goes from %.4g at step %d to %.4g at step %d; updates can have moved it by "
+        .. "%.2g"):format(
+        worst.layer, worst.before.value, worst.before.step, worst.row.value, worst.row.step, worst.reach),
+      evidence = { worst.before, worst.row },
+    }
+  end,
+}

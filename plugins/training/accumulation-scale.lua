@@ -1,0 +1,106 @@
+--- ## What it detects
+--- A loss that is not divided by the number of accumulated batches: the first loss or the gradient norms are larger by
+--- that number than they should be.
+---
+--- ## Why it matters
+--- The step is that many times too long under plain descent; under Adam it is clipping that cuts at the wrong norm.
+---
+--- ## How to confirm
+--- Compare the first gradient norm with that of one batch of the same total size.
+---
+--- ## Known false positives
+--- A first loss of N ln V by chance of a bad initialisation. Norms above the threshold that would be below it if
+--- divided by N are a hint only, and are scored as one.
+---
+--- ## References
+--- https://github.com/huggingface/transformers/pull/35207
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The loss is not divided by the number of accumulated batches",
+  needs    = {
+    scalars = { "step", "value", metric = { "loss", "grad_norm" } },
+    config  = { "key", "number" },
+  },
+  symptoms = { "accumulation-not-divided", "clipped-by-accumulation" },
+
+  run = function(case)
+    local counts = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') and "
+      .. "number >= 1")
+    if counts:count() == 0 then return skip("the number of accumulated batches in a config") end
+    local all  = case.scalars:where { primary = true }:where("finite(value)")
+    local runs = {}
+    for run in all:group("run") do
+      -- A config without a run is every run's.
+      local count = counts:where("run is null or run == ?", run):first()
+      if count then
+        runs[#runs + 1] = { run = run, count = count, loss = all:where { name = "loss", run = run }:sort("step"),
+          norms = all:where { name = "grad_norm", run = run }:sort("step") }
+      end
+    end
+
+    -- Two runs that differ in the number: their first norms have that ratio if nothing divided by it.
+    for _, a in ipairs(runs) do
+      for _, b in ipairs(runs) do
+        local want = a.count.number / b.count.number
+        if want >= 2 and a.norms:count() > 0 and b.norms:count() > 0 then
+          local first, other = a.norms:slice(0, 5):median("value"), b.norms:slice(0, 5):median("value")
+          if other > 0 and math.abs(math.log(first / other / want)) < 0.25 * math.log(want) then
+            report {
+              symptom  = "accumulation-not-divided",
+              score    = 0.9,
+              at       = { step = a.norms:first().step },
+              message  = ("with %g accumulated batches the first gradient norms are %.3g times those of the run with "
+                .. "%g (%.3g "
+                .. "against %.3g): the loss is not divided by their number"):format(a.count.number, first / other,
+                b.count.number, first, other),
+              evidence = { a.count, b.count, a.norms:slice(0, 3), b.norms:slice(0, 3) },
+            }
+          end
+        end
+      end
+    end
+
+    for _, one in ipairs(runs) do
+      local number = one.count.number
+      local size   = case.config:where("run is null or run == ?", one.run)
+        :where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
+      local first  = one.loss:first()
+      if number >= 2 and size and first and first.step <= 1 then
+        local ratio = first.value / math.log(size.number)
+        if math.abs(ratio - number) < 0.12 * number then
+          report {
+            symptom  = "accumulation-not-divided",
+            score    = 0.9,
+            at       = { step = first.step },
+            message  = ("the first loss is %.4g, %.3g times ln %d = %.4g, and %g batches are accumulated: it is "
+              .. "their sum"):format(
+              first.value, ratio, math.floor(size.number), math.log(size.number), number),
+            evidence = { first, size, one.count },
+          }
+        end
+      end
+      local limit = case.config:where("run is null or run == ?", one.run)
+        :where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|*clip_norm') and "
+          .. "number > 0")
+        :first()
+      if number >= 2 and limit and one.norms:count() >= 8 then
+        local above = one.norms:where("value > ?", limit.number)
+        local usual = one.norms:median("value")
+        if above:count() >= 0.9 * one.norms:count() and usual / number <= 1.2 * limit.number then
+          report {
+            symptom  = "clipped-by-accumulation",
+            severity = "info",
+            score    = 0.5,
+            at       = { step = one.norms:first().step },
+            message  = ("%d of %d steps are clipped at %g with a median norm of %.3g; divided by the %g accumulated "
+              .. "batches it would "
+              .. "be %.3g"):format(above:count(), one.norms:count(), limit.number, usual, number, usual / number),
+            evidence = { limit, one.count, above:slice(0, 5) },
+          }
+        end
+      end
+    end
+  end,
+}

@@ -1,0 +1,137 @@
+--- ## What it detects
+--- An activation function that does nothing: its output equals its input, its values are as often negative as positive,
+--- or a layer that a config calls rectified has no zeros.
+---
+--- ## Why it matters
+--- Two linear layers without anything in between are one linear layer. The loss barely tells.
+---
+--- ## How to confirm
+--- Print the module, and compare its output with its input for one batch.
+---
+--- ## Known false positives
+--- tanh is symmetric about zero too, but never beyond 1; where all values are below 1 symmetry is not judged, nor is it
+--- in gated networks, whose product of two factors is symmetric.
+---
+--- ## References
+--- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "An activation function does nothing",
+  needs    = { any = {
+    scalars = { "step", "value", "layer", metric = { "activation_mean", "zero_share" } },
+    tensors = { "layer", "role" },
+  } },
+  symptoms = { "activation-is-identity" },
+
+  run = function(case)
+    local named = "match(layer, '*.act|*.act.*|act|*activation|*gelu*|*relu*|*silu*|*swish*|*.act_fn|*.nonlinearity')"
+    local seen  = 0
+
+    -- Input against output in one dump.
+    local dumped  = case.tensors:where(named)
+    local outputs = dumped:where { role = "output" }
+    local inputs  = dumped:where { role = "input" }
+    for output in outputs:slice(0, 200):rows() do
+      local input = inputs:where { layer = output.layer }
+      if output.step then input = input:where { step = output.step } end
+      input = input:first()
+      if input and input.numel == output.numel and input.std and output.std and input.std > 0 then
+        seen = seen + 1
+        -- No activation but the identity leaves all four as they were.
+        if input.min < 0 and input.max > 0 and input.min == output.min and input.max == output.max
+          and math.abs(input.mean - output.mean) <= 1e-6 * input.absmax
+          and math.abs(input.rms - output.rms) <= 1e-6 * input.rms
+        then
+          report {
+            symptom  = "activation-is-identity",
+            score    = 0.97,
+            at       = { layer = output.layer, step = output.step },
+            message  = ("the output of %s at step %s is its input (%.4g to %.4g, rms %.4g): it is no activation"):format(
+              output.layer, tostring(output.step), output.min, output.max, output.rms),
+            evidence = { input, output },
+          }
+          return
+        end
+      end
+    end
+
+    -- One layer with weights that feeds the next of its kind with nothing in between. What ReLU, GELU or SiLU give is
+    -- above -0.3, what sigmoid and tanh give within 1.
+    local plain = "match(layer, '*fc*|*linear*|*dense*|*mlp.?|*mlp.??|*layers.?|*layers.??|*proj*|*w1|*w2') and "
+      .. "not match(layer, '*lora*|*norm*|*ln*|*embed*|*attn*|*attention*|*conv*|*bn*')"
+    local linear = case.tensors:where(plain):where("numel >= 16 and nonfinite == 0")
+    for output in linear:where("role == 'output' and min < -0.3 and absmax > 1.01"):slice(0, 200):rows() do
+      local follow = linear:where { role = "input" }:where("layer != ? and numel == ?", output.layer, output.numel)
+      if output.step then follow = follow:where { step = output.step } end
+      for input in follow:where("min == ? and max == ? and rms == ?", output.min, output.max, output.rms)
+        :slice(0, 1):rows() do
+        report {
+          symptom  = "activation-is-identity",
+          score    = 0.9,
+          at       = { layer = output.layer, step = output.step },
+          message  = ("what %s gives at step %s, %.4g to %.4g, goes into %s as it is: there is no activation between "
+            .. "them"):format(
+            output.layer, tostring(output.step), output.min, output.max, input.layer),
+          evidence = { output, input },
+        }
+        return
+      end
+      if follow:count() > 0 then seen = seen + 1 end
+    end
+
+    local all   = case.scalars:where { primary = true }:where("layer is not null and finite(value)"):where(named)
+    -- What a gate multiplies is as often negative as positive.
+    local gated = case.config:where("match(value, '*llama*|*mistral*|*qwen*|*gemma*|*glu*|*GLU*')"):count() > 0
+      or case.scalars:where("match(layer, '*gate*|*up_proj*|*.w3*')"):count() > 0
+      or case.tensors:where("match(name, '*gate*|*up_proj*|*.w3*')"):count() > 0
+    local means = all:where { metric = "activation_mean" }
+    if gated then means = means:slice(0, 0) end
+    for layer, values in means:group("layer") do
+      local sized = values:join(all:where { metric = "activation_rms", layer = layer }, { "step" })
+        :with { size = "value_right", ratio = "value / value_right" }
+      local largest = all:where { metric = "activation_max", layer = layer }:max("value") or 0
+      -- Where inputs are small every smooth activation is a straight line; only large ones tell.
+      local told = sized:where("size >= 0.5")
+      if told:count() >= 3 and largest > 2 then
+        seen = seen + 1
+        local even = told:where("ratio > -0.05 and ratio < 0.05")
+        if even:count() >= 0.8 * told:count() then
+          report {
+            symptom  = "activation-is-identity",
+            score    = 0.8,
+            at       = { layer = layer, step = told:first().step },
+            message  = ("the mean of %s is %.2g of its root mean square in the median of %d logged steps, with "
+              .. "values up to "
+              .. "%.3g: ReLU, GELU and SiLU give a third or more"):format(layer, told:median("ratio"), told:count(),
+                largest),
+            evidence = { told:slice(0, 5) },
+          }
+          return
+        end
+      end
+    end
+
+    -- A rectifier whose output has no zeros.
+    local wanted = case.config:where("match(key, '*activation*|*act_fn|*hidden_act|*nonlinearity') and match(value, "
+      .. "'*relu*|*ReLU*') and not match(value, '*leaky*|*Leaky*|*prelu*')"):first()
+    for layer, values in all:where { metric = "zero_share" }:group("layer") do
+      if values:count() >= 3 then
+        seen = wanted and seen + 1 or seen
+        if wanted and values:max("value") < 0.01 then
+          report {
+            symptom  = "activation-is-identity",
+            score    = 0.85,
+            at       = { layer = layer, step = values:first().step },
+            message  = ("the config says %s = %s, and at most %s of %s is zero"):format(wanted.key, wanted.value,
+              units.percent(values:max("value")), layer),
+            evidence = { wanted, values:slice(0, 5) },
+          }
+          return
+        end
+      end
+    end
+    if seen == 0 then skip("inputs and outputs of activation modules: dump *.act.input and *.act.output") end
+  end,
+}

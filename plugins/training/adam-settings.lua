@@ -1,0 +1,100 @@
+--- ## What it detects
+--- Settings of Adam that make its updates inert or unsteady: an epsilon that outweighs the root of the second moment,
+--- and a second moment that forgets faster than the first.
+---
+--- ## Why it matters
+--- Adam divides by sqrt(v) + eps. Where eps is the larger, steps shrink with the gradient and the rate that was tuned
+--- for Adam does nothing. With beta2 below beta1 squared, v forgets a large gradient while m still holds it, and the
+--- quotient has no bound.
+---
+--- ## How to confirm
+--- Compare sqrt(exp_avg_sq) with eps for a few parameters; run 200 steps with beta2 = 0.99.
+---
+--- ## Known false positives
+--- An epsilon that is raised on purpose, for reinforcement learning or sparse gradients: it is compared with what the
+--- run measured, not with the default.
+---
+--- ## References
+--- https://arxiv.org/abs/1412.6980 (the condition on the betas is in its theorem 4.1), https://arxiv.org/abs/2208.09632
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Adam's epsilon or betas make its updates inert or unsteady",
+  needs    = { config = { "key", "value" } },
+  symptoms = { "adam-epsilon-dominates", "adam-beta2-below-bound" },
+  options  = {
+    small = { default = 0.10, doc = "First update over learning rate that shows the epsilon" },
+  },
+
+  run = function(case)
+    local all   = case.scalars:where { primary = true }:where("finite(value)")
+    local other = case.config:where("match(key, '*optim*|*optimizer*|*optimizer.name|*optim.name') and "
+      .. "match(value, '*sgd*|*SGD*|*lion*|*Lion*|*adafactor*|*Adafactor*|*muon*|*Muon*|*rmsprop*')"):count() > 0
+    if other then return end
+
+    local betas, beta1, beta2 = nil, nil, nil
+    for setting in case.config:where("match(key, '*betas|*adam_betas|*beta2|*beta_2|*beta1|*beta_1|*betas.0|*betas.1')")
+      :slice(0, 20):rows() do
+      local numbers = setting.value:numbers()
+      if #numbers == 2 then betas, beta1, beta2 = setting, numbers[1], numbers[2] end
+      if #numbers == 1 and setting.key:lower():glob("*1|*.0") then beta1 = numbers[1] end
+      if #numbers == 1 and setting.key:lower():glob("*2|*.1") and not setting.key:lower():glob("*.0") then
+        betas, beta2 = setting, numbers[1]
+      end
+    end
+    if beta2 and beta2 < (beta1 or 0.9) ^ 2 then
+      report {
+        symptom  = "adam-beta2-below-bound",
+        score    = 0.9,
+        message  = ("beta2 is %g, below beta1 squared = %.3g: the second moment forgets in %.3g steps what the first "
+          .. "holds for %.3g"):format(beta2, (beta1 or 0.9) ^ 2, 1 / (1 - beta2), 1 / (1 - (beta1 or 0.9))),
+        evidence = { betas },
+      }
+    end
+
+    local setting = case.config:where("match(key, 'eps|*.eps|*_eps|*epsilon|*adam_eps*') and not match(key, "
+      .. "'*norm*|*label*|*clip*') and number > 0"):first()
+    local seconds = all:where { metric = "exp_avg_sq_rms" }:where("value > 0")
+    if setting and seconds:count() >= 3 then
+      -- The root of v's own root mean square is above the typical sqrt(v), so this errs on the silent side.
+      local usual = math.sqrt(seconds:median("value"))
+      if usual < setting.number then
+        report {
+          symptom  = "adam-epsilon-dominates",
+          score    = usual < 0.3 * setting.number and 0.95 or 0.85,
+          at       = { step = seconds:sort("step"):first().step },
+          message  = ("%s = %g outweighs the root of Adam's second moment, %.2g in the median layer: updates are "
+            .. "%.2g of what "
+            .. "they should be"):format(setting.key, setting.number, usual, usual / (usual + setting.number)),
+          evidence = { setting, seconds:slice(0, 5) },
+        }
+      end
+      return
+    end
+
+    -- Without moments: the first update of Adam is the learning rate in every element.
+    local moved = all:where { metric = "update_rms" }:where("layer is not null")
+    local first = moved:sort("step"):first()
+    local rate  = first and all:where { name = "lr", step = first.step }:first()
+    local named = case.config:where("match(key, '*optim*|*optimizer*') and match(value, '*adam*|*Adam*')"):count() > 0
+    if not (betas or named) then return skip("Adam's betas or epsilon in a config") end
+    if not rate or first.step > 1 or rate.value <= 0 then
+      if not beta2 then return skip("sizes of the first update, or exp_avg_sq, beside the config: record layers from "
+        .. "step 0") end
+      return
+    end
+    local size = moved:where { step = first.step }:median("value") / rate.value
+    if size > 0 and size < case.options.small then
+      report {
+        symptom  = "adam-epsilon-dominates",
+        score    = 0.75,
+        at       = { step = first.step },
+        message  = ("Adam's first update is %.2g of the learning rate in the median layer, and is 1 where epsilon is "
+          .. "small")
+          :format(size),
+        evidence = { moved:where { step = first.step }:slice(0, 5), rate },
+      }
+    end
+  end,
+}

@@ -1,0 +1,123 @@
+--- ## What it detects
+--- Attention scores of extreme size, scores that grow without end, and attention that collapses on one key; and whether
+--- it was so from the first step.
+---
+--- ## Why it matters
+--- Beyond some tens, softmax is a hard maximum that no gradient leaves. A model that begins so has its scores scaled or
+--- its weights initialised wrongly; one that comes to it has a learning rate that is too high, or scores without a
+--- limit.
+---
+--- ## How to confirm
+--- Plot the mean entropy of the attention rows over ln(visible keys), and the largest score, by layer.
+---
+--- ## Known false positives
+--- Sharp attention of a trained model is no fault: heads that copy have an entropy near zero, but not the mean of a
+--- layer. A first step is judged fresh only where the first loss is near that of chance.
+---
+--- ## References
+--- https://arxiv.org/abs/2303.06296 for the collapse of entropy; QK-norm: https://arxiv.org/abs/2302.05442
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Attention scores grow or saturate",
+  needs    = { scalars = { "step", "value", "layer",
+    metric = { "max_attention_logit", "attention_entropy_share", "activation_max" } } },
+  symptoms = { "attention-logits-large", "attention-logits-grow", "attention-entropy-collapse",
+    "attention-sharp-at-start" },
+  options  = {
+    large    = { default = 1000.0, doc = "Largest attention score that is extreme" },
+    growth   = { default = 10.0,   doc = "Factor from two fifths of the run on that is growth without end" },
+    collapse = { default = 0.10,   doc = "Mean entropy over ln(keys) that is collapsed" },
+    fresh    = { default = 0.70,   doc = "The same at the first step of a fresh model that is too sharp" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    local all = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
+    local scores  = all:where { metric = "max_attention_logit" }
+    local entropy = all:where { metric = "attention_entropy_share" }
+    if scores:count() == 0 then
+      scores = all:where { metric = "activation_max" }
+        :where("match(layer, '*scores*|*attn_logits*|*attention_logits*|*max_logit*')")
+    end
+    if scores:count() + entropy:count() == 0 then
+      return skip("attention scores or their entropy: record the layer before softmax")
+    end
+
+    local top = scores:top(1, "value"):first()
+    if top and top.value >= opt.large then
+      report {
+        symptom  = "attention-logits-large",
+        score    = 0.9,
+        at       = { layer = top.layer, step = top.step },
+        message  = ("attention scores of %s reach %.5g at step %d; beyond some tens softmax is a hard maximum"):format(
+          top.layer, top.value, top.step),
+        evidence = { top },
+      }
+    end
+
+    local grown
+    for layer, values in scores:group("layer") do
+      local series = values:sort("step")
+      if series:count() >= 5 then
+        local from = series:row((2 * series:count()) // 5)
+        local peak = series:where("step >= ?", from.step):top(1, "value"):first()
+        local factor = from.value > 0 and peak.value / from.value or 0
+        -- Below some tens scores are only finding their level.
+        if factor >= opt.growth and peak.value >= 50 and (not grown or factor > grown.factor) then
+          grown = { layer = layer, from = from, peak = peak, factor = factor }
+        end
+      end
+    end
+    if grown then
+      report {
+        symptom  = "attention-logits-grow",
+        score    = 0.85,
+        at       = { layer = grown.layer, step = grown.peak.step },
+        message  = ("attention scores of %s grow from %.4g at step %d to %.4g at step %d"):format(grown.layer,
+          grown.from.value, grown.from.step, grown.peak.value, grown.peak.step),
+        evidence = { grown.from, grown.peak },
+      }
+    end
+
+    local first = entropy:sort("step"):first()
+    if not first then return end
+    local begun = entropy:where { step = first.step }
+    local size  = case.config:where("match(key, '*vocab_size|*num_classes') and number > 1"):first()
+    local loss  = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step"):first()
+    local fresh = first.step <= 1 and size and loss and loss.step <= 1 and loss.value > 0.8 * math.log(size.number)
+    local sharp = begun:median("value") < (fresh and opt.fresh or opt.collapse) and first.step <= 1
+    if sharp then
+      report {
+        symptom  = "attention-sharp-at-start",
+        score    = begun:median("value") < 0.3 and 0.95 or 0.85,
+        at       = { layer = begun:sort("value"):first().layer, step = first.step },
+        message  = ("at step %d the attention of %s has %s of the entropy of an even one; a fresh model has all of it")
+          :format(first.step, units.plural(begun:count(), "layer"), units.percent(begun:median("value"))),
+        evidence = { begun:slice(0, 5) },
+      }
+      return
+    end
+    local low
+    for layer, values in entropy:group("layer") do
+      local series = values:sort("step")
+      local began  = series:first().value
+      local fallen = series:where("value < ?", math.min(opt.collapse, 0.3 * began))
+      if began > 0.5 and fallen:count() >= 2 and (not low or fallen:min("value") < low.rows:min("value")) then
+        low = { layer = layer, rows = fallen, began = began, steps = series:count() }
+      end
+    end
+    if low then
+      report {
+        symptom  = "attention-entropy-collapse",
+        score    = 0.9,
+        at       = { layer = low.layer, step = low.rows:first().step },
+        message  = ("the attention of %s has %s of the entropy of an even one from step %d on, and had %s at the "
+          .. "start"):format(
+          low.layer, units.percent(low.rows:median("value")), low.rows:first().step, units.percent(low.began)),
+        evidence = { low.rows:slice(0, 5) },
+      }
+    end
+  end,
+}

@@ -1,0 +1,104 @@
+--- ## What it detects
+--- The distance of training and validation loss: one that grows until validation is half as high again, and a training
+--- loss that stays above the validation loss. Training is taken as the median of the rows around each evaluation.
+---
+--- ## Why it matters
+--- A growing distance means that examples are stored and not their structure. A training loss above validation has
+--- something in training that evaluation does not have: labels with noise, dropout, label smoothing, or another loss.
+---
+--- ## How to confirm
+--- Evaluate on the training data, in evaluation mode: equal to the training loss means noise in the labels, equal to
+--- validation means dropout or smoothing.
+---
+--- ## Known false positives
+--- Dropout, label smoothing and losses with added terms keep training above validation by design: where the config
+--- declares one, nothing is reported. Evaluating averaged weights does so too.
+---
+--- ## References
+--- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Training and validation loss are far apart",
+  needs    = { scalars = { "step", "value", metric = { "val_loss", "loss" } } },
+  symptoms = { "generalisation-gap", "train-loss-above-val" },
+  options  = {
+    gap       = { default = 0.50, doc = "Validation over training, less one, that is far" },
+    above     = { default = 0.08, doc = "Training over validation, less one, that needs a reason" },
+    min_evals = { default = 4,    doc = "Evaluations below which nothing is judged" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+    local declared = case.config:where("match(key, '*dropout|*dropout_rate|*drop_rate|*resid_pdrop|*attn_pdrop|"
+      .. "*embd_pdrop|*label_smoothing|*label_smoothing_factor|*mixup*|*aux_loss*|*z_loss*|*ema_decay|"
+      .. "*stochastic_depth*') and number > 0"):first()
+    -- A training loss that is the sum over accumulated batches is above by their number, and initial-loss says so.
+    local batches = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
+      .. "and number > 1"):first()
+    local function summed(ratio)
+      return batches and math.abs(ratio / batches.number - 1) < 0.1
+    end
+    for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
+      local val   = run:sort("step"):where("finite(value)")
+      local train = case.scalars:where { name = "loss", primary = true, run = run_name }:sort("step")
+        :where("finite(value)")
+      if val:count() >= opt.min_evals and train:count() >= 10 then
+        judged = true
+        -- The training level at each of up to forty evaluations.
+        local points = {}
+        for eval in val:slice(math.max(0, val:count() - 40), 40):rows() do
+          local before = train:where("step <= ?", eval.step)
+          before = before:slice(math.max(0, before:count() - 5), 5)
+          local after = train:where("step > ?", eval.step):slice(0, before:count() - 1)
+          local rows  = before:concat(after)
+          if rows:count() >= 3 then
+            points[#points + 1] = { eval = eval, train = rows:median("value"), rows = rows }
+          end
+        end
+        local later = train:slice(train:count() // 2, train:count())
+        local noise = (later:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+        local n     = #points
+        local label = series == "val_loss" and "validation loss" or series
+        if n >= opt.min_evals then
+          local last, then_ = points[n], points[math.max(1, math.floor(0.4 * n))]
+          local first = train:slice(0, 3):median("value")
+          local far, above = true, true
+          for i = n - 2, n do
+            local p = points[i]
+            far = far and p.train > 0 and p.eval.value > (1 + opt.gap) * p.train and p.eval.value - p.train > noise
+          end
+          -- All evaluations of the second half; a median of nine carries 0.42 of the noise of a row.
+          for i = math.min(n - 2, n // 2 + 1), n do
+            local p = points[i]
+            above = above and p.eval.value > 0 and p.train > (1 + opt.above) * p.eval.value
+              and p.train - p.eval.value > 2 * 0.42 * noise
+          end
+          if far and last.eval.value - last.train > then_.eval.value - then_.train + 0.02 * first
+            and last.train < 0.8 * first then
+            report {
+              symptom  = "generalisation-gap",
+              score    = 0.85,
+              at       = { step = last.eval.step },
+              message  = ("%s is %.4g at step %d where training is at %.4g; at step %d they were %.4g and %.4g"):format(
+                label, last.eval.value, last.eval.step, last.train, then_.eval.step, then_.eval.value, then_.train),
+              evidence = { then_.eval, last.eval, last.rows },
+            }
+          elseif above and not declared and not summed(last.train / last.eval.value) then
+            report {
+              symptom  = "train-loss-above-val",
+              score    = math.min(0.95, 0.6 + last.train / last.eval.value - 1),
+              at       = { step = points[math.min(n - 2, n // 2 + 1)].eval.step },
+              message  = ("training stays above validation: %.4g and %.4g at step %d, %.4g and %.4g at step %d; no "
+                .. "dropout or label smoothing is configured"):format(points[n - 2].train, points[n - 2].eval.value,
+                points[n - 2].eval.step, last.train, last.eval.value, last.eval.step),
+              evidence = { last.eval, last.rows },
+            }
+          end
+        end
+      end
+    end
+    if not judged then skip(("at least %d evaluations beside 10 training losses"):format(opt.min_evals)) end
+  end,
+}

@@ -1,0 +1,74 @@
+--- ## What it detects
+--- A clipping threshold far below the usual gradient norm, and one that is exceeded at nearly every step.
+---
+--- ## Why it matters
+--- Where every step is clipped, the threshold and not the gradient sets the length of the step. A threshold a hundred
+--- times below the norm makes plain descent a hundred times slower, and drowns Adam's denominator in its epsilon.
+---
+--- ## How to confirm
+--- Compare the norm that the clipping call returns with its threshold.
+---
+--- ## Known false positives
+--- Norms logged after clipping never exceed the threshold, so nothing is reported. Clipping at nearly every step is
+--- common, and harmless under Adam while the threshold is near the norm.
+---
+--- ## References
+--- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The clipping threshold sets the size of the steps",
+  needs    = { scalars = { "step", "value", metric = "grad_norm" }, config = { "key", "number" } },
+  symptoms = { "clip-far-below-norm", "clipped-at-nearly-every-step" },
+  options  = {
+    far   = { default = 30.0, doc = "Median norm over threshold that is far" },
+    share = { default = 0.90, doc = "Share of clipped steps that is nearly all" },
+  },
+
+  run = function(case)
+    local opt    = case.options
+    local limits = case.config:where(
+      "match(key, "
+        .. "'*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|*gradient_clip_val|*clip_norm')"
+      .. " and number > 0")
+    if limits:count() == 0 then
+      -- A threshold of null is an answer: nothing is clipped.
+      if case.config:where("match(key, "
+        .. "'*grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clip*|*clip_norm')"):count() > 0
+      then
+        return
+      end
+      return skip("the clipping threshold in a config")
+    end
+    for _, norms in case.scalars:where { name = "grad_norm", primary = true }:where("finite(value)"):group("run") do
+      local run   = norms:first().run
+      local limit = limits:where { run = run }:first() or limits:first()
+      local usual = norms:median("value")
+      local above = norms:where("value > ?", limit.number)
+      local share = above:count() / norms:count()
+      if norms:count() >= 8 and share >= opt.share then
+        local ratio = usual / limit.number
+        if ratio >= opt.far then
+          report {
+            symptom  = "clip-far-below-norm",
+            score    = ratio >= 10 * opt.far and 0.95 or 0.85,
+            at       = { step = norms:first().step },
+            message  = ("the gradient norm is %.3g in the median, %.3g times the clipping threshold of %g; %s of the "
+              .. "steps are clipped"):format(usual, ratio, limit.number, units.percent(share)),
+            evidence = { limit, norms:slice(0, 5) },
+          }
+        end
+        report {
+          symptom  = "clipped-at-nearly-every-step",
+          score    = 0.8,
+          severity = "info",
+          at       = { step = norms:first().step },
+          message  = ("%d of %d steps are clipped at %g; the median norm is %.3g"):format(above:count(), norms:count(),
+            limit.number, usual),
+          evidence = { limit, above:slice(0, 5) },
+        }
+      end
+    end
+  end,
+}

@@ -1,0 +1,86 @@
+--- ## What it detects
+--- Where in the network a rise of the gradient begins: the layer whose gradient leaves its own level first, or the one
+--- that holds nearly all of the squared norm.
+---
+--- ## Why it matters
+--- The global norm says when; the layer says where to look. Attention that saturates, an embedding row, a layer without
+--- normalisation each rise before the rest does.
+---
+--- ## How to confirm
+--- Log that layer's activations and gradient every step around the first rise.
+---
+--- ## Known false positives
+--- The output layer and the embedding hold most of the norm in many healthy models, so a share is reported only where
+--- it was not there from the start.
+---
+--- ## References
+--- https://arxiv.org/abs/2304.13013 for spikes that begin in the embedding
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The rise of the gradient begins in one layer",
+  needs    = { scalars = { "step", "value", "layer", metric = "grad_norm" } },
+  symptoms = { "layer-gradient-rising", "layer-gradient-dominates" },
+  options  = {
+    factor   = { default = 10.0, doc = "Factor over a layer's own median so far that is a rise" },
+    share    = { default = 0.80, doc = "Share of the squared norm that one layer holds" },
+    min_rows = { default = 6,    doc = "Logged steps below which nothing is judged" },
+  },
+
+  run = function(case)
+    local opt   = case.options
+    local grads = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null"):sort("step")
+    local finite = grads:where("finite(value)")
+    local steps, layers = finite:distinct("step"):count(), finite:distinct("layer"):count()
+    if steps < opt.min_rows or layers < 3 then
+      return skip(("gradient norms of 3 layers or more at %d steps"):format(opt.min_rows))
+    end
+
+    -- First to rise: each layer against the median of its own values before.
+    local first
+    for layer, values in finite:group("layer") do
+      local level = values:with { usual = values:col("value"):rolling(32, "median") }
+      local rose  = level:where("value > ? * usual and usual > 0", opt.factor):first()
+      if rose and values:where("step < ?", rose.step):count() >= 3
+        and (not first or rose.step < first.step or rose.step == first.step
+          and rose.value / rose.usual > first.factor) then
+        first = { layer = layer, step = rose.step, factor = rose.value / rose.usual, row = rose }
+      end
+    end
+    if first then
+      local others = finite:where { step = first.step }:where("layer != ?", first.layer)
+      report {
+        symptom  = "layer-gradient-rising",
+        score    = 0.8,
+        at       = { layer = first.layer, step = first.step },
+        message  = ("the gradient of %s rises first: %.3g at step %d, %.3g times its median so far; the median of "
+          .. "the %d other layers is %.3g there"):format(first.layer, first.row.value, first.step, first.factor,
+            others:count(),
+          others:median("value")),
+        evidence = { first.row, others:top(3, "value") },
+      }
+    end
+
+    -- The share of the squared norm late in the run, where it was not there early.
+    local squared = finite:with { square = "value * value" }
+    local half    = finite:distinct("step"):row(steps // 2).step
+    local early   = squared:where("step < ?", half)
+    local late    = squared:where("step >= ?", half)
+    local total, before = late:sum("square"), early:sum("square")
+    for layer, values in late:group("layer") do
+      local share = values:sum("square") / total
+      local was   = early:where { layer = layer }:sum("square") / before
+      if layers >= 4 and share > opt.share and was < 0.5 * share then
+        report {
+          symptom  = "layer-gradient-dominates",
+          score    = 0.75,
+          at       = { layer = layer, step = half },
+          message  = ("%s holds %s of the squared gradient norm from step %d on, and held %s before"):format(layer,
+            units.percent(share), half, units.percent(was)),
+          evidence = { values:top(3, "square") },
+        }
+      end
+    end
+  end,
+}

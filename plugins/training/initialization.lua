@@ -1,0 +1,161 @@
+--- ## What it detects
+--- Weights of the fresh model that are zero and stay so, all alike, far too small or far too large for their inputs,
+--- and logits that are spread from the first step.
+---
+--- ## Why it matters
+--- Logits of standard deviation s add s^2/2 to the first loss. Weights of zero pass neither values nor gradients;
+--- weights that are all alike make all units one. Too small a scale shrinks signals and gradients by the same factor
+--- per layer.
+---
+--- ## How to confirm
+--- List the standard deviation of each parameter before the first step, times the root of its number of inputs.
+---
+--- ## Known false positives
+--- Output projections and second factors of LoRA that begin at zero on purpose: they move at once. Pretrained weights:
+--- a first loss well below ln V says that the model is not fresh, and its logits are not judged.
+---
+--- ## References
+--- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Weights start at the wrong scale",
+  needs    = { any = {
+    scalars = { "step", "value", "layer", metric = { "weight_norm", "activation_rms" } },
+    tensors = { "name", "role", "std" },
+  } },
+  symptoms = { "initial-weights-off", "weights-zero", "weights-constant", "weights-tiny-at-start",
+    "weights-large-at-start",
+    "logits-large-at-start" },
+  options  = {
+    logits = { default = 1.5,  doc = "Standard deviation of the first logits that is too large" },
+    gain   = { default = 4.0,  doc = "Weights' standard deviation times the root of the fan-in that is too large" },
+    tiny   = { default = 1e-4, doc = "First activations that are vanishing" },
+  },
+
+  run = function(case)
+    local opt   = case.options
+    local all   = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
+    local size  = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
+    local loss  = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step"):first()
+    local first = all:sort("step"):first()
+    -- What is wrong, once as such and once as what it is.
+    local said
+    local function found(finding)
+      if not said then
+        said = true
+        local general = {}
+        for key, value in pairs(finding) do general[key] = value end
+        general.symptom = "initial-weights-off"
+        report(general)
+      end
+      report(finding)
+    end
+    local loaded = case.config
+      :where("match(key, '*init_from|*resume|*resume_from*|*pretrained*|*model_name_or_path|*load_checkpoint*')")
+      :where("not match(value, 'scratch|none|None|null|false|False|0')"):count() > 0
+    local fresh = not loaded
+      and (not (size and loss) or loss.step > 1 or loss.value > 0.9 * math.log(size.number))
+
+    -- Zero from the first to the last logged step.
+    local zero, other = {}, 0
+    for layer, values in all:where { metric = "weight_norm" }:group("layer") do
+      if values:count() >= 3 and values:max("value") == 0 then zero[#zero + 1] = layer else other = other + 1 end
+    end
+    for layer, values in all:where { metric = "zero_share" }:where("match(layer, "
+      .. "'*attn|*attention|*proj|*head|*embed*')")
+      :group("layer") do
+      if values:count() >= 3 and values:min("value") == 1 and all:where { metric = "weight_norm",
+        layer = layer }:count() > 0 then
+        zero[#zero + 1] = layer
+      end
+    end
+    if #zero > 0 and other > 0 then
+      found {
+        symptom  = "weights-zero",
+        score    = 0.95,
+        at       = { layer = zero[1], step = first.step },
+        message  = ("the weights of %s are zero at every logged step, or all that comes out is: %s")
+          :format(units.plural(#zero, "layer"),
+          table.concat(zero, ", ", 1, math.min(6, #zero))),
+        evidence = { all:where { metric = "weight_norm", layer = zero[1] }:slice(0, 3) },
+      }
+    end
+
+    -- Dumped weights of the first step.
+    local weights = case.tensors:where("role == 'weight' and numel >= 64 and not match(name, "
+      .. "'*norm*|*ln_*|*bias*|*.ln*')")
+    local start   = weights:sort("step"):first()
+    if start and (not start.step or start.step <= 1) and fresh then
+      for row in weights:where("step is null or step <= 1"):slice(0, 1000):rows() do
+        local shape = row.shape or {}
+        if #shape == 2 then
+          if row.std == 0 and row.mean ~= 0 then
+            found {
+              symptom  = "weights-constant",
+              score    = 0.95,
+              at       = { layer = row.layer, step = row.step },
+              message  = ("all %s weights of %s are %.4g: its units are all alike"):format(units.count(row.numel),
+                row.name,
+                row.mean),
+              evidence = { row },
+            }
+            break
+          end
+          local gain = row.std * math.sqrt(shape[2])
+          if gain > opt.gain and not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*") then
+            found {
+              symptom  = "weights-large-at-start",
+              score    = 0.85,
+              at       = { layer = row.layer, step = row.step },
+              message  = ("%s starts with a standard deviation of %.3g; over %d inputs that multiplies a signal by "
+                .. "%.3g"):format(
+                row.name, row.std, shape[2], gain),
+              evidence = { row },
+            }
+            break
+          end
+        end
+      end
+    end
+
+    if first and first.step <= 1 and fresh then
+      local acts = all:where { metric = "activation_rms", step = first.step }
+      local blocks = acts:where("not match(layer, '*embed*|*head*|*norm*|*ln_*|*scores*|*probs*') and value > 0")
+      local small  = blocks:where("value < ?", opt.tiny)
+      if blocks:count() >= 2 and small:count() >= 0.5 * blocks:count() then
+        found {
+          symptom  = "weights-tiny-at-start",
+          score    = 0.85,
+          at       = { layer = small:first().layer, step = first.step },
+          message  = ("at step %d the activations of %d of %d layers are below %g, those of %s %.2g: the weights "
+            .. "start too small")
+            :format(first.step, small:count(), blocks:count(), opt.tiny, small:first().layer, small:min("value")),
+          evidence = { small:slice(0, 5) },
+        }
+      end
+    end
+
+    -- The first logits: of a dump, else of the layer's statistics.
+    local logits = case.tensors:where("name == 'head.output' or match(name, '*lm_head.output|logits')")
+      :where("step is null or step <= 1"):sort("step"):first()
+    local spread = logits and logits.std
+    if not spread and first and first.step <= 1 then
+      logits = all:where { metric = "activation_rms", step = first.step }:where("match(layer, "
+        .. "'head|lm_head|*.lm_head')"):first()
+      spread = logits and logits.value
+    end
+    if spread and fresh and spread > opt.logits then
+      found {
+        symptom  = "logits-large-at-start",
+        score    = spread > 2 * opt.logits and 0.95 or 0.85,
+        at       = { layer = logits.layer, step = logits.step },
+        message  = ("the first logits have a spread of %.3g, which adds about %.3g to a first loss that should be ln "
+          .. "V"):format(
+          spread, spread ^ 2 / 2),
+        evidence = { logits, loss or logits },
+      }
+    end
+  end,
+}

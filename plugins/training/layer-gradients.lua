@@ -1,0 +1,156 @@
+--- ## What it detects
+--- Layers that get no gradient while other layers of the same model do, and where they lie: all upstream of one place,
+--- or between layers that learn.
+---
+--- ## Why it matters
+--- The loss of such a run falls and looks healthy. A graph that was cut takes the gradient from everything upstream of
+--- the cut. Where a layer upstream still learns, the graph is whole and the layer in between is frozen.
+---
+--- ## How to confirm
+--- After one backward pass, list the parameters whose `.grad` is None or zero, with their `requires_grad`.
+---
+--- ## Known false positives
+--- Layers that are frozen on purpose and not declared. Layers named in a `freeze` setting of the config are left out,
+--- as is all but the adapters where the config speaks of LoRA. An embedding whose weight is also the head's gets
+--- gradient from there, so it does not tell whether the graph is whole.
+---
+--- ## References
+--- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Some layers get no gradient while others do",
+  needs    = { scalars = { "step", "value", "layer", metric = "grad_norm" } },
+  symptoms = { "layer-gradient-zero", "gradient-cut-upstream", "gradient-missing-between", "gradient-in-head-alone",
+    "position-layer-without-gradient" },
+  options  = {
+    min_rows = { default = 3, doc = "Logged steps below which a layer is not judged" },
+  },
+
+  run = function(case)
+    local layered = case.scalars:where { primary = true }:where("layer is not null")
+    local grads   = layered:where { metric = "grad_norm" }:where("finite(value)")
+    local weights = layered:where("match(metric, 'weight_norm|update_ratio|grad_norm')")
+
+    -- What a config declares as frozen is no fault.
+    local adapters = case.config:where("match(key, '*lora*|*peft*|*adapter*')"):count() > 0
+    local frozen = {} -- what the config's lists name
+    for setting in case.config:where("match(key, '*freeze*|*frozen*')"):slice(0, 1000):rows() do
+      for _, name in ipairs(setting.value:replace("[", ""):replace("]", ""):replace('"', ""):replace("'",
+        ""):split(",")) do
+        name = name:trim():replace(".*", ""):replace("*", "")
+        if name ~= "" and not name:lower():glob("false|none|null|0") then frozen[#frozen + 1] = name end
+      end
+    end
+    local function declared(layer)
+      if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
+      for _, name in ipairs(frozen) do
+        if name:lower() == "true" or layer == name or (layer .. "."):contains(name .. ".")
+          or name:starts_with(layer .. ".")
+        then
+          return true
+        end
+      end
+      return false
+    end
+
+    -- In the order of their first appearance, which is that of the forward pass.
+    local states, dead, alive, rows, steps = {}, {}, 0, nil, 0
+    for layer, values in weights:group("layer") do
+      local own = values:where { metric = "grad_norm" }:where("finite(value)")
+      local logged = values:distinct("step"):count()
+      if logged >= case.options.min_rows and not declared(layer) then
+        local none = own:count() == 0 and values:where("metric == 'update_ratio' and value > 0"):count() == 0
+        local size = values:where { metric = "weight_norm" }
+        local zeros = layered:where { metric = "zero_share", layer = layer }
+        -- Weights or outputs of zero are another check's: nothing passes them in either direction.
+        if size:count() > 0 and size:max("value") == 0 or zeros:count() > 0 and zeros:median("value") >= 0.99 then
+        elseif none or own:count() >= case.options.min_rows and own:max("value") == 0 then
+          states[#states + 1] = { layer = layer, dead = true }
+          dead[#dead + 1] = layer
+          rows, steps = own:count() > 0 and own or values, math.max(steps, logged)
+        elseif own:count() > 0 and own:median("value") > 0 then
+          states[#states + 1] = { layer = layer, dead = false }
+          alive = alive + 1
+        end
+      end
+    end
+    if #states == 0 then return skip("gradient norms of layers at 3 steps or more") end
+    if #dead == 0 or alive == 0 or grads:count() == 0 then return end
+
+    -- A layer that learns upstream of a dead one has its gradient through it, unless its weight is the head's too.
+    local tied = case.config:where("match(key, '*tie*') and match(value, 'true|True')"):count() > 0
+      or weights:where("match(layer, '*head*|*lm_head*|*output*')"):count() == 0
+    local between, last_dead = nil, 0
+    for index, state in ipairs(states) do
+      if state.dead then last_dead = index end
+    end
+    for index = 1, last_dead do
+      local state = states[index]
+      local shared = tied and state.layer:lower():glob("*embed*|*emb*|*wte*|*tok*")
+        and not state.layer:lower():glob("*pos*|*wpe*")
+      if not state.dead and not shared then between = between or state.layer end
+    end
+
+    local names = table.concat(dead, ", ", 1, math.min(6, #dead)) .. (#dead > 6 and (" and %d more")
+      :format(#dead - 6) or "")
+    local at = { layer = dead[#dead], step = rows:first().step }
+    report {
+      symptom  = "layer-gradient-zero",
+      score    = 0.97,
+      at       = at,
+      message  = ("%s no gradient at any of %d logged steps (%s), %s"):format(
+        #dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), steps, names,
+        alive == 1 and "1 other learns" or ("%d others learn"):format(alive)),
+      evidence = { rows:slice(0, 5) },
+    }
+    local head, positions = true, 0
+    for _, state in ipairs(states) do
+      local last = state.layer:lower():glob("*head*|*out|*output*|*classifier*|*ln_f*|*norm*")
+        or state == states[#states]
+      if not state.dead and not last then head = false end
+    end
+    for _, layer in ipairs(dead) do
+      if layer:lower():glob("*pos|*pos.*|*wpe*|*position*") then positions = positions + 1 end
+    end
+    if positions == #dead then
+      report {
+        symptom  = "position-layer-without-gradient",
+        score    = 0.9,
+        at       = at,
+        message  = ("%s gets no gradient and is all that does not: the model does not use it"):format(names),
+        evidence = { rows:slice(0, 5) },
+      }
+    elseif between then
+      report {
+        symptom  = "gradient-missing-between",
+        score    = 0.9,
+        at       = { layer = dead[1], step = at.step },
+        message  = ("%s learns upstream of %s, so the graph is whole and what gets no gradient is frozen"):format(
+          between, dead[#dead]),
+        evidence = { rows:slice(0, 5) },
+      }
+    elseif not between and #states > #dead and head then
+      report {
+        symptom  = "gradient-in-head-alone",
+        score    = 0.9,
+        at       = at,
+        message  = ("only the output layer (%s) gets a gradient: all else is frozen, or the graph is cut after %s")
+          :format(
+          states[#states].layer, dead[#dead]),
+        evidence = { rows:slice(0, 5) },
+      }
+    elseif #states > #dead then
+      report {
+        symptom  = "gradient-cut-upstream",
+        score    = tied and 0.75 or 0.9,
+        at       = at,
+        message  = ("everything from %s to %s gets no gradient and what follows does: the graph is cut after %s")
+          :format(
+          dead[1], dead[#dead], dead[#dead]),
+        evidence = { rows:slice(0, 5) },
+      }
+    end
+  end,
+}

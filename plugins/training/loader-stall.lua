@@ -1,0 +1,71 @@
+--- ## What it detects
+--- Waiting for data that takes a large share of the logged step time, from when on, and whether the loss cared.
+---
+--- ## Why it matters
+--- The model can be made no faster than its data arrives. The share of the wait is what a faster loader wins.
+---
+--- ## How to confirm
+--- Feed one batch from memory again and again: the step takes what is left without the wait.
+---
+--- ## Known false positives
+--- Loggers that time the loader's call on the device's clock: the host waits there for the device, and the loader is
+--- blamed for it. The first steps, which fill the loader's queue, are left out.
+---
+--- ## References
+--- https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The step waits for its data",
+  needs    = { scalars = { "step", "value", metric = { "data_time" } } },
+  symptoms = { "data-time-high" },
+  options  = {
+    share    = { default = 0.20, doc = "Wait over step time worth reporting" },
+    min_rows = { default = 8,    doc = "Logged steps below which nothing is judged" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+    for run_name, run in case.scalars:where { name = "data_time", primary = true }:group("run") do
+      local wait = run:sort("step"):where("finite(value) and value >= 0"):select("step", "value")
+      local time = case.scalars:where { name = "step_time", primary = true, run = run_name }:where("value > 0")
+        :select("step", "value")
+      local both = wait:join(time, "step"):sort("step")
+      if both:count() >= opt.min_rows then
+        judged = true
+        both = both:slice(both:count() // 20 + 1, both:count())
+        -- A step time below the wait does not contain it.
+        local apart = both:where("value > value_right"):count() > 0.02 * both:count()
+        both = both:with { share = apart and "value / (value + value_right)" or "value / value_right" }
+        local since = both
+        local from
+        for change in both:col("share"):change_points():rows() do
+          if change.after > change.before + 0.1 then from = change; since = both:slice(change.at, both:count()) end
+        end
+        -- Of the time and not of the typical step: a loader that is late at every eighth batch costs as much.
+        local total = apart and since:sum("value") + since:sum("value_right") or since:sum("value_right")
+        local usual = since:sum("value") / total
+        local late  = since:where("share >= ?", opt.share)
+        if usual >= opt.share and since:count() >= 8 and late:count() >= math.max(3, 0.05 * since:count()) then
+          local start = late:first()
+          local some  = late:count() < 0.8 * since:count()
+          local loss  = case.scalars:where { name = "loss", primary = true, run = run_name }:where("finite(value)")
+            :sort("step")
+          report {
+            symptom  = "data-time-high",
+            score    = math.min(0.97, 0.6 + usual),
+            at       = { step = start.step },
+            message  = ("waiting for data takes %s of the time%s (%.3g s of %.3g s in a %s step)%s"):format(
+              units.percent(usual), from and (" from step %d on, %s before"):format(since:first().step,
+                units.percent(from.before)) or "", late:median("value"),
+              late:median("value_right") + (apart and late:median("value") or 0), some and "late" or "typical",
+              some and (", %d of %d logged steps are late"):format(late:count(), since:count()) or ""),
+            evidence = { late:slice(0, 5), loss:where("step >= ?", start.step):slice(0, 1) },
+          }
+        end
+      end
+    end
+    if not judged then skip(("%d steps with data_time and step_time"):format(opt.min_rows)) end
+  end,
+}

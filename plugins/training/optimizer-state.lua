@@ -1,0 +1,78 @@
+--- ## What it detects
+--- An optimizer whose state begins anew in the middle of a run: its own step counter falls, or stays behind the run's
+--- by the steps before a resume, or the size of Adam's update jumps to that of a first step.
+---
+--- ## Why it matters
+--- Adam's first update after a reset moves every parameter by the whole learning rate, whatever its gradient: five
+--- times the usual, without any warm-up. The loss jumps at the resume and takes hundreds of steps to come back.
+---
+--- ## How to confirm
+--- Print `optimizer.state[p]["step"]` after loading the checkpoint: it must be the step of the checkpoint.
+---
+--- ## Known false positives
+--- Runs that reset the optimizer on purpose, between stages. A fine-tuning that counts its steps from the pretraining's
+--- end stays behind by a constant without any jump; it is reported only where the record begins before the reset.
+---
+--- ## References
+--- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The optimizer's state begins anew in the middle of the run",
+  needs    = { scalars = { "step", "value", metric = { "optimizer_state_step", "update_rms" } } },
+  symptoms = { "optimizer-state-reset" },
+  options  = {
+    jump = { default = 2.5, doc = "Factor of the update over the learning rate that is a first step's" },
+  },
+
+  run = function(case)
+    local all    = case.scalars:where { primary = true }:where("finite(value)")
+    local counts = all:where { metric = "optimizer_state_step" }:sort("step")
+    for layer, values in counts:with { layer = "layer" }:group("layer") do
+      local behind = values:with { lag = "step - value" }
+      local fallen = behind:with { fall = behind:col("value"):diff(), slip = behind:col("lag"):diff() }
+      -- A counter that falls, or that loses at least half of the steps logged before.
+      local reset = fallen:where("fall < 0 or (slip >= 3 and slip > 0.5 * step and value < 0.5 * step)"):first()
+      if reset then
+        local before = values:where("step < ?", reset.step):last()
+        report {
+          symptom  = "optimizer-state-reset",
+          score    = 0.97,
+          at       = { step = reset.step, layer = layer },
+          message  = ("the optimizer's counter of %s is %g at step %d and was %g at step %d: its moments begin anew")
+            :format(
+            layer, reset.value, reset.step, before.value, before.step),
+          evidence = { before, reset },
+        }
+        return
+      end
+    end
+
+    -- Without the counter: Adam's first update is the learning rate itself in every element.
+    local rates = all:where { name = "lr" }
+    local moved = all:where { metric = "update_rms" }:where("layer is not null"):aggregate({ "step" },
+      { rms = "median value" })
+    local both  = moved:renamed("updates"):join(rates:distinct("step"), { "step" }):where("value > 0"):sort("step")
+    if counts:count() > 0 then return end
+    if both:count() < 8 then
+      return skip("the optimizer's step counter: log optimizer.state[p]['step'] beside the metrics")
+    end
+    local sized = both:with { size = "rms / value" }
+    local begun = sized:first()
+    if begun.size < 0.7 or begun.size > 1.4 then return end -- not Adam, or not from its first step
+    local level = sized:with { usual = sized:col("size"):rolling(8, "median") }
+    local jump  = level:where("step > ? and size > ? * usual and size > 0.7 and size < 1.4", sized:row(5).step,
+      case.options.jump):first()
+    if jump then
+      report {
+        symptom  = "optimizer-state-reset",
+        score    = 0.8,
+        at       = { step = jump.step },
+        message  = ("the update is %.2g of the learning rate at step %d, as at the first step, and %.2g before: the "
+          .. "optimizer's moments begin anew"):format(jump.size, jump.step, jump.usual),
+        evidence = { jump, sized:around(jump, 2) },
+      }
+    end
+  end,
+}

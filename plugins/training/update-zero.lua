@@ -1,0 +1,78 @@
+--- ## What it detects
+--- Logged steps at which no parameter changes at all, and whether learning rate and gradient were above zero there.
+---
+--- ## Why it matters
+--- Zero everywhere with a gradient and a learning rate above zero means that the optimizer holds other parameters than
+--- the model uses. With a learning rate of zero it is the schedule's doing.
+---
+--- ## How to confirm
+--- Compare one parameter before and after `optimizer.step()`, and its `id()` with those in `optimizer.param_groups`.
+---
+--- ## Known false positives
+--- The last step of a schedule that ends at zero; single steps are not reported. Steps that a loss scaler skipped.
+---
+--- ## References
+--- https://docs.pytorch.org/docs/stable/optim.html
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "No parameter changes from step to step",
+  needs    = { scalars = { "step", "value", metric = "update_ratio" } },
+  symptoms = { "update-zero", "update-zero-despite-gradient" },
+  options  = {
+    zero_share = { default = 0.30, doc = "Share of the logged steps without any update worth reporting" },
+    min_steps  = { default = 3,    doc = "Logged steps below which nothing is judged" },
+  },
+
+  run = function(case)
+    local opt  = case.options
+    local rows = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)"):sort("step")
+    local zero, steps, from, since = {}, 0, nil, nil
+    for step, layers in rows:group("step") do
+      steps = steps + 1
+      if layers:max("value") == 0 then
+        zero[#zero + 1] = step
+        since = since or step
+        from  = from or layers
+      else
+        since = nil
+      end
+    end
+    if steps < opt.min_steps then
+      return skip(("update ratios of at least %d steps"):format(opt.min_steps))
+    end
+    if #zero < opt.zero_share * steps or #zero < 3 then return end
+    report {
+      symptom  = "update-zero",
+      score    = 0.97,
+      at       = { step = zero[1] },
+      message  = ("no layer changes in %d of %d logged steps, first at step %d%s"):format(#zero, steps, zero[1],
+        since and (", and none from step %d to the end"):format(since) or ""),
+      evidence = { from:slice(0, 5) },
+    }
+
+    -- A step counts where all three are on record for it.
+    local function at(metric)
+      return case.scalars:where { metric = metric, primary = true }:where("finite(value)"):where { step = zero }
+    end
+    local rates, grads = at("lr"), at("grad_norm")
+    if grads:where("layer is null"):count() > 0 then grads = grads:where("layer is null") else grads = grads
+      :sort("-value") end
+    local both = rates:join(grads:distinct("step"), { "step" })
+    local driven = both:where("value > 0 and value_right > 0")
+    if driven:count() >= 3 and driven:count() >= 0.8 * both:count() then
+      local first = driven:first()
+      report {
+        symptom  = "update-zero-despite-gradient",
+        score    = 0.95,
+        at       = { step = first.step },
+        message  = ("no parameter changes at %d logged steps whose learning rate (%.3g at step %d) and gradient norm "
+          .. "(%.3g) "
+          .. "are above zero: the optimizer does not hold the model's parameters"):format(driven:count(), first.value,
+          first.step, first.value_right),
+        evidence = { driven:slice(0, 5), from:slice(0, 3) },
+      }
+    end
+  end,
+}

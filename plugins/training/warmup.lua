@@ -1,0 +1,105 @@
+--- ## What it detects
+--- A learning rate that is at its full value from the first step on, a loss that jumps above its first value within the
+--- first steps and comes back (looked for where every step or so is logged), and updates that are large in the first
+--- steps only.
+---
+--- ## Why it matters
+--- Adam's second moments are empty at first, so that its update is the full rate in every coordinate. A few such steps
+--- write noise into all weights, which the rest of the run has to undo.
+---
+--- ## How to confirm
+--- Run the first 200 steps with a warm-up of 100: the jump is gone, and the loss at step 200 is lower.
+---
+--- ## Known false positives
+--- A full rate at once is a setting and no fault while the rate is small; it is information, unless the config asks for
+--- a warm-up. A rate far too high jumps in the same way behind a warm-up that is too short.
+---
+--- ## References
+--- https://arxiv.org/abs/1908.03265
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The first updates are too large",
+  needs    = { scalars = { "step", "value", metric = "lr" } },
+  symptoms = { "warmup-absent", "early-loss-bump", "early-updates-large" },
+  options  = {
+    large    = { default = 0.05, doc = "Update over weight norm that is large" },
+    rise     = { default = 0.05, doc = "Rise over the first loss, as a share of it, that is a jump" },
+    min_rows = { default = 8,    doc = "Logged rates below which nothing is judged" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+    local warmup = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
+      .. "and number > 0"):first()
+    for run_name, run in case.scalars:where { name = "lr", primary = true }:group("run") do
+      local rate = run:sort("step"):where("finite(value)")
+      local rows = rate:count()
+      if rows >= opt.min_rows and rate:first().step <= 1 then
+        judged = true
+        local first = rate:first()
+        -- Of the whole model, or of the median layer.
+        local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+          :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
+        local span  = rate:last().step - rate:first().step
+        local early = sizes:where("step <= ?", rate:first().step + math.max(10, 0.05 * span)):top(1, "value"):first()
+        -- A step as long as the weights themselves is the rate's own size, which no warm-up mends.
+        local absurd = early and early.value >= 1
+        local begin  = rate:slice(0, math.max(5, rows // 5)):max("value")
+        if not absurd and first.value > 0 and first.value >= 0.9 * begin then
+          local missed = warmup and warmup.number > first.step + 1
+          report {
+            symptom  = "warmup-absent",
+            score    = missed and 0.95 or 0.6,
+            severity = missed and "warning" or "info",
+            at       = { step = first.step },
+            message  = ("the learning rate is %.3g at step %d, its full value%s"):format(first.value, first.step,
+              missed and (", although a warm-up of %d steps is set"):format(math.floor(warmup.number))
+              or ": there is no warm-up"),
+            evidence = { first, missed and warmup or first },
+          }
+        end
+
+        local usual = sizes:where("step > ?", rate:first().step + math.max(20, 0.2 * span)):median("value")
+        if early and usual and not absurd and early.value >= opt.large and usual < opt.large
+          and usual <= 0.2 * early.value then
+          report {
+            symptom  = "early-updates-large",
+            score    = math.min(0.95, 0.7 + early.value),
+            at       = { step = early.step },
+            message  = ("updates reach %.2g of the weights at step %d and are %.2g of them in the later run"):format(
+              early.value, early.step, usual),
+            evidence = { early, sizes:slice(0, 5) },
+          }
+        end
+
+        local loss = case.scalars:where { name = "loss", primary = true, run = run_name }:where("finite(value)")
+          :sort("step")
+        local count = loss:count()
+        -- Rows that are far apart hide a jump of some steps.
+        if count >= 20 and loss:first().step <= 1 and loss:row(4).step <= 9 then
+          local start  = loss:first().value
+          local top    = loss:slice(1, math.max(8, count // 20)):top(1, "value"):first()
+          local least  = loss:where("step <= ?", top.step):min("value")
+          local noise  = (loss:slice(count // 2, count):col("value"):diff():robust_std() or 0) / math.sqrt(2)
+          local finish = loss:slice(count - count // 10, count):median("value")
+          local back   = loss:where("step > ?", top.step):slice(0, count // 4):min("value")
+          if start > 0 and top.value > (1 + opt.rise) * start
+            and top.value - least > math.max(opt.rise * start, 5 * noise)
+            and finish < 0.95 * start and back and back < start then
+            report {
+              symptom  = "early-loss-bump",
+              score    = 0.9,
+              at       = { step = top.step },
+              message  = ("the loss rises from %.4g to %.4g within the first %d steps, and is at %.4g by step %d")
+                :format(start, top.value, top.step - loss:first().step, finish, loss:last().step),
+              evidence = { loss:first(), top, loss:last() },
+            }
+          end
+        end
+      end
+    end
+    if not judged then skip("the learning rate of step 0 or 1") end
+  end,
+}

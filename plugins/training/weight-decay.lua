@@ -1,0 +1,101 @@
+--- ## What it detects
+--- Weights that shrink geometrically, at the rate that learning rate and weight decay set.
+---
+--- ## Why it matters
+--- Decay multiplies each weight by 1 - lr * wd a step. Where the gradient does not put back what decay takes, all
+--- layers shrink by the same factor, the scores of attention go to zero and the model forgets faster than it learns.
+---
+--- ## How to confirm
+--- Compare the logarithm of the weight norm with minus the running sum of lr * wd.
+---
+--- ## Known false positives
+--- A norm that falls a little from a large initialisation, as decay is meant to do: it has to fall to less than two
+--- thirds, and to follow the sum of lr * wd where both are known. Updates of a tenth of the weights and more change
+--- norms by themselves; nothing is judged then, unless decay is what they are made of.
+---
+--- ## References
+--- https://arxiv.org/abs/1711.05101
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Weight decay shrinks the weights",
+  needs    = { scalars = { "step", "value", metric = "weight_norm" } },
+  symptoms = { "weights-shrink", "weights-follow-decay" },
+  options  = {
+    fall     = { default = 0.67, doc = "Last weight norm over the first below which the weights have shrunk" },
+    min_rows = { default = 6,    doc = "Logged values below which nothing is judged" },
+  },
+
+  run = function(case)
+    local opt   = case.options
+    local norms = case.scalars:where { metric = "weight_norm", primary = true }:where("value > 0 and finite(value)")
+    local layers = norms:where("layer is not null")
+
+    local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("layer is not null and "
+      .. "finite(value)")
+    local torn  = moved:aggregate({ "step" }, { ratio = "median value" }):where("ratio >= 0.1")
+    local decay = case.config:where("match(key, '*weight_decay|*wd|*adam_weight_decay|*weight_decay_rate') and "
+      .. "number > 0"):first()
+    local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value)"):sort("step")
+    -- Plain descent sends decay through its momentum, which multiplies it.
+    local momentum = case.config:where("match(key, 'momentum|*.momentum') and number > 0 and number < 1"):first()
+    local coupled  = momentum and 1 / (1 - momentum.number) or 1
+    local taken_a_step = decay and rates:count() > 0 and coupled * decay.number * rates:max("value") or 0
+    if torn:count() >= 2 and taken_a_step < 0.4 * torn:median("ratio") then
+      return skip("updates that leave the weights whole: these replace them")
+    end
+
+    local worst, shrunk, judged = nil, 0, 0
+    local function judge(values, name)
+      local series = values:sort("step")
+      if series:count() < opt.min_rows then return end
+      local first, last = series:first(), series:last()
+      judged = judged + 1
+      if last.value / first.value < opt.fall then
+        shrunk = shrunk + 1
+        if not worst or last.value / first.value < worst.ratio then
+          worst = { name = name, first = first, last = last, ratio = last.value / first.value, series = series }
+        end
+      end
+    end
+    for layer, values in layers:group("layer") do judge(values, layer) end
+    local whole = norms:where("layer is null"):with { square = "value * value" }
+    if whole:count() == 0 then whole = norms:with { square = "value * value" } end
+    whole = whole:aggregate({ "step" }, { sum = "sum square" }):sort("step")
+    local total = whole:count() >= 2 and math.sqrt(whole:last().sum / whole:first().sum) or 1
+    if judged == 0 then judge(norms, "the model") end
+    if judged == 0 then return skip(("weight norms at %d steps"):format(opt.min_rows)) end
+    -- Most layers, or the model as a whole: a head that grows does not acquit an embedding that goes.
+    if not worst or shrunk < 0.5 * judged and total > opt.fall then return end
+
+    report {
+      symptom  = "weights-shrink",
+      score    = worst.ratio < 0.4 and 0.95 or 0.8,
+      at       = { step = worst.last.step, layer = worst.last.layer },
+      message  = ("the weight norm of %s falls from %.3g at step %d to %.3g at step %d, %.2g of it; %d of %d layers "
+        .. "shrink")
+        :format(worst.name, worst.first.value, worst.first.step, worst.last.value, worst.last.step, worst.ratio,
+          shrunk, judged),
+      evidence = { worst.first, worst.last },
+    }
+
+    rates = rates:where("step >= ? and step <= ?", worst.first.step, worst.last.step)
+    if not decay or rates:count() < 3 then return end
+    local steps = worst.last.step - worst.first.step
+    local taken = coupled * decay.number * rates:mean("value") * steps
+    local seen  = -math.log(worst.ratio)
+    -- What decay alone would take, against what went: the gradient puts some back, so less than all of it went.
+    if taken > 0.4 and seen < 1.6 * taken then
+      report {
+        symptom  = "weights-follow-decay",
+        score    = seen > 0.3 * taken and 0.95 or 0.8,
+        at       = { step = worst.last.step, layer = worst.last.layer },
+        message  = ("%s = %g at a mean learning rate of %.2g takes a factor of exp(-%.3g) over %d steps; the weights "
+          .. "of %s lost "
+          .. "exp(-%.3g) of it"):format(decay.key, decay.number, rates:mean("value"), taken, steps, worst.name, seen),
+        evidence = { decay, worst.first, worst.last, rates:slice(0, 3) },
+      }
+    end
+  end,
+}
