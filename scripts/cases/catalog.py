@@ -1,4 +1,8 @@
-"""The cases: one class each, the fault in the one place where it sits."""
+"""The first cases: one class each, the fault where it sits.
+
+Each has whole dumps around its onset, which the fault cases of faults/ thin,
+and an expected.json of its own.
+"""
 
 import copy
 
@@ -20,6 +24,7 @@ class HealthyMlp(Run):
     """Healthy: a classifier on a Gaussian mixture at a constant rate."""
     name, seed, steps = "healthy-mlp", 5, 500
     lr, warmup, schedule, weight_decay = 5e-4, 0, "constant", 0.01
+    batch_size = 64
     layers, one_row, verdict = models.Mlp.LAYERS, False, "healthy"
     dumped = ("batch.*", "fc*.input", "fc*.output", "out.output", "loss.output",
               "fc2.weight", "fc2.grad")
@@ -127,13 +132,14 @@ class BadBatch(Run):
     note = "the loss is back in its band at the next step"
     write_files = logs.lightning
 
-    def spoil_batch(self, i, inputs, labels):
+    def spoil_batch(self, i, batch):
         if i != self.onset:
-            return inputs, labels
+            return batch
         rng = torch.Generator().manual_seed(60)
-        ids = torch.randint(60, 64, (len(inputs), inputs.shape[1] + 1),
-                            generator=rng)
-        return ids[:, :-1].clone(), ids[:, 1:].clone()
+        rows, length = batch["input_ids"].shape
+        ids = torch.randint(60, 64, (rows, length + 1), generator=rng)
+        return {"input_ids": ids[:, :-1].clone(),
+                "labels": ids[:, 1:].clone()}
 
 
 class LabelShiftMissing(Run):
@@ -143,8 +149,8 @@ class LabelShiftMissing(Run):
     note = "both losses near 0, far below the entropy of the text"
     write_files = logs.nanogpt
 
-    def spoil_batch(self, i, inputs, labels):
-        return inputs, inputs.clone()
+    def spoil_batch(self, i, batch):
+        return {**batch, "labels": batch["input_ids"].clone()}
 
 
 class DetachedBlock(Run):
@@ -185,7 +191,7 @@ class LossSignFlipped(Run):
         return -loss
 
 
-CASES = {case.name: case for case in (
+CLASSIC = {case.name: case for case in (
     HealthyGpt, HealthyMlp, LrTooHigh, LrTooHighSgd, LrZero, Fp16Overflow,
     BadBatch, LabelShiftMissing, DetachedBlock, OptimizerStaleParams,
     LossSignFlipped)}

@@ -11,11 +11,37 @@ import math
 from . import models
 from .recorder import START, short
 
+DTYPES = {"bf16": "bfloat16", "fp16-mixed": "float16"}
 CORE = ("step", "loss", "grad_norm", "lr", "step_time", "val_loss")
+MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
+        "weight_norm", "update_ratio", "unchanged_share", "grad_cosine",
+        "loss_scale", "skipped_steps")
+PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
+
+
+def logged(run, usual):
+    """Indices of the steps that are logged, every `run.interval` of them. A
+    trainer that counts from 1 logs at multiples, one that counts from 0 too.
+    """
+    every = run.interval or usual
+    return range(every - 1 if run.first_step else 0, len(run.history), every)
+
+
+def left_out(run, name):
+    return name in run.dropped
+
+
+def mean_loss(run, i, usual):
+    """The mean since the last logged step, as trainers that average log it."""
+    every = run.interval or usual
+    rows = run.history[max(0, i - every + 1):i + 1]
+    return sum(r["loss"] for r in rows) / len(rows)
 
 
 def settings(run):
     """What the user set; the fault is never in here."""
+    if run.full_columns:
+        return run.settings()
     mlp = run.layers is models.Mlp.LAYERS
     model = ({"type": "mlp", "in_features": models.FEATURES, "hidden": 64,
               "num_classes": models.CLASSES} if mlp else
@@ -46,9 +72,13 @@ def write_yaml(run, name, value):
 def write_metrics(run, rename=None):
     """metrics.jsonl; json.dumps writes bare NaN and Infinity."""
     rename = rename or {}
+    keys = [k for k in CORE + (MORE if run.full_columns else ())
+            if not left_out(run, k)]
+    steps = set(logged(run, 1))
     run.write_lines("metrics.jsonl", (
-        json.dumps({rename.get(k, k): row[k] for k in CORE if k in row})
-        for row in run.history))
+        json.dumps({rename.get(k, k): row[k] for k in keys if k in row})
+        for i, row in enumerate(run.history)
+        if i in steps or "val_loss" in row))
 
 
 def bar(done, total, unit="it/s", rate=41.8, tail=""):
@@ -78,19 +108,23 @@ def plain(run, progress=False, rename=None):
             # tqdm overwrites its line; a redirected log keeps the returns.
             pending += "\r" + bar(i + 1, run.steps)
         bad = not math.isfinite(row["loss"])
-        if not (i % 20 == 0 or bad or "val_loss" in row):
+        if not (i % 20 == 0 or bad or "val_loss" in row or i in run.notices):
             continue
         if pending:
             lines.append(pending)
             pending = ""
+        lines += [say(row["wall"], *notice)
+                  for notice in run.notices.get(i, ())]
         if bad:
             lines.append(say(row["wall"], "WARNING", (
                 f"loss is {row['loss']} at step {row['step']}, grad norm "
                 f"{row['grad_norm']}")))
         if i % 20 == 0:
+            size = "" if left_out(run, "grad_norm") else (
+                f"grad_norm {row['grad_norm']:.3f} ")
             lines.append(say(row["wall"], "INFO", (
-                f"step {row['step']} loss {row['loss']:.4f} grad_norm "
-                f"{row['grad_norm']:.3f} lr {row['lr']:.3e}")))
+                f"step {row['step']} loss {row['loss']:.4f} {size}"
+                f"lr {row['lr']:.3e}")))
         if "val_loss" in row:
             lines.append(say(row["wall"], "INFO", (
                 f"step {row['step']} val_loss {row['val_loss']:.4f}")))
@@ -102,15 +136,26 @@ def nanogpt(run):
     """nanoGPT's stdout, with metrics.jsonl beside it: it prints neither
     gradient norm nor learning rate."""
     write_metrics(run)
+    config = settings(run)
+    model = config["model"] if isinstance(config["model"], dict) else {
+        {"context": "block_size", "d_model": "n_embd",
+         "model": "model_type"}.get(k, k): v
+        for k, v in run.model_settings().items()}
+    more = {} if not run.full_columns else {
+        "beta1": run.betas[0], "beta2": run.betas[1],
+        "gradient_accumulation_steps": run.accumulate, **run.user}
     run.write_json("config.json", {
-        **settings(run)["model"], "learning_rate": run.lr,
+        **model, "learning_rate": run.lr,
         "max_iters": run.steps, "warmup_iters": run.warmup,
         "lr_decay_iters": run.steps, "decay_lr": run.schedule == "cosine",
         "optimizer": run.optimizer_name, "weight_decay": run.weight_decay,
-        "grad_clip": run.clip or 0.0, "batch_size": models.BATCH,
-        "dtype": "float32", "eval_interval": run.val_every,
-        "log_interval": 10, "compile": False, "seed": run.seed})
-    lines = [f"tokens per iteration will be: {models.BATCH * models.CONTEXT:,}",
+        "grad_clip": run.clip or 0.0, "batch_size": run.batch_size,
+        "dtype": DTYPES.get(run.precision, "float32"),
+        "eval_interval": run.val_every,
+        "log_interval": run.interval or 10, "compile": False,
+        "seed": run.seed, **more})
+    tokens = run.batch_size * getattr(run, "context", models.CONTEXT)
+    lines = [f"tokens per iteration will be: {tokens:,}",
              "Initializing a new model from scratch",
              f"number of parameters: {run.parameters / 1e6:.2f}M",
              "train.py:196: FutureWarning: `torch.cuda.amp.GradScaler(args...)`"
@@ -118,7 +163,7 @@ def nanogpt(run):
              "args...)` instead.",
              f"[{run.at(0, '%Y-%m-%d %H:%M:%S')}] training started"]
     for i, row in enumerate(run.history):
-        if i % 10 == 0:
+        if i % (run.interval or 10) == 0:
             mfu = "-100.00" if i < 50 else "0.31"
             lines.append(f"iter {row['step']}: loss {row['loss']:.4f}, time "
                          f"{row['step_time'] * 1000:.2f}ms, mfu {mfu}%")
@@ -134,18 +179,21 @@ def hf_trainer(run):
     The Trainer logs the mean loss of `logging_steps` steps and the learning
     rate of the step to come.
     """
-    every, epoch_steps = 10, 100
+    every, epoch_steps = run.interval or 10, 100
     state, out = [], []
-    for i in range(every - 1, run.steps, every):
-        row = run.history[i]
-        losses = [r["loss"] for r in run.history[i - every + 1:i + 1]]
-        state.append({"epoch": row["step"] / epoch_steps,
-                      "grad_norm": row["grad_norm"],
-                      "learning_rate": row["next_lr"],
-                      "loss": round(sum(losses) / every, 4),
-                      "step": row["step"]})
-        out.append({k: state[-1][k] for k in
-                    ("loss", "grad_norm", "learning_rate", "epoch")})
+    steps = set(logged(run, 10))
+    for i, row in enumerate(run.history):
+        if i in steps:
+            state.append({"epoch": row["step"] / epoch_steps,
+                          "grad_norm": row["grad_norm"],
+                          "learning_rate": row["next_lr"],
+                          "loss": round(mean_loss(run, i, 10), 4),
+                          "step": row["step"]})
+            if left_out(run, "grad_norm"):
+                del state[-1]["grad_norm"]
+            out.append({k: state[-1][k] for k in
+                        ("loss", "grad_norm", "learning_rate", "epoch")
+                        if k in state[-1]})
         if "val_loss" in row:
             state.append({"epoch": row["step"] / epoch_steps,
                           "eval_loss": row["val_loss"],
@@ -159,7 +207,7 @@ def hf_trainer(run):
     mean = sum(r["loss"] for r in run.history) / run.steps
     totals = {"train_runtime": round(seconds, 4),
               "train_samples_per_second":
-                  round(run.steps * models.BATCH / seconds, 3),
+                  round(run.steps * run.batch_size / seconds, 3),
               "train_steps_per_second": round(run.steps / seconds, 3),
               "train_loss": short(mean), "epoch": run.steps / epoch_steps}
     out.append(totals)
@@ -176,7 +224,7 @@ def hf_trainer(run):
         "num_input_tokens_seen": 0,
         "num_train_epochs": run.steps // epoch_steps, "save_steps": 500,
         "stateful_callbacks": {}, "total_flos": 0.0,
-        "train_batch_size": models.BATCH, "trial_name": None,
+        "train_batch_size": run.batch_size, "trial_name": None,
         "trial_params": None})
     write_yaml(run, "config.yaml", settings(run))
     day = "%Y-%m-%d %H:%M:%S"
@@ -192,19 +240,26 @@ def hf_trainer(run):
 
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
-    header = ["epoch", "grad_norm", "lr-AdamW", "step", "step_time",
-              "train_loss", "val_loss"]
+    rate = {"sgd": "lr-SGD"}.get(run.optimizer_name, "lr-AdamW")
+    more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
+    header = sorted(["epoch", "grad_norm", rate, "step", "step_time",
+                     "train_loss", "val_loss", *more])
     lines = [",".join(header)]
+    steps = set(logged(run, 1))
     for i, row in enumerate(run.history):
         train = {"train_loss": row["loss"], "grad_norm": row["grad_norm"],
                  "step_time": row["step_time"]}
+        train |= {k: row[k] for k in more if k in row}
+        if left_out(run, "grad_norm"):
+            del train["grad_norm"]
         # Monitor, training step and validation each write a row of their own.
-        for part in ({"lr-AdamW": row["lr"]}, train,
+        for part in ({rate: row["lr"]}, train,
                      {"val_loss": row.get("val_loss")}):
-            if None in part.values():
+            if None in part.values() or (i not in steps
+                                         and "val_loss" not in part):
                 continue
             part |= {"step": row["step"]}
-            if "lr-AdamW" not in part:
+            if rate not in part:
                 part["epoch"] = i // 100
             lines.append(",".join(str(part.get(k, "")) for k in header))
     run.write_lines("metrics.csv", lines)
@@ -223,10 +278,11 @@ def lightning(run):
         for j in range(0, len(rows), 4):
             tail = f", v_num=0, train_loss={rows[j]['loss']:.3f}"
             line += (f"\rEpoch {epoch}: "
-                     + bar(j + 1, len(rows), tail=tail))
+                     + bar(j + 1, 100, tail=tail))
         out.append(line)
+        held_out = [r["val_loss"] for r in rows if "val_loss" in r]
         out.append(f"{run.at(rows[-1]['wall'])} INFO: epoch {epoch}: val_loss "
-                   f"{rows[-1]['val_loss']:.4f}")
+                   f"{held_out[-1]:.4f}")
     out.append(f"{run.at(run.history[-1]['wall'] + 0.1)} INFO: `Trainer.fit` "
                f"stopped: `max_steps={run.steps}` reached.")
     run.write_lines("train.log", out)
@@ -243,19 +299,23 @@ def megatron(run):
              " tensors.",
              f"[before the start of training step] datetime: "
              f"{run.at(0, '%Y-%m-%d %H:%M:%S')} "]
-    for i in range(4, run.steps, 5):
-        row = run.history[i]
-        part = run.history[i - 4:i + 1]
+    every, batch = run.interval or 5, run.batch_size * run.accumulate
+    steps = set(logged(run, 5))
+    for i, row in enumerate(run.history):
+        part = run.history[max(0, i - every + 1):i + 1]
         millis = 1000 * sum(r["step_time"] for r in part) / len(part)
-        loss = sum(r["loss"] for r in part) / len(part)
-        lines.append(
-            f" [{run.at(row['wall'], '%Y-%m-%d %H:%M:%S')}] iteration "
-            f"{row['step']:8d}/{run.steps:8d} | consumed samples: "
-            f"{row['step'] * models.BATCH:12d} | elapsed time per iteration "
-            f"(ms): {millis:.1f} | learning rate: {row['lr']:.6E} | global "
-            f"batch size: {models.BATCH:5d} | lm loss: {loss:.6E} | loss scale:"
-            f" 1.0 | grad norm: {row['grad_norm']:.3f} | number of skipped "
-            "iterations:   0 | number of nan iterations:   0 |")
+        loss = mean_loss(run, i, 5)
+        size = "" if left_out(run, "grad_norm") else (
+            f" grad norm: {row['grad_norm']:.3f} |")
+        if i in steps:
+            lines.append(
+                f" [{run.at(row['wall'], '%Y-%m-%d %H:%M:%S')}] iteration "
+                f"{row['step']:8d}/{run.steps:8d} | consumed samples: "
+                f"{row['step'] * batch:12d} | elapsed time per "
+                f"iteration (ms): {millis:.1f} | learning rate: "
+                f"{row['lr']:.6E} | global batch size: {batch:5d} | lm loss: "
+                f"{loss:.6E} | loss scale: 1.0 |{size} number of skipped "
+                "iterations:   0 | number of nan iterations:   0 |")
         if "val_loss" in row:
             text = (f" validation loss at iteration {row['step']} | lm loss "
                     f"value: {row['val_loss']:.6E} | lm loss PPL: "
@@ -267,12 +327,16 @@ def megatron(run):
 def torchtune(run):
     """torchtune's DiskLogger: one `Step N | key:value` line a step."""
     write_yaml(run, "config.yaml", settings(run))
-    lines = []
-    for row in run.history:
-        rate = models.BATCH * models.CONTEXT / row["step_time"]
+    lines, steps = [], set(logged(run, 1))
+    tokens = run.batch_size * getattr(run, "context", models.CONTEXT)
+    for i, row in enumerate(run.history):
+        if i not in steps and "val_loss" not in row:
+            continue
+        rate = tokens * run.accumulate / row["step_time"]
+        size = "" if left_out(run, "grad_norm") else (
+            f" grad_norm:{row['grad_norm']}")
         lines.append(f"Step {row['step']} | loss:{row['loss']} lr:{row['lr']} "
-                     f"tokens_per_second_per_gpu:{rate:.1f} "
-                     f"grad_norm:{row['grad_norm']}"
+                     f"tokens_per_second_per_gpu:{rate:.1f}{size}"
                      + (f" val_loss:{row['val_loss']}" if "val_loss" in row
                         else ""))
     run.write_lines(f"log_{int(START.timestamp())}.txt", lines)
@@ -287,3 +351,7 @@ def torchtune(run):
     run.write_lines("train.log", [*out, line, (
         f"{run.at(run.history[-1]['wall'])} INFO:torchtune.utils._logging:"
         "Training finished.")])
+
+
+WRITERS = {w.__name__: w for w in
+           (plain, nanogpt, hf_trainer, lightning, megatron, torchtune)}

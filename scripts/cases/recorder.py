@@ -5,11 +5,11 @@ fault) and names the files that its logger writes. The recorder keeps every
 step in memory for one step longer than needed, so that the last good step can
 still be dumped when the first bad one shows up.
 
-Step times are the only invented numbers: real ones would differ each time the
-script runs. They come from a seeded clock that starts at a fixed date.
+Step and data times are the only invented numbers: real ones would differ each
+time the script runs. They come from a seeded clock that starts at a fixed
+date.
 """
 
-import fnmatch
 import json
 import math
 from datetime import datetime, timedelta, timezone
@@ -19,17 +19,9 @@ import torch
 from safetensors.torch import save_file
 
 from . import models
+from .snapshot import Snapshot, checksum, short
 
 START = datetime(2026, 1, 5, 9, 0, 0, tzinfo=timezone.utc)
-
-
-def short(x):
-    """Six digits: enough for any detector, a third of the bytes."""
-    return float(f"{x:.6g}")
-
-
-def norm(tensors):
-    return math.sqrt(sum(float(t.double().square().sum()) for t in tensors))
 
 
 def sort_metadata(path):
@@ -45,78 +37,21 @@ def sort_metadata(path):
     path.write_bytes(data)
 
 
-class Snapshot:
-    """One step: activations in execution order, weights before and after the
-    update, gradients before clipping."""
-
-    def __init__(self, number, batch, taps, model):
-        self.number = number
-        self.batch = dict(zip(("input_ids", "labels"), batch))
-        if batch[0].is_floating_point():
-            self.batch = {"input": batch[0], "labels": batch[1]}
-        self.taps = {name: t.detach() for name, t in taps.items()}
-        self.before = {n: p.detach().clone()
-                       for n, p in model.named_parameters()}
-        self.grads, self.after = {}, {}
-        self.row = self.first_bad_row()
-
-    def first_bad_row(self):
-        """The batch row of the first NaN, else of the first Inf, else 0. Inf
-        comes second because the causal mask hides half of the scores."""
-        for is_bad in (torch.isnan, torch.isinf):
-            for t in self.taps.values():
-                if t.dim() and is_bad(t).any():
-                    return int(is_bad(t).nonzero()[0, 0])
-        return 0
-
-    def tensors(self, wanted, one_row):
-        """Yields (name, tensor) in execution order; of activations one row of
-        the batch if asked, the one with the first non-finite value."""
-        rows = slice(None)
-        if one_row:
-            rows = slice(self.row, self.row + 1)
-        named = [(f"batch.{n}", t) for n, t in self.batch.items()]
-        named += self.before.items()
-        named += [(n, t[rows] if t.dim() else t)
-                  for n, t in self.taps.items()]
-        # Backward runs from the loss to the embedding.
-        named += [(f"{n.removesuffix('.weight')}.grad", g)
-                  for n, g in reversed(self.grads.items())]
-        for name, tensor in named:
-            if any(fnmatch.fnmatch(name, glob) for glob in wanted):
-                # safetensors refuses views of one storage.
-                yield name, tensor.contiguous().clone()
-
-    def layers(self, names):
-        """One row a layer, as a logging hook of a user would compute it."""
-        for layer in names:
-            act = self.taps[f"{layer}.output"].float()
-            # A block's norm counts to the part that it feeds.
-            fed_by = layer.replace("attn", "ln_1").replace("mlp", "ln_2")
-            parts = [layer, fed_by]
-            own = [n for n in self.before
-                   if any(n.startswith(part + ".") for part in parts)]
-            row = {"step": self.number, "layer": layer,
-                   "act_rms": act.square().mean().sqrt(),
-                   "act_max": act.abs().max(),
-                   "zero_frac": (act == 0).float().mean(),
-                   "grad_norm": None, "weight_norm": None,
-                   "update_ratio": None}
-            if own:
-                weight = norm(self.before[n] for n in own)
-                moved = norm(self.after[n] - self.before[n] for n in own)
-                row["grad_norm"] = norm(self.grads[n] for n in own
-                                        if n in self.grads)
-                row["weight_norm"] = weight
-                row["update_ratio"] = moved / weight
-            row = {k: short(v) if k not in ("step", "layer") and v is not None
-                   else v for k, v in row.items()}
-            row["nonfinite"] = int((~act.isfinite()).sum())
-            yield row
+def save_tensors(path, tensors, metadata):
+    """One safetensors file; `order` keeps the order of the dict."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file({n: t.contiguous().clone() for n, t in tensors.items()}, path,
+              {k: str(v) for k, v in metadata.items()}
+              | {"order": json.dumps(list(tensors))})
+    sort_metadata(path)
 
 
 class Run:
-    """A healthy GPT run; a case overrides the place where its fault sits."""
+    """A healthy run; a fault overrides the place where it sits.
+
+    After `train()`: history (a dict a step), layer_rows, dumps (step number
+    to snapshot and globs), onset_step.
+    """
 
     name = None
     seed = 0
@@ -124,11 +59,17 @@ class Run:
     first_step = 0          # Megatron and the HF Trainer count from 1
     optimizer_name = "adamw"
     lr, warmup, schedule = 3e-3, 20, "cosine"
+    betas, eps, momentum = (0.9, 0.999), 1e-8, 0.9
     weight_decay, clip = 0.1, 1.0
+    accumulate = 1          # batches of one update
     precision = "fp32"
     val_every = 50
+    batch_size = models.BATCH
     model_options = {}
     layers = models.Gpt.LAYERS
+    full_columns = False    # all columns that the recorder can measure
+    layers_every = 25
+    saturates = {}          # layer -> limits of its activation
     dumped = ("batch.*", "embed.output", "blocks.*.attn.input",
               "blocks.*.attn.output", "blocks.*.mlp.output", "head.output",
               "loss.output", "blocks.0.attn.proj.weight",
@@ -138,6 +79,9 @@ class Run:
     onset = None            # step index, found by is_onset() if not known
     write_files = None      # writes metrics and logs of the finished run
     npy_dumps = False
+    rank = None
+    interval, dropped = None, ()    # of the log, None is the logger's own
+    notices = {}            # step index -> [(level, text)] of the plain log
     verdict, root_class, where, also, note = "diagnosed", None, None, [], ""
 
     # The places where a fault can sit.
@@ -146,6 +90,7 @@ class Run:
         return models.Gpt(**self.model_options)
 
     def make_source(self, seed):
+        """Something with batch() -> dict of tensors."""
         return models.MarkovText(seed)
 
     def wrap(self, model):
@@ -163,22 +108,71 @@ class Run:
         if self.schedule == "constant":
             return 1.0
         done = (i - self.warmup) / (self.steps - 1 - self.warmup)
+        if self.schedule == "linear":
+            return 1 - 0.9 * done
         return 0.5 * (1 + math.cos(math.pi * done))
 
     def make_scheduler(self, optimizer):
         return torch.optim.lr_scheduler.LambdaLR(optimizer, self.lr_factor)
 
-    def spoil_batch(self, i, inputs, labels):
-        return inputs, labels
+    def next_batch(self, i, source):
+        return source.batch()
+
+    def spoil_batch(self, i, batch):
+        """A training batch on its way to the model."""
+        return batch
+
+    def spoil_val(self, batch):
+        """A held-out batch; by default code of the batch path is shared."""
+        return self.spoil_batch(-1, batch)
+
+    def before_step(self, i):
+        """May replace self.model, self.optimizer and self.scheduler."""
+
+    def compute_loss(self, i, model, batch):
+        return model.loss(batch)
 
     def spoil_loss(self, loss):
+        """What backward() gets; the loss of the log is the one before."""
         return loss
+
+    def zero_grad(self, i):
+        self.model.zero_grad()
+
+    def backward(self, i, loss):
+        (loss / self.accumulate).backward()
+
+    def logged_loss(self, losses):
+        return sum(losses) / len(losses)
+
+    def update(self, i):
+        """Clips, steps; returns the gradient norm before clipping."""
+        total = torch.nn.utils.clip_grad_norm_(self.model.parameters(),
+                                               self.clip or math.inf)
+        self.optimizer.step()
+        return total
 
     def after_step(self, i, model):
         pass
 
+    def data_seconds(self, i, clock):
+        """Part of the step in which the loop waits for its batch."""
+        return 0.0009 * math.exp(0.1 * clock.standard_normal())
+
     def is_onset(self, i, row, now):
         return i == self.onset
+
+    def thin(self, name, tensor):
+        """What of a tensor goes into a dump."""
+        return tensor
+
+    def fed_by(self, layer):
+        """Norms whose weights count to the part that they feed."""
+        parts = (layer.replace("attn", "ln_1").replace("mlp", "ln_2"),)
+        return [p for p in parts if p != layer]
+
+    def write_more(self):
+        """Files of the case beyond those of its logger."""
 
     # The loop.
 
@@ -186,49 +180,65 @@ class Run:
         torch.manual_seed(self.seed)
         clock = np.random.default_rng(self.seed + 7)
         model = self.make_model()
-        optimizer = self.make_optimizer(model)
-        model = self.wrap(model)
-        scheduler = self.make_scheduler(optimizer)
+        self.optimizer = self.make_optimizer(model)
+        self.model = self.wrap(model)
+        self.scheduler = self.make_scheduler(self.optimizer)
         source = self.make_source(self.seed + 100)
         held_out = self.make_source(9)
-        val = [self.spoil_batch(-1, *held_out.batch()) for _ in range(4)]
+        val = [self.spoil_val(held_out.batch()) for _ in range(4)]
         self.history, self.layer_rows, self.dumps = [], [], {}
         self.parameters = sum(p.numel() for p in model.parameters())
-        wall, before, begun = 0.0, None, False
+        wall, before, begun, tokens = 0.0, None, False, 0
 
         for i in range(self.steps):
-            batch = self.spoil_batch(i, *source.batch())
-            taps = {}
-            model.tap = taps.__setitem__
-            loss = model.loss(*batch)
-            model.tap = lambda name, tensor: None
-            model.zero_grad()
-            self.spoil_loss(loss).backward()
+            self.before_step(i)
+            model = self.model
+            self.zero_grad(i)
+            losses, taps = [], {}
+            for part in range(self.accumulate):
+                batch = self.spoil_batch(i, self.next_batch(i, source))
+                if part == self.accumulate - 1:
+                    model.tap = taps.__setitem__
+                losses.append(self.compute_loss(i, model, batch))
+                model.tap = type(model).tap
+                self.backward(i, self.spoil_loss(losses[-1]))
             now = Snapshot(i + self.first_step, batch, taps, model)
             now.grads = {n: p.grad.clone() for n, p in model.named_parameters()
                          if p.grad is not None}
-            total = torch.nn.utils.clip_grad_norm_(model.parameters(),
-                                                   self.clip or math.inf)
-            lr = optimizer.param_groups[0]["lr"]
-            optimizer.step()
-            scheduler.step()
+            now.last_grads = before.grads if before else {}
+            lr = self.optimizer.param_groups[0]["lr"]
+            total = self.update(i)
+            self.scheduler.step()
             self.after_step(i, model)
             now.after = {n: p.detach().clone()
                          for n, p in model.named_parameters()}
+            if self.full_columns:
+                now.state = self.optimizer_state()
 
             seconds = 0.0238 * math.exp(0.04 * clock.standard_normal())
-            row = {"step": now.number, "loss": short(loss),
-                   "grad_norm": short(total), "lr": short(lr),
-                   "step_time": round(seconds, 5)}
+            row = {"step": now.number, "loss": short(self.logged_loss(losses)),
+                   "grad_norm": short(total), "lr": short(lr)}
+            if self.full_columns:
+                data = self.data_seconds(i, clock)
+                seconds += data
+                tokens += self.accumulate * next(iter(batch.values())).numel()
+                row |= {"data_time": round(data, 5), "tokens": tokens}
+                row |= self.batch_columns(batch)
+                if i % 10 == 0:
+                    row |= {k: short(v, 4) for k, v in now.totals().items()
+                            if v is not None}
+            row["step_time"] = round(seconds, 5)
             wall += seconds
             last = i == self.steps - 1
             if i % self.val_every == self.val_every - 1 or last:
+                model.eval()
                 with torch.no_grad():
-                    losses = [model.loss(*b) for b in val]
+                    losses = [model.loss(b) for b in val]
+                model.train()
                 row["val_loss"] = short(sum(losses) / len(losses))
                 wall += 0.061
             row["wall"] = round(wall, 3)
-            row["next_lr"] = short(optimizer.param_groups[0]["lr"])
+            row["next_lr"] = short(self.optimizer.param_groups[0]["lr"])
             self.history.append(row)
 
             # Not `self.onset is None`: some cases know their onset beforehand.
@@ -239,7 +249,8 @@ class Run:
                     before.row = now.row
                     self.keep(before, dump=True)
             after = begun and i == self.onset + 1
-            due = now.number % 25 == 0 or starts or after or last or i == 0
+            due = (now.number % self.layers_every == 0 or starts or after
+                   or last or i == 0)
             dump = (starts or (i == 0 and self.dump_first)
                     or (last and self.dump_last))
             if due or dump:
@@ -249,30 +260,55 @@ class Run:
             before = now
         self.onset_step = None if not begun else self.onset + self.first_step
 
+    def optimizer_state(self):
+        state = self.optimizer.state
+        return {n: {k: v.clone() if torch.is_tensor(v) else v
+                    for k, v in state[p].items() if v is not None}
+                for n, p in self.model.named_parameters() if p in state}
+
     def keep(self, snap, dump):
         if not any(r["step"] == snap.number for r in self.layer_rows):
-            self.layer_rows += snap.layers(self.layers)
+            self.layer_rows += (
+                snap.full_layers(self.layers, self.fed_by, self.saturates)
+                if self.full_columns else
+                snap.layers(self.layers, self.fed_by))
         if dump:
             self.dumps[snap.number] = (snap, self.dumped)
+
+    def batch_columns(self, batch):
+        """What a loop can count of a batch: all of it is logged."""
+        first = next(iter(batch.values()))
+        row = {"batch_hash": checksum(first)}
+        if "input_ids" in batch:
+            row |= {"distinct_tokens": len(first.unique()),
+                    "loss_tokens": int((batch["labels"] != -100).sum())}
+        return row
 
     # The folder.
 
     def record(self, folder):
+        """Trains and writes what the run leaves; the answer is not in it."""
         self.train()
+        self.write(folder)
+
+    def write(self, folder):
         folder.mkdir(parents=True)
-        (folder / "dumps").mkdir()
         self.folder = folder
         for number, (snap, globs) in sorted(self.dumps.items()):
-            self.write_dump(number, snap, globs)
+            if globs:
+                self.write_dump(number, snap, globs)
         self.write_lines("layers.jsonl", map(json.dumps, self.layer_rows))
         self.write_files()
-        self.write_json("expected.json", {
-            "class": self.root_class, "verdict": self.verdict,
-            "layer": self.where, "step": self.onset_step, "also": self.also,
-            "note": self.note})
+        self.write_more()
+
+    def expected(self):
+        return {"class": self.root_class, "verdict": self.verdict,
+                "layer": self.where, "step": self.onset_step,
+                "also": self.also, "note": self.note}
 
     def write_dump(self, number, snap, globs):
-        tensors = dict(snap.tensors(globs, self.one_row))
+        (self.folder / "dumps").mkdir(exist_ok=True)
+        tensors = dict(snap.tensors(globs, self.one_row, self.thin))
         if self.npy_dumps:
             for name, tensor in tensors.items():
                 np.save(self.folder / f"dumps/{number:06d}_{name}.npy",
@@ -280,11 +316,11 @@ class Run:
             return
         # safetensors orders tensors by dtype and name, so the order in which
         # they were computed travels in the metadata.
-        path = self.folder / f"dumps/step{number:06d}.safetensors"
-        save_file(tensors, path, {
-            "step": str(number), "order": json.dumps(list(tensors)),
-            "row": str(snap.row) if self.one_row else "all"})
-        sort_metadata(path)
+        rank = "" if self.rank is None else f".rank{self.rank}"
+        path = self.folder / f"dumps/step{number:06d}{rank}.safetensors"
+        save_tensors(path, tensors, {
+            "step": number, "row": snap.row if self.one_row else "all",
+            **({} if self.rank is None else {"rank": self.rank})})
 
     def write_lines(self, name, lines):
         # newline="" keeps the \r of progress bars.

@@ -1,0 +1,326 @@
+"""The model families of the fault cases, and what a fault is.
+
+A fault is written once, as a mixin of hooks, and combined with every family
+in which it makes sense:
+
+    class LrTooHigh(Fault):
+        '''The learning rate is some powers of ten too high.'''
+        id = "F01"
+        root_class = "lr-too-high"        # of kb/classes.tsv
+        also = ["exploding-gradient"]     # classes that are right as well
+        families = ("gpt", "llama", "mlp")
+        severities = (dict(factor=10), dict(factor=100), dict(factor=1000))
+
+        def setup(self):                  # before training; self.s has the
+            self.lr *= self.s.factor      # severity, self.family the family
+
+    FAULTS = (LrTooHigh, ...)             # each module of faults/ ends so
+
+Hooks are the methods of `recorder.Run` under "The places where a fault can
+sit": make_model (through self.model_options), make_source, next_batch,
+spoil_batch (training batches), spoil_val (held-out ones; by default
+spoil_batch(-1, ...), so override it when only training is at fault),
+make_optimizer, lr_factor, before_step, compute_loss, spoil_loss, zero_grad,
+backward, logged_loss, update, after_step, data_seconds, wrap, is_onset,
+write_more. A batch is a dict (models.py); keys that are not the model's, such
+as domain or attention_mask, are dumped as batch.<key>.
+
+    self.onset = 150          step index of the onset, 0 for "from the start";
+                              or override is_onset(i, row, now)
+    self.where = "blocks.0"   layer the evidence must name, if there is one
+    self.user = {...}         settings that the user's config has besides
+                              (freeze, gradient_accumulation_steps, ...)
+    intervals = (1, 10, 25)   logging intervals to rotate through
+    dialects = (...)          writers of logs.py to rotate through
+    drops = ("grad_norm", "layers")   also record the middle severity
+                              once without each of these
+    dump_steps = (0, -1)      step indices that are dumped, -1 is the last
+    dumped = ("batch.*",)     globs of `<module path>.<role>`
+    dump_rows = 4             rows of the batch, and of activations, in a dump
+    battery = ("causal_mask", "positions")  checks of battery.py that are
+                              recorded at the end, these by default
+
+Healthy controls are the same with root_class None and an id H01, H02, ...
+
+self.layer("attn", 0) is the module path of the attention of block 0 in this
+family (None in the mlp), "mlp", "act", "scores", "embed", "head" likewise.
+
+Detectors may be written against gpt. llama has another text, vocabulary,
+context, batch size, depth, width, schedule, betas and initialisation, and a
+tied head; mlp is a classifier that trains with SGD. A fault that is about one
+optimizer says `needs = "adamw"` or "sgd" and gets the family's recipe of it.
+"""
+
+import math
+from types import SimpleNamespace
+
+import torch
+
+from . import battery, llama, logs, models
+from .recorder import Run
+
+
+# Classes whose cases keep their battery when they are thinned.
+PROBED = ("causal-mask-leak", "label-shift-missing",
+          "position-encoding-missing")
+
+
+class Family(Run):
+    """What the three have in common."""
+
+    full_columns = True
+    interval, dialect = 1, "plain"
+    dumped = ("batch.*",)
+    dump_first = dump_last = False
+    dump_steps, dump_rows = (0, -1), 4
+    user = {}
+    keeps_layers = True     # layers.jsonl is written
+    thin_layers = 50        # layers_every of a thin case, at least
+    battery = ()
+    language = True
+    recipes = {"sgd": dict(lr=0.2, weight_decay=0.0)}
+
+    def setup(self):
+        """The fault's; runs before anything else."""
+
+    def make_optimizer(self, model):
+        trained = [p for p in model.parameters() if p.requires_grad]
+        if self.optimizer_name == "sgd":
+            return torch.optim.SGD(trained, lr=self.lr, momentum=self.momentum,
+                                   weight_decay=self.weight_decay)
+        return torch.optim.AdamW(trained, lr=self.lr, betas=self.betas,
+                                 eps=self.eps, weight_decay=self.weight_decay)
+
+    def thin_out(self):
+        """Halves what a case takes; its detectors still see what they need."""
+        self.layers_every = max(self.thin_layers, self.layers_every)
+        if self.root_class not in PROBED:
+            self.battery = ()
+        if len(self.dump_steps) > 4:
+            return  # a fault that shows over the steps needs them all
+        if self.language:
+            self.dump_rows = min(4, self.dump_rows)
+        if len(self.dump_steps) == 4:
+            self.dump_steps = (0, -1)
+
+    def train(self):
+        dumps = {s % self.steps: self.dumped for s in self.dump_steps}
+        self.extra_dumps = dumps | self.extra_dumps
+        super().train()
+
+    def thin(self, name, tensor):
+        if name.startswith("batch.") and name != "batch.row_hash":
+            return tensor[:self.dump_rows]
+        return tensor
+
+    def settings(self):
+        """config.json: what the user set. The fault is never in here unless
+        the user typed it."""
+        adam = {"betas": list(self.betas), "eps": self.eps}
+        return {
+            **self.model_settings(), "optimizer": self.optimizer_name,
+            "lr": self.lr, "weight_decay": self.weight_decay,
+            **({"momentum": self.momentum} if self.optimizer_name == "sgd"
+               else adam),
+            "scheduler": self.schedule, "warmup_steps": self.warmup,
+            "max_steps": self.steps, "max_grad_norm": self.clip,
+            "batch_size": self.batch_size,
+            "gradient_accumulation_steps": self.accumulate,
+            "precision": self.precision, "seed": self.seed, "world_size": 1,
+            **self.user}
+
+    def write_files(self):
+        logs.WRITERS[self.dialect](self)
+        self.write_lines("packages.txt", logs.PACKAGES)
+        for check in self.battery:
+            battery.CHECKS[check](self)
+
+    def expected(self):
+        return super().expected() | {
+            "fault": self.id, "family": self.family, "level": self.level,
+            "severity": self.severity, "dialect": self.dialect,
+            "interval": self.interval, "dropped": list(self.dropped)}
+
+    def write(self, folder):
+        super().write(folder)
+        if "layers" in self.dropped or not self.keeps_layers:
+            (folder / "layers.jsonl").unlink()
+
+
+class GptRun(Family):
+    """Learned positions, LayerNorm, GELU; AdamW with a cosine to 0."""
+
+    family = "gpt"
+    steps, clip = 250, 1.0
+    context, vocab = models.CONTEXT, models.VOCAB
+    layers = ["embed.tok", "embed.pos", *(
+        f"blocks.{i}.{part}" for i in range(2)
+        for part in ("attn", "attn.scores", "mlp.act", "mlp")),
+        "ln_f", "head"]
+    paths = {"embed": "embed.tok", "attn": "blocks.{}.attn",
+             "scores": "blocks.{}.attn.scores", "act": "blocks.{}.mlp.act",
+             "mlp": "blocks.{}.mlp", "block": "blocks.{}", "head": "head"}
+    blocks = 2
+    battery = ("causal_mask", "positions")
+
+    def model_settings(self):
+        return {"model": "gpt", "n_layer": 2,
+                "n_head": self.model_options.get("heads", 4), "d_model": 64,
+                "vocab_size": self.vocab, "context": self.context}
+
+    def layer(self, part, block=0):
+        return self.paths[part].format(block)
+
+    def fed_by(self, layer):
+        """embed.pos is a part of its own, scores and act have no weights."""
+        if layer.endswith((".scores", ".act")):
+            return []
+        return super().fed_by(layer)
+
+
+class LlamaRun(Family):
+    """Another text and recipe; see the top of the file."""
+
+    family = "llama"
+    steps, seed, lr, warmup, schedule = 240, 20, 4e-3, 12, "linear"
+    betas, weight_decay, clip = (0.9, 0.95), 0.01, 0.5
+    batch_size = models.ZipfText.BATCH
+    context, vocab = models.ZipfText.CONTEXT, models.ZipfText.VOCAB
+    layers = ["model.embed_tokens", *(
+        f"model.layers.{i}.{part}" for i in range(3)
+        for part in ("self_attn", "self_attn.scores", "mlp.act_fn", "mlp")),
+        "model.norm", "lm_head"]
+    paths = {"embed": "model.embed_tokens", "attn": "model.layers.{}.self_attn",
+             "scores": "model.layers.{}.self_attn.scores",
+             "act": "model.layers.{}.mlp.act_fn", "mlp": "model.layers.{}.mlp",
+             "block": "model.layers.{}", "head": "lm_head"}
+    blocks = 3
+    battery = ("causal_mask", "positions")
+
+    def make_model(self):
+        return llama.Llama(**self.model_options)
+
+    def make_source(self, seed):
+        return models.ZipfText(seed)
+
+    def model_settings(self):
+        return {"model": "llama", "n_layer": 3,
+                "n_head": self.model_options.get("heads", 4), "d_model": 48,
+                "vocab_size": self.vocab, "context": self.context,
+                "tie_word_embeddings": self.model_options.get("tied", True)}
+
+    def layer(self, part, block=0):
+        return self.paths[part].format(block)
+
+    def fed_by(self, layer):
+        if layer.endswith("self_attn"):
+            return [layer.replace("self_attn", "input_layernorm")]
+        if layer.endswith(".mlp"):
+            return [layer.replace("mlp", "post_attention_layernorm")]
+        return []
+
+
+class MlpRun(Family):
+    """A classifier with a known Bayes error; SGD, constant rate, no clip."""
+
+    family = "mlp"
+    steps, seed, language = 300, 40, False
+    optimizer_name, lr, momentum, weight_decay = "sgd", 0.05, 0.9, 1e-4
+    recipes = {"adamw": dict(lr=1e-3, weight_decay=0.01)}
+    warmup, schedule, clip = 0, "constant", None
+    batch_size = 64
+    layers, blocks = models.Mlp.LAYERS, 2
+    paths = {"embed": "fc1", "attn": None, "scores": None, "act": "fc{}",
+             "mlp": "fc{}", "block": "fc{}", "head": "out"}
+
+    def make_model(self):
+        return models.Mlp(**self.model_options)
+
+    def make_source(self, seed):
+        return models.GaussianMixture(seed)
+
+    def model_settings(self):
+        return {"model": "mlp", "in_features": models.FEATURES, "hidden": 64,
+                "num_classes": models.CLASSES}
+
+    def layer(self, part, block=0):
+        path = self.paths[part]
+        return path and path.format(block + 1)
+
+    def fed_by(self, layer):
+        return []
+
+
+FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun)}
+LANGUAGE = ("gpt", "llama")
+ALL = tuple(FAMILIES)
+
+
+class Fault:
+    """Mixin before a family; see the top of the file."""
+
+    id = None
+    root_class, also, needs = None, [], None
+    families, severities = ALL, ()
+    intervals = (1, 10, 25)
+    dialects = ("plain", "nanogpt", "hf_trainer", "lightning", "megatron",
+                "torchtune")
+    drops = ()
+    note = ""
+
+    @property
+    def s(self):
+        return SimpleNamespace(**self.severity)
+
+
+def number(fault):
+    """Where the rotations of a fault begin: F09 and F10 differ."""
+    return int("".join(c for c in fault.id if c.isdigit())) + sum(
+        ord(c) for c in fault.id if c.islower())
+
+
+def case_name(fault, family, level, dropped=""):
+    name = f"{fault.id.lower()}-{family}-{level}"
+    return name + ("-no" + dropped.replace("_", "") if dropped else "")
+
+
+def build(fault, family, level, dropped="", thin=False):
+    """The Run of one case: `fault` at severity `level` in a family; a thin one
+    records less of what the fault does not need."""
+    base = FAMILIES[family]
+    turn = number(fault) + level + 2 * list(FAMILIES).index(family)
+    healthy = fault.root_class is None
+    case = type(fault.__name__ + base.__name__, (fault, base), {
+        "name": case_name(fault, family, level, dropped), "level": level,
+        "severity": fault.severities[level],
+        "seed": base.seed + number(fault), "__doc__": fault.__doc__,
+        "interval": fault.intervals[turn % len(fault.intervals)],
+        "dialect": fault.dialects[turn // 3 % len(fault.dialects)
+                                  if len(fault.dialects) > 2 else
+                                  turn % len(fault.dialects)],
+        "dropped": (dropped,) if dropped else (),
+        "verdict": "healthy" if healthy else "diagnosed"})
+    run = case()
+    if fault.needs and fault.needs != run.optimizer_name:
+        vars(run).update(run.recipes[fault.needs],
+                         optimizer_name=fault.needs)
+    run.model_options, run.user = dict(run.model_options), dict(run.user)
+    if run.dialect in ("hf_trainer", "megatron"):
+        run.first_step = 1
+    if run.interval == 1:
+        run.layers_every = 50  # the metrics are large enough
+    run.setup()
+    if thin:
+        run.thin_out()
+    run.val_every = math.ceil(50 / run.interval) * run.interval
+    return run
+
+
+def expand(faults):
+    """Every (fault, family, level, dropped) of the grid, in order."""
+    for fault in faults:
+        for family in fault.families:
+            for level in range(len(fault.severities)):
+                yield fault, family, level, ""
+            for column in fault.drops:
+                yield fault, family, len(fault.severities) // 2, column

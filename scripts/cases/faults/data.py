@@ -1,0 +1,266 @@
+"""Faults of the data on its way to the model, and one of the machine."""
+
+import json
+import math
+
+import torch
+
+from .. import models, sources
+from ..families import LANGUAGE, Fault, build
+from ..recorder import save_tensors
+from ..snapshot import checksum
+from .targets import ChatRun, Dumps, shape
+
+
+def row_hashes(batch):
+    """CRC-32 of each row's inputs."""
+    inputs = next(iter(batch.values()))
+    return torch.tensor([checksum(row) for row in inputs])
+
+
+def whole(source, batches):
+    """`batches` batches of a source as one."""
+    parts = [source.batch() for _ in range(batches)]
+    return {k: torch.cat([p[k] for p in parts]) for k in parts[0]}
+
+
+class FiniteRun(Dumps):
+    """Trains on a finite set, and records which rows it sees.
+
+    dumps/rows.safetensors has batch.row_hash of all steps (steps, rows), and
+    dumps/validation.safetensors, variant "validation", the held-out batch.
+    """
+
+    def setup(self):
+        self.watch()
+        self.seen, self.held_out = [], []
+
+    def next_batch(self, i, source):
+        batch = super().next_batch(i, source)
+        self.seen.append(row_hashes(batch))
+        return batch
+
+    def spoil_val(self, batch):
+        self.held_out.append(batch)
+        return batch
+
+    def write_more(self):
+        super().write_more()
+        folder = self.folder / "dumps"
+        save_tensors(folder / "rows.safetensors",
+                     {"batch.row_hash": torch.stack(self.seen)}, {})
+        batch = {k: torch.cat([b[k] for b in self.held_out])
+                 for k in self.held_out[0]}
+        thinned = {f"batch.{k}": t[:self.dump_rows] for k, t in batch.items()}
+        save_tensors(folder / "validation.safetensors",
+                     thinned | {"batch.row_hash": row_hashes(batch)},
+                     {"variant": "validation"})
+
+
+class DataOrder(Dumps, Fault):
+    """No shuffle: domains, or classes of the classifier, come in blocks of
+    some steps; in the weaker cases a part of each batch is mixed."""
+    id, root_class = "F26", "data-order-blocks"
+    severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
+                  dict(steps=40, share=1.0))
+    logit_steps = ()
+
+    def setup(self):
+        self.watch()
+        self.dump_steps = tuple(range(0, self.steps, 20))
+        if self.language:
+            self.dump_rows = 8
+
+    def make_source(self, seed):
+        block = None if seed == 9 else self.s.steps  # 9 is held out
+        if not self.language:
+            # Eight classes a cycle, not three domains.
+            return super().make_source(seed) if block is None else \
+                sources.SortedMixture(seed, max(1, block // 3), self.s.share)
+        return sources.Domains(seed, shape(self), block, self.s.share)
+
+
+class SmallSetRepeated(FiniteRun, Fault):
+    """The training set is passed 8, 30 or 100 times, reshuffled each time."""
+    id, root_class = "F27", "small-dataset-repeated"
+    also = ["overfitting"]
+    severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
+
+    def make_source(self, seed):
+        source = super().make_source(seed)
+        if seed == 9:
+            return source
+        batches = max(1, round(self.steps / self.s.epochs))
+        return sources.Finite(whole(source, batches), self.batch_size, seed)
+
+
+class EvalInTraining(FiniteRun, Fault):
+    """A quarter, a half or all of the validation rows are in the training set,
+    which is small enough to be learned by heart."""
+    id, root_class = "F28", "eval-data-in-training"
+    also = ["small-dataset-repeated"]
+    severities = (dict(share=0.25), dict(share=0.5), dict(share=1.0))
+
+    def make_source(self, seed):
+        source = super().make_source(seed)
+        if seed == 9:
+            return source
+        leaked = whole(super().make_source(9), 4)
+        rows = int(self.s.share * len(leaked["labels"]))
+        own = whole(source, 6)
+        data = {k: torch.cat((own[k], leaked[k][:rows])) for k in own}
+        return sources.Finite(data, self.batch_size, seed)
+
+
+class CorruptBatch(Dumps, Fault):
+    """One batch of the run is from a corrupt shard."""
+    id, root_class = "F29", "bad-batch-outlier"
+    severities = (dict(kind="few"), dict(kind="uniform"),
+                  dict(kind="constant"))
+    FACTOR = {"few": 8, "uniform": 20, "constant": 50}
+    logit_steps = ()
+
+    def setup(self):
+        self.watch()
+        self.onset = self.steps // 2 + 12
+        self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
+
+    def spoil_batch(self, i, batch):
+        if i != self.onset:
+            return batch
+        rng = torch.Generator().manual_seed(60)
+        if not self.language:  # pixels of 0 to 255 that nobody scaled, say
+            factor = self.FACTOR[self.s.kind]
+            return batch | {"input": factor * batch["input"]}
+        rows, width = batch["input_ids"].shape
+        low = {"few": self.vocab - 4, "uniform": 0, "constant": 7}[self.s.kind]
+        high = 8 if self.s.kind == "constant" else self.vocab
+        return sources.shifted(torch.randint(low, high, (rows, width + 1),
+                                             generator=rng))
+
+
+class BitFlip(Dumps, Fault):
+    """One bit of one weight flips between two steps: an exponent bit that
+    makes a small weight some hundred times larger, the same in the head, or
+    the highest bit. The same job, run again, does not repeat it."""
+    id, root_class = "F30", "silent-data-corruption"
+    severities = (dict(part="head", bit=26), dict(part="mlp", bit=26),
+                  dict(part="mlp", bit=30))
+    flips, logit_steps = True, ()
+    AGAIN = 40              # steps of the second run after the flip
+    INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": ""}
+
+    def setup(self):
+        self.onset = self.steps // 2 - 5
+        self.where = self.layer(self.s.part, self.blocks - 1)
+        self.weight = f"{self.where}.weight" if self.s.part == "head" \
+            else f"{self.where}{self.INNER[self.family]}.weight"
+        self.dump_steps = (-1,)
+        self.watch(self.weight)
+        if self.family == "llama" and self.s.part == "head":
+            self.where = self.layer("embed")  # they are tied
+            self.watch(f"{self.where}.weight")
+
+    def before_step(self, i):
+        super().before_step(i)
+        if i != self.onset or not self.flips:
+            return
+        with torch.no_grad():
+            flat = self.model.get_parameter(self.weight).data.view(-1)
+            low = 2.0 ** -8
+            # Bit 26 is 0 in the exponent of a weight of [2^-8, 2^-7): the
+            # flip makes it 2^8 times as large.
+            fits = ((flat.abs() >= low) & (flat.abs() < 2 * low)).nonzero()
+            at = int(fits[len(fits) // 2])
+            bits = flat[at:at + 1].clone().view(torch.int32)
+            flat[at] = (bits ^ (1 << self.s.bit)).view(torch.float32)[0]
+
+    def write_more(self):
+        """The metrics of the second run, under rerun/."""
+        super().write_more()
+        again = build(type(self).__bases__[0], self.family, self.level)
+        again.flips = False
+        again.train()
+        keys = ("step", "loss", "grad_norm", "lr", "batch_hash")
+        (self.folder / "rerun").mkdir()
+        self.write_lines("rerun/metrics.jsonl", (
+            json.dumps({k: row[k] for k in keys})
+            for row in again.history[:self.onset + self.AGAIN]))
+        self.write_json("rerun/config.json", self.settings())
+
+
+class TokenIdsClamped(Dumps, Fault):
+    """The tokenizer has more ids than the table; a clamp hides it, so that the
+    last row of the table stands for all that are too large."""
+    id, root_class = "F31", "vocab-embedding-size-mismatch"
+    also = ["tokenizer-mismatch"]
+    families = LANGUAGE
+    severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
+
+    def setup(self):
+        self.watch()
+        if self.level == 1:
+            self.user |= {"tokenizer_vocab_size": self.size()}
+
+    def size(self):
+        return math.ceil(self.vocab * self.s.factor)
+
+    def make_source(self, seed):
+        return sources.WideVocabulary(seed, shape(self), self.size())
+
+
+class PackedRun(Dumps):
+    """Rows of several documents each."""
+    eos, reset, separate, probs = True, True, True, False
+
+    def setup(self):
+        self.user |= {"packing": True, "eos_token_id": sources.EOS}
+        self.dump_steps, self.dump_rows = (0, 100, -1), 4
+        self.watch()
+        if self.probs:
+            self.extra_dumps = {self.steps - 1: (
+                *self.dumped, f"{self.layer('attn')}.probs.output")}
+
+    def make_source(self, seed):
+        return sources.Packed(seed, shape(self), self.eos, self.reset,
+                              self.separate)
+
+    def thin(self, name, tensor):
+        if name == "batch.cu_seqlens":
+            return tensor[tensor <= self.dump_rows * self.context]
+        return super().thin(name, tensor)
+
+
+class PackingContaminates(PackedRun, Fault):
+    """Packed documents see each other: positions run on and attention is not
+    separated; positions begin anew but attention crosses; or neither, and no
+    EOS between documents either."""
+    id, root_class = "F32", "packing-cross-contamination"
+    also = ["eos-missing-in-targets"]
+    families = LANGUAGE
+    severities = (dict(eos=True, reset=False, probs=False),
+                  dict(eos=True, reset=True, probs=True),
+                  dict(eos=False, reset=False, probs=True))
+    separate = False
+
+    def setup(self):
+        vars(self).update(self.severity)
+        super().setup()
+
+
+class TruncationDropsAnswers(ChatRun, Fault):
+    """max_length is shorter than many questions: their rows are full, without
+    answer and EOS. A batch of such rows alone has a loss of 0/0."""
+    id, root_class = "F33", "truncation-drops-target"
+    also = ["loss-mask-all-ignored"]
+    families = LANGUAGE
+    severities = (dict(low=-30, high=12), dict(low=-20, high=36),
+                  dict(low=-6, high=90))
+
+    def make_source(self, seed):
+        return sources.Chat(seed, shape(self), (
+            self.context + self.s.low, self.context + self.s.high))
+
+
+FAULTS = (DataOrder, SmallSetRepeated, EvalInTraining, CorruptBatch, BitFlip,
+          TokenIdsClamped, PackingContaminates, TruncationDropsAnswers)

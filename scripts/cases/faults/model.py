@@ -1,0 +1,196 @@
+"""Faults in the model's code."""
+
+import torch
+
+from ..families import LANGUAGE, Fault
+
+
+def linear_weights(model):
+    return [p for p in model.parameters() if p.dim() == 2]
+
+
+class DetachedGraph(Fault):
+    """The hidden state is detached behind the embedding or a block: all that
+    is upstream gets no gradient (but a tied embedding gets the head's)."""
+    id, root_class, also = "F13", "detached-graph", ["frozen-parameters"]
+    severities = (dict(after="embed"), dict(after="first"), dict(after="last"))
+    drops = ("layers",)
+    onset = 0
+
+    def setup(self):
+        last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
+        if self.family == "mlp":
+            # The input has no weights; behind fc1 is the mildest.
+            last = "fc1" if last < 1 else "fc2"
+        self.model_options["detach_after"] = last
+        if last != -1:
+            self.where = last if self.family == "mlp" \
+                else self.layer("block", last)
+
+
+class Frozen(Fault):
+    """requires_grad is left off after an experiment; no config names it."""
+    id, root_class = "F14", "frozen-parameters"
+    severities = (dict(parts="attn"), dict(parts="block"),
+                  dict(parts="all attn"))
+    drops = ("layers",)
+    onset = 0
+
+    def setup(self):
+        """Something upstream always trains: else no record could tell this
+        from a detached graph."""
+        if self.family == "mlp":
+            self.frozen = (["fc2"], ["out"], ["fc2", "out"])[self.level]
+        elif self.s.parts == "all attn":
+            self.frozen = [self.layer("attn", i) for i in range(self.blocks)]
+        else:
+            self.frozen = [self.layer(self.s.parts)]
+        self.where = self.frozen[0]
+
+    def make_model(self):
+        model = super().make_model()
+        for path in self.frozen:
+            model.get_submodule(path).requires_grad_(False)
+        return model
+
+
+class BadInitialization(Fault):
+    """Weights start 10 or 50 times too large, or at zero."""
+    id, root_class = "F34", "bad-initialization"
+    also = ["logit-growth"]
+    severities = (dict(factor=10), dict(factor=50), dict(factor=0))
+    drops = ("layers",)
+    onset = 0
+
+    def make_model(self):
+        model = super().make_model()
+        with torch.no_grad():
+            for weight in linear_weights(model):
+                weight.mul_(self.s.factor)
+        return model
+
+
+class AttentionScale(Fault):
+    """Scores are not divided by the root of the head width, or multiplied."""
+    id, root_class, families = "F35", "attention-scale-missing", LANGUAGE
+    also = ["logit-growth"]
+    severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
+                  dict(heads=4, power=0.5))
+    onset = 0
+    dumped = ("batch.*", "*.0.attn.scores.*put", "*.0.self_attn.scores.*put",
+              "*.0.attn.probs.output", "*.0.self_attn.probs.output")
+    dump_rows = 1
+
+    def setup(self):
+        width = {"gpt": 64, "llama": 48}[self.family] // self.s.heads
+        self.model_options |= {"heads": self.s.heads,
+                               "scale": float(width) ** self.s.power}
+        self.where = self.layer("scores")
+
+    def thin(self, name, tensor):
+        """One head, one row: (row, 2, head, position, width) and alike."""
+        if "scores.input" in name:
+            return tensor[:, :, :1]
+        if "scores.output" in name or "probs" in name:
+            return tensor[:, :1]
+        return super().thin(name, tensor)
+
+
+class DeadRelu(Fault):
+    """Rectified units with a bias far below their inputs: most are never on.
+    """
+    id, root_class, families = "F36a", "dead-relu", ("gpt", "mlp")
+    severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
+    drops = ("layers",)
+    onset = 0
+
+    def setup(self):
+        self.model_options["activation"] = "relu"
+        self.where = self.layer("act", 0)
+
+    def make_model(self):
+        model = super().make_model()
+        first = ("fc1", "fc2") if self.family == "mlp" else (
+            "blocks.0.mlp.0", "blocks.1.mlp.0")
+        with torch.no_grad():
+            for path in first:
+                layer = model.get_submodule(path)
+                # In units of the spread of what the layer computes.
+                spread = layer.weight.norm(dim=1)
+                layer.bias.copy_(self.s.bias * spread)
+        return model
+
+
+class Saturated(Fault):
+    """Sigmoid or tanh units whose weights start so large that they sit at
+    their limits."""
+    id, root_class, families = "F36b", "saturated-activation", ("gpt", "mlp")
+    severities = (dict(factor=10, kind="sigmoid"),
+                  dict(factor=50, kind="tanh"),
+                  dict(factor=300, kind="sigmoid"))
+    also = ["bad-initialization"]
+    drops = ("layers",)
+    onset = 0
+
+    def setup(self):
+        self.model_options["activation"] = self.s.kind
+        limits = {"sigmoid": (0, 1), "tanh": (-1, 1)}[self.s.kind]
+        self.saturates = {self.layer("act", i): limits for i in range(2)}
+        self.where = self.layer("act", 0)
+
+    def make_model(self):
+        model = super().make_model()
+        first = ("fc1", "fc2") if self.family == "mlp" else (
+            "blocks.0.mlp.0", "blocks.1.mlp.0")
+        scale = 1 if self.family == "mlp" else 8  # GPT-2's start at 0.02
+        with torch.no_grad():
+            for path in first:
+                model.get_submodule(path).weight.mul_(self.s.factor * scale)
+        return model
+
+
+class ActivationMissing(Fault):
+    """The non-linearity is left out: two linear maps in a row."""
+    id, root_class, families = "F36c", "activation-missing", ("gpt", "mlp")
+    severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
+    onset = 0
+    model_options = {"activation": "none"}
+
+    def setup(self):
+        self.lr *= self.s.lr
+        self.where = self.layer("act", 0)
+        if self.family == "mlp":
+            self.dumped = ("batch.*", "fc*.input", "fc*.preact", "fc*.output")
+            self.dump_rows, self.one_row = 64, False
+            self.dump_steps = (0,)
+        else:
+            self.dumped = ("batch.*", "blocks.0.mlp.act.*put")
+
+    def thin(self, name, tensor):
+        if ".act." in name:
+            return tensor[:, :8]
+        return super().thin(name, tensor)
+
+
+class PositionsMissing(Fault):
+    """Positions never reach the model: position_ids that are all zero, or an
+    encoding that is not applied."""
+    id, root_class, families = "F37", "position-encoding-missing", LANGUAGE
+    severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
+    onset = 0
+
+    def setup(self):
+        if self.s.ids is None:
+            self.model_options["positions"] = False
+        self.where = {"gpt": "embed.pos", "llama": None}[self.family]
+
+    def spoil_batch(self, i, batch):
+        if self.s.ids is None:
+            return batch
+        ids = torch.zeros_like(batch["input_ids"])
+        return {**batch, "position_ids":
+                ids + (7 if self.s.ids == "constant" else 0)}
+
+
+FAULTS = (DetachedGraph, Frozen, BadInitialization, AttentionScale, DeadRelu,
+          Saturated, ActivationMissing, PositionsMissing)

@@ -1,0 +1,170 @@
+"""Faults of number formats and of arithmetic at its limits."""
+
+import math
+
+import torch
+
+from ..families import Fault
+
+
+class NotFinite(Fault):
+    """Base: the onset is the first step whose loss is not finite."""
+
+    def is_onset(self, i, row, now):
+        return not math.isfinite(row["loss"])
+
+
+class Fp16Overflow(NotFinite):
+    """A product in half precision whose operands' weights grow by some per
+    cent a step, as over the 10^5 steps of a large run: scores in gpt, the
+    gated product in llama, a layer's output in the mlp."""
+    id, root_class = "F38", "fp16-overflow"
+    also = ["logit-growth"]
+    severities = (dict(growth=1.03), dict(growth=1.05), dict(growth=1.1))
+    precision, needs = "fp16-mixed", "adamw"
+    dump_steps, dump_rows = (), 1
+    dumped = ("batch.*", "*.1.attn.scores.*put", "*.1.attn.probs.output",
+              "*.1.mlp.act_fn.output", "*.1.mlp.up_proj.output",
+              "*.1.mlp.gated.output", "fc2.*put", "fc2.preact",
+              "out.output", "loss.output")
+
+    def setup(self):
+        self.model_options |= {"gpt": {"half_scores": True},
+                               "llama": {"half_mlp": True},
+                               "mlp": {"half_at": "fc2"}}[self.family]
+        self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
+                      "llama": "model.layers.1.mlp.gated"}[self.family]
+
+    def after_step(self, i, model):
+        parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
+                 "llama": ("model.layers.1.mlp.gate_proj",
+                           "model.layers.1.mlp.up_proj"),
+                 "mlp": ("fc2",)}[self.family]
+        with torch.no_grad():
+            for path in parts:
+                model.get_submodule(path).weight.mul_(self.s.growth)
+
+    def thin(self, name, tensor):
+        """The head of the first non-finite value, else the first; the rest
+        of a score matrix says nothing more."""
+        if "scores" in name or "probs" in name:
+            axis = tensor.dim() - 3
+            bad = (~tensor.isfinite()).nonzero()
+            head = int(bad[0, axis]) if len(bad) else 0
+            return tensor.narrow(axis, head, 1)
+        if ".mlp." in name:  # the first bad position and some before it
+            bad = (~tensor.isfinite()).nonzero()
+            at = int(bad[0, 1]) if len(bad) else 0
+            return tensor[:, max(0, at - 3):at + 5]
+        return super().thin(name, tensor)
+
+
+class LogOfZero(NotFinite):
+    """From some step on the loss is hand-written: the logarithm of
+    probabilities of which the small ones were set to zero."""
+    id, root_class = "F39a", "log-of-zero"
+    severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
+                  dict(at=50, keep=0.125))
+    dump_steps, dump_rows = (), 1
+    dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output")
+
+    def setup(self):
+        self.where = "loss"
+
+    def compute_loss(self, i, model, batch):
+        if i < self.s.at:
+            return model.loss(batch)
+        logits = model.logits(batch).flatten(0, -2)
+        probs = logits.softmax(-1)
+        kept = probs.topk(int(self.s.keep * probs.shape[-1]), -1).values
+        probs = torch.where(probs >= kept[:, -1:], probs, 0.0)
+        chosen = probs.gather(-1, batch["labels"].flatten()[:, None])
+        # One row of the batch, as for all activations of the dump.
+        shape = batch["labels"].shape
+        model.tap("loss.probs.output", chosen.view(shape))
+        nll = -chosen.log()
+        model.tap("loss.nll.input", chosen.view(shape))
+        model.tap("loss.nll.output", nll.view(shape))
+        loss = nll.mean()
+        model.tap("loss.output", loss)
+        return loss
+
+
+class DivisionByZero(NotFinite):
+    """A normalisation without epsilon meets a zero: an RMSNorm the zero row of
+    the padding token on the left, a standardised input a sensor that stands
+    still."""
+    id, root_class = "F39b", "division-by-near-zero"
+    families = ("llama", "mlp")
+    severities = (dict(at=180), dict(at=110), dict(at=60))
+    dump_steps, dump_rows = (), 4
+    dumped = ("batch.*", "model.embed_tokens.output",
+              "model.layers.0.input_layernorm.*put", "normalize.*",
+              "fc1.*put", "loss.output")
+    one_row = True
+
+    def setup(self):
+        if self.family == "llama":
+            # A tied head would train the row of the padding token.
+            self.model_options |= {"eps": 0.0, "pad": 0, "tied": False}
+            self.where = "model.layers.0.input_layernorm"
+        else:
+            self.where, self.one_row = "normalize", False
+        self.steps = self.s.at + 40
+
+    def thin(self, name, tensor):
+        if name.startswith("model."):
+            return tensor[:, :16]
+        return super().thin(name, tensor)
+
+    def spoil_batch(self, i, batch):
+        if self.family == "llama":
+            ids = batch["input_ids"].clamp_min(1)
+            labels = batch["labels"].clamp_min(1)
+            if i >= self.s.at:
+                ids, labels = ids.clone(), labels.clone()
+                ids[0, :6], labels[0, :6] = 0, -100
+            return {"input_ids": ids, "labels": labels}
+        x = batch["input"].clone()
+        if i >= self.s.at:
+            x[:, 3] = 0.0
+        return {**batch, "input": x}
+
+    def spoil_val(self, batch):
+        return self.normalized(self.spoil_batch(-1, batch))
+
+    def normalized(self, batch):
+        if self.family == "llama":
+            return batch
+        x = batch["input"]
+        return {**batch, "input": (x - x.mean(0)) / x.std(0)}
+
+    def compute_loss(self, i, model, batch):
+        if self.family == "llama":
+            return model.loss(batch)
+        x = batch["input"]
+        model.tap("normalize.input", x)
+        model.tap("normalize.std.output", x.std(0))
+        batch = self.normalized(batch)
+        model.tap("normalize.output", batch["input"])
+        return model.loss(batch)
+
+
+class Bf16Weights(Fault):
+    """Weights, gradients and optimizer in bfloat16, without a copy in fp32:
+    updates below half a unit of the last place vanish."""
+    id, root_class = "F40", "bf16-update-underflow"
+    severities = (dict(lr=0.3), dict(lr=0.1), dict(lr=0.03))
+    needs, precision, onset = "adamw", "bf16", 0
+    drops = ("layers",)
+    dumped = ("batch.*", "*.0.attn.proj.weight", "*.0.self_attn.o_proj.weight",
+              "fc2.weight")
+
+    def setup(self):
+        self.lr *= self.s.lr
+
+    def make_model(self):
+        return super().make_model().to(torch.bfloat16)
+
+
+FAULTS = (Fp16Overflow, LogOfZero, DivisionByZero, Bf16Weights)

@@ -1,0 +1,225 @@
+"""Faults of the learning rate, the optimizer and the loop around it."""
+
+import copy
+import math
+
+import torch
+
+from ..families import Fault
+
+
+class LrTooHigh(Fault):
+    """The learning rate is one to three powers of ten too high."""
+    id, root_class, needs = "F01", "lr-too-high", "adamw"
+    also = ["logit-growth", "exploding-gradient"]
+    severities = (dict(factor=10), dict(factor=100), dict(factor=1000))
+    drops = ("grad_norm", "layers")
+    onset, clip = 0, None
+
+    def setup(self):
+        self.lr *= self.s.factor
+
+
+class LrTooHighSgd(Fault):
+    """SGD with momentum at a rate that grows to NaN, without clipping."""
+    id, root_class, needs = "F02", "lr-too-high", "sgd"
+    also = ["exploding-gradient"]
+    severities = (dict(lr=2.0), dict(lr=5.0), dict(lr=20.0))
+    drops = ("grad_norm",)
+    clip, warmup, schedule = None, 60, "constant"
+    note = "step: the first non-finite loss; it grows for steps before"
+
+    def setup(self):
+        # Below ten the classifier loses its units instead and stays finite.
+        self.lr = self.s.lr * (4 if self.family == "mlp" else 1)
+
+    def is_onset(self, i, row, now):
+        return not math.isfinite(row["loss"])
+
+
+class LrTooLow(Fault):
+    """The learning rate is a hundred to ten thousand times too low."""
+    id, root_class = "F03", "lr-too-low"
+    severities = (dict(factor=100), dict(factor=1000), dict(factor=10000))
+    drops = ("layers",)
+    onset = 0
+
+    def setup(self):
+        self.lr /= self.s.factor
+
+
+class LrZero(Fault):
+    """The schedule is 0: from the first step on (an integer division), or
+    because it ends before the run does."""
+    id, root_class = "F04", "lr-zero-from-scheduler"
+    severities = (dict(at=120), dict(at=40), dict(at=0))
+    drops = ("layers",)
+
+    def setup(self):
+        self.onset = self.s.at
+
+    def lr_factor(self, i):
+        if i >= self.s.at:
+            return 0.0
+        return super().lr_factor(i)
+
+
+class StaleParameters(Fault):
+    """The optimizer steps tensors that the model no longer uses: a layer that
+    was replaced later, a block, or all (the model was copied)."""
+    id, root_class = "F05", "optimizer-holds-stale-params"
+    also = ["frozen-parameters"]
+    severities = (dict(part="head"), dict(part="block"), dict(part="all"))
+    onset = 0
+
+    def wrap(self, model):
+        if self.s.part == "all":
+            return copy.deepcopy(model)
+        path = self.layer(self.s.part)
+        self.where = path
+        if self.family == "llama" and self.s.part == "head":
+            # The head is untied by a copy, as some loaders do.
+            model.lm_head.weight = torch.nn.Parameter(
+                model.lm_head.weight.detach().clone())
+            return model
+        owner, _, name = path.rpartition(".")
+        owner = model.get_submodule(owner)
+        setattr(owner, name, copy.deepcopy(getattr(owner, name)))
+        return model
+
+
+class WarmupMissing(Fault):
+    """A rate that needs a warm-up, without one."""
+    id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
+    needs, families = "adamw", ("gpt", "llama")
+    severities = (dict(factor=4), dict(factor=8), dict(factor=16))
+    onset, warmup, clip = 0, 0, None
+
+    def setup(self):
+        self.lr *= self.s.factor
+
+
+class LrJump(Fault):
+    """From step 130 on the rate is multiplied, as where a second phase has a
+    scheduler of its own."""
+    id, root_class, also = "F07", "learning-rate-jump", ["lr-too-high"]
+    severities = (dict(factor=5), dict(factor=20), dict(factor=100))
+    drops = ("grad_norm",)
+    onset = 130
+
+    def lr_factor(self, i):
+        factor = super().lr_factor(i)
+        return factor * self.s.factor if i >= self.onset else factor
+
+
+class GradientsNotZeroed(Fault):
+    """Gradients are cleared every few steps only, or never."""
+    id, root_class = "F08", "gradients-not-zeroed"
+    thin_layers = 25        # gradients of many steps have to be compared
+    severities = (dict(every=4), dict(every=32), dict(every=1 << 30))
+    drops = ("grad_norm", "layers")
+    onset = 1
+
+    def zero_grad(self, i):
+        if i % self.s.every == 0:
+            super().zero_grad(i)
+
+
+class NotDivided(Fault):
+    """The losses of accumulated batches are summed, not averaged."""
+    id, root_class = "F09", "lr-batch-scaling"
+    severities = (dict(parts=4, logs_sum=False), dict(parts=8, logs_sum=True),
+                  dict(parts=16, logs_sum=True))
+    onset, steps = 0, 120
+
+    def setup(self):
+        self.accumulate = self.s.parts
+        self.batch_size = max(1, self.batch_size // 4)
+
+    def next_batch(self, i, source):
+        return source.batch(self.batch_size)
+
+    def backward(self, i, loss):
+        loss.backward()
+
+    def logged_loss(self, losses):
+        return sum(losses) if self.s.logs_sum else super().logged_loss(losses)
+
+
+class ClipTooSmall(Fault):
+    """max_grad_norm is far below every gradient's norm. Adam divides it out
+    again until its epsilon counts; SGD does not."""
+    id, root_class = "F10", "gradient-clip-too-small"
+    severities = (dict(sgd=1e-2, adamw=3e-7), dict(sgd=1e-3, adamw=1e-7),
+                  dict(sgd=1e-5, adamw=1e-8))
+    drops = ("grad_norm",)
+    onset = 0
+
+    def setup(self):
+        self.clip = getattr(self.s, self.optimizer_name)
+
+
+class WeightDecay(Fault):
+    """Weight decay is 30 to 1000 times what it should be."""
+    id, root_class = "F11", "weight-decay-too-high"
+    severities = (dict(adamw=3.0, sgd=0.03), dict(adamw=10.0, sgd=0.1),
+                  dict(adamw=50.0, sgd=0.5))
+    drops = ("layers",)
+    onset = 0
+
+    def setup(self):
+        self.weight_decay = getattr(self.s, self.optimizer_name)
+
+
+class AdamHyperparameter(Fault):
+    """beta2 or epsilon of Adam is wrong."""
+    id, root_class, needs = "F12", "optimizer-hyperparameter", "adamw"
+    severities = (dict(beta2=0.5), dict(eps=0.1), dict(eps=1.0))
+    onset = 0
+
+    def setup(self):
+        self.eps = getattr(self.s, "eps", self.eps)
+        self.betas = (self.betas[0], getattr(self.s, "beta2", self.betas[1]))
+
+
+class ResumeWithoutState(Fault):
+    """The run is resumed from a checkpoint of the weights alone: the
+    optimizer begins anew, the schedule goes on."""
+    id, root_class = "F15", "resume-optimizer-state-not-restored"
+    needs = "adamw"
+    severities = (dict(at=180), dict(at=110), dict(at=60))
+    drops = ("layers",)
+    note = "step: the first after the resume"
+
+    def setup(self):
+        self.onset = self.s.at
+        self.notices = {self.onset: [
+            ("INFO", f"resuming from checkpoint-{self.onset}"),
+            ("INFO", "loaded model.safetensors")]}
+
+    def before_step(self, i):
+        if i == self.onset:
+            self.optimizer = self.make_optimizer(self.model)
+            done = self.onset
+            self.scheduler = torch.optim.lr_scheduler.LambdaLR(
+                self.optimizer, lambda k: self.lr_factor(k + done))
+
+
+class LossSign(Fault):
+    """The loss is maximised; the rate says how fast."""
+    id, root_class = "F16", "loss-sign-flipped"
+    severities = (dict(rate=0.1), dict(rate=0.4), dict(rate=1.0))
+    drops = ("grad_norm", "layers")
+    onset = 0
+
+    def setup(self):
+        # What SGD climbs has no bound: slower, or it is NaN within ten steps.
+        self.lr *= self.s.rate * (0.1 if self.family == "mlp" else 1)
+
+    def spoil_loss(self, loss):
+        return -loss
+
+
+FAULTS = (LrTooHigh, LrTooHighSgd, LrTooLow, LrZero, StaleParameters,
+          WarmupMissing, LrJump, GradientsNotZeroed, NotDivided, ClipTooSmall,
+          WeightDecay, AdamHyperparameter, ResumeWithoutState, LossSign)

@@ -1,0 +1,230 @@
+"""Faults of the machine room: input, seeds and ranks."""
+
+import copy
+import math
+
+import torch
+
+from .. import battery
+from ..families import Fault, build
+from ..snapshot import Snapshot, checksum
+
+
+class LoaderBound(Fault):
+    """The loop waits for its batches: always, from a step on, or at every
+    eighth step, where workers run dry. Times are the seeded clock's."""
+    id, root_class = "F41", "dataloader-bound"
+    severities = (dict(share=0.4, at=0, every=1),
+                  dict(share=0.7, at=130, every=1),
+                  dict(share=0.85, at=0, every=8))
+    dialects = ("plain", "lightning", "nanogpt")
+
+    def setup(self):
+        self.onset = self.s.at
+        if self.s.every > 1:
+            self.interval = 1  # a coarser log does not see these steps
+
+    def data_seconds(self, i, clock):
+        usual = super().data_seconds(i, clock)
+        if i < self.s.at or (i % self.s.every) != self.s.every - 1:
+            return usual
+        return 0.0238 * self.s.share / (1 - self.s.share) \
+            * math.exp(0.15 * clock.standard_normal())
+
+
+class Pair(Fault):
+    """The same command twice: folders first and second, each a run, and what
+    the recorder's determinism check took of their first step."""
+
+    first = True
+    dialects, intervals = ("plain", "nanogpt", "lightning"), (10, 1)
+    keeps_layers = False
+    dump_steps, battery = (), ()
+    checked = 30            # steps whose loss and batch the check compares
+
+    def setup(self):
+        self.check, self.batches = battery.Determinism(), []
+        self.steps = 120
+
+    def wrap(self, model):
+        self.check.init(model)
+        return super().wrap(model)
+
+    def next_batch(self, i, source):
+        batch = super().next_batch(i, source)
+        self.batches.append(checksum(next(iter(batch.values()))))
+        return batch
+
+    def compute_loss(self, i, model, batch):
+        taps = {}
+        tap, model.tap = model.tap, taps.__setitem__
+        loss = super().compute_loss(i, model, batch)
+        model.tap = tap
+        for name, tensor in taps.items():
+            tap(name, tensor)
+        logits = taps[f"{self.layer('head')}.output"]
+        self.check.put("forward", logits[:1, :4] if self.language
+                       else logits[:4])
+        if i < self.checked:
+            self.check.losses.append(float(loss.detach()))
+        return loss
+
+    def update(self, i):
+        self.check.put("gradient", battery.heads(
+            p.grad for p in self.model.parameters() if p.grad is not None))
+        total = super().update(i)
+        self.check.put("update", battery.heads(self.model.parameters()))
+        return total
+
+    def record(self, folder):
+        other = build(type(self).__bases__[0], self.family, self.level)
+        other.first = False
+        for run, part in ((self, "first"), (other, "second")):
+            run.train()
+            run.write(folder / part)
+            run.check.put("batch", torch.tensor(run.batches[:run.checked]))
+            run.check.save(folder, part)
+
+
+class Unseeded(Pair):
+    """A generator is not seeded: that of the weights, of the shuffle or of
+    dropout. All else is the same in both runs."""
+    id, root_class, also = "F42a", "unseeded-rng", []
+    severities = (dict(part="dropout"), dict(part="shuffle"),
+                  dict(part="init"))
+    onset = 0
+
+    def setup(self):
+        super().setup()
+        if self.s.part == "dropout":
+            self.model_options["dropout"] = self.user["dropout"] = 0.1
+        self.note = f"first to differ: {self.s.part}"
+
+    def forget_seed(self, part):
+        if self.s.part == part and not self.first:
+            torch.manual_seed(self.seed + 5000)
+
+    def make_model(self):
+        self.forget_seed("init")
+        model = super().make_model()
+        torch.manual_seed(self.seed + 1)
+        self.forget_seed("dropout")
+        return model
+
+    def make_source(self, seed):
+        if self.s.part == "shuffle" and not self.first and seed != 9:
+            seed += 5000
+        return super().make_source(seed)
+
+
+class DirectoryOrder(Pair):
+    """Shards are read in the order of a set or a directory listing, which is
+    another one in every process: the same batches in another order."""
+    id, root_class = "F42b", "iteration-order-nondeterminism"
+    also = ["unseeded-rng"]
+    severities = (dict(shards=10), dict(shards=30), dict(shards=120))
+    onset = 0
+
+    def setup(self):
+        super().setup()
+        self.checked = self.s.shards
+
+    def make_source(self, seed):
+        source = super().make_source(seed)
+        if seed != 9:
+            batches = [source.batch() for _ in range(self.s.shards)]
+            order = torch.Generator().manual_seed(1 if self.first else 2)
+            source = Listed([batches[k] for k in torch.randperm(
+                len(batches), generator=order)])
+        return source
+
+
+class Listed:
+    """A list of batches again and again."""
+
+    def __init__(self, batches):
+        self.batches, self.next = batches, -1
+
+    def batch(self, rows=None):
+        self.next += 1
+        return self.batches[self.next % len(self.batches)]
+
+
+class RankDesync(Fault):
+    """Two ranks of data parallel training, simulated: gradients are averaged,
+    and yet the weights part. Each rank starts with its own weights, one rank
+    skips an update, or one weight's gradient is not reduced."""
+    id, root_class = "F43", "replica-weights-diverged"
+    severities = (dict(kind="unreduced", at=60), dict(kind="skip", at=110),
+                  dict(kind="init", at=0))
+    dialects = ("plain", "megatron", "torchtune")
+    user = {"world_size": 2}
+    battery = ()
+    dump_steps, dumped = (), ()
+
+    def setup(self):
+        self.steps, self.onset = 160, self.s.at
+        self.where = self.layer("head") if self.s.kind == "unreduced" else None
+        if self.where == "lm_head":
+            self.where = self.layer("embed")  # they are tied
+        inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
+                 "llama": "model.layers.0.self_attn.o_proj"}[self.family]
+        unsynced = self.where or inner
+        self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
+                          for role in ("weight", "grad")) + (
+            "*ln_1.weight", "*layernorm.weight")
+
+    def wrap(self, model):
+        self.other = copy.deepcopy(model)
+        if self.s.kind == "init":
+            torch.manual_seed(self.seed + 9000)
+            self.other = self.make_model()
+        self.other_optimizer = self.make_optimizer(self.other)
+        self.other_source = self.make_source(self.seed + 700)
+        self.rank_dumps = []
+        return model
+
+    def thin(self, name, tensor):
+        return tensor[:4] if tensor.dim() == 2 else tensor
+
+    def keep_ranks(self, i):
+        """Of both ranks the weights before step i and the gradients of it,
+        reduced: equal gradients say that the ranks are replicas."""
+        for rank, model in enumerate((self.model, self.other)):
+            snap = Snapshot(i + self.first_step, {}, {}, model)
+            snap.grads = {n: p.grad.clone()
+                          for n, p in model.named_parameters()}
+            self.rank_dumps.append((rank, snap))
+
+    def update(self, i):
+        batch = self.next_batch(i, self.other_source)
+        self.other.zero_grad()
+        self.other.loss(batch).backward()
+        for (name, a), b in zip(self.model.named_parameters(),
+                                self.other.parameters()):
+            local = (self.s.kind == "unreduced" and i >= self.onset
+                     and self.where and name.startswith(self.where + "."))
+            if not local:
+                mean = (a.grad + b.grad) / 2
+                a.grad.copy_(mean)
+                b.grad.copy_(mean)
+        if i in {0, self.onset, self.onset + 1, self.steps - 1}:
+            self.keep_ranks(i)
+        for group, other in zip(self.optimizer.param_groups,
+                                self.other_optimizer.param_groups):
+            other["lr"] = group["lr"]
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(self.other.parameters(), self.clip)
+        if not (self.s.kind == "skip" and i == self.onset):
+            self.other_optimizer.step()
+        return super().update(i)
+
+    def write_more(self):
+        super().write_more()
+        for rank, snap in self.rank_dumps:
+            self.rank = rank
+            self.write_dump(snap.number, snap, self.kept)
+        self.rank = None
+
+
+FAULTS = (LoaderBound, Unseeded, DirectoryOrder, RankDesync)

@@ -1,0 +1,287 @@
+"""Faults of what the model is trained towards: loss, mask, labels."""
+
+import torch
+from torch.nn import functional as F
+
+from .. import models
+from ..families import LANGUAGE, Fault
+from ..sources import IGNORE, PAD, EOS, Chat
+
+STEPS_DUMPED = (0, 80, 160, -1)
+
+
+def shape(run):
+    """(vocabulary, context, rows) of a language family, for sources."""
+    return run.vocab, run.context, run.batch_size
+
+
+class Dumps:
+    """Batches and losses of some steps, logits of two of them; the onset is
+    at the start. Logits have the same rows as the dumped batch."""
+
+    onset, dump_steps, dump_rows, one_row = 0, STEPS_DUMPED, 3, False
+    logit_steps = (80, -1)
+
+    def watch(self, *globs):
+        self.dumped = ("batch.*", "loss.output", *globs)
+        if not self.language:  # rows are small, and few say nothing
+            self.dump_rows = self.batch_size
+
+    def train(self):
+        head = f"{self.layer('head')}.output"
+        self.extra_dumps = dict(self.extra_dumps)
+        for step in self.logit_steps:
+            i = step % self.steps
+            self.extra_dumps[i] = (*self.extra_dumps.get(i, self.dumped), head)
+        super().train()
+
+    def thin(self, name, tensor):
+        if name.endswith("probs.output"):
+            return tensor[:1]
+        if name.endswith("put") and tensor.dim() > 1:
+            return tensor[:self.dump_rows]
+        return super().thin(name, tensor)
+
+
+def cross_entropy(logits, labels, **options):
+    return F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(),
+                           ignore_index=IGNORE, **options)
+
+
+def set_loss(model, of_logits):
+    """Makes `of_logits(logits, labels)` the loss, in training and held-out."""
+    def loss(batch):
+        value = of_logits(model.logits(batch), batch["labels"])
+        model.tap("loss.output", value)
+        return value
+    model.loss = loss
+    return model
+
+
+class DoubleSoftmax(Dumps, Fault):
+    """Cross-entropy gets probabilities instead of logits: a softmax in the
+    training loop alone, in the loss function, or at the end of the model."""
+    id, root_class = "F17", "double-softmax"
+    severities = (dict(place="training"), dict(place="loss"),
+                  dict(place="model"))
+
+    @staticmethod
+    def twice(logits, labels):
+        return cross_entropy(logits.float().softmax(-1), labels)
+
+    def setup(self):
+        self.watch()
+
+    def make_model(self):
+        model = super().make_model()
+        if self.s.place == "loss":
+            return set_loss(model, self.twice)
+        if self.s.place == "model":
+            head = model.get_submodule(self.layer("head"))
+            head.register_forward_hook(lambda _, args, out: out.softmax(-1))
+        return model
+
+    def compute_loss(self, i, model, batch):
+        if self.s.place != "training":
+            return super().compute_loss(i, model, batch)
+        loss = self.twice(model.logits(batch), batch["labels"])
+        model.tap("loss.output", loss)
+        return loss
+
+
+class Leak(Dumps, Fault):
+    """What the two mask faults share."""
+    root_class = "causal-mask-leak"
+    families = LANGUAGE
+    severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
+                  dict(blocks=None, probe=False))
+
+    def setup(self):
+        self.watch()
+        if not self.s.probe:
+            self.battery = ()
+        if self.s.blocks is None:
+            self.model_options["future"] = self.future
+            self.extra_dumps = {self.steps - 1: (
+                *self.dumped, f"{self.layer('attn')}.probs.output")}
+            self.dump_steps = self.dump_steps[:-1]
+
+    def make_model(self):
+        model = super().make_model()
+        for i in range(self.s.blocks or 0):
+            model.get_submodule(self.layer("block", i)) \
+                .register_forward_pre_hook(
+                    lambda _, args, seen: (args, seen | {"future":
+                                                         self.future}),
+                    with_kwargs=True)
+        return model
+
+
+class CausalMaskMissing(Leak):
+    """Nothing hides later positions, in the first block or in all."""
+    id, future = "F18", None
+
+
+class CausalMaskOffByOne(Leak):
+    """triu(2) where triu(1) was meant: position t sees t + 1."""
+    id, future = "F19", 1
+
+
+class LabelsNotShifted(Dumps, Fault):
+    """labels = input_ids and nothing shifts them: in half of the rows (those
+    of one of two collators), in training alone, or everywhere."""
+    id, root_class = "F20", "label-shift-missing"
+    families = LANGUAGE
+    severities = (dict(share=0.5, val=True), dict(share=1, val=False),
+                  dict(share=1, val=True))
+
+    def setup(self):
+        self.watch()
+
+    def spoil_batch(self, i, batch):
+        rows = slice(0, None, int(1 / self.s.share))
+        batch["labels"][rows] = batch["input_ids"][rows]
+        return batch
+
+    def spoil_val(self, batch):
+        return self.spoil_batch(-1, batch) if self.s.val else batch
+
+
+class LabelsShiftedTwice(Dumps, Fault):
+    """Collator and loss both shift: the target is the token after the next.
+    The collator of training, of both, or the loss is the one too many."""
+    id, root_class = "F21", "label-shift-missing"
+    families = LANGUAGE
+    severities = (dict(place="training"), dict(place="collator"),
+                  dict(place="loss"))
+
+    @staticmethod
+    def again(labels):
+        return F.pad(labels[:, 1:], (0, 1), value=IGNORE)
+
+    def setup(self):
+        self.watch()
+
+    def make_model(self):
+        model = super().make_model()
+        if self.s.place == "loss":
+            set_loss(model, lambda logits, labels: cross_entropy(
+                logits[:, :-1], labels[:, 1:]))
+        return model
+
+    def spoil_batch(self, i, batch):
+        if self.s.place != "loss":
+            batch["labels"] = self.again(batch["labels"])
+        return batch
+
+    def spoil_val(self, batch):
+        return batch if self.s.place == "training" \
+            else self.spoil_batch(-1, batch)
+
+
+class ChatRun(Dumps):
+    """Supervised fine-tuning on answers."""
+    dump_rows, logit_steps = 12, ()
+
+    def setup(self):
+        self.watch()
+        self.user |= {"pad_token_id": PAD, "eos_token_id": EOS,
+                      "assistant_only_loss": True, "max_length": self.context}
+
+    def make_source(self, seed):
+        return Chat(seed, shape(self))
+
+
+class LossMaskEmpty(ChatRun, Fault):
+    """The collator does not find where answers begin and ignores all labels:
+    from a step on, or always; a loss that guards its count is 0, one that
+    does not is NaN."""
+    id, root_class = "F22", "loss-mask-all-ignored"
+    families = LANGUAGE
+    severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
+                  dict(onset=0, guard=False))
+
+    def setup(self):
+        super().setup()
+        self.onset = self.s.onset
+
+    def make_model(self):
+        model = super().make_model()
+        if self.s.guard:
+            set_loss(model, lambda logits, labels: cross_entropy(
+                logits, labels, reduction="sum")
+                / (labels != IGNORE).sum().clamp_min(1))
+        return model
+
+    def spoil_batch(self, i, batch):
+        if i >= self.onset or self.onset == 0:
+            batch["labels"] = torch.full_like(batch["labels"], IGNORE)
+        return batch
+
+
+class LossMaskCoversPrompt(ChatRun, Fault):
+    """The loss counts padding, the questions, or both beside the answers."""
+    id, root_class = "F23", "loss-mask-covers-prompt"
+    families = LANGUAGE
+    severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
+                  dict(pad=True, prompt=True))
+
+    def spoil_batch(self, i, batch):
+        labels, ids = batch["labels"], batch["input_ids"]
+        # The label of the last position is not among the inputs: it stays.
+        target = torch.cat((ids[:, 1:], labels[:, -1:]), 1)
+        added = (labels == IGNORE) & (target != IGNORE) & torch.where(
+            target == PAD, self.s.pad, self.s.prompt)
+        batch["labels"] = torch.where(added, target, labels)
+        return batch
+
+
+class LabelNoise(Dumps, Fault):
+    """A share of the training labels is drawn at random; held-out labels are
+    right."""
+    id, root_class = "F24", "label-noise"
+    severities = (dict(share=0.1), dict(share=0.3), dict(share=0.5))
+
+    def setup(self):
+        self.watch()
+        self.noise = torch.Generator().manual_seed(self.seed)
+
+    def random(self, labels):
+        high = self.vocab if self.language else models.CLASSES
+        return torch.randint(high, labels.shape, generator=self.noise)
+
+    def spoil_batch(self, i, batch):
+        labels = batch["labels"]
+        wrong = torch.rand(labels.shape, generator=self.noise) < self.s.share
+        batch["labels"] = torch.where(wrong, self.random(labels), labels)
+        return batch
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class RandomLabels(LabelNoise):
+    """Labels have nothing to do with the inputs: drawn at random in training
+    alone, shuffled over the batch, or those of the row beside."""
+    id = "F25"
+    severities = (dict(kind="drawn"), dict(kind="shuffled"), dict(kind="row"))
+
+    def spoil_batch(self, i, batch):
+        labels = batch["labels"]
+        if self.s.kind == "drawn":
+            labels = self.random(labels)
+        elif self.s.kind == "shuffled":
+            order = torch.randperm(labels.numel(), generator=self.noise)
+            labels = labels.flatten()[order].view(labels.shape)
+        else:
+            labels = labels.roll(1, 0)
+        batch["labels"] = labels
+        return batch
+
+    def spoil_val(self, batch):
+        return batch if self.s.kind == "drawn" else self.spoil_batch(-1, batch)
+
+
+FAULTS = (DoubleSoftmax, CausalMaskMissing, CausalMaskOffByOne,
+          LabelsNotShifted, LabelsShiftedTwice, LossMaskEmpty,
+          LossMaskCoversPrompt, LabelNoise, RandomLabels)

@@ -1,0 +1,303 @@
+"""Healthy controls: runs with something about them that looks like a fault."""
+
+import json
+
+import torch
+
+from . import sources
+from .families import LANGUAGE, Fault, build
+from .faults.data import FiniteRun, PackedRun, whole
+from .faults.targets import ChatRun, Dumps, cross_entropy, shape
+
+
+class Control(Dumps, Fault):
+    """A run with nothing wrong."""
+    onset = None
+
+    def setup(self):
+        self.watch()
+
+
+class Plain(Control):
+    """Nothing unusual."""
+    id, severities = "H01", (dict(), dict(), dict())
+
+
+class SmallerRate(Control):
+    """A third or a tenth of the learning rate: slower, and still learning."""
+    id, severities = "H02", (dict(factor=1 / 3), dict(factor=0.1))
+
+    def setup(self):
+        super().setup()
+        self.lr *= self.s.factor
+
+
+class SmallBatch(Control):
+    """A quarter of the batch and half of the rate, or 2 rows: noisy losses and
+    gradients."""
+    id, severities = "H03", (dict(part=4, factor=0.5),
+                             dict(part=8, factor=0.25))
+
+    def setup(self):
+        super().setup()
+        self.batch_size = max(2, self.batch_size // self.s.part)
+        self.lr *= self.s.factor
+
+    def next_batch(self, i, source):
+        return source.batch(self.batch_size)
+
+
+class Dropout(Control):
+    """Training loss lies above the one on held-out data."""
+    id, severities = "H04", (dict(rate=0.1), dict(rate=0.3))
+
+    def setup(self):
+        super().setup()
+        self.model_options["dropout"] = self.user["dropout"] = self.s.rate
+
+
+class NoWeightDecay(Control):
+    id, severities = "H05", (dict(),)
+
+    def setup(self):
+        super().setup()
+        self.weight_decay = 0.0
+
+
+class ConstantRate(Control):
+    """No decay: the loss stays noisy to the end."""
+    id, severities = "H06", (dict(),)
+    families = LANGUAGE
+
+    def setup(self):
+        super().setup()
+        self.schedule, self.lr = "constant", self.lr / 2
+
+
+class TighterClip(Control):
+    """A threshold of 0.5, or of half of the usual one: many steps are
+    clipped."""
+    id, severities = "H07", (dict(factor=0.5),)
+
+    def setup(self):
+        super().setup()
+        self.clip = self.s.factor * (self.clip or 1.0)
+
+
+class NoisyGradients(Control):
+    """Gaussian noise on every gradient, as for privacy; it is in the
+    config."""
+    id, severities = "H08", (dict(scale=0.5),)
+
+    def setup(self):
+        super().setup()
+        self.user["gradient_noise_multiplier"] = self.s.scale
+
+    def backward(self, i, loss):
+        super().backward(i, loss)
+        for p in self.model.parameters():
+            size = p.grad.norm() / p.grad.numel() ** 0.5
+            p.grad.add_(torch.randn(p.shape) * size * self.s.scale)
+
+
+class Curriculum(Control):
+    """Half of the run has text without repetition, which is easy; the rest
+    steps up in loss. The config announces it."""
+    id, severities = "H09", (dict(copy=0.3),)
+    families = LANGUAGE
+
+    def setup(self):
+        super().setup()
+        self.change = self.steps // 2
+        self.user["curriculum"] = [
+            {"start_step": 0, "source": "text-easy"},
+            {"start_step": self.change, "source": "text-hard"}]
+
+    def make_source(self, seed):
+        easy, hard = (sources.Text(seed, shape(self), copy=copy)
+                      for copy in (0.0, self.s.copy))
+        if seed == 9:
+            return hard
+        return sources.Stages([(0, easy), (self.change, hard)])
+
+
+class Pretrained(Control):
+    """Starts from a checkpoint: the first loss is far below ln V."""
+    id, severities = "H10", (dict(steps=150), dict(steps=300))
+
+    def setup(self):
+        super().setup()
+        self.lr, self.warmup = self.lr / 4, 10
+        self.user["init_from"] = "checkpoint-base"
+
+    def make_model(self):
+        model = super().make_model()
+        source = self.make_source(7)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+        for _ in range(self.s.steps):
+            model.zero_grad()
+            model.loss(source.batch()).backward()
+            optimizer.step()
+        return model
+
+
+class DeclaredFreeze(Pretrained):
+    """A base that is frozen on purpose, and says so in the config: all but
+    the last block and the head, or all but the head."""
+    id, severities = "H11", (dict(steps=120, keep="block"),
+                             dict(steps=120, keep="head"))
+
+    def make_model(self):
+        model = super().make_model()
+        kept = {self.layer("head")}
+        if self.s.keep == "block":
+            kept.add(self.layer("block", self.blocks - 1))
+        # A tied head brings the embedding with it.
+        self.user["freeze"] = []
+        for name, p in model.named_parameters():
+            alive = any(name.startswith(k + ".") for k in kept) or (
+                self.model_options.get("tied", True)
+                and self.family == "llama" and "embed" in name)
+            p.requires_grad_(alive)
+            if not alive:
+                self.user["freeze"].append(name)
+        return model
+
+
+class RateEndsAtZero(Control):
+    """The cosine ends early by design: lr is exactly 0 for the last tenth."""
+    id, severities = "H12", (dict(share=0.9),)
+    families = LANGUAGE
+
+    def setup(self):
+        super().setup()
+        self.schedule = "cosine"
+        self.end = int(self.steps * self.s.share)
+        self.user |= {"lr_decay_steps": self.end, "min_lr": 0.0}
+
+    def lr_factor(self, i):
+        if i >= self.end:
+            return 0.0
+        steps, self.steps = self.steps, self.end + 1
+        factor = super().lr_factor(i)
+        self.steps = steps
+        return factor
+
+
+class Jitter(Control):
+    """The same job twice, in fp32 and with bf16 autocast: the curves part by
+    rounding alone."""
+    id, severities = "H13", (dict(),)
+    autocast = False
+
+    def compute_loss(self, i, model, batch):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+            return super().compute_loss(i, model, batch)
+
+    def write_more(self):
+        super().write_more()
+        other = build(type(self).__bases__[0], self.family, self.level)
+        other.autocast, other.precision = True, "bf16-mixed"
+        other.train()
+        keys = ("step", "loss", "grad_norm", "lr", "batch_hash", "val_loss")
+        (self.folder / "bf16").mkdir()
+        self.write_lines("bf16/metrics.jsonl", (
+            json.dumps({k: row[k] for k in keys if k in row})
+            for row in other.history))
+        self.folder /= "bf16"
+        self.write_json("config.json", other.settings())
+        self.folder = self.folder.parent
+
+
+class TwoEpochs(FiniteRun, Control):
+    """Two passes over a set that is not small: a little lower in the
+    second."""
+    id, severities = "H14", (dict(epochs=2),)
+
+    def make_source(self, seed):
+        source = super().make_source(seed)
+        if seed == 9:
+            return source
+        batches = -(-self.steps // self.s.epochs)
+        self.user |= {"num_train_epochs": self.s.epochs,
+                      "dataset_size": batches * self.batch_size}
+        return sources.Finite(whole(source, batches), self.batch_size, seed)
+
+
+class LabelSmoothing(Control):
+    """The training loss cannot go below the entropy of the smoothed labels."""
+    id, severities = "H15", (dict(share=0.1), dict(share=0.2))
+
+    def setup(self):
+        super().setup()
+        self.user["label_smoothing"] = self.s.share
+
+    def compute_loss(self, i, model, batch):
+        loss = cross_entropy(model.logits(batch), batch["labels"],
+                             label_smoothing=self.s.share)
+        model.tap("loss.output", loss)
+        return loss
+
+
+class Converged(Control):
+    """An easy task is learned in a third of the run: the rest is flat, at the
+    entropy of the data."""
+    id, severities = "H16", (dict(),)
+
+    def setup(self):
+        super().setup()
+        self.steps = int(1.5 * self.steps)
+
+    def make_source(self, seed):
+        return sources.Text(seed, shape(self), copy=0) if self.language \
+            else super().make_source(seed)
+
+
+class AnswersOnly(ChatRun, Control):
+    """Fine-tuning whose mask is right: most labels are ignored."""
+    id, severities, families = "H17", (dict(),), LANGUAGE
+    setup = ChatRun.setup
+
+
+class PackedApart(PackedRun, Control):
+    """Packed documents that do not see each other."""
+    id, severities, families = "H18", (dict(probs=False),
+                                       dict(probs=True)), LANGUAGE
+
+    def setup(self):
+        self.probs = self.s.probs
+        PackedRun.setup(self)
+
+
+class MixedDomains(Control):
+    """Three domains, shuffled."""
+    id, severities, families = "H19", (dict(),), LANGUAGE
+
+    def make_source(self, seed):
+        return sources.Domains(seed, shape(self))
+
+
+class ShiftInModel(Control):
+    """Labels are the inputs, as the model itself shifts them: the way of
+    transformers' causal models."""
+    id, severities, families = "H20", (dict(),), LANGUAGE
+
+    def make_model(self):
+        model = super().make_model()
+
+        def loss(batch):
+            value = cross_entropy(model.logits(batch)[:, :-1],
+                                  batch["labels"][:, 1:])
+            model.tap("loss.output", value)
+            return value
+        model.loss = loss
+        return model
+
+    def spoil_batch(self, i, batch):
+        return batch | {"labels": batch["input_ids"].clone()}
+
+
+FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
+          TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
+          RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
+          AnswersOnly, PackedApart, MixedDomains, ShiftInModel)
