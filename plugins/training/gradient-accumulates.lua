@@ -25,7 +25,7 @@ return {
   options  = {
     cosine   = { default = 0.70, doc = "Median cosine of consecutive gradients, in the later half, that is a "
       .. "repetition" },
-    min_rows = { default = 8,    doc = "Logged values below which nothing is judged" },
+    min_rows = { default = 5,    doc = "Logged values below which nothing is judged" },
   },
 
   run = function(case)
@@ -57,7 +57,7 @@ return {
     end
 
     local loss = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
-    if loss:count() >= opt.min_rows and loss:min("value") > 0.98 * loss:first().value then
+    if cosine < 0.999 and loss:count() >= opt.min_rows and loss:min("value") > 0.98 * loss:first().value then
       return skip("a loss that falls at some time: one that only climbs keeps its direction")
     end
 
