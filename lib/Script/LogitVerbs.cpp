@@ -201,6 +201,89 @@ Expected<int> rowArgmaxShare(Call &C) {
   return C.push(static_cast<double>(Equal) / static_cast<double>(Compared));
 }
 
+/// Of \p Count positions at most \p Wanted, spread evenly.
+static std::vector<int64_t> spread(int64_t Count, int64_t Wanted) {
+  std::vector<int64_t> Out;
+  for (int64_t I = 0, N = std::min(Count, Wanted); I != N; ++I)
+    Out.push_back(I * Count / N);
+  return Out;
+}
+
+Expected<int> rowLensShare(Call &C) {
+  // Products are a matrix multiplication in plain loops: bounded, not fast.
+  static constexpr int64_t MaxProducts = int64_t(1) << 29;
+  const RowValue &Head = C.row(1), &Other = C.row(2);
+  int64_t Shift = C.integer(3, 0);
+  std::optional<int64_t> Ignore;
+  if (!C.missing(4))
+    Ignore = C.integer(4);
+  if (C.failed())
+    return C.error();
+  SmallVector<const TensorView *, 3> Views;
+  for (const RowValue *Row : {&C.selfRow(), &Head, &Other}) {
+    Expected<const TensorView *> View = tensorOf(C, *Row);
+    if (!View)
+      return View.takeError();
+    Views.push_back(*View);
+  }
+  const TensorView &Hidden = *Views[0], &Weight = *Views[1];
+  const TensorView &Labels = *Views[2];
+  if (Hidden.Shape.size() < 2 || Weight.Shape.size() != 2 ||
+      Hidden.numel() == 0 || Weight.numel() == 0 ||
+      Hidden.Shape.back() != Weight.Shape[1] || isFloating(Labels.Type) ||
+      Labels.Shape.size() + 1 != Hidden.Shape.size() ||
+      Hidden.Shape[0] > Labels.Shape[0] ||
+      ArrayRef(Hidden.Shape).drop_back().drop_front() !=
+          ArrayRef(Labels.Shape).drop_front())
+    return C.pushNil();
+  const int64_t Width = Weight.Shape[1], Vocabulary = Weight.Shape[0];
+  if (Weight.numel() > MaxProducts)
+    return C.pushNil();
+  const int64_t Length = Hidden.Shape[Hidden.Shape.size() - 2];
+  Predictions P{&Hidden,
+                &Labels,
+                Hidden.numel() / Width,
+                Length,
+                Width,
+                std::clamp(Shift, -Length, Length),
+                Ignore};
+
+  struct Place {
+    int64_t Position, Label, Best = 0;
+    double Largest = -Infinity;
+  };
+  std::vector<Place> Places;
+  std::vector<double> States;
+  for (int64_t Position :
+       spread(P.Positions, std::min<int64_t>(256, MaxProducts / Weight.numel())))
+    if (std::optional<int64_t> Label = P.label(Position)) {
+      Places.push_back({Position, *Label});
+      for (int64_t I = 0; I != Width; ++I)
+        States.push_back(Hidden.at(Position * Width + I));
+    }
+  if (Places.empty())
+    return C.pushNil();
+  std::vector<double> Line(Width);
+  for (int64_t Token = 0; Token != Vocabulary; ++Token) {
+    for (int64_t I = 0; I != Width; ++I)
+      Line[I] = Weight.at(Token * Width + I);
+    for (auto [Number, At] : enumerate(Places)) {
+      double Logit = 0;
+      for (int64_t I = 0; I != Width; ++I)
+        Logit += Line[I] * States[Number * Width + I];
+      if (Logit > At.Largest) {
+        At.Largest = Logit;
+        At.Best = Token;
+      }
+    }
+    if (Error Late = C.host().poll())
+      return Late;
+  }
+  const size_t Right = count_if(
+      Places, [](const Place &At) { return At.Best == At.Label; });
+  return C.push(double(Right) / double(Places.size()));
+}
+
 /// log of the sum of exp over \p X.
 static double logSumExp(ArrayRef<double> X) {
   double Largest = -Infinity, Sum = 0;

@@ -65,6 +65,7 @@ TEST_F(ExampleTest, EveryExampleRuns) {
       "local x = case.tensors:where { name = 'x' }:first()\n"
       "local row, labels, inputs, now, before = x, x, x, x, x\n"
       "local ids, logits, probs, bounds = x, x, x, x\n"
+      "local hidden, head = x, x\n"
       "local cached = case.tensors:where { variant = 'cached' }\n"
       "local full = case.tensors:where { variant = 'full' }\n"
       "local bad = { first_nonfinite = 1, unravel = function() end }\n"

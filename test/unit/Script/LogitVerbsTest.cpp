@@ -51,6 +51,19 @@ TEST_F(LogitVerbsTest, ArgmaxShare) {
                   .starts_with("nil"));
 }
 
+TEST_F(LogitVerbsTest, LensShare) {
+  // As hidden states (0 L), (L 0), (0 L) with L = ln 3; times the head's rows
+  // (1 0), (0 1), (.5 .4) the largest are tokens 1, 0, 1. Labels 0, 1, 1.
+  std::string Lens = "t('logits'):lens_share(t('head'), t('labels')";
+  EXPECT_EQ("0.333333", logged("f(" + Lens + "))"));
+  EXPECT_EQ("0.500000", logged("f(" + Lens + ", 1))"));
+  EXPECT_EQ("0.000000", logged("f(" + Lens + ", 0, 1))"));
+  EXPECT_EQ("nil", logged("f(" + Lens + ", 3))"));
+  EXPECT_EQ("nil", logged("f(t('logits'):lens_share(t('f'), t('labels')))"));
+  EXPECT_EQ("nil",
+            logged("f(t('logits'):lens_share(t('head'), t('bounds')))"));
+}
+
 TEST_F(LogitVerbsTest, CrossEntropy) {
   // (2 ln 4 + ln 4/3) / 3, (ln 4/3 + ln 4) / 2 and ln 4.
   EXPECT_EQ("1.020090", logged("f(t('logits'):cross_entropy(t('labels')))"));
