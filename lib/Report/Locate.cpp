@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/Locate.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
@@ -13,8 +15,10 @@ std::optional<std::string> evidenceSql(const EvidenceRef &E, size_t Most) {
   if (E.Computed || E.Rows.empty() || !findTable(E.Table))
     return std::nullopt;
   std::string Out = "SELECT rowid, * FROM " + E.Table + " WHERE rowid IN (";
-  for (size_t I = 0; I != std::min(E.Rows.size(), Most); ++I)
-    Out += (I ? ", " : "") + std::to_string(E.Rows[I]);
+  // First and last of a series may be one row.
+  SmallSetVector<size_t, 8> Rows(E.Rows.begin(), E.Rows.end());
+  for (auto [I, Row] : enumerate(Rows.getArrayRef().take_front(Most)))
+    Out += (I ? ", " : "") + std::to_string(Row);
   return Out + ")";
 }
 

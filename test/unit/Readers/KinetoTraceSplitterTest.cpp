@@ -67,8 +67,9 @@ TEST(KinetoSplitterTest, CutsBetweenEvents) {
       for (int I = 0; I != 40; ++I)
         EXPECT_EQ(P.Times[I], std::to_string(I));
       EXPECT_EQ(P.Broken, 0u);
-      if (ChunkBytes == 1000) // 40 events of about 200 bytes
+      if (ChunkBytes == 1000) { // 40 events of about 200 bytes
         EXPECT_GE(P.Chunks, 8u);
+      }
       EXPECT_EQ(Cutter.Header,
                 "{\"a\": [1, \"]}\"], \"traceEvents\": [], \"z\": {}}");
       EXPECT_TRUE(Cutter.Closed);

@@ -66,6 +66,9 @@ TEST(LocateTest, SqlOfEvidence) {
   E.Rows = {3, 17, 20};
   EXPECT_EQ(evidenceSql(E, 2),
             "SELECT rowid, * FROM gpu_work WHERE rowid IN (3, 17)");
+  E.Rows = {3, 3, 20}; // first and last of a short series
+  EXPECT_EQ(evidenceSql(E, 2),
+            "SELECT rowid, * FROM gpu_work WHERE rowid IN (3, 20)");
   E.Computed = true;
   EXPECT_FALSE(evidenceSql(E));
 }
