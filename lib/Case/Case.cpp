@@ -5,15 +5,14 @@
 #include "Case/Case.h"
 #include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
+#include "Case/PrimaryScalars.h"
 #include "Case/Strangers.h"
-#include "llvm/Support/Path.h"
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <set>
-#include <tuple>
 
 using namespace llvm;
 
@@ -255,80 +254,6 @@ private:
 };
 
 } // namespace
-
-/// Sets scalars.primary. The same loss is often logged to a metrics file and
-/// printed to a log; a detector that saw both would see each step twice.
-static void
-markPrimaryScalars(Table &Scalars,
-                   ArrayRef<std::pair<size_t, size_t>> Segments,
-                   ArrayRef<InputSummary> Inputs) {
-  if (Scalars.empty())
-    return;
-  auto view = [&](unsigned C) { return Scalars.columns()[C]; };
-  ColumnView Run = view(scalars::run), Rank = view(scalars::rank),
-             Name = view(scalars::name), Step = view(scalars::step);
-  using Series = std::tuple<StringId, int64_t, StringId>;
-  auto seriesOf = [&](size_t I) {
-    return Series{Run.getString(I), Rank.getInt(I), Name.getString(I)};
-  };
-
-  // A resumed run leaves several event files in one folder, each the sequel of
-  // the one before: together they are one log.
-  std::map<StringRef, size_t> FirstEvents;
-  std::vector<size_t> LogOf(Segments.size());
-  for (size_t I = 0; I != Segments.size(); ++I) {
-    const InputSummary &In = Inputs[Segments[I].second];
-    LogOf[I] = I;
-    if (In.Format == "TensorBoard events")
-      LogOf[I] = FirstEvents.try_emplace(sys::path::parent_path(In.Path), I)
-                     .first->second;
-  }
-
-  std::map<Series, std::map<size_t, size_t>> RowsBySegment;
-  size_t Segment = 0;
-  std::vector<uint32_t> SegmentOf(Scalars.rows());
-  for (size_t I = 0; I != Scalars.rows(); ++I) {
-    while (Segment + 1 < Segments.size() && Segments[Segment + 1].first <= I)
-      ++Segment;
-    SegmentOf[I] = static_cast<uint32_t>(LogOf[Segment]);
-    ++RowsBySegment[seriesOf(I)][LogOf[Segment]];
-  }
-  // The most rows win; between equals a metrics file beats a text log, whose
-  // steps may only be counted, and then the earlier file.
-  std::map<Series, size_t> Chosen;
-  for (auto &[Key, Counts] : RowsBySegment) {
-    size_t Best = Counts.begin()->first;
-    auto better = [&](size_t A, size_t B) {
-      if (Counts[A] != Counts[B])
-        return Counts[A] > Counts[B];
-      bool LogA = Inputs[Segments[A].second].Format == "text log";
-      bool LogB = Inputs[Segments[B].second].Format == "text log";
-      return !LogA && LogB;
-    };
-    for (auto &[Candidate, Count] : Counts)
-      if (better(Candidate, Best))
-        Best = Candidate;
-    Chosen[Key] = Best;
-  }
-
-  std::vector<bool> Primary(Scalars.rows(), false);
-  std::map<std::pair<Series, int64_t>, size_t> LastOfStep;
-  for (size_t I = 0; I != Scalars.rows(); ++I) {
-    Series Key = seriesOf(I);
-    if (Chosen[Key] != SegmentOf[I])
-      continue;
-    auto [It, New] = LastOfStep.try_emplace({Key, Step.getInt(I)}, I);
-    if (!New) {
-      Primary[It->second] = false;
-      It->second = I;
-    }
-    Primary[I] = true;
-  }
-  auto Data = std::make_shared<Column>(ColumnType::Bool);
-  for (bool Value : Primary)
-    Data->addBool(Value);
-  Scalars = Scalars.with("primary", std::move(Data));
-}
 
 struct Case::DerivedTables {
   std::array<std::once_flag, NumTables> Once;

@@ -15,6 +15,16 @@
 --- ## References
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
 
+--- The members of a Sequential are called by their places, mlp.0 and mlp.1: what has no weight is the activation itself.
+local function has_weight(case, layer)
+  local parts = layer:split(".")
+  local last  = parts[#parts]
+  local place = string.numbers(last)[1]
+  if not place or tostring(math.floor(place)) ~= last then return true end
+  return case.tensors:where { layer = layer, role = "weight" }:count() > 0
+    or case.scalars:where { layer = layer, metric = "weight_norm" }:count() > 0
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -67,16 +77,17 @@ return {
       if output.step then follow = follow:where { step = output.step } end
       for input in follow:where("min == ? and max == ? and rms == ?", output.min, output.max, output.rms)
         :slice(0, 1):rows() do
-        report {
-          symptom  = "activation-is-identity",
-          score    = 0.9,
-          at       = { layer = output.layer, step = output.step },
-          message  = ("what %s gives at step %s, %.4g to %.4g, goes into %s as it is: there is no activation between "
-            .. "them"):format(
-            output.layer, tostring(output.step), output.min, output.max, input.layer),
-          evidence = { output, input },
-        }
-        return
+        if has_weight(case, input.layer) then
+          report {
+            symptom  = "activation-is-identity",
+            score    = 0.9,
+            at       = { layer = output.layer, step = output.step },
+            message  = ("what %s gives at step %s, %.4g to %.4g, goes into %s as it is: there is no activation between "
+              .. "them"):format(output.layer, tostring(output.step), output.min, output.max, input.layer),
+            evidence = { output, input },
+          }
+          return
+        end
       end
       if follow:count() > 0 then seen = seen + 1 end
     end
