@@ -6,10 +6,12 @@
 #include "Support/Error.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Errno.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -55,6 +57,11 @@ Expected<CommandResult> runCommand(ArrayRef<std::string> Command,
   Out.Status = sys::ExecuteAndWait(Program, Arguments, std::nullopt, Redirects,
                                    Options.TimeoutSeconds, /*MemoryLimit=*/0,
                                    &Message, &Failed);
+  // LLVM takes the statuses 126 and 127 of a shell for its own.
+  if (!Failed && Out.Status == -1 && Message == sys::StrError(ENOENT))
+    Out.Status = 127;
+  else if (!Failed && Message == "Program could not be executed")
+    Out.Status = 126;
   if (Failed || Out.Status == -1)
     return failure(Program + ": could not be started: " + Message,
                    "check that it may be executed");

@@ -69,6 +69,103 @@ static bool differsAt(const TensorComparison &Compared, int64_t Step) {
   });
 }
 
+namespace {
+/// The two sides of a pair, read and compared in part.
+struct Sides {
+  const std::string &Ref, &Ours;
+  unsigned Threads;
+  std::set<std::string> Read; ///< Files, so far.
+
+  /// Compares \p OfRef with \p OfOurs, which \p Keep will hold.
+  Expected<TensorComparison> compare(ArrayRef<std::string> OfRef,
+                                     ArrayRef<std::string> OfOurs,
+                                     std::vector<Case> &Keep);
+};
+} // namespace
+
+Expected<TensorComparison> Sides::compare(ArrayRef<std::string> OfRef,
+                                          ArrayRef<std::string> OfOurs,
+                                          std::vector<Case> &Keep) {
+  Keep.clear();
+  for (ArrayRef<std::string> Files : {OfRef, OfOurs}) {
+    Expected<Case> C = readCase(Files, Threads, TensorDetail::Values);
+    if (!C)
+      return C.takeError();
+    Keep.push_back(std::move(*C));
+    Read.insert(Files.begin(), Files.end());
+  }
+  TensorOptions How;
+  How.Threads = Threads;
+  Expected<TensorComparison> C =
+      compareTensors(Keep[0], Ref, Keep[1], Ours, How);
+  // Dumps of other models differ from the first step on.
+  if (C && C->Differences.empty())
+    return failure(Ref + " and " + Ours +
+                       " have no tensor of one name and shape with values in "
+                       "common",
+                   "'culprit compare' tells what each side has");
+  return C;
+}
+
+/// Where files hold several steps they cannot be read in part: everything is
+/// compared, once.
+static Error searchShared(Sides &Both, PairBisection &Out) {
+  Expected<TensorComparison> All =
+      Both.compare({Both.Ref}, {Both.Ours}, Out.Cases);
+  if (!All)
+    return All.takeError();
+  Expected<SearchResult> Search = findFirstBad(
+      Out.Steps.size(),
+      [&](size_t I) -> Expected<bool> { return differsAt(*All, Out.Steps[I]); },
+      /*Every=*/true);
+  if (!Search)
+    return Search.takeError();
+  Out.Search = *Search;
+  Out.FilesRead = Out.Files;
+  if (!Out.Search.First)
+    return Error::success();
+  const int64_t Step = Out.Steps[*Out.Search.First];
+  erase_if(All->Differences, [&](const TensorDifference &D) {
+    return D.Pair.Ref.Step != Step;
+  });
+  All->First.reset();
+  All->Steps.reset();
+  findDivergence(*All);
+  Out.Found = std::move(*All);
+  return Error::success();
+}
+
+/// Reads the files of the steps that are asked for.
+static Error searchFiles(Sides &Both, StepFiles &A, StepFiles &B, bool Every,
+                         PairBisection &Out) {
+  std::optional<int64_t> Held; ///< Step that Out.Found is of.
+  const auto IsBad = [&](size_t I) -> Expected<bool> {
+    const int64_t Step = Out.Steps[I];
+    // What was found before looks into the cases that go now.
+    Out.Found.reset();
+    Expected<TensorComparison> C =
+        Both.compare(A.ByStep[Step], B.ByStep[Step], Out.Cases);
+    if (!C)
+      return C.takeError();
+    const bool Bad = C->Verdict == CompareVerdict::Different;
+    Held = Step;
+    Out.Found = std::move(*C);
+    return Bad;
+  };
+  Expected<SearchResult> Search = findFirstBad(Out.Steps.size(), IsBad, Every);
+  if (!Search)
+    return Search.takeError();
+  Out.Search = *Search;
+  if (!Out.Search.First) {
+    Out.Found.reset();
+  } else if (Held != Out.Steps[*Out.Search.First]) {
+    if (Expected<bool> Again = IsBad(*Out.Search.First); !Again)
+      return Again.takeError();
+  }
+  Out.FilesRead = Both.Read.size();
+  return Error::success();
+}
+
 Expected<PairBisection> bisectPair(const std::string &Ref,
                                    const std::string &Ours,
                                    const DumpOptions &Options) {
@@ -86,77 +183,11 @@ Expected<PairBisection> bisectPair(const std::string &Ref,
     return failure(Ref + " and " + Ours + " have no step in common",
                    "'culprit compare' compares dumps of one step each");
   Out.Files = A->Files + B->Files;
-  std::set<std::string> Read;
-
-  // The cases of the last step asked, which the comparison points into.
-  const auto Compare =
-      [&](ArrayRef<std::string> OfA, ArrayRef<std::string> OfB,
-          std::vector<Case> &Keep) -> Expected<TensorComparison> {
-    Keep.clear();
-    for (ArrayRef<std::string> Files : {OfA, OfB}) {
-      Expected<Case> C = readCase(Files, Options.Threads, TensorDetail::Values);
-      if (!C)
-        return C.takeError();
-      Keep.push_back(std::move(*C));
-      Read.insert(Files.begin(), Files.end());
-    }
-    TensorOptions How;
-    How.Threads = Options.Threads;
-    return compareTensors(Keep[0], Ref, Keep[1], Ours, How);
-  };
-
-  if (A->Shared || B->Shared) {
-    // The files cannot be read in part: everything is compared, once.
-    Expected<TensorComparison> All = Compare({Ref}, {Ours}, Out.Cases);
-    if (!All)
-      return All.takeError();
-    Expected<SearchResult> Search = findFirstBad(
-        Out.Steps.size(),
-        [&](size_t I) -> Expected<bool> {
-          return differsAt(*All, Out.Steps[I]);
-        },
-        /*Every=*/true);
-    if (!Search)
-      return Search.takeError();
-    Out.Search = *Search;
-    Out.FilesRead = Out.Files;
-    if (Out.Search.First) {
-      const int64_t Step = Out.Steps[*Out.Search.First];
-      erase_if(All->Differences, [&](const TensorDifference &D) {
-        return D.Pair.Ref.Step != Step;
-      });
-      All->First.reset();
-      All->Steps.reset();
-      findDivergence(*All);
-      Out.Found = std::move(*All);
-    }
-    return Out;
-  }
-
-  std::optional<int64_t> Held;
-  const auto IsBad = [&](size_t I) -> Expected<bool> {
-    const int64_t Step = Out.Steps[I];
-    Expected<TensorComparison> C =
-        Compare(A->ByStep[Step], B->ByStep[Step], Out.Cases);
-    if (!C)
-      return C.takeError();
-    const bool Bad = C->Verdict == CompareVerdict::Different;
-    Held = Step;
-    Out.Found = std::move(*C);
-    return Bad;
-  };
-  Expected<SearchResult> Search =
-      findFirstBad(Out.Steps.size(), IsBad, Options.Every);
-  if (!Search)
-    return Search.takeError();
-  Out.Search = *Search;
-  if (!Out.Search.First) {
-    Out.Found.reset();
-  } else if (Held != Out.Steps[*Out.Search.First]) {
-    if (Expected<bool> Again = IsBad(*Out.Search.First); !Again)
-      return Again.takeError();
-  }
-  Out.FilesRead = Read.size();
+  Sides Both{Ref, Ours, Options.Threads, {}};
+  if (Error E = A->Shared || B->Shared
+                    ? searchShared(Both, Out)
+                    : searchFiles(Both, *A, *B, Options.Every, Out))
+    return E;
   return Out;
 }
 

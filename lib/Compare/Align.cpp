@@ -9,6 +9,7 @@
 #include "Compare/OperatorLog.h"
 #include "llvm/ADT/DenseMap.h"
 #include <algorithm>
+#include <cstdint>
 
 using namespace llvm;
 
@@ -16,11 +17,19 @@ namespace culprit {
 
 using Places = std::vector<std::pair<size_t, size_t>>;
 
-/// Pairs k-th occurrences, and drops pairs that would cross earlier ones.
-static Places byOccurrence(ArrayRef<uint32_t> A, ArrayRef<uint32_t> B) {
-  DenseMap<uint32_t, std::vector<size_t>> InB;
+using Occurrences = DenseMap<uint32_t, std::vector<size_t>>;
+
+/// Where each number of \p B is, the first place last.
+static Occurrences placesOf(ArrayRef<uint32_t> B) {
+  Occurrences Out;
   for (size_t J = B.size(); J-- != 0;)
-    InB[B[J]].push_back(J);
+    Out[B[J]].push_back(J);
+  return Out;
+}
+
+/// Pairs each with the next of its kind. One pair that leads far ahead loses
+/// all that it jumps over.
+static Places byNext(ArrayRef<uint32_t> A, Occurrences InB) {
   Places Out;
   for (size_t I = 0; I != A.size(); ++I) {
     auto It = InB.find(A[I]);
@@ -35,6 +44,44 @@ static Places byOccurrence(ArrayRef<uint32_t> A, ArrayRef<uint32_t> B) {
     Left.pop_back();
   }
   return Out;
+}
+
+/// Pairs k-th occurrences, and keeps the longest row of them that do not
+/// cross, by patience sorting. What one side has in addition shifts all that
+/// repeats after it.
+static Places byOccurrence(ArrayRef<uint32_t> A, Occurrences InB) {
+  Places All;
+  for (size_t I = 0; I != A.size(); ++I)
+    if (auto It = InB.find(A[I]); It != InB.end() && !It->second.empty()) {
+      All.push_back({I, It->second.back()});
+      It->second.pop_back();
+    }
+  constexpr size_t None = SIZE_MAX;
+  // Ends[N]: the pair that ends the best row of N + 1.
+  std::vector<size_t> Ends, Before(All.size(), None);
+  for (size_t K = 0; K != All.size(); ++K) {
+    auto It = std::lower_bound(Ends.begin(), Ends.end(), All[K].second,
+                               [&](size_t End, size_t J) {
+                                 return All[End].second < J;
+                               });
+    if (It != Ends.begin())
+      Before[K] = *std::prev(It);
+    if (It == Ends.end())
+      Ends.push_back(K);
+    else
+      *It = K;
+  }
+  Places Out;
+  for (size_t K = Ends.empty() ? None : Ends.back(); K != None; K = Before[K])
+    Out.push_back(All[K]);
+  std::reverse(Out.begin(), Out.end());
+  return Out;
+}
+
+static Places guessed(ArrayRef<uint32_t> A, ArrayRef<uint32_t> B) {
+  const Occurrences InB = placesOf(B);
+  Places Next = byNext(A, InB), Kth = byOccurrence(A, InB);
+  return Kth.size() > Next.size() ? Kth : Next;
 }
 
 namespace {
@@ -137,7 +184,7 @@ Places align(ArrayRef<uint32_t> A, ArrayRef<uint32_t> B, size_t MaxEdits) {
   for (size_t I = 0; I != Front; ++I)
     Out.push_back({I, I});
   std::optional<Places> Middle = byEdits(MidA, MidB, MaxEdits);
-  for (auto [I, J] : Middle ? *Middle : byOccurrence(MidA, MidB))
+  for (auto [I, J] : Middle ? *Middle : guessed(MidA, MidB))
     Out.push_back({Front + I, Front + J});
   for (size_t I = Back; I != 0; --I)
     Out.push_back({A.size() - I, B.size() - I});

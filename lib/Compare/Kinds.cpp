@@ -201,9 +201,10 @@ static constexpr MaybeKind (*Finders[])(const KindSearch &) = {
     findZeroBlock,        findOtherTensor,      findMissingTerm,
     findPositionTable,    findFlip,             findShift,
     findShiftFrom,        findAxisPermutation,  findInterleave,
-    findHeadMerge,        findSlicePermutation, findActivation,
-    findEpsilon,          findAxisOffset,       findAxisFactor,
-    findEpsilonWithBias,  findRotation,         findGrid};
+    findHeadMerge,        findSlicePermutation, findMixedSlices,
+    findActivation,       findEpsilon,          findAxisOffset,
+    findAxisFactor,       findVariance,         findEpsilonWithBias,
+    findRotaryLayout,     findRotation,         findGrid};
 static constexpr MaybeKind (*LastFinders[])(const KindSearch &) = {
     findNonFinite, findNotLoaded, findReorder, findPartial, findPrecision};
 

@@ -96,6 +96,20 @@ static bool fits(const KindSearch &S, const TensorView &Input,
   return Within * 1000 >= Count * 999;
 }
 
+/// Whether \p A makes ref of ours, rather than being nearly the identity on
+/// values that are nearly equal.
+static bool undoneBy(const KindSearch &S, const Activation &A) {
+  double Left = 0, Before = 0;
+  for (int64_t I : S.sample().take_front(20'000)) {
+    const double R = S.ref(I), O = S.ours(I), Y = A.Apply(O);
+    if (!std::isfinite(R) || !std::isfinite(Y))
+      continue;
+    Left += (R - Y) * (R - Y);
+    Before += (R - O) * (R - O);
+  }
+  return Left < 0.5 * Before;
+}
+
 /// Where \p A takes the value \p Y above its turn; NaN if nowhere.
 static double inverseAbove(const Activation &A, double Y) {
   double Low = A.Turn, High = std::max(1.0, 2 * std::fabs(Y) + 4);
@@ -149,7 +163,7 @@ MaybeKind findActivation(const KindSearch &S) {
     if (A.Apply == identity)
       continue;
     // Ours lacks it: ref is the activation of ours.
-    if (fits(S, Q.Ours, Q.Ref, A)) {
+    if (fits(S, Q.Ours, Q.Ref, A) && undoneBy(S, A)) {
       Fit F;
       F.Share = F.Explained = 0.99;
       return named(A, Activations[0], F);

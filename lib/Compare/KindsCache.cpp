@@ -84,11 +84,49 @@ static MaybeKind misused(const KindSearch &S, const TableUse &U) {
   return std::nullopt;
 }
 
+/// ours adds row a of a table to all rows where ref adds row b: a single
+/// position, as of a token that is decoded.
+static MaybeKind misusedOnce(const KindSearch &S, const NamedTensor &T,
+                             int64_t Width) {
+  const int64_t Rows = T.View.Shape[0];
+  if (Rows > 1024 || Width < 8)
+    return std::nullopt;
+  for (int64_t B = 0; B != Rows; ++B)
+    for (int64_t A = 0; A != Rows; ++A) {
+      const auto Change = [&](int64_t I) {
+        return T.View.at(A * Width + I % Width) -
+               T.View.at(B * Width + I % Width);
+      };
+      bool Near = A != B;
+      for (int64_t I = 0; I != 8 && Near; ++I)
+        Near = S.close(S.ours(I), S.ref(I) + Change(I));
+      if (!Near)
+        continue;
+      Fit F = S.test([&](int64_t I) { return S.ref(I) + Change(I); });
+      if (!F.Good || F.Explained < 0.9)
+        continue;
+      DifferenceKind Out = explained(
+          "position-shift",
+          B - A == 1 || A - B == 1 ? positionClass(S.query())
+                                   : "kv-cache-stale-position",
+          formatv("ours adds row {0} of {1} where ref adds row {2}: positions "
+                  "are off by {3}",
+                  A, T.Name, B, A - B)
+              .str(),
+          F);
+      Out.Parameters["table"] = T.Name;
+      Out.Parameters["positions"] = A - B;
+      return Out;
+    }
+  return std::nullopt;
+}
+
 /// ours adds other rows of a dumped table of positions than ref, or none.
 MaybeKind findPositionTable(const KindSearch &S) {
-  if (isWeight(S.query()) || S.dims().size() < 2)
+  if (isWeight(S.query()) || S.dims().empty())
     return std::nullopt;
   const int64_t Width = S.dims().back();
+  const ArrayRef<int64_t> Shape = S.query().Ref.Shape;
   for (const NamedTensor &T : S.query().Tables) {
     int64_t Inner = Width;
     for (size_t D = S.dims().size() - 1; D-- != 0; Inner *= S.dims()[D])
@@ -98,6 +136,10 @@ MaybeKind findPositionTable(const KindSearch &S) {
             Start + Size <= T.View.Shape[0])
           if (MaybeKind Found = misused(S, {T, Start, Size, Inner, Width}))
             return Found;
+    // [batch, 1, width]
+    if (Shape.size() > 1 && Shape[Shape.size() - 2] == 1)
+      if (MaybeKind Found = misusedOnce(S, T, Width))
+        return Found;
   }
   return std::nullopt;
 }
@@ -111,8 +153,10 @@ MaybeKind findShiftFrom(const KindSearch &S) {
   int64_t Inner = 1;
   for (size_t D = B.First.size(); D-- != 0; Inner *= S.dims()[D]) {
     const int64_t Size = S.dims()[D], First = B.First[D], Last = B.Last[D];
-    // All other axes must be whole: a box in two of them is no appending.
-    if (First == 0 || Last + 1 != Size || Last - First < 2)
+    // Free slots behind the last one are equal. A cache may have these; of
+    // other tensors the rest of the axis must differ.
+    if (First == 0 || (Last + 1 != Size && !isCache(S.query())) ||
+        Last - First < 2)
       continue;
     for (int64_t K : {1, -1, 2, -2}) {
       const auto From = [&](int64_t I) { return I / Inner % Size - K; };
@@ -122,14 +166,15 @@ MaybeKind findShiftFrom(const KindSearch &S) {
         const int64_t At = I / Inner % Size;
         if (At <= Begin && K > 0)
           return At < First ? S.ref(I) : NoPrediction;
-        if (At < First)
+        if (At < First || At > Last)
           return S.ref(I);
         return From(I) >= Size ? NoPrediction : S.ref(I - K * Inner);
       });
       // Elements before the band agree in any case, so the others decide.
-      const int64_t Told = (Size - First - std::llabs(K)) *
+      const int64_t Told = (Last + 1 - First - std::llabs(K)) *
                            (S.numel() / Size);
-      if (!F.Good || F.Explained < 0.9 || Told < 6)
+      if (!F.Good || F.Explained < 0.9 || Told < 6 ||
+          2 * std::llabs(K) > Last + 1 - First)
         continue;
       DifferenceKind Out = explained(
           "shift", "kv-cache-append-index",

@@ -45,6 +45,8 @@ public:
     offer(1 / std::sqrt(double(D)), "1/" + Root, About, Class);
   }
 
+  double factor() const { return Factor; }
+
   std::vector<NamedConstant> Names;
 
 private:
@@ -76,8 +78,21 @@ static void offerRoots(Namer &Out, const KindQuery &Q) {
 
 /// n/(n-1) and its root: one side divides by n, the other by n - 1.
 static void offerVariances(Namer &Out, const KindQuery &Q) {
-  for (int64_t N : Q.Dims) {
-    if (N < 2)
+  SmallVector<int64_t, 16> Counts(Q.Dims.begin(), Q.Dims.end());
+  // Of [batch, channels, ...] a batch norm takes all but the channels, a group
+  // norm a part of the channels of one sample.
+  if (const ArrayRef<int64_t> Shape = Q.Ref.Shape;
+      Shape.size() >= 3 && !isWeight(Q) && Q.Ref.numel() > 0) {
+    Counts.push_back(Q.Ref.numel() / Shape[1]);
+    const int64_t Sample = Q.Ref.numel() / Shape[0];
+    for (int64_t Groups = 1; Groups <= std::min<int64_t>(Shape[1], 1024);
+         ++Groups)
+      if (Shape[1] % Groups == 0)
+        Counts.push_back(Sample / Groups);
+  }
+  for (int64_t N : Counts) {
+    // A factor that is 1 as far as can be told names nothing.
+    if (N < 2 || Out.agrees(1))
       continue;
     const double Ratio = double(N) / double(N - 1);
     const std::string Text =
@@ -91,8 +106,9 @@ static void offerVariances(Namer &Out, const KindQuery &Q) {
           std::pair(1 / Ratio, std::to_string(N - 1) + "/" + std::to_string(N)),
           std::pair(std::sqrt(1 / Ratio), "sqrt(" + std::to_string(N - 1) +
                                               "/" + std::to_string(N) + ")")})
-      // 2 = 2/1 is no variance.
-      if (N > 2)
+      // 2 = 2/1 is no variance; nor is any n what is as far from it as 1 is.
+      if (N > 2 && std::fabs(Out.factor() - Value) <=
+                       0.1 * std::fabs(Value - 1))
         Out.offer(Value, Form, About, "variance-estimator-mismatch");
   }
 }

@@ -87,11 +87,41 @@ static double epsilonRatio(const KindSearch &S, int64_t Rows, int64_t Size) {
   return agreed(std::move(Ratios));
 }
 
+/// The factors of all rows are as far from 1 as n/(n-1) or its root makes
+/// them, to a twentieth: an epsilon beside another estimator of the variance
+/// moves them by less than that, and alone it would not move all alike.
+static MaybeKind varianceOf(ArrayRef<double> Factors, int64_t Size,
+                            const Fit &F, const std::string &Where) {
+  std::vector<double> Apart;
+  for (double Factor : Factors.take_front(4096))
+    Apart.push_back(std::fabs(Factor - 1));
+  const double Middle = agreed(Apart);
+  const double Root = std::sqrt(double(Size) / double(Size - 1));
+  const bool Up = Factors[Factors.size() / 2] > 1;
+  const double Wanted = Up ? Root - 1 : 1 - 1 / Root;
+  if (Size < 3 || !(std::fabs(Middle / Wanted - 1) <= 0.05))
+    return std::nullopt;
+  const std::string N = std::to_string(Size), Less = std::to_string(Size - 1);
+  const std::string Constant =
+      Up ? "sqrt(" + N + "/" + Less + ")" : "sqrt(" + Less + "/" + N + ")";
+  DifferenceKind Out = explained(
+      "scale", "variance-estimator-mismatch",
+      Where + ", all about " + shortNumber(Up ? 1 + Middle : 1 - Middle) +
+          " = " + Constant + ": the variance over " + N +
+          " values is divided by n on one side and by n - 1 on the other",
+      F);
+  Out.Parameters["factor"] = Up ? 1 + Middle : 1 - Middle;
+  Out.Parameters["constant"] = Constant;
+  return Out;
+}
+
 /// Names the epsilons of a difference that is a factor for each row, \p Where.
 static DifferenceKind namedEpsilon(const KindSearch &S,
                                    ArrayRef<double> Factors, int64_t Size,
                                    const Fit &F, const std::string &Where) {
   const int64_t Rows = int64_t(Factors.size());
+  if (MaybeKind Found = varianceOf(Factors, Size, F, Where))
+    return std::move(*Found);
   if (auto Both = epsilonsOf(S, Factors, Size)) {
     DifferenceKind Out = explained(
         "epsilon", "norm-epsilon-mismatch",

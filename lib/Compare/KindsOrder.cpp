@@ -48,10 +48,17 @@ MaybeKind findFlip(const KindSearch &S) {
       continue;
     const bool Colours =
         Size == 3 && S.dims().size() > 1 && !isWeight(S.query());
+    // The first axis of a cache is the batch.
+    const bool Rows = S.axis(D) == 0 && isCache(S.query());
     DifferenceKind Out = explained(
-        "flip", Colours ? "channel-order-mismatch" : "axis-permutation",
+        "flip",
+        Rows      ? "context-contamination"
+        : Colours ? "channel-order-mismatch"
+                  : "axis-permutation",
         "ours is ref reversed along dimension " + Twine(S.axis(D)) +
-            (Colours ? ", as of RGB taken for BGR" : ""),
+            (Rows      ? ": rows of the batch are mixed up"
+             : Colours ? ", as of RGB taken for BGR"
+                       : ""),
         F);
     Out.Parameters["axis"] = S.axis(D);
     return Out;
@@ -101,14 +108,17 @@ MaybeKind findShift(const KindSearch &S) {
           continue;
       }
       const bool One = std::llabs(K) == 1;
+      const bool Rows = S.axis(D) == 0 && isCache(S.query());
       DifferenceKind Out = explained(
           "shift",
-          One && !isWeight(S.query()) ? "off-by-one-position"
-                                      : "axis-permutation",
+          Rows                          ? "context-contamination"
+          : One && !isWeight(S.query()) ? "off-by-one-position"
+                                        : "axis-permutation",
           formatv("ours is ref {0} by {1} along dimension {2}: ours[i] = "
-                  "ref[i {3} {1}]",
+                  "ref[i {3} {1}]{4}",
                   Wraps ? "rolled" : "shifted", std::llabs(K), S.axis(D),
-                  K > 0 ? "-" : "+")
+                  K > 0 ? "-" : "+",
+                  Rows ? ", rows of the batch are mixed up" : "")
               .str(),
           F);
       Out.Parameters["axis"] = S.axis(D);
@@ -204,6 +214,21 @@ static SmallVector<int64_t, 32> divisors(int64_t N) {
   return Out;
 }
 
+/// Whether an axis of \p Channels times \p Places elements was flattened from
+/// pictures of the reference: a dumped tensor of as many elements has channels
+/// and places as its dimensions, channels first or last.
+static bool flattensPictures(const KindSearch &S, int64_t Channels,
+                             int64_t Places) {
+  for (const NamedTensor &T : S.query().Others) {
+    const ArrayRef<int64_t> Shape = T.View.Shape;
+    if (Shape.size() == 4 && T.View.numel() == S.numel() &&
+        ((Shape[1] == Channels && Shape[2] * Shape[3] == Places) ||
+         (Shape[3] == Channels && Shape[1] * Shape[2] == Places)))
+      return true;
+  }
+  return false;
+}
+
 /// Within one axis of size h g r, taken as (h, g, r), the last two are
 /// swapped. g = 2 or r = 2 within a head is the two layouts of rotary
 /// embeddings, interleaved pairs and halves; h = 1 is heads that are
@@ -240,9 +265,17 @@ MaybeKind findInterleave(const KindSearch &S) {
                            "ours, as of the two rotary layouts"
                          : ": interleaved pairs in the reference, halves in "
                            "ours, as of the two rotary layouts";
+        const bool Pictures =
+            !Rotary && H == 1 &&
+            (flattensPictures(S, G, R) || flattensPictures(S, R, G));
+        if (Pictures)
+          Says += ": channels come first in one and last in the other, as of "
+                  "pictures flattened in NCHW and in NHWC";
         DifferenceKind Out = explained(
             Rotary ? "rotary-interleave" : "interleave",
-            Rotary ? "rope-layout-permutation-missing" : "axis-permutation",
+            Rotary     ? "rope-layout-permutation-missing"
+            : Pictures ? "channel-order-mismatch"
+                       : "axis-permutation",
             Says, F);
         Out.Parameters["axis"] = S.axis(D);
         Out.Parameters["groups"] = H;

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compare/KindsSearch.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <bit>
@@ -72,14 +73,18 @@ MaybeKind findFewElements(const KindSearch &S) {
   // Differences within the tolerance are noise; but with a handful of
   // elements none of them should be near it.
   std::vector<int64_t> Places;
+  bool Clear = Sums.OursNonFinite + Sums.RefNonFinite > 0;
   const ElementTolerance T = Q.Tolerance.elements(Sums.refRms());
   for (int64_t I = *Sums.FirstAbove; I <= *Sums.LastAbove; ++I) {
     const double R = S.ref(I), O = S.ours(I);
     if (!(std::fabs(O - R) <= T.Absolute + T.Relative * std::fabs(R)) &&
-        !(std::isnan(O) && std::isnan(R)) && O != R)
+        !(std::isnan(O) && std::isnan(R)) && O != R) {
       Places.push_back(I);
+      Clear |= std::fabs(O - R) > 4 * (T.Absolute + T.Relative * std::fabs(R));
+    }
   }
-  if (Places.empty())
+  // Where most elements differ a little, the largest of these is no event.
+  if (Places.empty() || (!Clear && 4 * Sums.Different > S.numel()))
     return std::nullopt;
   bool Flips = Q.Ref.Type == Q.Ours.Type;
   int64_t Bit = -1;
@@ -298,6 +303,12 @@ MaybeKind findPartial(const KindSearch &S) {
   });
   // All agree outside, so nothing is explained there: only count.
   if (Outside.Count < 4 || Outside.Share < 1)
+    return std::nullopt;
+  // Slots that nobody has filled agree in any case.
+  if (none_of(S.sample(), [&](int64_t I) {
+        const int64_t At = I / B.Inner % B.Size;
+        return (At < B.First || At > B.Last) && (S.ref(I) != 0 || S.ours(I));
+      }))
     return std::nullopt;
   Fit F;
   F.Share = 1;

@@ -43,6 +43,20 @@ static bool keepsLengths(const KindSearch &S, const Pairing &P) {
   return true;
 }
 
+/// Lengths agree much better than the elements do. Differences that are hardly
+/// beyond the tolerance keep every length within it.
+static bool turnsOnly(const KindSearch &S, const Pairing &P) {
+  double Lengths = 0, Elements = 0;
+  for (int64_t I : S.sample().take_front(4096)) {
+    const int64_t J = P.partner(I);
+    const double R = std::hypot(S.ref(I), S.ref(J));
+    const double O = std::hypot(S.ours(I), S.ours(J));
+    Lengths += (O - R) * (O - R);
+    Elements += (S.ours(I) - S.ref(I)) * (S.ours(I) - S.ref(I));
+  }
+  return Lengths < 0.05 * Elements;
+}
+
 /// The number of positions and the base by which the angles of pairs are
 /// those of a rotary embedding further on; nothing if there is none.
 static std::optional<std::pair<int64_t, double>>
@@ -205,6 +219,60 @@ static MaybeKind offsetsKind(const KindSearch &S, const Pairing &P) {
   return std::nullopt;
 }
 
+/// The same positions of a rotary embedding, but pairs are neighbours on one
+/// side and lie half a head apart on the other: what ref turned is turned back
+/// and turned again in the other layout.
+MaybeKind findRotaryLayout(const KindSearch &S) {
+  if (S.dims().size() < 2 || isWeight(S.query()))
+    return std::nullopt;
+  const int64_t Last = S.dims().back();
+  int64_t Inner = Last;
+  for (size_t D = S.dims().size() - 1; D-- != 0; Inner *= S.dims()[D]) {
+    const int64_t Size = S.dims()[D];
+    if (Size < 3)
+      continue;
+    for (int64_t Width = Last; Width >= 4; --Width) {
+      if (Last % Width || Width % 2 || (Width != Last && Width > 512))
+        continue;
+      for (double Base : {1e4, 5e5, 1e6, 1e5, 1e7})
+        for (bool Halves : {true, false}) {
+          const Pairing P{Width, Halves}, Other{Width, !Halves};
+          const auto Turn = [&](const Pairing &By, int64_t I, double X,
+                                double Y, double Sign) {
+            const double Angle =
+                double(I / Inner % Size) *
+                std::pow(Base, -2 * double(By.pair(I)) / double(Width));
+            const double Sin = Sign * std::sin(Angle);
+            return std::cos(Angle) * X + (By.isFirst(I) ? -Sin : Sin) * Y;
+          };
+          const auto Before = [&](int64_t I) {
+            return Turn(P, I, S.ref(I), S.ref(P.partner(I)), -1);
+          };
+          Fit F = S.test([&](int64_t I) {
+            return Turn(Other, I, Before(I), Before(Other.partner(I)), 1);
+          });
+          if (!F.Good)
+            continue;
+          DifferenceKind Out = explained(
+              "rotary-interleave", "rope-layout-permutation-missing",
+              formatv("ref turns {0} of each head of {1} by their position "
+                      "(base {2}), ours turns {3}: the two layouts of rotary "
+                      "embeddings",
+                      Halves ? "halves" : "neighbouring pairs", Width,
+                      shortNumber(Base),
+                      Halves ? "neighbouring pairs" : "halves")
+                  .str(),
+              F);
+          Out.Parameters["axis"] = S.axis(D);
+          Out.Parameters["base"] = Base;
+          Out.Parameters["width"] = Width;
+          return Out;
+        }
+    }
+  }
+  return std::nullopt;
+}
+
 /// Pairs of elements are turned: by one angle a pair, as of queries or keys
 /// at another position of a rotary embedding, or by any angle, as of another
 /// base.
@@ -265,6 +333,8 @@ MaybeKind findRotation(const KindSearch &S) {
       }
       if (MaybeKind Found = offsetsKind(S, P))
         return Found;
+      if (!turnsOnly(S, P))
+        continue;
       F = Fit();
       F.Share = 1;
       F.Explained = 0.7; // lengths agree; the angles are not modelled

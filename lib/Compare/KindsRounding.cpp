@@ -81,16 +81,19 @@ MaybeKind findPrecision(const KindSearch &S) {
   const KindQuery &Q = S.query();
   const DifferenceSums &Sums = Q.Sums;
   const double N = double(Sums.Finite), Size = Sums.relL2();
-  if (isWeight(Q) || Q.Tolerance.Unit > 0x1p-24 || N < 256 ||
+  if (isWeight(Q) || Q.Tolerance.Unit > 0x1p-24 || N < 64 ||
       Sums.OursNonFinite + Sums.RefNonFinite != 0)
     return std::nullopt;
-  const bool Halves = Size > 0x1p-13 && Size <= 0x1p-10;
+  const bool Halves = Size > 0x1p-14 && Size <= 0x1p-10;
   const bool Brains = Size > 0x1p-10 && Size <= 0x1p-6;
   const double Deviation = std::sqrt(Sums.DSquares / N);
+  // The rounding of a weight is in many elements, so far fewer errors are
+  // independent than there are elements.
+  const double Chance = std::max(5 / std::sqrt(N), 0.3);
   if ((!Halves && !Brains) || Sums.MaxAbs > 8 * Deviation ||
-      std::fabs(Sums.DSum) > 5 * Deviation * std::sqrt(N) ||
+      std::fabs(Sums.DSum) > Chance * Deviation * N ||
       std::fabs(Sums.Product) >
-          5 * std::sqrt(Sums.Squares * Sums.DSquares / N))
+          Chance * std::sqrt(Sums.Squares * Sums.DSquares))
     return std::nullopt;
   Fit F;
   F.Share = 1;

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compare/KindsSearch.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -49,10 +50,15 @@ MaybeKind findScale(const KindSearch &S) {
   if (!F.Good)
     return std::nullopt;
   std::vector<NamedConstant> Names = nameConstant(S.query(), A);
+  // A factor that is hardly beyond the tolerance stands for anything that
+  // makes the tensor a little smaller or larger.
+  const bool Slight =
+      Names.empty() && std::fabs(A - 1) < 8 * S.tolerance().RelL2;
   DifferenceKind Out = explained(
       "scale",
-      Names.empty() || Names[0].Class.empty() ? "weight-scale-factor"
-                                              : Names[0].Class,
+      Slight                                     ? StringRef()
+      : Names.empty() || Names[0].Class.empty() ? "weight-scale-factor"
+                                                : StringRef(Names[0].Class),
       "ours = " + shortNumber(A) + " x ref" + constantText(Names, A), F);
   Out.Parameters["factor"] = A;
   if (!Names.empty()) {
@@ -224,6 +230,73 @@ MaybeKind findAxisOffset(const KindSearch &S) {
     Out.Parameters["axis"] = S.axis(D);
     if (!Missing.empty())
       Out.Parameters["term"] = Missing;
+    return Out;
+  }
+  return std::nullopt;
+}
+
+/// ours = s ref + v[i] with one s and i the index along one axis: a
+/// normalisation of which s is the ratio of two variances, beside its bias,
+/// which s does not change. With s unknown to any rule nothing is said.
+MaybeKind findVariance(const KindSearch &S) {
+  if (isWeight(S.query()) || S.dims().size() < 2)
+    return std::nullopt;
+  for (size_t D = S.dims().size(); D-- != 0;) {
+    const int64_t Size = S.dims()[D];
+    if (S.numel() < 4 * Size || Size > 65'536)
+      continue;
+    int64_t Inner = 1;
+    for (size_t I = D + 1; I != S.dims().size(); ++I)
+      Inner *= S.dims()[I];
+    struct Sums {
+      double N = 0, X = 0, Y = 0, XX = 0, XY = 0;
+    };
+    std::vector<Sums> At(static_cast<size_t>(Size));
+    for (int64_t I : S.sample()) {
+      Sums &T = At[size_t(I / Inner % Size)];
+      const double X = S.ref(I), Y = S.ours(I) - X;
+      T.N += 1;
+      T.X += X;
+      T.Y += Y;
+      T.XX += X * X;
+      T.XY += X * Y;
+    }
+    // Within each index, so that what is added there does not count.
+    double Top = 0, Bottom = 0;
+    for (const Sums &T : At)
+      if (T.N > 0) {
+        Top += T.XY - T.X * T.Y / T.N;
+        Bottom += T.XX - T.X * T.X / T.N;
+      }
+    if (!(Bottom > 0) || !std::isfinite(Top))
+      continue;
+    const double Less = Top / Bottom;
+    std::vector<double> Added;
+    for (const Sums &T : At)
+      Added.push_back(T.N > 0 ? (T.Y - Less * T.X) / T.N : 0);
+    Fit F = S.test(
+        [&](int64_t I) {
+          return (1 + Less) * S.ref(I) + Added[size_t(I / Inner % Size)];
+        },
+        Size + 1);
+    if (!F.Good)
+      continue;
+    std::vector<NamedConstant> Names = nameConstant(S.query(), 1 + Less);
+    erase_if(Names, [](const NamedConstant &N) {
+      return N.Class != "variance-estimator-mismatch";
+    });
+    if (Names.empty())
+      continue;
+    DifferenceKind Out =
+        explained("scale", Names[0].Class,
+                  "ours = " + shortNumber(1 + Less) +
+                      " x ref beside a bias for each index of dimension " +
+                      Twine(S.axis(D)) + constantText(Names, 1 + Less),
+                  F);
+    Out.Parameters["factor"] = 1 + Less;
+    Out.Parameters["axis"] = S.axis(D);
+    Out.Parameters["constant"] = Names[0].Text;
+    Out.Parameters["constants"] = constantsJson(Names);
     return Out;
   }
   return std::nullopt;

@@ -142,6 +142,72 @@ MaybeKind findSlicePermutation(const KindSearch &S) {
   return std::nullopt;
 }
 
+/// The slices of ours along an axis are slices of ref and of its neighbours of
+/// the same shape: heads of queries, keys and values that a fused tensor was
+/// cut into in the wrong order.
+MaybeKind findMixedSlices(const KindSearch &S) {
+  const KindQuery &Q = S.query();
+  const auto ParentOf = [](StringRef Name) {
+    return Name.rsplit('.').first.rsplit('.').first;
+  };
+  SmallVector<const TensorView *, 8> From = {&Q.Ref};
+  SmallVector<StringRef, 8> Names = {Q.Name};
+  for (const NamedTensor &T : Q.Others)
+    if (T.View.Shape == Q.Ref.Shape && From.size() < 8 &&
+        ParentOf(T.Name) == ParentOf(Q.Name)) {
+      From.push_back(&T.View);
+      Names.push_back(T.Name);
+    }
+  if (From.size() < 3 || isWeight(Q))
+    return std::nullopt;
+  for (size_t D = 0; D != S.dims().size(); ++D) {
+    const int64_t Size = S.dims()[D];
+    int64_t Outer = 1, Inner = 1;
+    for (size_t I = 0; I != S.dims().size(); ++I)
+      if (I != D)
+        (I < D ? Outer : Inner) *= S.dims()[I];
+    if (Size < 2 || Size > 256 || Outer * Inner < 8)
+      continue;
+    const Slicing C{Outer, Size, Inner};
+    const int64_t Count = std::min(Marks, Outer * Inner);
+    std::vector<std::pair<size_t, int64_t>> Is;
+    SmallVector<bool, 8> Used(From.size());
+    for (int64_t I = 0; I != Size && int64_t(Is.size()) == I; ++I)
+      for (size_t T = 0; T != From.size() && int64_t(Is.size()) == I; ++T)
+        for (int64_t J = 0; J != Size && int64_t(Is.size()) == I; ++J) {
+          bool Close = true;
+          for (int64_t M = 0; M != Count && Close; ++M)
+            Close = S.close(S.ours(C.index(I, M, Count)),
+                            From[T]->at(C.index(J, M, Count)));
+          if (Close) {
+            Is.push_back({T, J});
+            Used[T] = true;
+          }
+        }
+    if (int64_t(Is.size()) != Size || count(Used, true) < 2)
+      continue;
+    Fit F = S.test([&](int64_t I) {
+      const int64_t At = I / Inner % Size;
+      const auto &[T, J] = Is[size_t(At)];
+      return From[T]->at(I + (J - At) * Inner);
+    });
+    if (!F.Good)
+      continue;
+    std::string Says =
+        formatv("the slices of dimension {0} are of several tensors of ref: "
+                "ours[{1}] is that of ",
+                S.axis(D), Size - 1);
+    Says += formatv("{0} at {1}: a fused tensor is cut in another order",
+                    Names[Is.back().first], Is.back().second);
+    DifferenceKind Out =
+        explained("slice-order", "axis-permutation", Says, F);
+    Out.Parameters["axis"] = S.axis(D);
+    Out.Parameters["slices"] = Size;
+    return Out;
+  }
+  return std::nullopt;
+}
+
 /// A sum over elements that their order does not change.
 static uint64_t orderlessHash(const TensorView &V) {
   const unsigned Size = sizeOf(V.Type);

@@ -231,11 +231,12 @@ struct Seen {
   int64_t First = -1; ///< Flat index of the first.
 
   /// \p Queries and \p Keys are the last two axes; the last query sees all.
-  void add(int64_t I, int64_t Queries, int64_t Keys) {
+  /// A single query, as of a cache with free slots, sees up to key \p Last.
+  void add(int64_t I, int64_t Queries, int64_t Keys, int64_t Last) {
     if (First < 0)
       First = I;
     const int64_t Key = I % Keys, Query = I / Keys % Queries;
-    ++(Key > Query + Keys - Queries ? Later : Other);
+    ++(Key > (Queries == 1 ? Last : Query + Keys - Queries) ? Later : Other);
   }
   int64_t count() const { return Later + Other; }
 };
@@ -270,7 +271,18 @@ MaybeKind findMask(const KindSearch &S) {
       S.numel() > (int64_t(1) << 26))
     return std::nullopt;
   const int64_t Size = S.dims().back(), Count = S.numel() / Size;
-  const int64_t Queries = S.dims()[S.dims().size() - 2];
+  // Axes of size 1 count here: a decoded token is one query.
+  const ArrayRef<int64_t> Shape = Q.Ref.Shape;
+  const int64_t Queries = Shape.back() == Size
+                              ? Shape[Shape.size() - 2]
+                              : S.dims()[S.dims().size() - 2];
+  /// The last key of a row that ref sees.
+  const auto LastSeen = [&](int64_t R, double Hidden) {
+    int64_t Out = Size - 1;
+    while (Out > 0 && S.ref(R * Size + Out) == Hidden)
+      --Out;
+    return Out;
+  };
   Seen Extra, Lost;
   const DifferenceSums &Sums = Q.Sums;
   const int64_t OneSided = Sums.OursNonFinite + Sums.RefNonFinite;
@@ -283,7 +295,9 @@ MaybeKind findMask(const KindSearch &S) {
         continue;
       if (!(std::isinf(R) ? R < 0 : O < 0))
         return std::nullopt; // NaN, or an overflow
-      (std::isinf(R) ? Extra : Lost).add(I, Queries, Size);
+      (std::isinf(R) ? Extra : Lost)
+          .add(I, Queries, Size,
+               LastSeen(I / Size, -std::numeric_limits<double>::infinity()));
     }
     Fit F;
     F.Share = F.Explained = 0.95;
@@ -297,12 +311,13 @@ MaybeKind findMask(const KindSearch &S) {
   std::vector<double> Factors(static_cast<size_t>(Count));
   for (int64_t R = 0; R != Count; ++R) {
     double Top = 0, Bottom = 0;
+    const int64_t Last = LastSeen(R, 0);
     for (int64_t I = R * Size; I != (R + 1) * Size; ++I) {
       const double X = S.ref(I), Y = S.ours(I);
       if (X == 0 && Y > Least)
-        Extra.add(I, Queries, Size);
+        Extra.add(I, Queries, Size, Last);
       else if (Y == 0 && X > Least)
-        Lost.add(I, Queries, Size);
+        Lost.add(I, Queries, Size, Last);
       else {
         Top += Y;
         Bottom += X;

@@ -21,6 +21,22 @@ MaybeKind findOtherTensor(const KindSearch &S) {
     Fit F = S.test([&](int64_t I) { return T.View.at(I); });
     if (!F.Good)
       continue;
+    // One of two summands alone: the other one was not added.
+    for (const NamedTensor &U : S.query().Others) {
+      if (U.View.numel() != S.numel() || U.Name == T.Name)
+        continue;
+      Fit Sum = S.test([&](int64_t I) { return S.ref(I) - U.View.at(I); });
+      if (!Sum.Good)
+        continue;
+      DifferenceKind Out = explained(
+          "missing-term", "bias-missing",
+          "ref is " + Twine(T.Name) + " + " + U.Name + ", ours is " + T.Name +
+              " alone: ours does not add the other",
+          Sum);
+      Out.Parameters["term"] = U.Name;
+      Out.Parameters["times"] = -1;
+      return Out;
+    }
     DifferenceKind Out = explained(
         "other-tensor", "", "ours is the reference's " + Twine(T.Name), F);
     Out.Parameters["tensor"] = T.Name;
@@ -56,8 +72,10 @@ MaybeKind findMissingTerm(const KindSearch &S) {
         : C == 1
             ? "ours - ref is " + T.Name + ": ours adds it once more"
             : "ours - ref is " + shortNumber(C) + " x " + T.Name;
-    DifferenceKind Out = explained(C < 0 ? "missing-term" : "extra-term",
-                                   "bias-missing", Says, F);
+    // A term counts a whole number of times; else its coefficient is off.
+    DifferenceKind Out =
+        explained(C < 0 ? "missing-term" : "extra-term",
+                  C == std::round(C) ? "bias-missing" : "", Says, F);
     Out.Parameters["term"] = T.Name;
     Out.Parameters["times"] = C;
     return Out;

@@ -139,8 +139,13 @@ static void weigh(LoggedPair &P, StringRef Figure, std::optional<double> Ref,
 
 /// \p Depth: layers up to this one.
 static void judge(LoggedPair &P, size_t Depth) {
+  // What is not finite measures nothing.
   const auto Larger = [](std::optional<double> A, std::optional<double> B) {
-    return std::max(std::fabs(A.value_or(0)), std::fabs(B.value_or(0)));
+    double Out = 0;
+    for (std::optional<double> X : {A, B})
+      if (X && std::isfinite(*X))
+        Out = std::max(Out, std::fabs(*X));
+    return Out;
   };
   if (P.Ref.Norms.size() == P.Ours.Norms.size())
     for (auto [A, B] : zip(P.Ref.Norms, P.Ours.Norms))
@@ -154,6 +159,9 @@ static void judge(LoggedPair &P, size_t Depth) {
   weigh(P, "max", P.Ref.Max, P.Ours.Max, Extent);
   if (Extent > 0)
     weigh(P, "mean", P.Ref.Mean, P.Ours.Mean, Extent);
+  else if (P.Ref.Norms.empty() && !P.Ref.L2) // nothing else was logged
+    weigh(P, "mean", P.Ref.Mean, P.Ours.Mean,
+          Larger(P.Ref.Mean, P.Ours.Mean));
   const bool Told = !P.Ref.Norms.empty() || P.Ref.L2 || P.Ref.Max || P.Ref.Mean;
   if (P.Ref.NonFinite != P.Ours.NonFinite && P.Relative < Infinite) {
     P.Relative = Infinite;
@@ -270,6 +278,12 @@ Expected<OperatorComparison> compareOperatorLogs(const Case &Ref,
                                    : CompareVerdict::Same;
   if (!Out.OnlyRef.empty() || !Out.OnlyOurs.empty())
     Out.Verdict = CompareVerdict::Different;
+  if (2 * Out.Pairs.size() < std::min(Out.RefCount, Out.OursCount))
+    Out.Remarks.push_back(
+        formatv("only {0} % of the operators have a partner: the two did not "
+                "run the same, and pairs may be chance",
+                100 * Out.Pairs.size() / std::min(Out.RefCount, Out.OursCount))
+            .str());
   if (any_of(Out.Pairs, [](const LoggedPair &P) {
         return P.Figure == "checksum" && P.Relative == Infinite;
       }))

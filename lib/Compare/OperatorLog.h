@@ -85,8 +85,9 @@ llvm::json::Value operatorsJson(const OperatorComparison &C);
 
 /// The pairs of equal numbers in the shortest edit script from \p A to \p B,
 /// as places in each, in order. Beyond \p MaxEdits insertions and deletions
-/// the k-th occurrence of a number is paired with the k-th of the other side
-/// as long as the order is kept.
+/// the longer of two guesses, each in O(n log n): every number with the next
+/// of its kind that is left, and the most pairs of k-th occurrences that do
+/// not cross.
 std::vector<std::pair<size_t, size_t>> align(llvm::ArrayRef<uint32_t> A,
                                              llvm::ArrayRef<uint32_t> B,
                                              size_t MaxEdits = 2048);

@@ -4,6 +4,7 @@
 
 #include "Compare/MarkdownCell.h"
 #include "Compare/OperatorLog.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -160,33 +161,25 @@ void printOperatorsMarkdown(raw_ostream &OS, const OperatorComparison &C,
     OS << "\n" << Remark << "\n";
 }
 
-static json::Value text(StringRef Text) {
-  return json::isUTF8(Text) ? Text.str() : json::fixUTF8(Text);
-}
-
-/// JSON has no NaN and no infinity.
-static json::Value number(double Value) {
-  if (std::isfinite(Value))
-    return Value;
-  return std::isnan(Value) ? "nan" : Value > 0 ? "inf" : "-inf";
-}
-
 static json::Value rowJson(const LoggedTensor &L) {
-  return json::Object{{"name", text(L.Name)},   {"layer", text(L.Layer)},
-                      {"role", text(L.Role)},   {"shape", text(L.Shape)},
-                      {"dtype", text(L.DType)}, {"step", L.Step},
+  return json::Object{{"name", jsonText(L.Name)},
+                      {"layer", jsonText(L.Layer)},
+                      {"role", jsonText(L.Role)},
+                      {"shape", jsonText(L.Shape)},
+                      {"dtype", jsonText(L.DType)},
+                      {"step", L.Step},
                       {"rank", L.Rank}};
 }
 
 static json::Value pairJson(const LoggedPair &P) {
   return json::Object{{"ref", rowJson(P.Ref)},
-                      {"ours_name", text(P.Ours.Name)},
+                      {"ours_name", jsonText(P.Ours.Name)},
                       {"verdict", toString(P.Verdict)},
-                      {"figure", text(P.Figure)},
-                      {"ref_value", number(P.RefValue)},
-                      {"ours_value", number(P.OursValue)},
-                      {"relative", number(P.Relative)},
-                      {"allowed", number(P.Allowed)}};
+                      {"figure", jsonText(P.Figure)},
+                      {"ref_value", jsonNumber(P.RefValue)},
+                      {"ours_value", jsonNumber(P.OursValue)},
+                      {"relative", jsonNumber(P.Relative)},
+                      {"allowed", jsonNumber(P.Allowed)}};
 }
 
 json::Value operatorsJson(const OperatorComparison &C) {
@@ -206,13 +199,13 @@ json::Value operatorsJson(const OperatorComparison &C) {
   return json::Object{
       {"comparison", "operators"},
       {"verdict", toString(C.Verdict)},
-      {"ref", text(C.RefPath)},
-      {"ours", text(C.OursPath)},
+      {"ref", jsonText(C.RefPath)},
+      {"ours", jsonText(C.OursPath)},
       {"aligned", int64_t(C.Pairs.size())},
       {"equal", int64_t(C.count(CompareVerdict::Same))},
       {"within_rounding", int64_t(C.count(CompareVerdict::WithinNoise))},
       {"first_divergence", Place(C.First)},
-      {"input_relative", number(C.InputRelative)},
+      {"input_relative", jsonNumber(C.InputRelative)},
       {"first_inexact", Place(C.FirstInexact)},
       {"different", std::move(Different)},
       {"only_ref", std::move(OnlyRef)},

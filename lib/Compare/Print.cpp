@@ -5,6 +5,7 @@
 #include "Compare/Compare.h"
 #include "Compare/KernelNames.h"
 #include "Compare/MarkdownCell.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -274,19 +275,15 @@ void printComparisonMarkdown(raw_ostream &OS, const ProfileComparison &C,
     OS << "- " << markdownCell(R) << '\n';
 }
 
-static json::Value text(StringRef Text) {
-  return json::isUTF8(Text) ? Text.str() : json::fixUTF8(Text);
-}
-
 static json::Array names(const std::vector<std::string> &Names) {
   json::Array Out;
   for (const std::string &Name : Names)
-    Out.push_back(text(Name));
+    Out.push_back(jsonText(Name));
   return Out;
 }
 
 static json::Value sideJson(const SideSummary &S) {
-  return json::Object{{"path", text(S.Path)},
+  return json::Object{{"path", jsonText(S.Path)},
                       {"rank", S.Rank},
                       {"device", S.Device},
                       {"ranks", static_cast<int64_t>(S.Ranks)},
@@ -301,8 +298,9 @@ json::Value comparisonJson(const ProfileComparison &C) {
   json::Array Contributions, Setup, Remarks;
   for (const Contribution &Each : C.Contributions)
     Contributions.push_back(json::Object{
-        {"kind", text(Each.Kind)},
-        {"name", Each.Name.empty() ? json::Value(nullptr) : text(Each.Name)},
+        {"kind", jsonText(Each.Kind)},
+        {"name",
+         Each.Name.empty() ? json::Value(nullptr) : jsonText(Each.Name)},
         {"a_ns", Each.ANs},
         {"b_ns", Each.BNs},
         {"difference_ns", Each.differenceNs()},
@@ -315,10 +313,11 @@ json::Value comparisonJson(const ProfileComparison &C) {
         {"a_names", names(Each.ANames)},
         {"b_names", names(Each.BNames)}});
   for (const SetupDifference &D : C.Setup)
-    Setup.push_back(json::Object{
-        {"what", text(D.What)}, {"a", text(D.A)}, {"b", text(D.B)}});
+    Setup.push_back(json::Object{{"what", jsonText(D.What)},
+                                 {"a", jsonText(D.A)},
+                                 {"b", jsonText(D.B)}});
   for (const std::string &R : C.Remarks)
-    Remarks.push_back(text(R));
+    Remarks.push_back(jsonText(R));
   return json::Object{{"schema", 1},
                       {"kind", "profile"},
                       {"verdict", toString(C.Verdict)},

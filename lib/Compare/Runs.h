@@ -61,7 +61,9 @@ struct FirstDifference {
   std::optional<int> Decimals;
   /// Steps for a tenfold growth, where it grew from rounding to its last size.
   std::optional<double> TenfoldSteps;
-  double LastRelative = 0; ///< Median over the last tenth.
+  /// Median over the last tenth; infinite where one side is mostly not finite
+  /// there.
+  double LastRelative = 0;
 };
 
 /// A setting, package or measured property that two runs do not share.
@@ -159,6 +161,9 @@ std::optional<FirstDifference> firstDifference(const RunRecord &A,
 /// What kind of change another value of setting \p Key is; "bookkeeping" for
 /// names and places.
 llvm::StringRef changeKind(llvm::StringRef Key);
+
+/// "lr 1e-3 -> 3e-3", long values cut.
+std::string changeText(const RunChange &C);
 
 /// What \p A and \p B do not share. Seeds are no change where a
 /// side has several.

@@ -163,28 +163,34 @@ pairedLevels(ArrayRef<std::pair<double, double>> Pairs) {
   return {SumA / double(Count), SumB / double(Count)};
 }
 
-Aligned align(ArrayRef<const RunRecord *> A,
-                     ArrayRef<const RunRecord *> B, StringRef Name,
-                     bool Tokens) {
+Aligned align(ArrayRef<const RunRecord *> A, ArrayRef<const RunRecord *> B,
+              StringRef Name, bool Tokens) {
   Aligned Out;
-  bool First = true;
-  const auto Add = [&](ArrayRef<const RunRecord *> Runs,
-                       std::vector<Curve> &Into) {
-    for (const RunRecord *R : Runs) {
-      Into.push_back(curveOf(*R, *R->series(Name), Tokens));
-      const Curve &C = Into.back();
-      if (C.X.empty())
-        continue;
-      Out.From = First ? C.X.front() : std::max(Out.From, C.X.front());
-      Out.To = First ? C.X.back() : std::min(Out.To, C.X.back());
-      First = false;
-    }
+  for (const RunRecord *R : A)
+    Out.A.push_back(curveOf(*R, *R->series(Name), Tokens));
+  for (const RunRecord *R : B)
+    Out.B.push_back(curveOf(*R, *R->series(Name), Tokens));
+  bool Any = false;
+  const auto Bound = [&](bool BlownUp) {
+    for (const std::vector<Curve> *Side : {&Out.A, &Out.B})
+      for (const Curve &C : *Side) {
+        if (C.X.empty() || C.EndsNonFinite != BlownUp)
+          continue;
+        Out.From = Any ? std::max(Out.From, C.X.front()) : C.X.front();
+        Out.To = Any ? std::min(Out.To, C.X.back()) : C.X.back();
+        Any = true;
+      }
   };
-  Add(A, Out.A);
-  Add(B, Out.B);
+  // A run that blew up has no level. It does not cut the others short.
+  Bound(false);
+  if (!Any)
+    Bound(true);
+  Out.IsCommon = Out.From <= Out.To;
   for (std::vector<Curve> *Side : {&Out.A, &Out.B})
-    for (Curve &C : *Side)
+    for (Curve &C : *Side) {
       C = within(C, Out.From, Out.To);
+      Out.IsCommon &= !C.X.empty() || C.EndsNonFinite;
+    }
   if (!Out.A.empty() && !Out.B.empty())
     Out.Paired = pairsOf(Out.A[0], Out.B[0]);
   return Out;
@@ -193,7 +199,8 @@ Aligned align(ArrayRef<const RunRecord *> A,
 std::vector<double> levelsOf(ArrayRef<Curve> Side) {
   std::vector<double> Out;
   for (const Curve &C : Side)
-    Out.push_back(levelOf(C.Y));
+    Out.push_back(C.EndsNonFinite ? std::numeric_limits<double>::quiet_NaN()
+                                  : levelOf(C.Y));
   return Out;
 }
 

@@ -56,7 +56,7 @@ static Resolution resolutionOf(const ScalarSeries &S) {
 }
 
 bool equalValues(double A, double B, const Resolution &OfA,
-                        const Resolution &OfB) {
+                 const Resolution &OfB) {
   if (A == B || (std::isnan(A) && std::isnan(B)))
     return true;
   if (OfA.Single != OfB.Single && float(A) == float(B))
@@ -112,56 +112,119 @@ static void measureGrowth(const Meeting &M, int64_t Step,
   for (size_t I = 0; I != M.A->size(); ++I)
     if (M.A->Steps[I] >= Step)
       if (std::optional<size_t> J = M.B->find(M.A->Steps[I])) {
+        if (std::isnan(M.A->Values[I]) && std::isnan(M.B->Values[*J]))
+          continue;
         Steps.push_back(double(M.A->Steps[I]));
         Sizes.push_back(relative(M.A->Values[I], M.B->Values[*J]));
       }
   if (Sizes.empty())
     return;
-  Out.LastRelative =
-      quantile(ArrayRef(Sizes).take_back(lastTenth(Sizes.size())), 0.5)
-          .value_or(0);
+  ArrayRef<double> End = ArrayRef(Sizes).take_back(lastTenth(Sizes.size()));
+  const size_t Infinite = size_t(
+      count_if(End, [](double Size) { return std::isinf(Size); }));
+  Out.LastRelative = 2 * Infinite > End.size()
+                         ? std::numeric_limits<double>::infinity()
+                         : quantile(End, 0.5).value_or(0);
   const double First = Sizes[0], Last = Out.LastRelative;
   if (!Out.Rounding || Sizes.size() < 8 || !(First > 0) ||
-      !(Last > 30 * First))
+      !(Last > 30 * First) || !std::isfinite(Last))
     return;
   // Up to where it first comes near its last size. A jump is no growth.
-  size_t End = 0;
-  while (End != Sizes.size() && Sizes[End] < Last / 3)
-    ++End;
-  if (End == Sizes.size() || End < 4)
+  size_t Near = 0;
+  while (Near != Sizes.size() && Sizes[Near] < Last / 3)
+    ++Near;
+  if (Near == Sizes.size() || Near < 4 || std::isinf(Sizes[Near]))
     return;
   double Largest = First, LargestJump = 1;
-  for (size_t I = 1; I <= End; ++I) {
+  for (size_t I = 1; I <= Near; ++I) {
     LargestJump = std::max(LargestJump, Sizes[I] / Largest);
     Largest = std::max(Largest, Sizes[I]);
   }
   if (std::log(LargestJump) > 0.7 * std::log(Largest / First))
     return;
   Out.TenfoldSteps =
-      (Steps[End] - Steps[0]) / std::log10(Sizes[End] / First);
+      (Steps[Near] - Steps[0]) / std::log10(Sizes[Near] / First);
 }
 
-/// The rounding that the settings of \p R make likely; none where they do not
-/// say a format.
+/// The rounding that the settings of \p R make likely, that of the narrowest
+/// format they name; none where they name none.
 static std::optional<double> roundingOf(const RunRecord &R) {
+  std::optional<double> Out;
+  const auto Name = [&](double Rounding) {
+    Out = std::max(Out.value_or(0), Rounding);
+  };
   for (const auto &[Key, Value] : R.Config) {
     if (changeKind(Key) != "precision")
       continue;
-    const std::string V = StringRef(Value).lower();
+    const std::string Lower = StringRef(Value).lower();
+    const StringRef V = Lower, K = Key;
     const bool On = V == "true" || V == "1" || V == "yes";
-    const StringRef K = Key;
-    if (StringRef(V).contains("bf16") || StringRef(V).contains("bfloat16") ||
+    if (V.contains("bf16") || V.contains("bfloat16") ||
         (On && K.contains("bf16")))
-      return RoundingBf16;
-    if (StringRef(V).contains("fp16") || StringRef(V).contains("float16") ||
-        StringRef(V) == "16-mixed" || StringRef(V).contains("tf32") ||
-        (On && (K.contains("fp16") || K.contains("tf32") || K == "amp")))
-      return Rounding16;
-    if (StringRef(V).contains("fp32") || StringRef(V).contains("float32") ||
-        V == "32" || V == "32-true")
-      return Rounding32;
+      Name(RoundingBf16);
+    else if (V.contains("fp16") || V.contains("float16") || V == "16-mixed" ||
+             V.contains("tf32") ||
+             (On && (K.contains("fp16") || K.contains("tf32") || K == "amp")))
+      Name(Rounding16);
+    else if (V.contains("fp32") || V.contains("float32") || V == "32" ||
+             V == "32-true")
+      Name(Rounding32);
   }
-  return std::nullopt;
+  return Out;
+}
+
+/// Decimals of the coarser of two logs of the loss, where they are few enough
+/// to hide a difference.
+static std::optional<int> decimalsOf(const Meeting &Loss) {
+  const int Fewest =
+      std::min(Loss.OfA.Decimals.value_or(99), Loss.OfB.Decimals.value_or(99));
+  if (Fewest > 6)
+    return std::nullopt;
+  return Fewest;
+}
+
+/// The first step that both log anything at.
+static int64_t firstCommon(ArrayRef<Meeting> All) {
+  std::optional<int64_t> Out;
+  for (const Meeting &M : All)
+    for (int64_t Step : M.A->Steps)
+      if (M.B->find(Step)) {
+        Out = std::min(Out.value_or(Step), Step);
+        break;
+      }
+  return Out.value_or(0);
+}
+
+/// The last step before \p Step that both log anything at.
+static std::optional<int64_t> lastBefore(ArrayRef<Meeting> All, int64_t Step) {
+  std::optional<int64_t> Out;
+  for (const Meeting &M : All)
+    for (auto It = llvm::lower_bound(M.A->Steps, Step);
+         It != M.A->Steps.begin();)
+      if (--It; M.B->find(*It)) {
+        Out = std::max(Out.value_or(*It), *It);
+        break;
+      }
+  return Out;
+}
+
+/// How large the difference is that \p M begins with, what rounding may make
+/// of it, and how it grows.
+static void measureSize(const Parting &P, const Meeting &M,
+                        FirstDifference &Out) {
+  Out.Relative = relative(M.A->Values[*M.A->find(*M.Step)],
+                          M.B->Values[*M.B->find(*M.Step)]);
+  double Allowed = Rounding32;
+  bool Known = false;
+  for (const RunRecord *R : {&P.A, &P.B})
+    if (std::optional<double> Of = roundingOf(*R)) {
+      Allowed = std::max(Allowed, *Of);
+      Known = true;
+    }
+  Out.Rounding = Out.Relative <= Allowed;
+  Out.Narrow = !Known && !Out.Rounding && Out.Relative <= RoundingBf16;
+  measureGrowth(M, *M.Step, Out);
+  Out.StaysSmall = Out.Rounding && Out.LastRelative <= Allowed;
 }
 
 std::optional<FirstDifference> firstDifference(const RunRecord &A,
@@ -176,20 +239,10 @@ std::optional<FirstDifference> firstDifference(const RunRecord &A,
     if (M.Step && (!First || *M.Step < *First))
       First = M.Step;
   }
-  bool Any = false;
-  for (const Meeting &M : P.All)
-    for (int64_t Step : M.A->Steps)
-      if (M.B->find(Step)) {
-        P.FirstCommon = Any ? std::min(P.FirstCommon, Step) : Step;
-        Any = true;
-        break;
-      }
+  P.FirstCommon = firstCommon(P.All);
   const Meeting *Loss = P.find("loss");
-  if (Loss && Loss->OfA.Decimals && *Loss->OfA.Decimals <= 6)
-    Out.Decimals = std::min(*Loss->OfA.Decimals,
-                            Loss->OfB.Decimals.value_or(99));
-  else if (Loss && Loss->OfB.Decimals && *Loss->OfB.Decimals <= 6)
-    Out.Decimals = Loss->OfB.Decimals;
+  if (Loss)
+    Out.Decimals = decimalsOf(*Loss);
   if (!First) {
     Out.Kind = "none";
     Out.Says = formatv("equal at all {0} common steps{1}", Out.Common,
@@ -211,34 +264,14 @@ std::optional<FirstDifference> firstDifference(const RunRecord &A,
         (M.Kind.Phase == Earliest->Kind.Phase && M.Name == "loss"))
       Earliest = &M;
   }
-  for (const Meeting &M : P.All)
-    for (auto It = llvm::lower_bound(M.A->Steps, P.Step);
-         It != M.A->Steps.begin();)
-      if (--It; M.B->find(*It)) {
-        Out.LastEqual = std::max(Out.LastEqual.value_or(*It), *It);
-        break;
-      }
+  Out.LastEqual = lastBefore(P.All, P.Step);
   Out.Metric = Earliest->Name;
   Out.A = Earliest->A->Values[*Earliest->A->find(P.Step)];
   Out.B = Earliest->B->Values[*Earliest->B->find(P.Step)];
 
   // The size is that of the loss where that first differs: hashes have none,
   // and the norm of weights hides an update among what did not change.
-  const Meeting *Sized = Loss && Loss->Step ? Loss : Earliest;
-  Out.Relative = relative(Sized->A->Values[*Sized->A->find(*Sized->Step)],
-                          Sized->B->Values[*Sized->B->find(*Sized->Step)]);
-  double Allowed = Rounding32;
-  bool Known = false;
-  for (const RunRecord *R : {&A, &B})
-    if (std::optional<double> Of = roundingOf(*R)) {
-      Allowed = std::max(Allowed, *Of);
-      Known = true;
-    }
-  Out.Rounding = Out.Relative <= Allowed;
-  Out.Narrow = !Known && !Out.Rounding && Out.Relative <= RoundingBf16;
-  measureGrowth(*Sized, *Sized->Step, Out);
-  Out.StaysSmall = Out.Rounding && Out.LastRelative <= Allowed;
-
+  measureSize(P, Loss && Loss->Step ? *Loss : *Earliest, Out);
   sayParting(P, Out);
   return Out;
 }

@@ -114,7 +114,13 @@ static std::string listOf(const CandidateComparison &C, int Way) {
 /// The verdict of one candidate as a sentence part.
 static std::string conclusion(const CandidateComparison &C, bool Alone) {
   if (!C.Decided)
-    return "no metric can be judged: too few common points";
+    return any_of(C.Metrics,
+                  [](const MetricComparison &M) {
+                    return std::isnan(M.Difference);
+                  })
+               ? "no metric can be judged: both end in values that are not "
+                 "finite"
+               : "no metric can be judged: too few common points";
   const std::string Better = listOf(C, 1), Worse = listOf(C, -1);
   switch (C.Verdict) {
   case CompareVerdict::Same:
@@ -201,12 +207,27 @@ static void addRemarks(const RunsComparison &All, CandidateComparison &C) {
   }
 }
 
+/// Fails for a setting of \p By that no run has: all would be one group.
+static Error checkGroupKeys(ArrayRef<RunRecord> Runs, StringRef By) {
+  SmallVector<StringRef, 4> Keys;
+  By.split(Keys, ',', -1, false);
+  for (StringRef Key : Keys)
+    if (all_of(Runs,
+               [&](const RunRecord &R) { return valueOf(R, Key) == "-"; }))
+      return failure("--group: no run has a setting '" + Twine(Key) + "'",
+                     "settings are read from config.json and the like in the "
+                     "folders of the runs");
+  return Error::success();
+}
+
 Expected<RunsComparison> compareRuns(std::vector<RunRecord> Runs,
                                      const RunsOptions &Options) {
   if (Runs.size() < 2)
     return failure("compare: there is one run with metrics, not two",
                    "give the folders of two runs or more, or one folder that "
                    "holds several");
+  if (Error E = checkGroupKeys(Runs, Options.Group))
+    return E;
   RunsComparison Out;
   Out.Runs = std::move(Runs);
   nameRuns(Out.Runs);
@@ -227,6 +248,10 @@ Expected<RunsComparison> compareRuns(std::vector<RunRecord> Runs,
     Out.Noise = seedNoise(Base);
     Out.Verdict = CompareVerdict::WithinNoise;
     Shared = !Out.Noise.empty();
+    for (const MetricComparison &M : Out.Noise)
+      if (std::isnan(M.A))
+        Out.Remarks.push_back("some run ends in values of " + M.Name +
+                              " that are not finite: its noise is not known");
     Out.Remarks.push_back("all runs are of one configuration: what they differ "
                           "by is the noise of seeds");
   }

@@ -103,7 +103,8 @@ static void measure(const Aligned &Both, MetricComparison &M) {
   std::optional<PairNoise> Noise;
   if (InA.size() == 1 && InB.size() == 1) {
     Noise = pairNoise(Differences);
-    if (!Both.Paired.empty())
+    // Nothing is paired with what comes after a run blew up.
+    if (!Both.Paired.empty() && !std::isnan(M.A) && !std::isnan(M.B))
       std::tie(M.A, M.B) = pairedLevels(Both.Paired);
   } else {
     Noise = pooledNoise({InA, InB});
@@ -113,13 +114,6 @@ static void measure(const Aligned &Both, MetricComparison &M) {
     M.Nu = Noise->Nu;
     M.Freedom = Noise->Freedom;
   }
-  const auto Ends = [](const Curve &C) { return C.EndsNonFinite; };
-  if (any_of(Both.A, Ends))
-    M.A = std::numeric_limits<double>::quiet_NaN();
-  if (any_of(Both.B, Ends))
-    M.B = std::numeric_limits<double>::quiet_NaN();
-  if (std::isnan(M.A) || std::isnan(M.B))
-    M.Difference = std::numeric_limits<double>::quiet_NaN();
 }
 
 static bool isJudged(const MetricComparison &M) {
@@ -174,6 +168,50 @@ static double progressOf(const Curve &C) {
   return std::fabs(First - levelOf(C.Y));
 }
 
+/// Of two runs that differ in the seed alone: what another seed does is the
+/// noise itself, unless one of the runs failed. \p Progress is what A learned.
+static void judgeSeeds(MetricComparison &M, double Progress) {
+  if (M.Kind.Role != MetricRole::Quality ||
+      M.Verdict != CompareVerdict::Different || !std::isfinite(M.Difference))
+    return;
+  if (std::fabs(M.Difference) <= SeedShare * Progress) {
+    M.Verdict = CompareVerdict::WithinNoise;
+    M.Why = "only the seed differs: this is one draw of its noise";
+    return;
+  }
+  M.Why = formatv("only the seed differs, but by {0:f0} % of what A learned: "
+                  "one of the two runs failed",
+                  100 * std::fabs(M.Difference) / std::max(Progress, 1e-300));
+}
+
+/// The verdict on a candidate from those on its metrics.
+static void decide(CandidateComparison &C) {
+  bool AllSame = true, Different = false;
+  const bool Outcomes = any_of(C.Metrics, isJudged);
+  for (const MetricComparison &M : C.Metrics) {
+    if (Outcomes && !isJudged(M))
+      continue;
+    if (!M.Verdict) {
+      AllSame = false;
+      continue;
+    }
+    C.Decided = true;
+    // Clocks are never the same twice.
+    if (M.Kind.Role != MetricRole::Cost)
+      AllSame &= M.Verdict == CompareVerdict::Same;
+    Different |= M.Verdict == CompareVerdict::Different;
+  }
+  C.Verdict = Different ? CompareVerdict::Different
+              : AllSame ? CompareVerdict::Same
+                        : CompareVerdict::WithinNoise;
+  const auto Goes = [&](int Way) {
+    return any_of(C.Metrics, [&](const MetricComparison &M) {
+      return isJudged(M) && M.better() == Way;
+    });
+  };
+  C.Traded = Goes(1) && Goes(-1);
+}
+
 void compareMetrics(ArrayRef<const RunRecord *> A,
                     ArrayRef<const RunRecord *> B, CandidateComparison &Into) {
   std::vector<const RunRecord *> All(A.begin(), A.end());
@@ -186,7 +224,7 @@ void compareMetrics(ArrayRef<const RunRecord *> A,
   bool Any = false;
   for (const std::string &Name : sharedNames(A, B)) {
     const Aligned Both = align(A, B, Name, Tokens);
-    if (Both.From > Both.To)
+    if (!Both.IsCommon)
       continue;
     MetricComparison M;
     M.Name = Name;
@@ -206,21 +244,8 @@ void compareMetrics(ArrayRef<const RunRecord *> A,
   for (size_t I = 0; I != Into.Metrics.size(); ++I) {
     MetricComparison &M = Into.Metrics[I];
     judge(M, Into.Tests, double(A.size()), double(B.size()), Same[I]);
-    // What another seed does is the noise itself.
-    if (Alone && Into.Setup.Kind == "seed" &&
-        M.Kind.Role == MetricRole::Quality &&
-        M.Verdict == CompareVerdict::Different &&
-        std::isfinite(M.Difference)) {
-      if (std::fabs(M.Difference) <= SeedShare * Progress[I]) {
-        M.Verdict = CompareVerdict::WithinNoise;
-        M.Why = "only the seed differs: this is one draw of its noise";
-      } else {
-        M.Why = formatv("only the seed differs, but by {0:f0} % of what A "
-                        "learned: one of the two runs failed",
-                        100 * std::fabs(M.Difference) /
-                            std::max(Progress[I], 1e-300));
-      }
-    }
+    if (Alone && Into.Setup.Kind == "seed")
+      judgeSeeds(M, Progress[I]);
   }
   const auto Order = [](const MetricComparison &M) {
     if (M.Name == "val_loss")
@@ -234,31 +259,7 @@ void compareMetrics(ArrayRef<const RunRecord *> A,
   stable_sort(Into.Metrics, [&](const auto &X, const auto &Y) {
     return Order(X) < Order(Y);
   });
-
-  bool AllSame = true, Different = false;
-  const bool Outcomes = any_of(Into.Metrics, isJudged);
-  for (const MetricComparison &M : Into.Metrics) {
-    if (Outcomes && !isJudged(M))
-      continue;
-    if (!M.Verdict) {
-      AllSame = false;
-      continue;
-    }
-    Into.Decided = true;
-    // Clocks are never the same twice.
-    if (M.Kind.Role != MetricRole::Cost)
-      AllSame &= M.Verdict == CompareVerdict::Same;
-    Different |= M.Verdict == CompareVerdict::Different;
-  }
-  Into.Verdict = Different ? CompareVerdict::Different
-                 : AllSame ? CompareVerdict::Same
-                           : CompareVerdict::WithinNoise;
-  const auto Goes = [&](int Way) {
-    return any_of(Into.Metrics, [&](const MetricComparison &M) {
-      return isJudged(M) && M.better() == Way;
-    });
-  };
-  Into.Traded = Goes(1) && Goes(-1);
+  decide(Into);
 }
 
 std::vector<MetricComparison> seedNoise(ArrayRef<const RunRecord *> Runs) {
@@ -266,7 +267,7 @@ std::vector<MetricComparison> seedNoise(ArrayRef<const RunRecord *> Runs) {
   const bool Tokens = byTokens(Runs);
   for (const std::string &Name : sharedNames(Runs, {})) {
     const Aligned All = align(Runs, {}, Name, Tokens);
-    if (All.From > All.To)
+    if (!All.IsCommon)
       continue;
     MetricComparison M;
     M.Name = Name;
@@ -302,11 +303,7 @@ std::string mainMetric(ArrayRef<const RunRecord *> Runs) {
 std::vector<double> finalLevels(ArrayRef<const RunRecord *> Runs,
                                 StringRef Metric) {
   const Aligned All = align(Runs, {}, Metric, byTokens(Runs));
-  std::vector<double> Out = levelsOf(All.A);
-  for (auto [Level, C] : zip(Out, All.A))
-    if (C.EndsNonFinite)
-      Level = std::numeric_limits<double>::quiet_NaN();
-  return Out;
+  return levelsOf(All.A);
 }
 
 } // namespace culprit

@@ -6,6 +6,7 @@
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 
 using namespace llvm;
 
@@ -60,12 +61,14 @@ static double sharedBatches(const ScalarSeries &A, const ScalarSeries &B) {
   std::multiset<double> InA;
   size_t Count = 0, Shared = 0;
   for (size_t I = 0; I != A.size(); ++I)
-    if (B.find(A.Steps[I]))
+    if (B.find(A.Steps[I]) && !std::isnan(A.Values[I]))
       InA.insert(A.Values[I]);
   for (size_t J = 0; J != B.size(); ++J) {
     if (!A.find(B.Steps[J]))
       continue;
     ++Count;
+    if (std::isnan(B.Values[J]))
+      continue;
     if (auto It = InA.find(B.Values[J]); It != InA.end()) {
       InA.erase(It);
       ++Shared;
@@ -214,7 +217,8 @@ static void sayLater(const Parting &P, FirstDifference &Out) {
                "varies, another kernel or library";
     return;
   }
-  const bool Grad = P.find("grad_norm") != nullptr;
+  const Meeting *GradNorm = P.find("grad_norm");
+  const bool Grad = GradNorm && GradNorm->loggedAt(P.FirstCommon);
   if (Out.LastEqual == P.FirstCommon && Loss) {
     Out.Kind = "update";
     Out.Says = formatv(

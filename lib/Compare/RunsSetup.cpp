@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compare/Runs.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -174,9 +175,17 @@ static bool sameValues(const Values &A, const Values &B) {
   });
 }
 
+/// Whether every run of \p Side recorded settings.
+static bool isConfigured(ArrayRef<const RunRecord *> Side) {
+  return all_of(Side, [](const RunRecord *R) { return !R->Config.empty(); });
+}
+
 static void addSettings(ArrayRef<const RunRecord *> A,
                         ArrayRef<const RunRecord *> B,
                         std::vector<RunChange> &Out) {
+  // Beside a run that recorded none, every setting would look changed.
+  if (!isConfigured(A) || !isConfigured(B))
+    return;
   std::set<std::string> Keys;
   for (ArrayRef<const RunRecord *> Side : {A, B})
     for (const RunRecord *R : Side)
@@ -270,10 +279,9 @@ static void addMeasured(const RunRecord &A, const RunRecord &B,
     Out.push_back({"hardware", "devices", A.Devices, B.Devices, true});
 }
 
-/// The changes as one line: "lr: 1e-3 -> 3e-3".
-static std::string changeText(const RunChange &C) {
-  return C.Key + " " + (C.A.empty() ? "-" : C.A) + " -> " +
-         (C.B.empty() ? "-" : C.B);
+std::string changeText(const RunChange &C) {
+  return C.Key + " " + (C.A.empty() ? "-" : shortened(C.A, 60)) + " -> " +
+         (C.B.empty() ? "-" : shortened(C.B, 60));
 }
 
 /// The confounders that most often fool a comparison come first.
@@ -309,15 +317,19 @@ RunSetup compareRunSetups(ArrayRef<const RunRecord *> A,
       continue;
     Matter.push_back(&C);
   }
-  const bool Known = !A[0]->Config.empty() && !B[0]->Config.empty();
+  const bool KnowA = isConfigured(A), KnowB = isConfigured(B);
+  const bool Known = KnowA && KnowB;
+  const std::string Lacking = KnowA   ? "the settings of B"
+                              : KnowB ? "the settings of A"
+                                      : "the settings of both sides";
   const size_t Count = Matter.size() + !Seed.empty();
   if (Count == 0) {
     Out.Kind = Known ? "same" : "unknown";
     Out.Says = Known
                    ? "nothing that was recorded differs in the settings"
-                   : "the settings of both sides are not recorded: what was "
-                     "changed is unknown; a config.json in the run's folder "
-                     "tells it";
+                   : Lacking + " are not recorded: what was changed is "
+                               "unknown; a config.json in the run's folder "
+                               "tells it";
     return Out;
   }
   if (Matter.empty()) {
@@ -335,7 +347,7 @@ RunSetup compareRunSetups(ArrayRef<const RunRecord *> A,
     Out.Says = "exactly one thing was changed: " + Short(*Matter[0]);
     if (!Known)
       Out.Says = "one recorded thing differs, " + Short(*Matter[0]) +
-                 "; the settings of both sides are not recorded";
+                 "; " + Lacking + " are not recorded";
     return Out;
   }
   Out.Kind = "confounded";

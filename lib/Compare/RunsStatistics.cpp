@@ -98,9 +98,10 @@ static std::pair<double, double> residualNoise(ArrayRef<double> Values) {
 std::optional<PairNoise> pairNoise(ArrayRef<double> Differences) {
   const size_t Count = Differences.size();
   const size_t Window = lastTenth(Count);
-  ArrayRef<double> Half =
-      Differences.take_back(std::max<size_t>(std::min<size_t>(Count, 5),
-                                             Count / 2));
+  // A tenth is rounded up: half of 21 has three windows of 3, which are too
+  // few.
+  ArrayRef<double> Half = Differences.take_back(
+      std::min(Count, std::max(5 * Window, Count / 2)));
   const size_t Blocks = Half.size() / Window;
   if (Blocks < 4)
     return std::nullopt;

@@ -15,7 +15,9 @@
 ///   1.2533 s sqrt((1 + r) / ((1 - r) w))     s, r: deviation and lag-one
 ///                                            autocorrelation of the d_i
 ///   sd(m_(j+1) - m_j) / sqrt(2)              m_j: medians of blocks of w
-///                                            points over the last half
+///                                            points over the last half,
+///                                            or five blocks where that is
+///                                            more
 ///
 /// The first is the error of a median of w dependent values, the second sees
 /// slow wandering that no autocorrelation of a short window shows. It takes

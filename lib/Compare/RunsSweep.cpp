@@ -180,7 +180,7 @@ std::optional<LrSweep> findSweep(ArrayRef<RunRecord> Runs,
   for (auto [R, Level] : zip(Runs, Levels)) {
     const std::optional<double> Lr = settingOf(R, LrKeys, &Out.LrKey);
     const std::optional<double> Width = settingOf(R, WidthKeys, &Out.WidthKey);
-    if (!Lr || !Width || *Lr <= 0 || *Width <= 0)
+    if (!Lr || !Width || !(*Lr > 0 && *Width > 0))
       continue;
     Tried &C = Grid[*Width][*Lr];
     C.Sum += Level;
@@ -244,7 +244,7 @@ static std::vector<ScaledRun> scaledRuns(ArrayRef<RunRecord> Runs) {
       if (Sizes[Key].size() < 2)
         continue;
       double Number = 0;
-      if (StringRef(Value).getAsDouble(Number))
+      if (StringRef(Value).getAsDouble(Number) || std::isnan(Number))
         Number = 0;
       S.Size.push_back({Number, lastPart(Key).str() + " " + Value});
     }

@@ -15,9 +15,6 @@ using namespace llvm;
 
 namespace culprit {
 
-/// Characters of a setting's value that are printed.
-static constexpr size_t MostValue = 60;
-
 static std::string signedNumber(double Value) {
   return (Value > 0 ? "+" : "") + formatNumber(Value, 3);
 }
@@ -64,12 +61,13 @@ static std::string methodText(const RunsComparison &All,
   for (const MetricComparison &M : C.Metrics)
     if (M.Detectable && M.Kind.Role != MetricRole::Cost)
       return Out + formatv("; noise from {0} and {1} seeds, t = {2} (5 % over "
-                           "{3} metrics, {4} degrees of freedom)",
+                           "{3} metric{5}, {4} degrees of freedom)",
                            KA, KB,
                            formatNumber(
                                studentBound(0.05 / C.Tests, M.Freedom), 3),
                            formatNumber(C.Tests, 3),
-                           formatNumber(M.Freedom, 3))
+                           formatNumber(M.Freedom, 3),
+                           C.Tests == 1 ? "" : "s")
                        .str();
   return Out;
 }
@@ -95,9 +93,12 @@ static std::string growthText(const FirstDifference &F) {
     return "";
   if (!std::isfinite(F.Relative))
     return "one side is not finite from there on";
-  std::string Out =
-      formatv("relative difference {0} at first, {1} in the last tenth",
-              formatNumber(F.Relative, 2), formatNumber(F.LastRelative, 2));
+  std::string Out = "relative difference " + formatNumber(F.Relative, 2) +
+                    " at first, " +
+                    (std::isinf(F.LastRelative)
+                         ? "and later one side is not finite"
+                         : formatNumber(F.LastRelative, 2) +
+                               " in the last tenth");
   const bool Numeric =
       F.Kind == "kernel" || F.Kind == "gradient" || F.Kind == "sudden";
   if (F.TenfoldSteps)
@@ -114,14 +115,6 @@ static std::string growthText(const FirstDifference &F) {
     Out += formatv("; the log has {0} decimals and hides what is smaller",
                    *F.Decimals);
   return Out;
-}
-
-static std::string shortened(StringRef Text) {
-  if (Text.empty())
-    return "-";
-  if (Text.size() <= MostValue)
-    return Text.str();
-  return Text.take_front(MostValue - 3).str() + "...";
 }
 
 /// Lines below the table of one candidate.
@@ -141,8 +134,7 @@ static std::vector<std::string> linesOf(const CandidateComparison &C,
       continue;
     }
     if (C.Setup.Kind == "confounded" && Named++ < Top)
-      Out.push_back("  " + Each.Kind + ": " + Each.Key + " " +
-                    shortened(Each.A) + " -> " + shortened(Each.B));
+      Out.push_back("  " + Each.Kind + ": " + changeText(Each));
   }
   if (Bookkeeping)
     Out.push_back(formatv("  left out: {0} difference{1} of names, places and "
@@ -215,7 +207,8 @@ static void printNoise(raw_ostream &OS, const RunsComparison &C,
 
 void printRuns(raw_ostream &OS, const RunsComparison &C, unsigned Top) {
   if (C.Candidates.empty()) {
-    OS << C.Runs.size() << " runs of one configuration: the noise of seeds\n\n  "
+    OS << C.Runs.size()
+       << " runs of one configuration: the noise of seeds\n\n  "
        << groupLine(C, C.Groups[0]) << '\n';
     printNoise(OS, C, Top);
   }

@@ -142,11 +142,13 @@ static std::vector<int64_t> depthsOf(ArrayRef<TensorPair> Pairs) {
   std::set<std::pair<int64_t, int64_t>> Steps;
   const TensorEntry *Before = nullptr;
   for (const TensorPair &P : Pairs) {
-    if (!Before || Surroundings::keyOf(*Before) != Surroundings::keyOf(P.Ref))
-      Layers.clear();
-    Before = &P.Ref;
-    if (P.Ref.Role != "weight")
+    // Weights that belong to no step may lie between the tensors of the first.
+    if (P.Ref.Role != "weight") {
+      if (!Before || Surroundings::keyOf(*Before) != Surroundings::keyOf(P.Ref))
+        Layers.clear();
+      Before = &P.Ref;
       Layers.insert(P.Ref.Layer);
+    }
     Steps.insert({P.Ref.Step.value_or(0), P.Ref.Token.value_or(0)});
     Out.push_back(
         int64_t(std::max<size_t>(1, Layers.size()) + Steps.size() - 1));
@@ -195,8 +197,17 @@ static KindQuery queryFor(const TensorDifference &D, const Surroundings &Around,
   auto It = Around.ByPlace.find(Surroundings::keyOf(E));
   if (It == Around.ByPlace.end())
     return Q;
+  std::vector<size_t> Near = It->second;
+  // Weights are dumped once, not at each step or token.
+  if (E.Step || E.Token)
+    if (auto Once = Around.ByPlace.find(
+            {E.Variant, std::nullopt, E.Rank, std::nullopt});
+        Once != Around.ByPlace.end())
+      copy_if(Once->second, std::back_inserter(Near), [&](size_t I) {
+        return Around.Entries[I].Role == "weight";
+      });
   const StringRef Parent = StringRef(E.Layer).rsplit('.').first;
-  for (size_t I : It->second) {
+  for (size_t I : Near) {
     const TensorEntry &Other = Around.Entries[I];
     const StringRef Name = Other.Name;
     if (Other.View->numel() == 1 && Other.hasValues() &&
@@ -335,6 +346,7 @@ Expected<TensorComparison> compareTensors(const Case &Ref, StringRef RefPath,
   findKinds(Out, Around, worldSizeOf(Ours), Options.Threads);
   findDivergence(Out);
   findStepPattern(Out);
+  concludeDivergence(Out);
 
   if (Out.Differences.empty())
     Out.Remarks.push_back("no tensor of one side has a partner on the other");

@@ -81,6 +81,8 @@ struct Divergence {
   /// Error of what went into the layer; none if that was not dumped.
   std::optional<double> InputRelL2;
   std::string Input; ///< The tensor that it was taken from.
+  /// Of the difference or, where that tells none, of the steps.
+  std::string Class;
 };
 
 /// How the error develops over the steps of an iterative process.
@@ -140,6 +142,11 @@ TensorTolerance toleranceOf(const TensorPair &Pair, int64_t Terms,
 /// Fills First and Steps of \p C.
 void findDivergence(TensorComparison &C);
 void findStepPattern(TensorComparison &C);
+
+/// Puts what several tensors tell together, once kinds, First and Steps are
+/// known: tensors that changed places, a cache that was filled wrongly over
+/// several tokens. Fills the class of First.
+void concludeDivergence(TensorComparison &C);
 
 /// Orders pairs as the program ran: step, token, order, name.
 bool runsBefore(const TensorEntry &A, const TensorEntry &B);

@@ -3,27 +3,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compare/Tensors.h"
-#include <cmath>
+#include "Support/Text.h"
 
 using namespace llvm;
 
 namespace culprit {
 
-/// JSON has no NaN and no infinity.
-static json::Value number(double Value) {
-  if (std::isnan(Value))
-    return "nan";
-  if (std::isinf(Value))
-    return Value > 0 ? "inf" : "-inf";
-  return Value;
-}
-
-static json::Value text(StringRef Text) {
-  return json::isUTF8(Text) ? Text.str() : json::fixUTF8(Text);
-}
-
 static json::Value textOrNull(StringRef Text) {
-  return Text.empty() ? json::Value(nullptr) : text(Text);
+  return Text.empty() ? json::Value(nullptr) : jsonText(Text);
 }
 
 static json::Value intOrNull(std::optional<int64_t> Value) {
@@ -33,7 +20,7 @@ static json::Value intOrNull(std::optional<int64_t> Value) {
 static json::Array list(ArrayRef<std::string> Texts) {
   json::Array Out;
   for (const std::string &T : Texts)
-    Out.push_back(text(T));
+    Out.push_back(jsonText(T));
   return Out;
 }
 
@@ -49,7 +36,7 @@ static json::Array list(ArrayRef<NamePair> Pairs) {
   for (const NamePair &P : Pairs)
     Out.push_back(json::Object{{"ref", textOrNull(P.Ref)},
                                {"ours", textOrNull(P.Ours)},
-                               {"detail", text(P.Detail)}});
+                               {"detail", jsonText(P.Detail)}});
   return Out;
 }
 
@@ -71,7 +58,7 @@ static json::Object parameters(const json::Object &From) {
   for (const auto &Each : From) {
     std::optional<double> Value = Each.second.getAsNumber();
     Out[Each.first] =
-        Value && !std::isfinite(*Value) ? number(*Value) : Each.second;
+        Value && !std::isfinite(*Value) ? jsonNumber(*Value) : Each.second;
   }
   return Out;
 }
@@ -79,20 +66,20 @@ static json::Object parameters(const json::Object &From) {
 static json::Value differenceJson(const TensorDifference &D) {
   const DifferenceSums &S = D.Sums;
   json::Object Out{
-      {"name", text(D.Pair.Ref.Name)},
-      {"ours_name", text(D.Pair.Ours.Name)},
+      {"name", jsonText(D.Pair.Ref.Name)},
+      {"ours_name", jsonText(D.Pair.Ours.Name)},
       {"at", placeJson(D.Pair.Ref)},
       {"verdict", toString(D.Verdict)},
       {"kind", nullptr},
       {"class", nullptr},
-      {"max_abs", number(S.MaxAbs)},
-      {"mean_abs", number(S.meanAbs())},
-      {"rel_l2", number(S.relL2())},
-      {"cosine", number(S.cosine())},
-      {"tolerance", number(D.Allowed)},
-      {"tolerance_rel_l2", number(D.Tolerance.RelL2)},
-      {"tolerance_from", text(D.Tolerance.Basis)},
-      {"noise_rel_l2", D.NoiseRelL2 ? number(*D.NoiseRelL2)
+      {"max_abs", jsonNumber(S.MaxAbs)},
+      {"mean_abs", jsonNumber(S.meanAbs())},
+      {"rel_l2", jsonNumber(S.relL2())},
+      {"cosine", jsonNumber(S.cosine())},
+      {"tolerance", jsonNumber(D.Allowed)},
+      {"tolerance_rel_l2", jsonNumber(D.Tolerance.RelL2)},
+      {"tolerance_from", jsonText(D.Tolerance.Basis)},
+      {"noise_rel_l2", D.NoiseRelL2 ? jsonNumber(*D.NoiseRelL2)
                                     : json::Value(nullptr)},
       {"numel", D.Pair.Ref.View->numel()},
       {"different", S.Different},
@@ -108,10 +95,10 @@ static json::Value differenceJson(const TensorDifference &D) {
   if (D.Kind) {
     Out["kind"] = D.Kind->Kind;
     Out["class"] = textOrNull(D.Kind->Class);
-    Out["says"] = text(D.Kind->Says);
-    Out["confidence"] = number(D.Kind->Confidence);
-    Out["explained"] = number(D.Kind->Explained);
-    Out["residual"] = number(D.Kind->Residual);
+    Out["says"] = jsonText(D.Kind->Says);
+    Out["confidence"] = jsonNumber(D.Kind->Confidence);
+    Out["explained"] = jsonNumber(D.Kind->Explained);
+    Out["residual"] = jsonNumber(D.Kind->Residual);
     Out["parameters"] = parameters(D.Kind->Parameters);
   }
   return Out;
@@ -123,16 +110,17 @@ static json::Value firstJson(const TensorComparison &C) {
   const TensorDifference &D = C.Differences[C.First->Difference];
   const auto At = D.Sums.FirstAbove ? D.Sums.FirstAbove : D.Sums.FirstDifferent;
   return json::Object{
-      {"name", text(D.Pair.Ref.Name)},
-      {"layer", text(D.Pair.Ref.Layer)},
+      {"name", jsonText(D.Pair.Ref.Name)},
+      {"layer", jsonText(D.Pair.Ref.Layer)},
       {"at", placeJson(D.Pair.Ref)},
       {"index", indexJson(D, At)},
       {"flat_index", intOrNull(At)},
       {"input", textOrNull(C.First->Input)},
-      {"input_rel_l2", C.First->InputRelL2 ? number(*C.First->InputRelL2)
+      {"input_rel_l2", C.First->InputRelL2 ? jsonNumber(*C.First->InputRelL2)
                                            : json::Value(nullptr)},
-      {"output_rel_l2", number(D.Sums.relL2())},
-      {"kind", D.Kind ? json::Value(D.Kind->Kind) : json::Value(nullptr)}};
+      {"output_rel_l2", jsonNumber(D.Sums.relL2())},
+      {"kind", D.Kind ? json::Value(D.Kind->Kind) : json::Value(nullptr)},
+      {"class", textOrNull(C.First->Class)}};
 }
 
 json::Value tensorsJson(const TensorComparison &C) {
@@ -146,15 +134,15 @@ json::Value tensorsJson(const TensorComparison &C) {
     Steps = json::Object{{"kind", C.Steps->Kind},
                          {"class", textOrNull(C.Steps->Class)},
                          {"at", C.Steps->Step},
-                         {"slope", number(C.Steps->Slope)},
-                         {"says", text(C.Steps->Says)}};
+                         {"slope", jsonNumber(C.Steps->Slope)},
+                         {"says", jsonText(C.Steps->Says)}};
   const NameReport &N = C.Names;
   return json::Object{
       {"schema", 1},
       {"kind", "tensors"},
       {"verdict", toString(C.Verdict)},
-      {"ref", text(C.RefPath)},
-      {"ours", text(C.OursPath)},
+      {"ref", jsonText(C.RefPath)},
+      {"ours", jsonText(C.OursPath)},
       {"noise", textOrNull(C.NoisePath)},
       {"counts",
        json::Object{

@@ -35,10 +35,11 @@ static std::optional<size_t> inputOf(const TensorComparison &C, size_t I) {
   std::optional<size_t> Before;
   for (size_t J = I; J-- != 0;) {
     const TensorEntry &Other = C.Differences[J].Pair.Ref;
-    if (!samePlace(E, Other))
-      break;
+    // Weights that belong to no step may lie between the tensors of the first.
     if (Other.Role == "weight" || Other.Role == "state")
       continue;
+    if (!samePlace(E, Other))
+      break;
     if (!Before)
       Before = J;
     if (Other.Layer == E.Layer && Other.Role == "input" && E.Role != "input")
@@ -53,7 +54,7 @@ void findDivergence(TensorComparison &C) {
     const TensorDifference &D = C.Differences[I];
     if (D.Verdict != CompareVerdict::Different)
       continue;
-    Divergence Here{I, std::nullopt, ""};
+    Divergence Here{I, std::nullopt, "", ""};
     if (D.Pair.Ref.Role != "weight" && D.Pair.Ref.Role != "state")
       if (std::optional<size_t> In = inputOf(C, I)) {
         Here.InputRelL2 = C.Differences[*In].Sums.relL2();

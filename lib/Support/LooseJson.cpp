@@ -112,6 +112,36 @@ LooseJson::Token LooseJson::close(char Kind) {
   return Kind == '}' ? Token::EndObject : Token::EndArray;
 }
 
+/// Reads \p Digits hexadecimal digits behind the escaped letter \p Kind.
+void LooseJson::readCodePoint(char Kind, unsigned Digits) {
+  unsigned Code = 0, Low = 0;
+  StringRef Hex = Text.substr(Position, Digits);
+  if (Hex.size() < Digits || !all_of(Hex, isHexDigit)) {
+    // A path of Windows, or a text that breaks off.
+    if (Kind != 'u')
+      Unescaped += Kind;
+    return;
+  }
+  Hex.getAsInteger(16, Code);
+  Position += Digits;
+  // What is beyond 16 bits is a pair of surrogates.
+  if (Kind == 'u' && Code >= 0xD800 && Code < 0xDC00) {
+    StringRef Next = Text.substr(Position, 6);
+    if (Next.consume_front("\\u") && !Next.getAsInteger(16, Low) &&
+        Low >= 0xDC00 && Low < 0xE000) {
+      Code = 0x10000 + ((Code - 0xD800) << 10) + (Low - 0xDC00);
+      Position += 6;
+    }
+  }
+  char Buffer[UNI_MAX_UTF8_BYTES_PER_CODE_POINT];
+  char *Out = Buffer;
+  // Half a pair has no UTF-8 form: a text was cut between them.
+  if (ConvertCodePointToUTF8(Code, Out))
+    Unescaped.append(Buffer, Out);
+  else
+    Unescaped += "\xEF\xBF\xBD";
+}
+
 void LooseJson::readEscape() {
   char C = Text[Position++];
   switch (C) {
@@ -130,18 +160,12 @@ void LooseJson::readEscape() {
   case 'f':
     Unescaped += '\f';
     return;
-  case 'u': {
-    unsigned Code = 0;
-    if (Text.substr(Position, 4).getAsInteger(16, Code))
-      return;
-    Position += std::min<size_t>(4, Text.size() - Position);
-    char Buffer[UNI_MAX_UTF8_BYTES_PER_CODE_POINT];
-    char *Out = Buffer;
-    // A lone surrogate has no UTF-8 form and is dropped.
-    if (ConvertCodePointToUTF8(Code, Out))
-      Unescaped.append(Buffer, Out);
-    return;
-  }
+  case 'x': // Python's repr, as U
+    return readCodePoint(C, 2);
+  case 'u':
+    return readCodePoint(C, 4);
+  case 'U':
+    return readCodePoint(C, 8);
   default:
     Unescaped += C; // quotes, backslash, slash; Python's \' too
   }

@@ -78,6 +78,7 @@ private:
   bool readWrapped();
   bool readString(char Quote);
   void readEscape();
+  void readCodePoint(char Kind, unsigned Digits);
   void skipBlanks();
   void afterValue();
 

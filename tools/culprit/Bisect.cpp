@@ -8,11 +8,14 @@
 #include "Evidence.h"
 #include "Options.h"
 #include "Progress.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Regex.h"
+#include <cmath>
+#include <functional>
 
 using namespace llvm;
 
@@ -114,12 +117,10 @@ static Error numberOption(StringRef Name, const std::string &Text,
   return Error::success();
 }
 
-/// The oracle's settings, and the options that say the same to another
-/// process.
-static Error takeSettings(OracleSettings &Out,
-                          std::vector<std::string> &Forwarded) {
+/// The oracle's settings.
+static Error takeSettings(OracleSettings &Out) {
   Out.Command.assign(Words.begin() + 1, Words.end());
-  if (Out.Command.empty())
+  if (Out.Command.empty() || Out.Command[0].empty())
     return failure("bisect: no command is given",
                    "write it after '--': culprit bisect run --good v1 --bad "
                    "HEAD -- python train.py");
@@ -135,7 +136,7 @@ static Error takeSettings(OracleSettings &Out,
   Out.Class = Class;
   Out.Probability = Probability;
   Out.Folder = Folder;
-  Out.TimeoutSeconds = unsigned(std::max(Timeout > 0 ? 1.0 : 0.0, +Timeout));
+  Out.TimeoutSeconds = unsigned(std::ceil(std::min(+Timeout, 1e9)));
   Out.Plan.Most = Repeat;
   Out.Plan.ErrorRate = ErrorRate;
   const int Ways = !Expect.empty() + !Metric.empty() + !Symptom.empty() +
@@ -163,12 +164,17 @@ static Error takeSettings(OracleSettings &Out,
   } else if (Out.Plan.GoodFails) {
     return failure("bisect: --good-fails goes with --bad-fails");
   }
+  return Error::success();
+}
 
+/// The options that say the same to the oracle in another process.
+static std::vector<std::string> forwardedOptions() {
+  std::vector<std::string> Forwarded;
   const auto Add = [&](StringRef Name, const std::string &Value) {
     if (!Value.empty())
       Forwarded.push_back(("--" + Name + "=" + Value).str());
   };
-  const auto Number = [](double V) { return formatv("{0:f9}", V).str(); };
+  const auto Number = [](double V) { return formatv("{0:e12}", V).str(); };
   Add("expect", Expect);
   Add("metric", Metric);
   Add("below", Below);
@@ -187,7 +193,7 @@ static Error takeSettings(OracleSettings &Out,
     Add("error", Number(ErrorRate));
   if (Timeout.getNumOccurrences())
     Add("timeout", Number(Timeout));
-  return Error::success();
+  return Forwarded;
 }
 
 static std::string searchText(const DumpBisection &B) {
@@ -205,6 +211,9 @@ static std::string searchText(const DumpBisection &B) {
 
 /// "step 4 is the first bad one of 0 to 9; step 3 is good".
 static std::string stepText(const DumpBisection &B, StringRef What) {
+  if (!B.Search.First && B.Steps.size() == 1)
+    return formatv("no step {0}: there is step {1} alone", What,
+                   B.Steps.front());
   if (!B.Search.First)
     return formatv("no step of {0} to {1} {2}{3}", B.Steps.front(),
                    B.Steps.back(), What,
@@ -322,7 +331,7 @@ static int bisectOne(const std::string &Path) {
     json::Object Out = searchJson(*B, "bisect-run");
     json::Array List;
     for (const std::string &N : Names)
-      List.push_back(json::isUTF8(N) ? N : json::fixUTF8(N));
+      List.push_back(jsonText(N));
     Out["tensors"] = std::move(List);
     outs() << formatv("{0:2}", json::Value(std::move(Out))) << '\n';
     return ExitDone;
@@ -351,8 +360,7 @@ int runBisect() {
   const bool Commits = Words[0] == "run", Oracle = Words[0] == "oracle";
   if (Commits || Oracle) {
     OracleSettings Settings;
-    std::vector<std::string> Forwarded;
-    if (Error E = takeSettings(Settings, Forwarded)) {
+    if (Error E = takeSettings(Settings)) {
       report(std::move(E));
       // For git a usage error is no bad commit.
       return Oracle ? int(OracleAbort) : int(ExitBadUse);
@@ -365,8 +373,15 @@ int runBisect() {
     std::string Last = Bad;
     if (Last.empty())
       Last = "HEAD";
-    return runCommits(Good, Last, Settings, Forwarded);
+    return runCommits(Good, Last, Settings, forwardedOptions());
   }
+  for (const std::reference_wrapper<cl::Option> &O :
+       std::initializer_list<std::reference_wrapper<cl::Option>>{
+           Good, Bad, Expect, Metric, Symptom, Class})
+    if (O.get().getNumOccurrences())
+      return report(failure("bisect: --" + O.get().ArgStr + " is for commits",
+                            "write 'culprit bisect run' and the command after "
+                            "'--'"));
   std::vector<std::string> Given(Words.begin(), Words.end());
   if (Error E = checkPaths("bisect", Given))
     return report(std::move(E));

@@ -21,12 +21,23 @@ using namespace llvm;
 
 namespace culprit {
 
-/// Fails where a bisection is under way: it is somebody's.
+/// Fails outside the top of a work tree, and where a bisection is under way:
+/// it is somebody's.
 static Error checkIdle() {
   Expected<std::string> Inside =
       gitOutput({"rev-parse", "--is-inside-work-tree"});
   if (!Inside)
     return Inside.takeError();
+  if (*Inside != "true")
+    return failure("bisect: this repository has no work tree here",
+                   "commits are checked out into one: use a clone");
+  Expected<std::string> Up = gitOutput({"rev-parse", "--show-cdup"});
+  if (!Up)
+    return Up.takeError();
+  if (!Up->empty())
+    return failure("bisect: git bisects from the top folder of a work tree "
+                   "alone",
+                   "change to " + *Up + " first");
   Expected<std::string> Marker =
       gitOutput({"rev-parse", "--git-path", "BISECT_START"});
   if (!Marker)
@@ -74,6 +85,7 @@ static int conclude() {
     return report(Log.takeError());
   std::string First;
   std::vector<std::string> Possible;
+  size_t Good = 0, Bad = 0; ///< Tested, beside those given.
   StringRef Rest = *Log;
   while (!Rest.empty()) {
     StringRef Line;
@@ -82,6 +94,10 @@ static int conclude() {
       First = Line.str();
     else if (Line.consume_front("# possible first bad commit: "))
       Possible.push_back(Line.str());
+    else if (Line.starts_with("git bisect good "))
+      ++Good;
+    else if (Line.starts_with("git bisect bad "))
+      ++Bad;
   }
   outs() << '\n';
   if (!First.empty())
@@ -92,6 +108,12 @@ static int conclude() {
            << join(Possible, "\n  ") << '\n';
   else
     outs() << "the bisection did not come to an end\n";
+  // Nobody tested the two commits that were given.
+  if (!First.empty() && Good + Bad > 1 && (Good == 0 || Bad == 0))
+    outs() << "note: every commit that was tested is "
+           << (Good ? "good: see that the command fails on the bad one"
+                    : "bad: see that the command succeeds on a good one")
+           << ", or the answer means nothing\n";
   outs() << "'git bisect log' has every answer; 'git bisect reset' goes back "
             "to where you were\n";
   return First.empty() ? ExitRefused : ExitDone;

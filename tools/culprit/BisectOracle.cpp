@@ -13,6 +13,7 @@
 #include "Compare/Runs.h"
 #include "Evidence.h"
 #include "Readers/Reader.h"
+#include "Readers/ScalarNames.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
@@ -95,8 +96,8 @@ Expected<json::Value> diagnoseOutside(const std::vector<std::string> &Paths,
   Expected<json::Value> Parsed = json::parse((*Text)->getBuffer());
   if (!Parsed) {
     consumeError(Parsed.takeError());
-    return failure("culprit diagnose gave no report",
-                   "run it by hand on what the command wrote");
+    return failure("bisect: culprit diagnose gave no report",
+                   "it says why above");
   }
   return Parsed;
 }
@@ -145,10 +146,13 @@ static Expected<Asked> askMetric(const std::vector<std::string> &Files,
   if (!C)
     return C.takeError();
   std::vector<RunRecord> Runs = runRecords(*C, "");
+  // Loggers' names are read as canonical ones: eval_loss is val_loss.
+  const std::string Canonical = scalarName(S.Metric).Name;
   for (const RunRecord &R : Runs) {
-    if (!R.series(S.Metric))
+    const std::string &Name = R.series(S.Metric) ? S.Metric : Canonical;
+    if (!R.series(Name))
       continue;
-    const double Level = finalLevels({&R}, S.Metric)[0];
+    const double Level = finalLevels({&R}, Name)[0];
     const bool Bad = !std::isfinite(Level) ||
                      (S.Below && !(Level < *S.Below)) ||
                      (S.Above && !(Level > *S.Above));
@@ -231,6 +235,9 @@ static Expected<Asked> askOnce(const OracleSettings &S, StringRef Folder) {
   if (Files.empty())
     return Asked{Answer::Skip,
                  "the command wrote nothing into " + Folder.str()};
+  // A folder says more than its files: what belongs together.
+  if (Before.empty())
+    Files = {Folder.str()};
   return S.Metric.empty() ? askDiagnosis(Files, S) : askMetric(Files, S);
 }
 

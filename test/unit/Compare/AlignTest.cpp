@@ -72,3 +72,29 @@ TEST(Align, BeyondTheLimitOrderIsKept) {
   expectSound(A, B, P);
   EXPECT_EQ(P.size(), 199u); // 200 are equal, and the last one is not
 }
+
+// Beyond the limit: one number that comes back far ahead does not lose what
+// lies between, and one in addition does not shift what repeats.
+TEST(Align, BeyondTheLimitMuchIsKept) {
+  Numbers A = {9999}, B = {7777};
+  for (uint32_t I = 0; I != 300; ++I) {
+    A.push_back(I);
+    B.push_back(I);
+    B.push_back(5000 + I);
+  }
+  A.push_back(8888);
+  B.push_back(9999);
+  B.push_back(6666);
+  Places Ahead = align(A, B, /*MaxEdits=*/8);
+  expectSound(A, B, Ahead);
+  EXPECT_EQ(Ahead.size(), 300u);
+
+  Numbers X = {0, 1}, Y = {1};
+  for (uint32_t I = 0; I != 100; ++I) {
+    X.insert(X.end(), {0, 1, 100 + I});
+    Y.insert(Y.end(), {200 + I, 0, 1});
+  }
+  Places Repeats = align(X, Y, /*MaxEdits=*/8);
+  expectSound(X, Y, Repeats);
+  EXPECT_GE(Repeats.size(), 200u);
+}

@@ -5,7 +5,9 @@
 #include "Compare/Runs.h"
 #include "Compare/RunsStatistics.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace culprit;
 
@@ -55,6 +57,20 @@ TEST(RunsStatisticsTest, PairNoise) {
   for (int I = 0; I != 100; ++I)
     Slow.push_back(std::sin(2 * M_PI * I / 50));
   EXPECT_GT(pairNoise(Slow)->Nu, 0.3);
+}
+
+// A tenth is rounded up. Every length of four or more has its blocks; 11
+// points have windows of 2, of which 5 are taken.
+TEST(RunsStatisticsTest, PairNoiseOfEveryLength) {
+  for (size_t Count = 4; Count != 200; ++Count) {
+    std::vector<double> Zigzag;
+    for (size_t I = 0; I != Count; ++I)
+      Zigzag.push_back(I % 2 ? 1 : -1);
+    std::optional<PairNoise> N = pairNoise(Zigzag);
+    ASSERT_TRUE(N) << Count;
+    EXPECT_GE(N->Freedom, 2) << Count;
+  }
+  EXPECT_EQ(pairNoise(std::vector<double>(11, 1.0))->Freedom, 3);
 }
 
 TEST(RunsMetricsTest, Kinds) {
@@ -110,6 +126,25 @@ TEST(RunsSetupTest, Changes) {
   EXPECT_EQ(compareRunSetups({&Bare}, {&Bare}).Kind, "unknown");
 }
 
+// Beside a run without settings nothing was changed as far as anybody knows.
+TEST(RunsSetupTest, OneSideWithoutSettings) {
+  RunRecord A = run({{"lr", "3e-4"}, {"n_layer", "4"}}), Bare;
+  RunSetup S = compareRunSetups({&A}, {&Bare});
+  EXPECT_EQ(S.Kind, "unknown");
+  EXPECT_TRUE(S.Changes.empty());
+  EXPECT_NE(S.Says.find("the settings of B are not recorded"),
+            std::string::npos);
+}
+
+// 57 bytes and "...": an e with an accent has two bytes and is not halved.
+TEST(RunsSetupTest, LongValues) {
+  std::string Accents;
+  for (int I = 0; I != 40; ++I)
+    Accents += "\xc3\xa9";
+  EXPECT_EQ(changeText({"other", "k", Accents, "x", true}),
+            "k " + Accents.substr(0, 56) + "... -> x");
+}
+
 TEST(RunsSetupTest, PackagesAreOneChange) {
   RunRecord A = run({{"lr", "1"}}), B = A;
   A.Packages = {{"torch", "2.1"}, {"numpy", "1.26"}, {"black", "1"}};
@@ -153,11 +188,76 @@ TEST(RunsFirstTest, SinglePrecisionLogs) {
   EXPECT_EQ(firstDifference(A, B)->Kind, "none");
 }
 
+// Rounding at first, and then one side is not finite: that does not stay small.
+TEST(RunsFirstTest, RoundingUntilNotFinite) {
+  RunRecord A, B;
+  const double Inf = std::numeric_limits<double>::infinity();
+  log(A, "loss", {4, 3, 2, 2, 2, 2, 2, 2, 2, 2});
+  log(B, "loss", {4, 3 + 3e-7, 2, 2, 2, 2, 2, Inf, Inf, Inf});
+  std::optional<FirstDifference> F = firstDifference(A, B);
+  ASSERT_TRUE(F);
+  EXPECT_TRUE(F->Rounding);
+  EXPECT_FALSE(F->StaysSmall);
+  EXPECT_FALSE(F->TenfoldSteps);
+}
+
+// The narrowest format that settings name counts, wherever it stands.
+TEST(RunsFirstTest, NarrowestFormat) {
+  RunRecord A = run({{"dtype", "float32"}, {"mixed_precision", "bf16"}});
+  RunRecord B = A;
+  log(A, "loss", {4, 3, 2});
+  log(B, "loss", {4, 3.003, 2}); // 1e-3 is below 2^-8
+  EXPECT_TRUE(firstDifference(A, B)->Rounding);
+  EXPECT_FALSE(firstDifference(A, B)->Narrow);
+}
+
+// A falls to 1 over 100 steps; B blows up at the fifth. A's level is that of
+// its end, not that of step 4.
+TEST(RunsLevelsTest, ABlownUpRunCutsNobodyShort) {
+  RunRecord A, B;
+  std::vector<double> Falling, Blown(100, std::nan(""));
+  for (int I = 0; I != 100; ++I)
+    Falling.push_back(I < 90 ? 10 - 0.1 * I : 1);
+  std::fill_n(Blown.begin(), 5, 9.0);
+  log(A, "loss", Falling);
+  log(B, "loss", Blown);
+  CandidateComparison C;
+  compareMetrics({&A}, {&B}, C);
+  ASSERT_EQ(C.Metrics.size(), 1u);
+  EXPECT_EQ(C.Metrics[0].A, 1);
+  EXPECT_TRUE(std::isnan(C.Metrics[0].B));
+  EXPECT_EQ(C.Metrics[0].better(), -1);
+  EXPECT_EQ(finalLevels({&A, &B}, "loss")[0], 1);
+}
+
+// Points of A lie at both ends, and of B between them: no range has some of
+// both, which is no reason to call either not finite.
+TEST(RunsLevelsTest, NoPointsInTheCommonRange) {
+  RunRecord A, B;
+  A.Series["val_loss"] = {"val_loss", "", {0, 100}, {3, 2}};
+  B.Series["val_loss"] = {"val_loss", "", {20, 40, 60, 80}, {3, 3, 2, 2}};
+  CandidateComparison C;
+  compareMetrics({&A}, {&B}, C);
+  EXPECT_TRUE(C.Metrics.empty());
+}
+
 TEST(RunsFirstTest, NothingInCommon) {
   RunRecord A, B;
   log(A, "loss", {1, 2});
   log(B, "loss", {1, 2}, 10);
   EXPECT_FALSE(firstDifference(A, B));
+}
+
+// A setting that no run has would make one group of all.
+TEST(RunsGroupTest, UnknownSetting) {
+  std::vector<RunRecord> Runs = {run({{"lr", "1"}}), run({{"lr", "2"}})};
+  for (RunRecord &R : Runs)
+    log(R, "loss", {3, 2});
+  RunsOptions Options;
+  Options.Group = "lr,colour";
+  llvm::Expected<RunsComparison> C = compareRuns(Runs, Options);
+  ASSERT_FALSE(C);
+  EXPECT_NE(llvm::toString(C.takeError()).find("'colour'"), std::string::npos);
 }
 
 // "base-seed1" and "base_s2" are of one group, "gpt2" is no seed of "gpt".

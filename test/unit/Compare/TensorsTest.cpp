@@ -282,6 +282,35 @@ std::string patternOf(llvm::ArrayRef<double> Errors, double Noise = -1) {
   return C.Steps ? C.Steps->Kind + " " + std::to_string(C.Steps->Step) : "";
 }
 
+/// Whether shapes \p R and \p O are those of a vocabulary and its filling.
+bool isFilled(Shape R, Shape O) {
+  const MadeTensor Ref(DType::Float32, R,
+                       std::vector<double>(size_t(numelOf(R)), 1.0));
+  const MadeTensor Ours(DType::Float32, O,
+                        std::vector<double>(size_t(numelOf(O)), 1.0));
+  TensorPair P;
+  P.Ref.View = &Ref.View;
+  P.Ours.View = &Ours.View;
+  NameReport Names;
+  std::set<std::string> Told;
+  if (!cutPadding(P, Names, Told))
+    return false;
+  EXPECT_EQ(P.Ref.View->Shape, P.Ours.View->Shape);
+  EXPECT_EQ(P.Ref.View->Bytes.size(), P.Ours.View->Bytes.size());
+  return true;
+}
+
+TEST(PaddingTest, Vocabularies) {
+  EXPECT_TRUE(isFilled({50257, 1}, {50304, 1}));
+  EXPECT_TRUE(isFilled({2, 32768}, {2, 32000})); // 768 more: 2.4 %
+  EXPECT_TRUE(isFilled({50, 2}, {64, 2}));
+  // Widths of two models.
+  EXPECT_FALSE(isFilled({768}, {1024}));
+  EXPECT_FALSE(isFilled({4, 96}, {4, 128}));
+  EXPECT_FALSE(isFilled({10, 2}, {11, 2}));
+  EXPECT_FALSE(isFilled({2, 50, 2}, {2, 64, 2}));
+}
+
 TEST(StepsTest, Patterns) {
   EXPECT_EQ(patternOf({1e-7, 2e-7, 1e-7, 2e-7}), "");
   EXPECT_EQ(patternOf({1e-7, 3e-2, 4e-2, 5e-2, 6e-2}), "order-two 1");
