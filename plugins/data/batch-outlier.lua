@@ -31,6 +31,19 @@ return {
     for _, batches in dumped:group("name") do
       local enough = batches:distinct("step"):count() >= case.options.min_batches
       judged = judged or enough
+      -- One value throughout, where every other batch has many: a padded, cleared or unread buffer.
+      local even = enough and batches:where("min == max")
+      if even and even:count() > 0 and even:distinct("step"):count() <= 0.2 * batches:distinct("step"):count() then
+        local first = even:first()
+        return report {
+          symptom  = "batch-outlier",
+          score    = 0.95,
+          at       = { step = first.step },
+          message  = ("the batch of step %d stands out: every value of %s is %g, that of the other %d batches varies")
+            :format(first.step, first.name, first.min, batches:count() - even:count()),
+          evidence = { first, batches },
+        }
+      end
       for _, column in ipairs(enough and { "mean", "std" } or {}) do
         local usual  = batches:median(column) or 0
         -- Half the batches lie within the middle quartiles; their width is the spread of the normal ones.

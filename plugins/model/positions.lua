@@ -37,6 +37,20 @@ return {
     if case.config:where("match(key, '*precision|*dtype') and match(value, "
       .. "'*16*')"):first() then allowed = 100 * allowed end
     local before, after = pair("battery.positions.input_ids")
+    -- A model whose attention carries nothing (weights at zero, one-hot scores) is blind to all that came before, not to
+    -- its order: the other probe changes a token and shows whether the last position notices.
+    local function attends()
+      for one in values:where { name = "battery.causal_mask.logits", variant = "base" }:rows() do
+        local other = values:where { name = "battery.causal_mask.logits", variant = "changed" }
+        other = (one.step and other:where { step = one.step } or other):first()
+        local ids = values:where { name = "battery.causal_mask.input_ids", variant = "base" }:first()
+        local moved = other and one:difference_along(other, 1)
+        if moved and ids and #moved >= 2 and one.nonfinite + other.nonfinite == 0 then
+          return moved[#moved] > allowed * one.absmax, #moved
+        end
+      end
+      return true
+    end
     -- Behind a causal mask only the first block is blind to order; the logits of a model that looks both ways are, too.
     for _, name in ipairs({ "battery.positions.first_block", "battery.positions.logits" }) do
       local base, permuted = pair(name)
@@ -46,7 +60,9 @@ return {
       if moved and base.nonfinite + permuted.nonfinite > 0 then moved = nil end
       if moved and ids and ids[#ids] == 0 and before:compare(after).max_abs > 0 then
         local last = moved[#moved]
-        if last <= allowed * base.absmax then
+        if last <= allowed * base.absmax and not attends() then
+          return skip("a model whose last position takes notice of earlier tokens at all")
+        elseif last <= allowed * base.absmax then
           return report {
             symptom = "token-order-ignored", score = 0.97,
             message = ("with the %d tokens before it in another order the last position of %s moves by %s "

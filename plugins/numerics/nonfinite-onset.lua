@@ -26,6 +26,8 @@ return {
     growth   = { default = 10.0, doc = "Factor over its own earlier median that is a build-up" },
     leap     = { default = 1000., doc = "Factor from the first row to the last that is one however few rows there "
       .. "are" },
+    large    = { default = 100., doc = "Level from which a growth of less than a hundred times is a build-up" },
+    lift     = { default = 20.,  doc = "The same of a loss" },
     flat     = { default = 3.0,  doc = "Factor below which a curve is flat" },
     min_rows = { default = 8,    doc = "Logged values before the onset below which a curve is not judged" },
   },
@@ -52,7 +54,9 @@ return {
       -- The last row has to be near the onset as the curve is logged.
       local spacing = count >= 2 and (last.step - rows:first().step) / (count - 1) or 0
       local leap = count >= 2 and last.value / rows:first().value or 0
-      if count < (last.layer and 4 or opt.min_rows) and leap >= opt.leap then
+      -- Of a loss a few times are plenty: sound training never lifts it above its first value.
+      local enough = name == "loss" and opt.lift or opt.leap
+      if count < (last.layer and 4 or opt.min_rows) and leap >= enough then
         -- Two rows suffice for a rise that no flat curve makes.
         judged = judged + 1
         if not best or leap > best.factor then
@@ -67,7 +71,13 @@ return {
         local factor = level / before
         -- Growth from nothing is how a model begins; it has to reach beyond what it was at any time before.
         local peak = rows:slice(0, math.max(1, (2 * count) // 3)):max("value")
-        if factor >= opt.growth and level >= 2 * peak then
+        -- Scores and norms grow tenfold in sound training; an overflow is reached by what passes any such level.
+        -- One row alone that leaves all others behind is a jump, where rows are a step or so apart.
+        local near = last.step - rows:slice(count - 2, 1):first().step
+        local lone = near <= 2 and rows:slice(0, count - 1):max("value") < 1.5 * peak
+        if lone and factor >= opt.growth then
+          flat = flat + 1
+        elseif factor >= opt.growth and level >= 2 * peak and (factor >= 100 or level >= opt.large) then
           if not best or factor > best.factor then
             best = { name = name, factor = factor, before = before, level = level, last = last, rows = rows }
           end

@@ -59,7 +59,8 @@ return {
     if not worst or worst.before.value == 0 then return end
     report {
       symptom  = "weight-norm-jump",
-      score    = 0.9,
+      -- Between two rows that are far apart a rate too high throws weights as far, and comes to rest.
+      score    = worst.row.step - worst.before.step <= 5 and 0.9 or 0.5,
       at       = { layer = worst.layer, step = worst.row.step },
       message  = ("the weight norm of %s goes from %.4g at step %d to %.4g at step %d; updates can have moved it by "
         .. "%.2g"):format(

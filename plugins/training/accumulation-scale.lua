@@ -81,6 +81,27 @@ return {
           }
         end
       end
+      -- Validation is not accumulated: a training loss that is that many times larger all along is their sum.
+      local val = all:where { name = "val_loss", run = one.run }:sort("step")
+      if number >= 2 and val:count() >= 2 then
+        local ratios, last = {}, nil
+        for row in val:rows() do
+          local near = one.loss:where("step <= ?", row.step):last()
+          if near and row.value > 0 then ratios[#ratios + 1], last = near.value / row.value, near end
+        end
+        table.sort(ratios)
+        local usual = #ratios >= 2 and ratios[(#ratios + 1) // 2]
+        if usual and math.abs(usual - number) < 0.2 * number and ratios[1] > 0.6 * number then
+          report {
+            symptom  = "accumulation-not-divided",
+            score    = 0.9,
+            at       = { step = one.loss:first().step },
+            message  = ("the training loss is %.3g times the validation loss (%.4g at step %d), and %g batches are "
+              .. "accumulated: it is their sum"):format(usual, last.value, last.step, number),
+            evidence = { last, val:slice(0, 5), one.count },
+          }
+        end
+      end
       local limit = case.config:where("run is null or run == ?", one.run)
         :where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|*clip_norm') and "
           .. "number > 0")

@@ -41,13 +41,22 @@ return {
       end
       return skip("the clipping threshold in a config")
     end
-    for _, norms in case.scalars:where { name = "grad_norm", primary = true }:where("finite(value)"):group("run") do
+    local whole = case.scalars:where { name = "grad_norm", primary = true }:where("finite(value)")
+    local power = 1
+    if whole:count() == 0 then
+      -- The root of the sum over the layers is at most the norm of all.
+      whole = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null and finite(value)")
+        :with { square = "value * value" }:aggregate({ "run", "step" }, { value = "sum square" })
+        :renamed("squared gradient norms of the layers"):sort("step")
+      power = 2
+    end
+    for _, norms in whole:group("run") do
       local run   = norms:first().run
       local limit = limits:where { run = run }:first() or limits:first()
-      local usual = norms:median("value")
-      local above = norms:where("value > ?", limit.number)
+      local usual = norms:median("value") ^ (1 / power)
+      local above = norms:where("value > ?", limit.number ^ power)
       local share = above:count() / norms:count()
-      if norms:count() >= 8 and share >= opt.share then
+      if norms:count() >= (power == 2 and 4 or 8) and share >= opt.share then
         local ratio = usual / limit.number
         if ratio >= opt.far then
           report {

@@ -157,5 +157,8 @@ return {
         evidence = { logits, loss or logits },
       }
     end
+    if not said and not first and not start and not logits then
+      skip("statistics of layers, or dumped weights or logits, of the first step")
+    end
   end,
 }

@@ -41,6 +41,13 @@ return {
       local z    = loss:col("value"):robust_z(opt.window)
       local hot  = loss:with { z = z, usual = loss:col("value"):rolling(opt.window, "median") }
         :where("z > ? and value > usual * ?", opt.sigmas, 1 + opt.relative)
+      -- While the loss still falls the long window's spread is that of the fall; a short one sees the noise.
+      local noise = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+      if hot:count() == 0 and noise > 0 then
+        local short = opt.window // 4
+        hot = loss:with { z = loss:col("value"):robust_z(short), usual = loss:col("value"):rolling(short, "median") }
+          :where("z > ? and value > usual * ? and value - usual > ?", opt.sigmas, 1 + opt.relative, 12 * noise)
+      end
       local spike = hot:top(1, "z"):first()
 
       -- A spike may last some rows: rows within five of the one before belong to it.
@@ -89,7 +96,7 @@ return {
         }
         local after = loss:where("step > ?", spike.step):slice(0, opt.recovery)
         local back  = after:slice(math.min(3, after:count() // 2), opt.recovery)
-        local band  = spike.usual + 0.1 * (spike.value - spike.usual)
+        local band  = spike.usual + math.min(0.1 * (spike.value - spike.usual), 0.5 * math.abs(spike.usual))
         -- One batch makes one spike; what spikes again and again has another reason.
         if few and after:count() >= 5 and back:median("value") <= band then
           local calm = after:where("value <= ?", band):first()

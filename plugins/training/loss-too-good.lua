@@ -11,7 +11,8 @@
 --- Compare the labels of one batch with its inputs, and change a later token: earlier logits must not move.
 ---
 --- ## Known false positives
---- Deliberate overfitting of one batch, and tasks without noise.
+--- Deliberate overfitting of one batch, and tasks without noise. A loss of a tenth of ln V in a run from scratch is
+--- such a task or a leak, and scored accordingly.
 ---
 --- ## References
 --- With a leak the loss passes any estimate of the data's entropy within a hundred steps.
@@ -24,6 +25,7 @@ return {
   symptoms = { "loss-too-good", "val-loss-too-good", "loss-zero" },
   options  = {
     share    = { default = 0.03, doc = "Loss over first loss that counts as nearly zero" },
+    scratch  = { default = 0.10, doc = "Loss over ln V that is little for a text model which starts at chance" },
     within   = { default = 0.50, doc = "Part of the run within which it gets there" },
     min_rows = { default = 20,   doc = "Logged values below which a trend is not judged" },
   },
@@ -47,14 +49,20 @@ return {
             zeros:first().step),
           evidence = { zeros:slice(0, 5) },
         }
-      elseif rows >= opt.min_rows then
+      elseif rows >= opt.min_rows // 2 then
         local start = loss:slice(0, 3):median("value")
         local level = loss:with { level = loss:col("value"):rolling(5, "median") }
         local there = level:where("level < ?", opt.share * start):first()
         local first, last = loss:first().step, loss:last().step
+        -- From scratch, in one short run, nobody gets text below a tenth of its chance level; told weakly, since a
+        -- task without noise does.
+        local size  = case.config:where("match(key, '*vocab_size') and number > 1"):first()
+        local chance = size and math.log(size.number)
+        local low   = chance and math.abs(loss:first().value - chance) <= 0.2 * chance
+          and level:where("level < ?", opt.scratch * chance):first()
         local val = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")
           :sort("step"):last()
-        if there and start > 0 and there.step - first <= opt.within * (last - first) then
+        if rows >= opt.min_rows and there and start > 0 and there.step - first <= opt.within * (last - first) then
           report {
             symptom  = "loss-too-good",
             score    = 0.9,
@@ -76,6 +84,17 @@ return {
               evidence = { val },
             }
           end
+        elseif low and loss:slice(rows - rows // 5, rows):median("value")
+          <= opt.scratch * chance and not (val and val.value > 1.5 * opt.scratch * chance) then
+          report {
+            symptom  = "loss-too-good",
+            score    = 0.4,
+            at       = { step = low.step },
+            message  = ("loss falls from chance, %.4g, to %s of it by step %d of %d%s: little for text, unless the "
+              .. "answer is in the input"):format(chance, units.percent(low.level / chance), low.step, last,
+              val and (", and validation to %.4g"):format(val.value) or ""),
+            evidence = { low, loss:last(), size },
+          }
         end
       end
     end

@@ -116,7 +116,7 @@ return {
           local norm = case.scalars:where { name = "grad_norm", primary = true, run = run_name }:sort("step")
             :where("finite(value) and value > 0")
           local from = norm:count() >= 20 and norm:slice(0, 5):median("value")
-          local wide = from and norm:with { level = norm:col("value"):rolling(5, "median") }:max("level") / from
+          local wide = from and norm:with { level = norm:col("value"):rolling(5, "median") }:max("level") / from or nil
           local signs = {}
           if over and over.value > 1.03 * chance then
             signs[#signs + 1] = ("the validation loss is %.4g, worse than chance"):format(over.value)

@@ -42,7 +42,9 @@ return {
       local first = run:min("step")
       if turns:count() >= 1 and turns:count() <= 5 then
         for turn in turns:rows() do
-          if turn.step > first + 5 then
+          -- A run that goes on gets past the place where it stopped; the bar of a short last epoch does not.
+          local further = run:where("place >= ?", turn.place):max("step")
+          if turn.step > first + 5 and further > turn.step - turn.back then
             resumes[#resumes + 1] = { run = run_name, step = turn.step, last = turn.step - turn.back, row = turn }
           end
         end

@@ -1,5 +1,6 @@
 --- ## What it detects
---- Updates that are a large, or a vanishing, fraction of the weights.
+--- Updates that are a large, or a vanishing, fraction of the weights, and first updates that would be as large as the
+--- weights at the full rate; weights that grow beyond any use.
 ---
 --- ## Why it matters
 --- Between a thousandth and a hundredth a step is healthy. A tenth and more tears the weights up; below a
@@ -21,9 +22,12 @@ return {
   api      = 1,
   summary  = "Updates are too large or vanishing against the weights",
   needs    = { scalars = { "step", "value", metric = "update_ratio" } },
-  symptoms = { "update-ratio-high", "update-ratio-low" },
+  symptoms = { "update-ratio-high", "update-ratio-low", "first-updates-outgrow-weights", "weights-blow-up" },
   options  = {
     high      = { default = 0.10, doc = "Update over weight norm that is too large" },
+    blow_up   = { default = 30., doc = "Growth of the median layer's weight norm that no sound training makes" },
+    ramp      = { default = 0.30,
+                  doc = "First update over weight norm, taken to the full rate, that is too large for any warm-up" },
     low       = { default = 1e-4, doc = "Median update over weight norm that is too small" },
     min_steps = { default = 3,    doc = "Logged steps below which nothing is judged" },
   },
@@ -53,6 +57,57 @@ return {
           .. "first at step %d"):format(worst.ratio, worst.step, opt.high, high:count(), usual:count(), first.step),
         evidence = { high:top(5, "ratio"), ratios:where { step = worst.step }:top(3, "value") },
       }
+    end
+
+    -- Where the layers end, against where they began.
+    local grown, example = {}, nil
+    for layer, norms in case.scalars:where { metric = "weight_norm", primary = true }
+      :where("layer is not null and finite(value) and value > 0"):group("layer") do
+      local series = norms:sort("step")
+      local top = series:top(1, "value"):first()
+      grown[#grown + 1] = top.value / series:first().value
+      example = example or { layer = layer, first = series:first(), top = top }
+    end
+    table.sort(grown)
+    local growth = grown[(#grown + 1) // 2]
+    if growth and growth >= opt.blow_up then
+      report {
+        symptom  = "weights-blow-up",
+        score    = 0.9,
+        at       = { step = example.top.step, layer = example.layer },
+        message  = ("weights grow %.3g times in the median of %d layers; those of %s from %.4g at step %d to %.4g at "
+          .. "step %d"):format(growth, #grown, example.layer, example.first.value, example.first.step,
+          example.top.value, example.top.step),
+        evidence = { example.first, example.top },
+      }
+    end
+
+    -- The first updates, before weights have grown to them, at the rate that the warm-up leads to. A quarter of the
+    -- layers may have begun at zero or nearly so.
+    local begin = usual:sort("step"):where("ratio > 0"):first()
+    local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value)"):sort("step")
+    -- The warm-up's end, not a jump later on.
+    local third = rates:slice(0, math.max(5, rates:count() // 3))
+    local peak  = third:count() > 0 and third:max("value") or 0
+    if begin and begin.step <= 2 then
+      local near = rates:where("step >= ? and step <= ?", begin.step - 1, begin.step + 1)
+        :with { far = ("abs(step - %d)"):format(math.floor(begin.step)) }:sort("far"):first()
+      local set  = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
+        .. "and number > 0"):first()
+      local part = near and peak > 0 and near.value / peak
+        or not near and set and math.min(1, (begin.step + 1) / set.number) or 1
+      local small = ratios:where { step = begin.step }:quantile("value", 0.25)
+      if part > 0 and small and (part < 0.7 and small / part >= opt.ramp or part >= 0.7 and small >= 10 * opt.high) then
+        report {
+          symptom  = "first-updates-outgrow-weights",
+          score    = math.min(0.95, 0.7 + 0.25 * math.min(1, small / part)),
+          at       = { step = begin.step },
+          message  = ("the update of step %d is %.2g of the weights in three layers of four%s: a rate in the order of "
+            .. "the weights, which no warm-up mends"):format(begin.step, small, part < 0.7 and
+            (", with %s of the full rate, which would make %.2g"):format(units.percent(part), small / part) or ""),
+          evidence = { ratios:where { step = begin.step }:slice(0, 5), near or set or rates:first() },
+        }
+      end
     end
 
     local moving = usual:where("ratio > 0")

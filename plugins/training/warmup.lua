@@ -33,17 +33,20 @@ return {
     local opt, judged = case.options, false
     local warmup = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
       .. "and number > 0"):first()
+    -- A config that says 0 tells of the steps before the first logged rate.
+    local without = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
+      .. "and number == 0"):first()
     for run_name, run in case.scalars:where { name = "lr", primary = true }:group("run") do
       local rate = run:sort("step"):where("finite(value)")
       local rows = rate:count()
-      if rows >= opt.min_rows and rate:first().step <= 1 then
+      if rows >= opt.min_rows and (rate:first().step <= 1 or without and not warmup) then
         judged = true
         local first = rate:first()
         -- Of the whole model, or of the median layer.
         local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
           :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
         local span  = rate:last().step - rate:first().step
-        local early = sizes:where("step <= ?", rate:first().step + math.max(10, 0.05 * span)):top(1, "value"):first()
+        local early = sizes:where("step <= ?", math.min(rate:first().step, 1) + math.max(10, 0.05 * span)):top(1, "value"):first()
         -- A step as long as the weights themselves is the rate's own size, which no warm-up mends.
         local absurd = early and early.value >= 1
         local begin  = rate:slice(0, math.max(5, rows // 5)):max("value")
@@ -56,8 +59,8 @@ return {
             at       = { step = first.step },
             message  = ("the learning rate is %.3g at step %d, its full value%s"):format(first.value, first.step,
               missed and (", although a warm-up of %d steps is set"):format(math.floor(warmup.number))
-              or ": there is no warm-up"),
-            evidence = { first, missed and warmup or first },
+              or without and ": the config has no warm-up" or ": there is no warm-up"),
+            evidence = { first, missed and warmup or without or first },
           }
         end
 

@@ -284,16 +284,18 @@ def case_name(fault, family, level, dropped=""):
     return name + ("-no" + dropped.replace("_", "") if dropped else "")
 
 
-def build(fault, family, level, dropped="", thin=False):
+def build(fault, family, level, dropped="", thin=False, seed=0):
     """The Run of one case: `fault` at severity `level` in a family; a thin one
-    records less of what the fault does not need."""
+    records less of what the fault does not need. `seed` is added to the seed
+    of the case, from which weights, batches and clock are drawn, and turns
+    logger and interval on: another seed gives another run and another log."""
     base = FAMILIES[family]
-    turn = number(fault) + level + 2 * list(FAMILIES).index(family)
+    turn = number(fault) + level + 2 * list(FAMILIES).index(family) + seed
     healthy = fault.root_class is None
     case = type(fault.__name__ + base.__name__, (fault, base), {
         "name": case_name(fault, family, level, dropped), "level": level,
         "severity": fault.severities[level],
-        "seed": base.seed + number(fault), "__doc__": fault.__doc__,
+        "seed": base.seed + number(fault) + seed, "__doc__": fault.__doc__,
         "interval": fault.intervals[turn % len(fault.intervals)],
         "dialect": fault.dialects[turn // 3 % len(fault.dialects)
                                   if len(fault.dialects) > 2 else

@@ -319,7 +319,7 @@ def megatron(run):
         if "val_loss" in row:
             text = (f" validation loss at iteration {row['step']} | lm loss "
                     f"value: {row['val_loss']:.6E} | lm loss PPL: "
-                    f"{math.exp(row['val_loss']):.6E} | ")
+                    f"{math.exp(min(row['val_loss'], 709.0)):.6E} | ")
             lines += ["-" * len(text), text, "-" * len(text)]
     run.write_lines("train.log", lines)
 
