@@ -16,6 +16,8 @@ namespace culprit {
 
 /// Elements judged before the others are looked at.
 static constexpr int64_t FewElements = 64;
+/// Elements judged before all of a sample are.
+static constexpr int64_t SomeElements = 2048;
 /// Elements of a sample; smaller tensors are judged whole.
 static constexpr int64_t SampleSize = 100'000;
 /// A tensor of more elements is confirmed on MostConfirmed/4 of them.
@@ -92,6 +94,15 @@ Fit KindSearch::judgeAt(Prediction P, int64_t Count, F At,
   const auto Hopeless = [&](const Judgement &Now) {
     return Now.Within * 10 < Now.Count * 9;
   };
+  // Of differences near the tolerance any guess undoes most elements and
+  // nothing of their squares.
+  if (!Hopeless(J) && Count > 4 * SomeElements) {
+    const Judgement Some = judgeRange(*this, P, 0, SomeElements, At);
+    if (Some.Within * 100 < Some.Count * 99 || Some.Left > 0.8 * Some.Before) {
+      J = Some;
+      Count = FewElements; // that is enough
+    }
+  }
   if (!Hopeless(J) && Count > FewElements) {
     // The parts do not depend on the threads, so neither do the sums.
     const int64_t NumParts = Count < 1'000'000 ? 1 : 64;
@@ -202,8 +213,8 @@ static constexpr MaybeKind (*Finders[])(const KindSearch &) = {
     findPositionTable,    findFlip,             findShift,
     findShiftFrom,        findAxisPermutation,  findInterleave,
     findHeadMerge,        findSlicePermutation, findMixedSlices,
-    findActivation,       findEpsilon,          findAxisOffset,
-    findAxisFactor,       findVariance,         findEpsilonWithBias,
+    findActivation,       findEpsilon,          findVariance,
+    findAxisOffset,       findAxisFactor,       findEpsilonWithBias,
     findRotaryLayout,     findRotation,         findGrid};
 static constexpr MaybeKind (*LastFinders[])(const KindSearch &) = {
     findNonFinite, findNotLoaded, findReorder, findPartial, findPrecision};

@@ -107,8 +107,8 @@ static void offerVariances(Namer &Out, const KindQuery &Q) {
           std::pair(std::sqrt(1 / Ratio), "sqrt(" + std::to_string(N - 1) +
                                               "/" + std::to_string(N) + ")")})
       // 2 = 2/1 is no variance; nor is any n what is as far from it as 1 is.
-      if (N > 2 && std::fabs(Out.factor() - Value) <=
-                       0.1 * std::fabs(Value - 1))
+      if (N > 2 && std::fabs(Value - 1) > Q.Tolerance.RelL2 &&
+          std::fabs(Out.factor() - Value) <= 0.1 * std::fabs(Value - 1))
         Out.offer(Value, Form, About, "variance-estimator-mismatch");
   }
 }

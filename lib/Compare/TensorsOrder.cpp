@@ -219,6 +219,11 @@ void findStepPattern(TensorComparison &C) {
                        "jump",
                        Unit, First->At);
   }
+  // A process that amplifies its own rounding parts as slowly.
+  if (Out.Kind == "gradual" && !Points.front().Different) {
+    Out.Class = "";
+    Out.Says += "; rounding that a process amplifies does as much";
+  }
   C.Steps = Out;
 }
 
