@@ -14,14 +14,19 @@ namespace culprit {
 
 using Token = LooseJson::Token;
 
-/// Longer texts, such as chat templates, are cut. A list of the parameters that
-/// a run freezes has hundreds of names, and each of them counts.
-static constexpr size_t MaxValue = 16384;
+/// Longer texts are cut. A chat template with tools is 10 KB, and what matters
+/// in it stands at its end; a list of the parameters that a run freezes has
+/// hundreds of names, and each of them counts.
+static constexpr size_t MaxValue = 65536;
 
-ConfigRows::ConfigRows(Source &S)
-    : S(S), File(S.pool().intern(S.path())), Run(S.pool().intern(S.Run)) {}
+ConfigRows::ConfigRows(Source &S, StringRef Prefix, Naming Name)
+    : S(S), Prefix(Prefix), Name(Name), File(S.pool().intern(S.path())),
+      Run(S.pool().intern(S.Run)) {}
 
 void ConfigRows::add(StringRef Key, StringRef Value, int64_t Line) {
+  std::string Full = Name ? Name(Key) : Key.str();
+  if (Full.empty() && Name)
+    return;
   if (Added == MaxRows) {
     ++Dropped;
     return;
@@ -31,7 +36,7 @@ void ConfigRows::add(StringRef Key, StringRef Value, int64_t Line) {
   T.addRow();
   T.setId(config::source, File);
   T.setId(config::run, Run);
-  T.set(config::key, Key);
+  T.set(config::key, StringRef(Full.insert(0, Prefix)));
   T.set(config::value, Value.take_front(MaxValue));
   if (std::optional<double> Number = parseNumber(Value))
     T.set(config::number, *Number);
@@ -44,6 +49,19 @@ void ConfigRows::finish() {
                "first " + formatCount(MaxRows) + " were left out",
            "a file of this size is hardly a configuration; leave it out of "
            "the case");
+}
+
+Error brokenOff(const LooseJson &In, LineCounter &Lines, size_t Read,
+                Source &Into) {
+  std::string Where =
+      (Into.path() + ":" + Twine(Lines.lineOf(In.offset()))).str();
+  std::string What = In.error() ? In.error() : "it breaks off";
+  if (Read == 0)
+    return failure(Where + ": " + What, "write the file again");
+  Into.warn(Where + ": " + What, "the " + utostr(Read) +
+                                     " values before it were read; repair the "
+                                     "file to get the rest");
+  return Error::success();
 }
 
 bool isRecordList(const LooseJson &In, StringRef Text) {

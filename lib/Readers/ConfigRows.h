@@ -24,7 +24,12 @@ public:
   /// only the first settings are kept.
   static constexpr size_t MaxRows = 20'000;
 
-  explicit ConfigRows(Source &S);
+  /// What a key of the file is called in the table; empty leaves it out.
+  using Naming = std::string (*)(llvm::StringRef Key);
+
+  /// \p Prefix is put before every key: "tokenizer.". It must be a literal.
+  explicit ConfigRows(Source &S, llvm::StringRef Prefix = "",
+                      Naming Name = nullptr);
 
   void add(llvm::StringRef Key, llvm::StringRef Value, int64_t Line);
   /// Tells, if it was so, how much was left out.
@@ -33,6 +38,8 @@ public:
 
 private:
   Source &S;
+  llvm::StringRef Prefix;
+  Naming Name;
   StringId File, Run;
   size_t Added = 0, Dropped = 0;
 };
@@ -45,6 +52,11 @@ bool readSettings(LooseJson &In, llvm::StringRef Text, ConfigRows &Config,
 
 /// Walks the list that \p In has just begun as records. Likewise.
 bool readRecordList(LooseJson &In, ScalarRows &Scalars, LineCounter &Lines);
+
+/// Says where the text that \p In read breaks off and that \p Read values were
+/// before it: an error when there were none, else a warning in \p Into.
+llvm::Error brokenOff(const LooseJson &In, LineCounter &Lines, size_t Read,
+                      Source &Into);
 
 /// Whether the list that \p In has just begun starts with a step record.
 bool isRecordList(const LooseJson &In, llvm::StringRef Text);

@@ -4,7 +4,6 @@
 
 #include "Readers/JsonConfig.h"
 #include "Readers/ConfigRows.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -86,16 +85,7 @@ Error JsonConfigReader::read(InputFile &File, Source &Into) const {
   Scalars.finish();
   if (Complete)
     return Error::success();
-  size_t Read = Config.rows() + Scalars.rows();
-  std::string Where =
-      (Into.path() + ":" + Twine(Lines.lineOf(In.offset()))).str();
-  std::string What = In.error() ? In.error() : "it breaks off";
-  if (Read == 0)
-    return failure(Where + ": " + What, "write the file again");
-  Into.warn(Where + ": " + What, "the " + utostr(Read) +
-                                     " values before it were read; repair the "
-                                     "file to get the rest");
-  return Error::success();
+  return brokenOff(In, Lines, Config.rows() + Scalars.rows(), Into);
 }
 
 } // namespace culprit

@@ -3,9 +3,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogLikeness.h"
+#include "Readers/AccessLine.h"
 #include "Readers/ErrorSignatures.h"
 #include "Readers/LogDialects.h"
 #include "Readers/LogLine.h"
+#include "Readers/StructuredLog.h"
 #include "Readers/TextLines.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -94,7 +96,8 @@ static Signs countSigns(StringRef Head, bool Whole) {
     ++Out.Lines;
     LogLine L = Parser.parse(Line, Number);
     if (L.Stamped || L.Prefixed || L.Text.contains("%|") ||
-        isTestResult(Line)) {
+        isTestResult(Line) || isStructuredLine(Line.ltrim()) ||
+        parseAccessLine(Line)) {
       ++Out.Marked;
     } else {
       Out.Code += isCode(Line) || isDataObject(Line);

@@ -7,7 +7,9 @@
 #include "Readers/LogErrors.h"
 #include "Readers/LogLikeness.h"
 #include "Readers/LogLine.h"
+#include "Readers/ServingLines.h"
 #include "Readers/StackLines.h"
+#include "Readers/StructuredLog.h"
 #include "Readers/TextEncoding.h"
 #include "Readers/TextLines.h"
 #include "Readers/Traceback.h"
@@ -59,13 +61,15 @@ private:
   LogErrors Errors;
   WatchdogLines Watchdog;
   StackLines Stacks;
+  ServingLines Serving;
 };
 } // namespace
 
 LogPass::LogPass(Source &S, bool WithMetrics)
     : S(S), WithMetrics(WithMetrics), Lines(S.table(TableId::log_lines)),
       File(S.pool().intern(S.path())), FileRank(rankOfPath(S.path())),
-      Scalars(S), Dialects(S, Scalars), Errors(S), Watchdog(S), Stacks(&S) {}
+      Scalars(S), Dialects(S, Scalars), Errors(S), Watchdog(S), Stacks(&S),
+      Serving(S) {}
 
 void LogPass::addLine(const LogLine &L) {
   Lines.addRow();
@@ -109,6 +113,7 @@ void LogPass::line(StringRef Raw, int64_t Number) {
     addLine(L);
   Watchdog.line(L);
   Stacks.line(L);
+  Serving.line(L);
   scanLine(L.Text, Scan);
   TracebackReader::Use Use = TracebackReader::Use::None;
   if (Scan.Traceback || !Tracebacks.empty())
@@ -130,14 +135,23 @@ void LogPass::finish() {
   Errors.finish();
   Watchdog.finish();
   Stacks.finish();
+  Serving.finish();
   Dialects.finish();
   Scalars.finish();
 }
 
 static void readLines(StringRef Text, Source &Into, bool WithMetrics) {
   LogPass Pass(Into, WithMetrics);
+  StructuredLog Json;
   forEachLine(Text, [&](StringRef Line, int64_t Number) {
-    Pass.line(Line, Number);
+    StringRef Plain = Json.plain(Line);
+    if (Plain.data() == Line.data())
+      Pass.line(Line, Number);
+    else // a message may be a traceback
+      forEachLine(Plain, [&](StringRef Part, int64_t) {
+        Pass.line(Part, Number);
+        return true;
+      });
     return true;
   });
   Pass.finish();

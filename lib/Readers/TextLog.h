@@ -6,7 +6,7 @@
 /// Reads what a run printed: every line into `log_lines`, exceptions, device
 /// and driver errors into `errors`, printed metrics into `scalars`, stacks of
 /// threads into `stacks`, what the NCCL watchdog says into `collectives` and
-/// `process_groups`. Works for stdout and stderr, launcher logs, NCCL_DEBUG
+/// `process_groups`, requests that a server logs into `requests`. Works for stdout and stderr, launcher logs, NCCL_DEBUG
 /// output and dmesg.
 ///
 //===----------------------------------------------------------------------===//

@@ -180,8 +180,8 @@ private:
                    R.Result.Rest.Symptoms.empty()
                        ? "uncertain: symptoms were seen, but no known cause "
                          "explains them well enough to name it"
-                       : "uncertain: the run shows that something is slow or "
-                         "idle, and not why",
+                       : "uncertain: the run shows that something is wrong, "
+                         "and not why",
                    "", "", Style.Width);
     }
     OS << '\n';

@@ -184,7 +184,11 @@ bool LooseJson::readString(char Quote) {
   Unescaped = Text.slice(Begin, Position).str();
   while (Position < Text.size() && Text[Position] != Quote) {
     if (Text[Position] != '\\') {
-      Unescaped += Text[Position++];
+      size_t Run = Position;
+      while (Position < Text.size() && Text[Position] != Quote &&
+             Text[Position] != '\\')
+        ++Position;
+      Unescaped.append(Text.data() + Run, Position - Run);
       continue;
     }
     if (++Position == Text.size())
@@ -332,6 +336,19 @@ bool LooseJson::skip(Token Begun) {
   if (Begun != Token::Object && Begun != Token::Array)
     return Begun != Token::Error;
   unsigned Outside = depth() - 1;
+  // A list of plain numbers is passed over: ids and bytes are half of some
+  // files.
+  if (Begun == Token::Array && Wanted == Expect::Value && !Problem) {
+    size_t At = Position;
+    while (At < Text.size() &&
+           (isDigit(Text[At]) || StringRef(", .-+eE").contains(Text[At])))
+      ++At;
+    if (At < Text.size() && Text[At] == ']' && Stack.back() == '[') {
+      Position = At;
+      close(']');
+      return true;
+    }
+  }
   while (depth() > Outside)
     if (Token T = next(); T == Token::Error || T == Token::End)
       return false;

@@ -123,10 +123,21 @@ LooseValue LooseValue::next() const {
 }
 
 LooseValue LooseValue::operator[](StringRef Key) const {
-  if (isObject())
-    for (LooseValue V = first(); V; V = V.next())
-      if (V.key() == Key)
-        return V;
+  if (!isObject())
+    return {};
+  // Asked a hundred times a record: the first bytes tell nearly all keys
+  // apart.
+  const std::vector<LooseTree::Node> &Nodes = Tree->Nodes;
+  const uint32_t Behind = Nodes[Index].End;
+  for (uint32_t I = Index + 1; I < Behind; I = Nodes[I].End) {
+    StringRef Own = Nodes[I].Key;
+    if (Own.size() == Key.size() && (Key.empty() || Own[0] == Key[0]) &&
+        Own == Key) {
+      LooseValue V(Tree, I);
+      V.End = Behind;
+      return V;
+    }
+  }
   return {};
 }
 

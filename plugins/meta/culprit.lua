@@ -494,6 +494,17 @@ function Row:difference_along(reference, axis, first, other) end
 ---@return number?
 function Row:argmax_share(other, shift, ignore) end
 
+---Of a hidden state [..., positions, width], the weight [vocabulary, width] of the output layer and integer labels: the share of positions at which the product's largest value stands for the label `shift` places later, those equal to `ignore` left out. At most 256 positions, spread evenly; fewer where the weight is large. Nil when the shapes do not fit or the weight has more than 2^29 elements.
+---```lua
+---hidden:lens_share(head, labels)
+---```
+---@param head culprit.Row
+---@param labels culprit.Row
+---@param shift? integer
+---@param ignore? integer
+---@return number?
+function Row:lens_share(head, labels, shift, ignore) end
+
 ---The mean cross-entropy in nats of a tensor of logits against integer labels, `shift` places later, those equal to `ignore` left out. With `twice`, what comes out when the logits went through a softmax before. Nil when the shapes do not fit, no label is left, or one lies outside the vocabulary.
 ---```lua
 ---logits:cross_entropy(labels, 0, -100)
@@ -658,6 +669,14 @@ function Column:slope(x) end
 ---@param min_segment? integer
 ---@return culprit.Table
 function Column:change_points(min_segment) end
+
+---Whether a column of whole numbers or texts ends in a loop: its longest tail that is one piece `repeats` times (4) or more, the last turn perhaps unfinished. A table with period, repeats, length and onset (the first row of the loop, from 0), or nil.
+---```lua
+---loss:col("name"):loop(4)
+---```
+---@param repeats? integer
+---@return table<string, integer>?
+function Column:loop(repeats) end
 
 ---The value in a row counted from 0, or nil.
 ---```lua
@@ -899,3 +918,20 @@ function string.replace(s, text, by) end
 ---@param s string
 ---@return number[]
 function string.numbers(s) end
+
+---Whether the text ends in a loop, as `loop` of columns, in bytes: period, repeats, length and onset (counted from 1), or nil.
+---```lua
+---("It is. so so so so"):loop(4)
+---```
+---@param s string
+---@param repeats? integer
+---@return table<string, integer>?
+function string.loop(s, repeats) end
+
+---What letters a UTF-8 text is made of: characters, letters, replaced (U+FFFD and broken bytes, but for a cut at the end) and first_replaced, control, words, mixed (words of two alphabets) and first_mixed, jumps (neighbouring words of a line in two scripts, neither Latin), scripts (with three letters or more).
+---```lua
+---name:writing().replaced
+---```
+---@param s string
+---@return table<string, integer>
+function string.writing(s) end

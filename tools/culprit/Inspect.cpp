@@ -5,8 +5,11 @@
 #include "Commands.h"
 #include "Evidence.h"
 #include "Options.h"
+#include "Readers/VocabularyFile.h"
+#include "Report/Examples.h"
 #include "Report/Report.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/WithColor.h"
 
 using namespace llvm;
 
@@ -25,6 +28,42 @@ static cl::opt<unsigned, false, CountParser>
     Jobs("jobs", cl::sub(InspectCommand), cl::init(0), cl::value_desc("N"),
          cl::desc("Threads (one a core)"));
 
+static cl::opt<bool> Decode("decode", cl::sub(InspectCommand),
+                            cl::desc("Print rows of the dumped batches as "
+                                     "text, with what the loss counts"));
+static cl::opt<unsigned, false, CountParser>
+    Examples("examples", cl::sub(InspectCommand), cl::init(3),
+             cl::value_desc("N"), cl::desc("Rows that --decode prints (3)"));
+
+/// The file of \p C that holds a vocabulary: a tokenizer.json before a GGUF
+/// file, since both may belong to one model. Empty without one.
+static StringRef vocabularyOf(const Case &C) {
+  for (StringRef Format : {"tokenizer", "GGUF model"})
+    for (const InputSummary &I : C.inputs())
+      if (I.Format == Format && !I.Failed)
+        return I.Path;
+  return "";
+}
+
+static Error decode(const Case &C) {
+  StringRef Path = vocabularyOf(C);
+  if (Path.empty())
+    return failure("inspect: no tokenizer to decode with",
+                   "give the tokenizer.json of the model beside the dumps: "
+                   "culprit inspect --decode RUN MODEL/tokenizer.json");
+  Expected<TokenVocabulary> Words = readTokenVocabulary(Path);
+  if (!Words)
+    return Words.takeError();
+  ExampleStyle Style;
+  Style.Most = Examples;
+  Style.Color = WithColor(outs()).colorsEnabled();
+  if (printExamples(outs(), C, *Words, Style) == 0)
+    return failure("inspect: no dumped batch to decode",
+                   "dump input_ids and labels of a few batches, as "
+                   "culprit_recorder.watch does");
+  return Error::success();
+}
+
 int runInspect() {
   if (Paths.empty())
     return report(failure("inspect: nothing to read",
@@ -36,6 +75,11 @@ int runInspect() {
   if (!C)
     return report(C.takeError());
   bool AnyRead = reportUnread(*C);
+  if (Decode) {
+    if (Error E = decode(*C))
+      return report(std::move(E));
+    return ExitDone;
+  }
   if (Format == OutputFormat::Json) {
     outs() << formatv("{0:2}", inspectionJson(*C)) << '\n';
   } else {

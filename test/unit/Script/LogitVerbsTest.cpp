@@ -88,6 +88,8 @@ TEST_F(LogitVerbsTest, AttentionMass) {
   EXPECT_EQ("0.000000", logged("f(t('attention'):mass_above_diagonal(1))"));
   EXPECT_EQ("0.000000", logged("f(t('decoding'):mass_above_diagonal())"));
   EXPECT_EQ("nil", logged("t('bounds'):mass_above_diagonal()"));
+  // Rows beyond any memory, of no queries.
+  EXPECT_EQ("nil", logged("t('none'):mass_across(t('bounds'))"));
   EXPECT_EQ("0.500000", logged("f(t('attention'):mass_across(t('bounds')))"));
   // Bounds 0, 1, 3 count through two rows of two: 0 | 1 and 2 | 3.
   EXPECT_EQ("0.250000", logged("f(t('rows'):mass_across(t('through')))"));

@@ -25,6 +25,7 @@ namespace culprit {
 ///   tensors: x 2x3 int64, y = x shifted left with -100 at the end, f twice
 ///   logits 1x3x2 with softmax (1/4 3/4), (3/4 1/4), (1/4 3/4); labels 0 1 1
 ///   attention 1x2x2, of a decoding step 1x1x2; bounds 0 1 of documents
+///   none 2^50x0x2^20
 class ScriptTest : public testing::Test {
 protected:
   ScriptTest() {
@@ -84,6 +85,7 @@ protected:
     addTensor(*S, "rows",
               floats({1, 0, 0, 1, 1, 0, 0.25f, 0.75f}, {2, 2, 2}));
     addTensor(*S, "through", ids({0, 1, 3}, {3}));
+    addTensor(*S, "none", floats({}, {int64_t(1) << 50, 0, 1 << 20}));
     Builder.add(std::move(S));
     C = Builder.build();
   }

@@ -73,6 +73,17 @@ Python v3.11.2 (/usr/bin/python3.11)
 """ for i in range(40))
 
 
+def generations():
+    lines = []
+    for i in range(40):
+        content = [{"token": t, "logprob": -0.5, "bytes": list(t.encode()), "top_logprobs": [{"token": t, "logprob": -0.5}]}
+                   for t in ("Hi", " \U0001f600", "</s>")]
+        lines.append(json.dumps({"request": {"messages": [{"role": "user", "content": f"question {i}"}], "seed": i},
+                                 "response": {"id": f"chatcmpl-{i}", "object": "chat.completion", "created": 1767603597 + i, "choices": [
+                                     {"index": 0, "message": {"content": "Hi"}, "logprobs": {"content": content}}]}}) + "\n")
+    return "".join(lines).encode()
+
+
 def store_sample(script):
     """The sample() of a script that writes a store."""
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -93,6 +104,12 @@ SAMPLES = {
     "safetensors": (lambda: case_file("fp16-overflow/dumps/*.safetensors"), "dump.safetensors"),
     "npy": (lambda: case_file("detached-block/dumps/*.npy"), "000001_a.output.npy"),
     "jsonl": (lambda: case_file("healthy-gpt/metrics.jsonl"), "metrics.jsonl"),
+    "generations": (generations, "answers.jsonl"),
+    "generations-json": (lambda: json.dumps([json.loads(line) for line in generations().splitlines()], indent=1).encode(), "answers.json"),
+    "access-log": (lambda: "".join(f'10.0.0.1 - - [05/Jan/2026:08:59:{i:02d} +0000] "POST /v1/completions HTTP/1.1" 200 {500 + i} "-" '
+                                   f'"curl/8.5" 0.{i}\n' for i in range(60)).encode(), "access.log"),
+    "prometheus": (lambda: ("# TYPE vllm:num_requests_running gauge\n" + "".join(
+        f'vllm:num_requests_running{{engine="{i}",model_name="m"}} {i}.0\n' for i in range(40))).encode(), "metrics.prom"),
     "csv": (lambda: case_file("bad-batch/metrics.csv"), "metrics.csv"),
     "trainer-state": (lambda: case_file("lr-zero-from-scheduler/trainer_state.json"), "trainer_state.json"),
     "json-config": (lambda: case_file("healthy-gpt/config.json"), "config.json"),
@@ -107,7 +124,8 @@ def variants(data):
     yield "empty", b"", True
     for share in (0.1, 0.5, 0.9):
         # A cut text is a shorter text; a cut structure must be noticed.
-        yield f"cut at {share:.0%}", data[:int(len(data) * share)], FORMAT not in ("jsonl", "csv", "log", "yaml-config", "stacks", "mlflow")
+        yield f"cut at {share:.0%}", data[:int(len(data) * share)], FORMAT not in ("jsonl", "csv", "log", "yaml-config", "stacks", "mlflow", "access-log",
+                                                                                     "prometheus")
     yield "wrong format", bytes(range(256)) * 8, False
     yield "text instead", b"dear diary, nothing was recorded today\n" * 20, False
     generator = random.Random(1)

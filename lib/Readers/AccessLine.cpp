@@ -1,0 +1,194 @@
+//===- AccessLine.cpp -------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/AccessLine.h"
+#include "Readers/TimeStamp.h"
+#include "Support/LooseJson.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+std::optional<double> parseDuration(StringRef Text) {
+  struct Unit {
+    StringLiteral Name;
+    double Seconds;
+  };
+  static constexpr Unit Units[] = {{"ms", 1e-3}, {"µs", 1e-6},
+                                   {"μs", 1e-6}, {"us", 1e-6},
+                                   {"ns", 1e-9}, {"s", 1},
+                                   {"m", 60},    {"h", 3600}};
+  double Total = 0;
+  Text = Text.trim();
+  if (Text.empty())
+    return std::nullopt;
+  while (!Text.empty()) {
+    StringRef Digits =
+        Text.take_while([](char C) { return isDigit(C) || C == '.'; });
+    std::optional<double> Value = parseNumber(Digits);
+    Text = Text.drop_front(Digits.size());
+    bool Known = false;
+    for (const Unit &U : Units)
+      if (!Known && Text.consume_front(U.Name)) {
+        Known = true;
+        Total += Value.value_or(0) * U.Seconds;
+      }
+    if (!Value || !Known)
+      return std::nullopt;
+  }
+  return Total;
+}
+
+/// 05/Jan/2026:08:59:57 +0000 as Unix seconds.
+static std::optional<double> commonLogTime(StringRef Text) {
+  static constexpr StringLiteral Months[] = {"Jan", "Feb", "Mar", "Apr",
+                                             "May", "Jun", "Jul", "Aug",
+                                             "Sep", "Oct", "Nov", "Dec"};
+  if (Text.size() < 20 || Text[2] != '/' || Text[6] != '/' || Text[11] != ':')
+    return leadingTimeStamp(Text) ? leadingTimeStamp(Text)->Unix : std::nullopt;
+  unsigned Month = 0;
+  while (Month != 12 && Text.substr(3, 3) != Months[Month])
+    ++Month;
+  if (Month == 12)
+    return std::nullopt;
+  // Reordered into what the reader of time stamps knows.
+  std::string Iso = (Text.substr(7, 4) + "-" + (Month < 9 ? "0" : "") +
+                     utostr(Month + 1) + "-" + Text.take_front(2) + "T" +
+                     Text.substr(12, 8))
+                        .str();
+  std::optional<TimeStamp> Stamp = leadingTimeStamp(Iso);
+  if (!Stamp || !Stamp->Unix)
+    return std::nullopt;
+  StringRef Zone = Text.drop_front(20).trim();
+  int Hours = 0, Minutes = 0;
+  if (Zone.size() == 5 && (Zone[0] == '+' || Zone[0] == '-') &&
+      !Zone.substr(1, 2).getAsInteger(10, Hours) &&
+      !Zone.substr(3, 2).getAsInteger(10, Minutes)) {
+    double Offset = Hours * 3600 + Minutes * 60;
+    return *Stamp->Unix - (Zone[0] == '-' ? -Offset : Offset);
+  }
+  return Stamp->Unix;
+}
+
+/// "POST /v1/completions HTTP/1.1"; false where it is nothing of the kind.
+static bool takeRequest(StringRef Quoted, AccessLine &Out) {
+  auto [Method, Rest] = Quoted.split(' ');
+  if (Method.size() < 3 || Method.size() > 8 || !all_of(Method, isUpper))
+    return false;
+  auto [Path, Protocol] = Rest.rsplit(' ');
+  if (!Protocol.starts_with("HTTP/"))
+    Path = Rest;
+  // Keys of users stand behind the question mark.
+  Out.Method = Method;
+  Out.Endpoint = Path.split('?').first.take_front(512);
+  return !Out.Endpoint.empty();
+}
+
+static bool takeStatus(StringRef &Text, AccessLine &Out) {
+  Text = Text.ltrim();
+  return Text.size() >= 3 && !Text.take_front(3).getAsInteger(10, Out.Status) &&
+         Out.Status >= 100 && Out.Status < 600 &&
+         (Text = Text.drop_front(3), Text.empty() || !isAlnum(Text[0]));
+}
+
+/// What stands behind the common fields: the agent, and times and ids that
+/// somebody put there.
+static void takeExtras(StringRef Text, AccessLine &Out) {
+  std::optional<double> Bare;
+  while (!(Text = Text.ltrim()).empty()) {
+    if (Text[0] == '"') { // the referrer, the agent
+      size_t Close = Text.find('"', 1);
+      Text = Close == StringRef::npos ? "" : Text.drop_front(Close + 1);
+      continue;
+    }
+    size_t Blank = Text.find(' ');
+    StringRef Word = Text.take_front(Blank);
+    Text = Blank == StringRef::npos ? "" : Text.drop_front(Blank);
+    auto [Key, Value] = Word.split(Word.contains('=') ? '=' : ':');
+    Value = Value.trim("\",");
+    if (Value.empty()) {
+      std::optional<double> Number = parseNumber(Word);
+      if (!Bare && Number && Word.contains('.') && *Number >= 0)
+        Bare = Number;
+      continue;
+    }
+    if (Key == "rt" || Key == "request_time" || Key == "time" ||
+        Key == "duration") {
+      std::optional<double> Number = parseNumber(Value);
+      if (!Number)
+        Number = parseDuration(Value);
+      if (Number && *Number >= 0)
+        Out.Latency = Number;
+    } else if (Key == "rid" || Key == "request_id" || Key == "reqid") {
+      Out.Id = Value;
+    }
+  }
+  if (!Out.Latency)
+    Out.Latency = Bare;
+}
+
+/// [GIN] 2026/01/05 - 08:59:57 | 200 | 1.5s | 10.0.0.1 | POST "/api/chat"
+static std::optional<AccessLine> parseGin(StringRef Line) {
+  size_t At = Line.find("[GIN] ");
+  if (At == StringRef::npos || At > 80)
+    return std::nullopt;
+  SmallVector<StringRef, 6> Cells;
+  Line.drop_front(At + 6).split(Cells, '|', 4);
+  if (Cells.size() != 5)
+    return std::nullopt;
+  AccessLine Out;
+  auto [Date, Clock] = Cells[0].split(" - ");
+  if (std::optional<TimeStamp> Stamp =
+          leadingTimeStamp((Date.trim() + " " + Clock.trim()).str()))
+    Out.At = Stamp->Unix;
+  StringRef Status = Cells[1];
+  Out.Latency = parseDuration(Cells[2]);
+  auto [Method, Path] = Cells[4].trim().split(' ');
+  Out.Method = Method;
+  Out.Endpoint = Path.trim().trim('"').split('?').first;
+  if (!takeStatus(Status, Out) || Out.Endpoint.empty())
+    return std::nullopt;
+  return Out;
+}
+
+std::optional<AccessLine> parseAccessLine(StringRef Line) {
+  size_t Quote = Line.find('"');
+  if (Quote == StringRef::npos)
+    return std::nullopt;
+  if (Line.contains("[GIN] "))
+    return parseGin(Line);
+  StringRef Before = Line.take_front(Quote).rtrim();
+  size_t Close = Line.find('"', Quote + 1);
+  if (Close == StringRef::npos)
+    return std::nullopt;
+  StringRef Rest = Line.drop_front(Close + 1);
+  AccessLine Out;
+  bool Uvicorn = Before.ends_with(" -");
+  bool Dated = Before.ends_with("]");
+  if (!Uvicorn && !Dated)
+    return std::nullopt;
+  // What is no HTTP at all, as scanners send it, is a request all the same.
+  bool Garbled = !takeRequest(Line.slice(Quote + 1, Close), Out);
+  if ((Garbled && Uvicorn) || !takeStatus(Rest, Out))
+    return std::nullopt;
+  if (Uvicorn)
+    return Out;
+  size_t Open = Before.rfind('[');
+  if (Open == StringRef::npos)
+    return std::nullopt;
+  Out.At = commonLogTime(Before.slice(Open + 1, Before.size() - 1));
+  if (!Out.At)
+    return std::nullopt;
+  Out.Combined = true;
+  Rest = Rest.ltrim();
+  StringRef Bytes = Rest.take_until([](char C) { return C == ' '; });
+  int64_t Size;
+  if (!Bytes.getAsInteger(10, Size))
+    Out.Bytes = Size;
+  takeExtras(Rest.drop_front(Bytes.size()), Out);
+  return Out;
+}
+
+} // namespace culprit

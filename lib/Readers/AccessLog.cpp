@@ -1,0 +1,71 @@
+//===- AccessLog.cpp --------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/AccessLog.h"
+#include "Readers/AccessLine.h"
+#include "Readers/RequestRows.h"
+#include "Readers/TextLines.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+Match AccessLogReader::matches(const InputFile &File) const {
+  unsigned Lines = 0, Known = 0;
+  bool Whole = File.head().size() < InputFile::HeadBytes;
+  forEachLine(completeLines(File.head(), Whole), [&](StringRef Line, int64_t) {
+    if (Line.trim().empty())
+      return true;
+    std::optional<AccessLine> Parsed = parseAccessLine(Line);
+    Known += Parsed && Parsed->Combined;
+    return ++Lines < 50;
+  });
+  return Known && Known * 10 >= Lines * 8 ? Match::Certain : Match::No;
+}
+
+Error AccessLogReader::read(InputFile &File, Source &Into) const {
+  Expected<StringRef> Contents = File.contents();
+  if (!Contents)
+    return Contents.takeError();
+  RequestRows Rows(Into);
+  RequestRecord R;
+  size_t Broken = 0;
+  int64_t FirstBroken = 0;
+  forEachLine(*Contents, [&](StringRef Line, int64_t Number) {
+    if (Line.trim().empty())
+      return true;
+    std::optional<AccessLine> L = parseAccessLine(Line);
+    if (!L) {
+      if (Broken++ == 0)
+        FirstBroken = Number;
+      return true;
+    }
+    // The record is used again: its texts keep their memory.
+    R.Id = L->Id;
+    R.Method = L->Method;
+    R.Endpoint = L->Endpoint;
+    R.Status = L->Status;
+    R.Bytes = L->Bytes;
+    R.Latency = L->Latency;
+    // The line is written when the answer is out.
+    R.At = L->At;
+    if (R.At && R.Latency)
+      *R.At -= *R.Latency;
+    R.Hop = "gateway";
+    R.Place = Number;
+    Rows.add(R);
+    return true;
+  });
+  if (Broken)
+    Into.warn(Into.path() + ":" + Twine(FirstBroken) + ": " + Twine(Broken) +
+                  (Broken == 1 ? " line is" : " lines are") +
+                  " not in the format of the others",
+              "skipped; a log that is written to ends in an unfinished line");
+  if (!Rows.requests())
+    return failure(Into.path() + ": no line is of a request",
+                   "log in nginx's combined format");
+  return Error::success();
+}
+
+} // namespace culprit

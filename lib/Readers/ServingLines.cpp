@@ -1,0 +1,375 @@
+//===- ServingLines.cpp -----------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/ServingLines.h"
+#include "Readers/AccessLine.h"
+#include "Support/LooseJson.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// A prefix is no longer than this.
+static constexpr size_t PrefixBytes = 200;
+
+static bool takeDigits(StringRef &Text, unsigned Digits, int &Value) {
+  if (Text.size() < Digits || !all_of(Text.take_front(Digits), isDigit))
+    return false;
+  Text.take_front(Digits).getAsInteger(10, Value);
+  Text = Text.drop_front(Digits);
+  return true;
+}
+
+/// 02-01 06:36:05 behind the level; false where there is none.
+static bool stampWithoutYear(StringRef Text, int &Month, double &Seconds) {
+  static constexpr int DaysBefore[] = {0,   31,  59,  90,  120, 151,
+                                       181, 212, 243, 273, 304, 334};
+  Text = Text.take_front(PrefixBytes);
+  for (StringRef Level : {"INFO ", "WARNING ", "ERROR ", "DEBUG "}) {
+    size_t At = Text.find(Level);
+    if (At == StringRef::npos)
+      continue;
+    StringRef Rest = Text.drop_front(At + Level.size()).ltrim();
+    int Day, Hour, Minute, Second;
+    if (takeDigits(Rest, 2, Month) && Rest.consume_front("-") &&
+        takeDigits(Rest, 2, Day) && Rest.consume_front(" ") &&
+        takeDigits(Rest, 2, Hour) && Rest.consume_front(":") &&
+        takeDigits(Rest, 2, Minute) && Rest.consume_front(":") &&
+        takeDigits(Rest, 2, Second) && Month >= 1 && Month <= 12 && Day >= 1 &&
+        Day <= 31) {
+      Seconds = ((DaysBefore[Month - 1] + Day - 1) * 24.0 + Hour) * 3600 +
+                Minute * 60 + Second;
+      // .123456 in the logs of some versions
+      if (std::optional<double> Part = parseNumber(Rest.take_while(
+              [](char C) { return isDigit(C) || C == '.'; }));
+          Part && Rest.starts_with("."))
+        Seconds += *Part;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<double> ServingLines::timeOf(const LogLine &L) {
+  int Month;
+  double Seconds;
+  if (L.WallTime)
+    return L.WallTime;
+  if (!stampWithoutYear(L.Text, Month, Seconds))
+    return std::nullopt;
+  // From December to January a year passes.
+  if (Months == 12 && Month == 1)
+    YearStart += 365 * 86400.0;
+  Months = Month;
+  return YearStart + Seconds;
+}
+
+/// The number behind \p Key in vLLM's and TGI's lists of settings, as in
+/// temperature=0.7 and "temperature: Some(0.7)".
+static std::optional<double> setting(StringRef Text, StringRef Key) {
+  for (size_t At = Text.find(Key); At != StringRef::npos;
+       At = Text.find(Key, At + 1)) {
+    StringRef Rest = Text.drop_front(At + Key.size());
+    if (At == 0 || isAlnum(Text[At - 1]) || Text[At - 1] == '_' ||
+        !(Rest.consume_front("=") || Rest.consume_front(": ")))
+      continue;
+    Rest.consume_front("\"");
+    Rest.consume_front("Some(");
+    return parseNumber(Rest.take_while([](char C) {
+      return isAlnum(C) || C == '.' || C == '-' || C == '+';
+    }));
+  }
+  return std::nullopt;
+}
+
+/// Likewise of integers, which may have more digits than a double.
+static std::optional<int64_t> integerSetting(StringRef Text, StringRef Key) {
+  std::optional<double> Value = setting(Text, Key);
+  if (!Value || !(std::fabs(*Value) < 9e18) || *Value != std::trunc(*Value))
+    return std::nullopt;
+  return static_cast<int64_t>(*Value);
+}
+
+/// Elements of the list of numbers behind \p Key; none where it is None.
+static std::optional<int64_t> countOf(StringRef Text, StringRef Key) {
+  size_t At = Text.find(Key);
+  if (At == StringRef::npos)
+    return std::nullopt;
+  StringRef Rest = Text.drop_front(At + Key.size()).ltrim();
+  if (!Rest.consume_front("[") && !Rest.consume_front("("))
+    return std::nullopt;
+  StringRef List = Rest.take_until([](char C) { return C == ']' || C == ')'; });
+  if (List.size() == Rest.size())
+    return std::nullopt; // breaks off
+  List = List.trim().rtrim(',');
+  return List.empty() ? 0 : static_cast<int64_t>(List.count(',')) + 1;
+}
+
+/// The id in front of the first of \p Stops.
+static StringRef idBefore(StringRef Text, StringRef Stops) {
+  return Text.take_front(std::min(Text.find_first_of(Stops), Text.size()))
+      .rtrim(".")
+      .take_front(256);
+}
+
+/// Reads Python's repr of a text or None behind \p Key; \p Text goes on behind
+/// it. None also where it breaks off.
+static std::optional<std::string> quotedAfter(StringRef &Text, StringRef Key) {
+  size_t At = Text.find(Key);
+  if (At == StringRef::npos)
+    return std::nullopt;
+  Text = Text.drop_front(At + Key.size());
+  LooseJson In(Text);
+  if (In.next() != LooseJson::Token::String)
+    return std::nullopt;
+  std::string Out = In.text().str();
+  Text = Text.drop_front(In.end());
+  return Out;
+}
+
+static size_t numCharacters(StringRef Text) {
+  return count_if(Text, [](char C) { return (C & 0xC0) != 0x80; });
+}
+
+void ServingLines::flush() {
+  for (const RequestRecord &R : Open)
+    Rows.add(R);
+  Open.clear();
+  ById.clear();
+}
+
+void ServingLines::received(StringRef Text, const LogLine &L) {
+  RequestRecord R;
+  R.Id = idBefore(Text, ": ");
+  R.Place = L.Number;
+  R.Hop = "engine";
+  R.At = timeOf(L);
+  StringRef Rest = Text.drop_front(R.Id.size());
+  size_t Params = Rest.find("SamplingParams(");
+  if (Rest.take_front(Params).contains(" prompt: "))
+    R.Prompt = quotedAfter(Rest, " prompt: ");
+  StringRef Settings = Rest.drop_front(
+      std::min(Rest.find("SamplingParams("), Rest.size()));
+  R.Temperature = setting(Settings, "temperature");
+  R.TopP = setting(Settings, "top_p");
+  R.MaxTokens = integerSetting(Settings, "max_tokens");
+  R.Seed = integerSetting(Settings, "seed");
+  R.PromptTokens = countOf(Settings, "prompt_token_ids:");
+  // --max-log-len cuts both lists to the same length.
+  if (R.Prompt && R.PromptTokens && *R.PromptTokens > 0 &&
+      numCharacters(*R.Prompt) == static_cast<size_t>(*R.PromptTokens))
+    R.PromptTokens = std::nullopt;
+  if (R.Id.empty() || (!R.Prompt && Settings.empty()))
+    return; // a sentence about requests
+  if (Open.size() >= MaxOpen)
+    flush();
+  auto [It, New] = ById.try_emplace(R.Id, Open.size());
+  if (New)
+    Open.push_back(std::move(R));
+}
+
+void ServingLines::generated(StringRef Text, const LogLine &L) {
+  StringRef Id = idBefore(Text, ": ");
+  auto It = ById.find(Id);
+  bool Delta = Text.take_front(PrefixBytes).contains("(streaming delta)");
+  if (It == ById.end()) {
+    if (!Text.contains("finish_reason: ") || Open.size() >= MaxOpen)
+      return;
+    RequestRecord R;
+    R.Id = Id;
+    R.Place = L.Number;
+    R.Hop = "engine";
+    It = ById.try_emplace(Id, Open.size()).first;
+    Open.push_back(std::move(R));
+  }
+  RequestRecord &R = Open[It->second];
+  StringRef Rest = Text;
+  std::optional<std::string> Output = quotedAfter(Rest, " output: ");
+  if (Output && !(Delta && R.Response))
+    R.Response = std::move(Output);
+  else if (Output && R.Response->size() < RequestRows::MaxText)
+    *R.Response += *Output;
+  if (std::optional<int64_t> Count = countOf(Rest, "output_token_ids:")) {
+    bool Cut = R.Response && !Delta && *Count > 0 &&
+               numCharacters(*R.Response) == static_cast<size_t>(*Count);
+    if (Delta)
+      R.CompletionTokens = R.CompletionTokens.value_or(0) + *Count;
+    else if (!Cut)
+      R.CompletionTokens = Count;
+  }
+  if (size_t At = Rest.find("finish_reason: "); At != StringRef::npos) {
+    StringRef Reason = Rest.drop_front(At + 15).rtrim(". ");
+    if (!Reason.empty() && Reason != "None" && Reason != "streaming_complete")
+      R.FinishReason = Reason.take_front(40);
+  }
+  std::optional<double> Now = timeOf(L);
+  if (!Delta && R.At && Now && *Now >= *R.At)
+    R.Latency = *Now - *R.At;
+}
+
+void ServingLines::ended(StringRef Text, const LogLine &L, bool Aborted) {
+  auto It = ById.find(idBefore(Text, " :,"));
+  if (It == ById.end())
+    return;
+  RequestRecord &R = Open[It->second];
+  std::optional<double> Now = timeOf(L);
+  if (R.At && Now && *Now >= *R.At)
+    R.Latency = *Now - *R.At;
+  if (Aborted)
+    R.FinishReason = "abort";
+}
+
+void ServingLines::sample(StringRef Name, double Value,
+                          std::optional<double> At,
+                          std::optional<int64_t> Engine, int64_t Line) {
+  TableBuilder &Row = S.table(TableId::counters);
+  Row.addRow();
+  Row.set(counters::name, Name);
+  if (At) {
+    if (!FirstSample)
+      FirstSample = At;
+    bool Year = *At > 1e8;
+    int64_t Ns = std::llround(*At * 1e6) * 1000;
+    // Without a year the log has a time of its own.
+    if (Year && !S.EpochNs)
+      S.EpochNs = Ns;
+    int64_t Base =
+        Year ? *S.EpochNs : std::llround(*FirstSample * 1e6) * 1000;
+    Row.set(counters::at, Ns - Base);
+  }
+  Row.set(counters::value, Value);
+  if (Engine)
+    Row.set(counters::rank, *Engine);
+  Row.set(counters::place, Line);
+}
+
+void ServingLines::engine(StringRef Text, const LogLine &L) {
+  struct Part {
+    StringLiteral Words, Name;
+  };
+  static constexpr Part Parts[] = {
+      {"Avg prompt throughput", "prompt_tokens_per_second"},
+      {"Avg generation throughput", "generation_tokens_per_second"},
+      {"Running", "requests_running"},
+      {"Swapped", "requests_swapped"},
+      {"Pending", "requests_waiting"},
+      {"Waiting", "requests_waiting"},
+      {"Preemptions", "preemptions"},
+      {"GPU KV cache usage", "kv_cache_util"},
+      {"CPU KV cache usage", "kv_cache_cpu_util"},
+      {"Prefix cache hit rate", "prefix_cache_hit_util"}};
+  std::optional<int64_t> Engine;
+  std::optional<double> At = timeOf(L);
+  StringRef Before = L.Text.take_front(Text.begin() - L.Text.begin());
+  if (size_t Word = Before.rfind("Engine "); Word != StringRef::npos) {
+    int64_t Number;
+    if (!Before.drop_front(Word + 7).take_while(isDigit).getAsInteger(10,
+                                                                      Number))
+      Engine = Number;
+  }
+  SmallVector<StringRef, 12> Cells;
+  Text.split(Cells, ',');
+  for (StringRef Cell : Cells) {
+    auto [Words, Value] = Cell.trim().split(": ");
+    for (const Part &P : Parts)
+      if (Words == P.Words)
+        if (std::optional<double> Number = parseNumber(Value.take_while(
+                [](char C) { return isDigit(C) || C == '.'; }));
+            Number && std::isfinite(*Number))
+          sample(P.Name, *Number, At, Engine, L.Number);
+  }
+}
+
+void ServingLines::textGeneration(StringRef Text, const LogLine &L) {
+  auto Duration = [&](StringRef Key) -> std::optional<double> {
+    size_t At = Text.find(Key);
+    if (At == StringRef::npos)
+      return std::nullopt;
+    return parseDuration(Text.drop_front(At + Key.size()).split('"').first);
+  };
+  RequestRecord R;
+  R.Latency = Duration("total_time=\"");
+  if (!R.Latency)
+    return;
+  // The innermost span is what was asked for: generate{...}.
+  StringRef Spans = Text.take_front(Text.find("total_time=\""));
+  Spans = Spans.take_front(Spans.find('{'));
+  R.Endpoint = Spans.take_back(
+      Spans.size() - (Spans.find_last_of(" :") == StringRef::npos
+                          ? 0
+                          : Spans.find_last_of(" :") + 1));
+  R.Place = L.Number;
+  R.Hop = "server";
+  if (L.WallTime)
+    R.At = *L.WallTime - *R.Latency; // logged at the end
+  R.Temperature = setting(Text, "temperature");
+  R.TopP = setting(Text, "top_p");
+  R.MaxTokens = integerSetting(Text, "max_new_tokens");
+  R.Seed = integerSetting(Text, "seed");
+  // The one is the other divided by the number of tokens.
+  std::optional<double> All = Duration("inference_time=\""),
+                        One = Duration("time_per_token=\"");
+  if (All && One && *One > 0) {
+    double Count = *All / *One;
+    if (std::fabs(Count - std::round(Count)) < 0.01 * std::sqrt(Count) + 1e-3)
+      R.CompletionTokens = std::llround(Count);
+  }
+  if (L.Level == "error")
+    R.Error = L.Body.rsplit(": ").second;
+  else
+    R.Status = 200;
+  Rows.add(R);
+}
+
+void ServingLines::access(const LogLine &L) {
+  std::optional<AccessLine> A = parseAccessLine(L.Text);
+  if (!A)
+    return;
+  RequestRecord R;
+  R.Id = A->Id;
+  R.Method = A->Method;
+  R.Endpoint = A->Endpoint;
+  R.Status = A->Status;
+  R.Bytes = A->Bytes;
+  R.Latency = A->Latency;
+  R.At = A->At ? A->At : timeOf(L);
+  if (R.At && R.Latency)
+    *R.At -= *R.Latency;
+  R.Hop = A->Combined ? "gateway" : "server";
+  R.Place = L.Number;
+  Rows.add(R);
+}
+
+void ServingLines::line(const LogLine &L) {
+  // Nearly no line of a training log is looked at twice.
+  bool Quoted = L.Text.contains('"');
+  if (Quoted && L.Text.contains(" total_time=\""))
+    return textGeneration(L.Text, L);
+  if (Quoted && L.Text.contains("{total_time=\""))
+    return textGeneration(L.Text, L);
+  if (Quoted && (L.Text.contains(" HTTP/") || L.Text.contains("[GIN] ")))
+    access(L);
+  if (L.Level.empty())
+    return;
+  StringRef Head = L.Text.take_front(PrefixBytes);
+  auto After = [&](StringRef Words) {
+    size_t At = Head.find(Words);
+    return At == StringRef::npos ? StringRef()
+                                 : L.Text.drop_front(At + Words.size());
+  };
+  if (StringRef Rest = After("Received request "); !Rest.empty())
+    return received(Rest, L);
+  if (StringRef Rest = After("Generated response "); !Rest.empty())
+    return generated(Rest, L);
+  if (StringRef Rest = After("Finished request "); !Rest.empty())
+    return ended(Rest, L, false);
+  if (StringRef Rest = After("Aborted request "); !Rest.empty())
+    return ended(Rest, L, true);
+  if (size_t At = Head.find("Avg prompt throughput: "); At != StringRef::npos)
+    engine(L.Text.drop_front(At), L);
+}
+
+} // namespace culprit

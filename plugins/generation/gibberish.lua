@@ -1,0 +1,120 @@
+--- ## What it detects
+--- Answers that are no language: broken characters (U+FFFD), control characters, words of two alphabets, neighbouring
+--- words in a jumble of scripts, and tokens that the model itself found improbable. Told is whether an answer begins so
+--- or becomes so.
+---
+--- ## Why it matters
+--- From the first character on, the wrong weights, tokenizer or template are at work; after a sound beginning, what
+--- depends on the position: rotary settings, the cache, the window. Improbable tokens acquit the model: the sampler
+--- drew them.
+---
+--- ## How to confirm
+--- Decode the same prompt greedily with the reference implementation and compare the ids.
+---
+--- ## Known false positives
+--- Answers in other languages, lists of translations, code and base64 are none of this: a word must mix two alphabets,
+--- or a line three scripts. A character that the token limit cut at the very end is left out.
+---
+--- ## References
+--- Unicode 15.1, section 3.9 (U+FFFD substitution).
+
+local ANSWERS = 5000
+
+--- What of a text is broken, as a share of its characters or words; nil where there is too little of it.
+local function broken(text)
+  local w = text:writing()
+  if w.characters < 20 then return nil end
+  local characters = (w.replaced + w.control) / w.characters
+  local words = w.words >= 5 and (w.mixed + (w.scripts >= 3 and w.jumps or 0)) / w.words or 0
+  return characters, words, w
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Answers are no language",
+  needs    = { any = { requests = { "response" }, tokens = { "request", "logprob" } } },
+  symptoms = { "answers-garbled", "garbled-from-start", "garbled-later", "tokens-improbable" },
+  options  = {
+    characters = { default = 0.01, doc = "Share of broken characters that makes an answer garbled" },
+    words      = { default = 0.10, doc = "Share of words of two alphabets, or beside a word of a third script" },
+    surprise   = { default = 5.0,  doc = "Median surprisal in nats above which tokens are improbable" },
+  },
+
+  run = function(case)
+    local opt, judged, found, early, late = case.options, 0, {}, 0, 0
+    for answer in case.requests:where("response is not null"):slice(0, ANSWERS):rows() do
+      local text = answer.response
+      local characters, words, w = broken(text)
+      if characters then
+        judged = judged + 1
+        if (characters >= opt.characters and w.replaced + w.control >= 2)
+          or (words >= opt.words and w.mixed + w.jumps >= 3) then
+          table.insert(found, { row = answer, w = w, share = math.max(characters, words) })
+          -- The first quarter against the second half, where both are long enough to tell.
+          if #text >= 160 then
+            local c1, w1 = broken(text:sub(1, #text // 4))
+            local c2, w2 = broken(text:sub(#text // 2, -1))
+            local first, last = math.max(c1 or 0, w1 or 0), math.max(c2 or 0, w2 or 0)
+            if last > 0 and first <= 0.1 * last then
+              late = late + 1
+            elseif first >= 0.5 * last then
+              early = early + 1
+            end
+          end
+        end
+      end
+    end
+    if #found > 0 then
+      table.sort(found, function(a, b) return a.share > b.share end)
+      local worst, rows = found[1], {}
+      for i = 1, math.min(5, #found) do rows[i] = found[i].row end
+      local what, w = {}, worst.w
+      if w.replaced > 0 then table.insert(what, units.plural(w.replaced, "broken character")) end
+      if w.control > 0 then table.insert(what, units.plural(w.control, "control character")) end
+      if w.mixed > 0 then table.insert(what, units.plural(w.mixed, "word") .. " of two alphabets") end
+      if w.jumps > 0 then
+        table.insert(what, ("%d changes between scripts, of %d in all"):format(w.jumps, w.scripts))
+      end
+      local at = w.first_replaced > 0 and w.first_replaced or w.first_mixed
+      report {
+        symptom = "answers-garbled", score = math.min(0.95, 0.7 + worst.share),
+        at = { name = worst.row.id },
+        message = ("%d of %s are garbled; the worst%s has %s among %d characters%s: \"%s\""):format(#found,
+          units.plural(judged, "answer"), worst.row.id and (" (" .. worst.row.id .. ")") or "",
+          table.concat(what, ", "), w.characters, at > 0 and (", the first at character %d"):format(at) or "",
+          worst.row.response:sub(1, 60):replace("\n", "\\n")),
+        evidence = rows,
+      }
+      if late > early then
+        report { symptom = "garbled-later", score = 0.85, evidence = rows, message =
+          ("%d of the %s begin sound and break later on"):format(late, units.plural(#found, "garbled answer")) }
+      elseif early > 0 then
+        report { symptom = "garbled-from-start", score = 0.85, evidence = rows, message =
+          ("%d of the %s are so from their first quarter on"):format(early, units.plural(#found, "garbled answer")) }
+      end
+    end
+
+    -- By the model's own measure; -9999 stands for minus infinity.
+    local drawn = case.tokens:where("logprob is not null and (part is null or part == 'answer')")
+    if drawn:count() >= 64 then
+      judged = judged + 1
+      local middle = -drawn:median("logprob")
+      local rare   = drawn:where("logprob < ?", -opt.surprise)
+      if middle >= opt.surprise then
+        local first = rare:first()
+        report {
+          symptom = "tokens-improbable", score = math.min(0.95, 0.6 + 0.05 * middle),
+          at = { name = first.request, token = first.position },
+          message = ("half of %s had a probability below %s, by the model itself%s: a sampler that draws past the "
+            .. "model, or text that another one wrote"):format(units.plural(drawn:count(), "drawn token"),
+            units.number(math.exp(-middle), 2),
+            first.best and (" (where \"%s\" was drawn, \"%s\" had %s)"):format(first.text or "?", first.best,
+              units.number(math.exp(first.best_logprob or -1e4), 2)) or ""),
+          evidence = { rare:slice(0, 5) },
+        }
+      end
+    end
+    if judged == 0 then skip("answers of 20 characters, or 64 of their tokens with log probabilities") end
+  end,
+}

@@ -1,0 +1,113 @@
+--- ## What it detects
+--- Answers that do not end by themselves: most are cut at the token limit; the end token is never likely; answers that
+--- write markers of the chat template, which should have ended them, and go on behind them.
+---
+--- ## Why it matters
+--- Each such answer costs the whole limit, and what follows the true end is noise that looks like an answer.
+---
+--- ## How to confirm
+--- Look at the probability of the end tokens behind a finished sentence, with special tokens shown.
+---
+--- ## Known false positives
+--- Answers that are cut on purpose by a small `max_tokens`: without markers behind an end and without recorded end
+--- probabilities the cut alone counts little. Answers that quote a template because the prompt does are let off.
+---
+--- ## References
+--- https://github.com/vllm-project/vllm/issues/4180 (Llama 3 and <|eot_id|>)
+
+local ANSWERS = 5000
+--- What ends a turn in common templates, and what begins one.
+local MARKERS = { "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "</s>",
+  "<|END_OF_TURN_TOKEN|>", "<|end_of_text|>", "<|return|>", "<|im_start|>", "<|start_header_id|>", "<start_of_turn>",
+  "[/INST]", "[INST]", "<|user|>", "<|assistant|>" }
+
+--- The first marker of a text that its prompt does not hold, and where it stands.
+local function marker_in(text, prompt)
+  local first, which
+  for _, marker in ipairs(MARKERS) do
+    local at = text:index(marker)
+    if at and (not first or at < first) and not (prompt and prompt:contains(marker)) then first, which = at, marker end
+  end
+  return which, first
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Answers do not end by themselves",
+  needs    = { any = { requests = {}, tokens = { "end_logprob" } } },
+  symptoms = { "answers-cut-at-limit", "end-never-likely", "answer-runs-past-end-marker" },
+  options  = {
+    share   = { default = 0.5,  doc = "Share of answers cut at the limit worth reporting" },
+    min     = { default = 5,    doc = "Answers below which a share is not judged" },
+    unlikely = { default = 1e-3, doc = "Probability below which an end counts as never likely" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+    local told = case.requests:where("finish_reason is not null")
+    local cut  = told:where("match(finish_reason, 'length|max_tokens|MAX_TOKENS')")
+    if told:count() >= opt.min then
+      judged = true
+      local share = cut:count() / told:count()
+      if share >= opt.share then
+        local tight = cut:median("max_tokens") or cut:median("completion_tokens")
+        report {
+          symptom = "answers-cut-at-limit",
+          -- A small limit is set on purpose; hundreds of tokens are room for an end.
+          score = (tight and tight <= 64) and 0.2 or 0.5 * share,
+          severity = "warning",
+          message = ("%d of %s are cut at the token limit%s"):format(cut:count(),
+            units.plural(told:count(), "answer"),
+            tight and (", %d tokens in the median"):format(math.floor(tight)) or ""),
+          evidence = { cut:slice(0, 5) },
+        }
+      end
+    end
+
+    -- An answer that writes a marker and goes on.
+    local past, example, marker, answers, where = 0, nil, nil, 0, nil
+    local rows = {}
+    for answer in case.requests:where("response is not null"):slice(0, ANSWERS):rows() do
+      answers = answers + 1
+      local which, at = marker_in(answer.response, answer.prompt)
+      if which and #answer.response:trim() >= at + #which + 8 then
+        past = past + 1
+        if #rows < 5 then table.insert(rows, answer) end
+        if not example then example, marker, where = answer, which, at end
+      end
+    end
+    judged = judged or answers > 0
+    if example and (past >= 2 or answers <= opt.min) then
+      local rest = example.response:sub(where + #marker, where + #marker + 49):replace("\n", "\\n")
+      report {
+        symptom = "answer-runs-past-end-marker", score = math.min(0.95, 0.8 + 0.3 * past / answers),
+        at = { name = example.id },
+        message = ("%d of %s hold a marker of the chat template and go on behind it: %s at character %d%s, then \"%s\"")
+          :format(past, units.plural(answers, "answer"), marker, where, example.id and (" of " .. example.id) or "",
+            rest),
+        evidence = rows,
+      }
+    end
+
+    -- The end token's own probability, over answers that did not end.
+    local ends = case.tokens:where("end_logprob is not null and (part is null or part == 'answer')")
+    local answered = case.tokens:where("logprob is not null and (part is null or part == 'answer')")
+    if ends:count() >= 64 and ends:count() >= 0.5 * answered:count() then
+      judged = true
+      local best = ends:top(1, "end_logprob"):first()
+      if math.exp(best.end_logprob) <= opt.unlikely then
+        report {
+          symptom = "end-never-likely", score = 0.9, at = { name = best.request, token = best.position },
+          message = ("at none of %s an end token had a probability of more than %s (at most at token %d%s)"):format(
+            units.plural(ends:count(), "position"), units.number(math.exp(best.end_logprob), 2), best.position or 0,
+            best.request and (" of " .. best.request) or ""),
+          evidence = { best, cut:first() or best },
+        }
+      end
+    end
+    if not judged then
+      skip(("finish reasons of %d answers, their text, or end_logprob of their tokens"):format(opt.min))
+    end
+  end,
+}

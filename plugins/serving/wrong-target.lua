@@ -1,0 +1,160 @@
+--- ## What it detects
+--- Answers of another model than the one asked for: by two hops of one request, or by the model that a config names.
+--- Two sides that different models answered. One and the same long answer to different prompts, and a client that holds
+--- another answer than the server gave.
+---
+--- ## Why it matters
+--- Hours of debugging go to a model that was never called, or to an answer that belongs to the request before.
+---
+--- ## How to confirm
+--- Call the server directly with the same body, and compare the model and the id of the answer.
+---
+--- ## Known false positives
+--- Aliases: gpt-x answers as gpt-x-2025-01-01, org/name as name; one name within the other is the same model. Short
+--- answers, refusals and error pages are alike by nature: only answers of 120 characters count.
+---
+--- ## References
+--- https://platform.openai.com/docs/api-reference/chat/object (model, id)
+
+local ROWS = 5000
+local ORDER = { client = 1, gateway = 2, server = 3, engine = 4 }
+local REFUSALS = { "sorry", "cannot assist", "can't assist", "can't help", "cannot help", "unable to", "as an ai",
+  "error", "<!doctype", "<html" }
+
+--- Whether two names may mean one model.
+local function same_model(a, b)
+  local function plain(name)
+    local parts = name:lower():split("/")
+    return parts[#parts]:replace("_", "-"):replace(".gguf", ""):replace(":latest", ""):trim()
+  end
+  a, b = plain(a), plain(b)
+  return a:contains(b) or b:contains(a)
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Another model, or another answer, than asked for",
+  needs    = { any = { requests = {}, config = { "value", key = "model" } } },
+  symptoms = { "answered-by-other-model", "models-differ-between-sides", "same-answer-to-different-prompts",
+    "client-shows-other-answer" },
+  options  = {
+    length = { default = 120, doc = "Characters of an answer that are not alike by chance" },
+    min    = { default = 2,   doc = "Different prompts with one answer worth reporting" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+
+    -- One request at several hops: what the client holds against what was served.
+    local hops, other, shown = case.requests:where("hop is not null and id is not null"):sort("place"), nil, {}
+    if hops:distinct("hop"):count() >= 2 then
+      judged = true
+      local wrong, rows = 0, {}
+      local seen = {}
+      for row in hops:slice(0, ROWS):rows() do
+        local before = seen[row.id]
+        if not before then
+          seen[row.id] = row
+        elseif before.hop ~= row.hop then
+          local near, far = before, row
+          if (ORDER[near.hop] or 9) > (ORDER[far.hop] or 9) then near, far = far, near end
+          if near.model and far.model and not same_model(near.model, far.model) then
+            wrong = wrong + 1
+            other = other or { near = near, far = far }
+            if #rows < 6 then table.insert(rows, near) table.insert(rows, far) end
+          end
+          if near.response and far.response and near.response:trim() ~= far.response:trim()
+            and #near.response >= 20 and not far.response:starts_with(near.response:trim()) then
+            table.insert(shown, { near = near, far = far })
+          end
+        end
+      end
+      if other then
+        report {
+          symptom = "answered-by-other-model", score = 0.95, at = { name = other.near.id },
+          message = ("%s: the %s asks for %s and the %s has %s%s"):format(units.plural(wrong, "request"),
+            other.near.hop, other.near.model, other.far.hop, other.far.model,
+            other.far.endpoint and (" at " .. other.far.endpoint) or ""),
+          evidence = rows,
+        }
+      end
+    end
+    if #shown > 0 then
+      local one, owner = shown[1], nil
+      for row in case.requests:where("response is not null and id != ?", one.near.id):slice(0, ROWS):rows() do
+        if row.response:trim() == one.near.response:trim() then owner = row break end
+      end
+      report {
+        symptom = "client-shows-other-answer", score = owner and 0.95 or 0.85, at = { name = one.near.id },
+        message = ("%s: the %s holds another answer than the %s gave; %s reads \"%s\" at the %s%s"):format(
+          units.plural(#shown, "request"), one.near.hop, one.far.hop, one.near.id,
+          one.near.response:sub(1, 40):replace("\n", "\\n"), one.near.hop,
+          owner and owner.id and (", which is the answer to " .. owner.id) or ""),
+        evidence = { one.near, one.far, owner },
+      }
+    end
+
+    -- A config of the client names the model.
+    local wanted = case.config:where("match(key, 'model|*.model|model_name|*.model_name|model_id') and "
+      .. "value is not null and number is null"):first()
+    local answered = case.requests:where("model is not null and (hop is null or hop != 'client')")
+    if wanted and not other and answered:count() > 0 then
+      judged = true
+      for model, rows in answered:group("model") do
+        if not same_model(model, wanted.value) and rows:count() >= 0.5 * answered:count() then
+          report {
+            symptom = "answered-by-other-model", score = 0.85, at = { name = model },
+            message = ("%d of %s were answered by %s, and %s names %s"):format(rows:count(),
+              units.plural(answered:count(), "request"), model, wanted.key, wanted.value),
+            evidence = { wanted, rows:first() },
+          }
+        end
+      end
+    end
+
+    -- Two sides.
+    local sides = {}
+    for name, rows in case.requests:where("model is not null"):group("variant") do
+      if rows:distinct("model"):count() == 1 then table.insert(sides, { name = name, row = rows:first() }) end
+    end
+    if #sides == 2 then
+      judged = true
+      if sides[1].row.model ~= sides[2].row.model then
+        report {
+          symptom = "models-differ-between-sides", score = 0.95, severity = "warning", at = { name = sides[2].name },
+          message = ("%s was answered by %s, %s by %s"):format(sides[1].name, sides[1].row.model, sides[2].name,
+            sides[2].row.model),
+          evidence = { sides[1].row, sides[2].row },
+        }
+      end
+    end
+
+    -- One answer to different prompts.
+    local answers, most = {}, nil
+    for row in case.requests:where("response is not null and prompt is not null and (status is null or status == 200)")
+      :slice(0, ROWS):rows() do
+      local text, refused = row.response:trim(), false
+      for _, word in ipairs(REFUSALS) do refused = refused or text:sub(1, 200):lower():contains(word) end
+      judged = true
+      if #text >= opt.length and not refused then
+        local a = answers[text] or { prompts = {}, n = 0, rows = {} }
+        answers[text] = a
+        if not a.prompts[row.prompt] then
+          a.prompts[row.prompt], a.n = true, a.n + 1
+          if #a.rows < 4 then table.insert(a.rows, row) end
+          if a.n > 1 and (not most or a.n > most.n) then most = a end
+        end
+      end
+    end
+    if most and most.n >= opt.min then
+      report {
+        symptom = "same-answer-to-different-prompts", score = math.min(0.9, 0.5 + 0.1 * most.n),
+        message = ("%d different prompts have one and the same answer of %d characters: \"%s\""):format(most.n,
+          #most.rows[1].response, most.rows[1].response:sub(1, 50):replace("\n", "\\n")),
+        evidence = most.rows,
+      }
+    end
+    if not judged then skip("requests with model and hop, or prompts with their answers") end
+  end,
+}
