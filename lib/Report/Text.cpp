@@ -126,6 +126,8 @@ private:
     count(TableId::host_ops, "host operator");
     count(TableId::scalars, "scalar");
     count(TableId::tensors, "tensor");
+    count(TableId::requests, "request");
+    count(TableId::tokens, "token");
     count(TableId::log_lines, "log line");
     size_t Counts[4] = {};
     for (const Outcome &O : R.Outcomes)
