@@ -3,12 +3,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compare/KindsSearch.h"
+#include "Support/Parallel.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include <atomic>
 #include <numeric>
-#include <thread>
 
 using namespace llvm;
 
@@ -107,20 +106,12 @@ Fit KindSearch::judgeAt(Prediction P, int64_t Count, F At,
     // The parts do not depend on the threads, so neither do the sums.
     const int64_t NumParts = Count < 1'000'000 ? 1 : 64;
     std::vector<Judgement> Parts(static_cast<size_t>(NumParts));
-    std::atomic<int64_t> Next = 0;
-    const auto Work = [&] {
-      const int64_t Rest = Count - FewElements;
-      for (int64_t T = Next++; T < NumParts; T = Next++)
-        Parts[size_t(T)] =
-            judgeRange(*this, P, FewElements + Rest * T / NumParts,
-                       FewElements + Rest * (T + 1) / NumParts, At);
-    };
-    std::vector<std::thread> Helpers;
-    for (unsigned T = 1; NumParts > 1 && T < Q.Threads; ++T)
-      Helpers.emplace_back(Work);
-    Work();
-    for (std::thread &Helper : Helpers)
-      Helper.join();
+    const int64_t Rest = Count - FewElements;
+    inParallel(Parts.size(), Q.Threads, [&](size_t I) {
+      const int64_t T = int64_t(I);
+      Parts[I] = judgeRange(*this, P, FewElements + Rest * T / NumParts,
+                            FewElements + Rest * (T + 1) / NumParts, At);
+    });
     for (const Judgement &Each : Parts) {
       J.Count += Each.Count;
       J.Within += Each.Within;

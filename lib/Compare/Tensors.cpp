@@ -11,14 +11,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compare/Tensors.h"
+#include "Support/Parallel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <atomic>
 #include <map>
 #include <set>
-#include <thread>
 
 using namespace llvm;
 
@@ -28,22 +27,6 @@ namespace culprit {
 static constexpr int64_t Piece = int64_t(1) << 22;
 /// Differing pairs whose kind is searched for.
 static constexpr size_t MostSearches = 128;
-
-/// Calls \p Do for 0 to \p Count - 1, each once, on \p Threads threads.
-static void inParallel(size_t Count, unsigned Threads,
-                       function_ref<void(size_t)> Do) {
-  std::atomic<size_t> Next = 0;
-  const auto Work = [&] {
-    for (size_t I = Next++; I < Count; I = Next++)
-      Do(I);
-  };
-  std::vector<std::thread> Helpers;
-  for (unsigned T = 1; T < Threads && T < Count; ++T)
-    Helpers.emplace_back(Work);
-  Work();
-  for (std::thread &Helper : Helpers)
-    Helper.join();
-}
 
 namespace {
 /// Two tensors to be walked through.

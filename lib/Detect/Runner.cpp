@@ -4,12 +4,12 @@
 
 #include "Detect/Runner.h"
 #include "Detect/Options.h"
+#include "Support/Parallel.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
-#include <atomic>
 #include <thread>
 
 using namespace llvm;
@@ -85,22 +85,13 @@ Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
     return Jobs.takeError();
 
   std::vector<Outcome> Outcomes(Jobs->size());
-  std::atomic<size_t> Next = 0;
-  auto Work = [&] {
-    for (size_t I = Next++; I < Jobs->size(); I = Next++)
-      Outcomes[I] =
-          runDetector(*(*Jobs)[I].What, C, (*Jobs)[I].Options, Settings.Bounds);
-  };
-  size_t Threads =
+  const unsigned Threads =
       Settings.Threads ? Settings.Threads : std::thread::hardware_concurrency();
-  Threads = std::clamp<size_t>(Threads, 1, std::max<size_t>(Jobs->size(), 1));
   // This thread works too, so that one detector or one thread starts none.
-  std::vector<std::thread> Helpers;
-  for (size_t I = 1; I < Threads; ++I)
-    Helpers.emplace_back(Work);
-  Work();
-  for (std::thread &Helper : Helpers)
-    Helper.join();
+  inParallel(Jobs->size(), Threads, [&](size_t I) {
+    Outcomes[I] =
+        runDetector(*(*Jobs)[I].What, C, (*Jobs)[I].Options, Settings.Bounds);
+  });
 
   for (const BrokenDetector &B : Set.broken()) {
     if (Only && !Only->contains(B.Id))

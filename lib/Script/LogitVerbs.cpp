@@ -126,15 +126,16 @@ struct Predictions {
 };
 } // namespace
 
-/// The receiver as logits and argument 1 as integers of its shape without the
-/// last axis, or with more rows, of which the first count; arguments 2 and 3
-/// are shift and ignored label. None when the shapes do not fit.
-static Expected<std::optional<Predictions>> predictionsOf(Call &C) {
-  const RowValue &Other = C.row(1);
-  int64_t Shift = C.integer(2, 0);
+/// The receiver as logits, or as hidden states of another width, and argument
+/// \p At as integers of its shape without the last axis, or with more rows, of
+/// which the first count; the two arguments after it are shift and ignored
+/// label. None when the shapes do not fit.
+static Expected<std::optional<Predictions>> predictionsOf(Call &C, int At = 1) {
+  const RowValue &Other = C.row(At);
+  int64_t Shift = C.integer(At + 1, 0);
   std::optional<int64_t> Ignore;
-  if (!C.missing(3))
-    Ignore = C.integer(3);
+  if (!C.missing(At + 2))
+    Ignore = C.integer(At + 2);
   if (C.failed())
     return C.error();
   Expected<const TensorView *> Logits = tensorOf(C, C.selfRow());
@@ -150,7 +151,7 @@ static Expected<std::optional<Predictions>> predictionsOf(Call &C) {
       Shape.drop_back().drop_front() != Theirs.drop_front())
     return std::nullopt;
   if (isFloating((*Labels)->Type))
-    return failure("argument 1 of '" + Twine(C.name()) +
+    return failure("argument " + Twine(At) + " of '" + C.name() +
                    "' must be a tensor of integers");
   int64_t Length = Shape.drop_back().back();
   // A shift of a line or more leaves nothing.
@@ -211,54 +212,36 @@ static std::vector<int64_t> spread(int64_t Count, int64_t Wanted) {
 Expected<int> rowLensShare(Call &C) {
   // Products are a matrix multiplication in plain loops: bounded, not fast.
   static constexpr int64_t MaxProducts = int64_t(1) << 29;
-  const RowValue &Head = C.row(1), &Other = C.row(2);
-  int64_t Shift = C.integer(3, 0);
-  std::optional<int64_t> Ignore;
-  if (!C.missing(4))
-    Ignore = C.integer(4);
+  const RowValue &Head = C.row(1);
   if (C.failed())
     return C.error();
-  SmallVector<const TensorView *, 3> Views;
-  for (const RowValue *Row : {&C.selfRow(), &Head, &Other}) {
-    Expected<const TensorView *> View = tensorOf(C, *Row);
-    if (!View)
-      return View.takeError();
-    Views.push_back(*View);
-  }
-  const TensorView &Hidden = *Views[0], &Weight = *Views[1];
-  const TensorView &Labels = *Views[2];
-  if (Hidden.Shape.size() < 2 || Weight.Shape.size() != 2 ||
-      Hidden.numel() == 0 || Weight.numel() == 0 ||
-      Hidden.Shape.back() != Weight.Shape[1] || isFloating(Labels.Type) ||
-      Labels.Shape.size() + 1 != Hidden.Shape.size() ||
-      Hidden.Shape[0] > Labels.Shape[0] ||
-      ArrayRef(Hidden.Shape).drop_back().drop_front() !=
-          ArrayRef(Labels.Shape).drop_front())
+  Expected<std::optional<Predictions>> States = predictionsOf(C, 2);
+  if (!States)
+    return States.takeError();
+  Expected<const TensorView *> Rows = tensorOf(C, Head);
+  if (!Rows)
+    return Rows.takeError();
+  const TensorView &Weight = **Rows;
+  if (!*States || Weight.Shape.size() != 2 || Weight.numel() == 0 ||
+      Weight.numel() > MaxProducts ||
+      Weight.Shape[1] != (*States)->Vocabulary)
     return C.pushNil();
+  const Predictions &P = **States;
+  const TensorView &Hidden = *P.Logits;
   const int64_t Width = Weight.Shape[1], Vocabulary = Weight.Shape[0];
-  if (Weight.numel() > MaxProducts)
-    return C.pushNil();
-  const int64_t Length = Hidden.Shape[Hidden.Shape.size() - 2];
-  Predictions P{&Hidden,
-                &Labels,
-                Hidden.numel() / Width,
-                Length,
-                Width,
-                std::clamp(Shift, -Length, Length),
-                Ignore};
 
   struct Place {
     int64_t Position, Label, Best = 0;
     double Largest = -Infinity;
   };
   std::vector<Place> Places;
-  std::vector<double> States;
+  std::vector<double> Values;
   for (int64_t Position :
        spread(P.Positions, std::min<int64_t>(256, MaxProducts / Weight.numel())))
     if (std::optional<int64_t> Label = P.label(Position)) {
       Places.push_back({Position, *Label});
       for (int64_t I = 0; I != Width; ++I)
-        States.push_back(Hidden.at(Position * Width + I));
+        Values.push_back(Hidden.at(Position * Width + I));
     }
   if (Places.empty())
     return C.pushNil();
@@ -269,7 +252,7 @@ Expected<int> rowLensShare(Call &C) {
     for (auto [Number, At] : enumerate(Places)) {
       double Logit = 0;
       for (int64_t I = 0; I != Width; ++I)
-        Logit += Line[I] * States[Number * Width + I];
+        Logit += Line[I] * Values[Number * Width + I];
       if (Logit > At.Largest) {
         At.Largest = Logit;
         At.Best = Token;

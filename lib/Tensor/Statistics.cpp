@@ -21,11 +21,10 @@
 
 #include "Tensor/Blocks.h"
 #include "Tensor/Convert.h"
+#include "Support/Parallel.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <thread>
 
 using namespace llvm;
 
@@ -52,22 +51,6 @@ struct Moments {
 /// Elements of a piece of work. Fixed: the order of the sums follows from it.
 static constexpr size_t Piece = size_t(1) << 20;
 static_assert(Piece % BlockSize == 0);
-
-/// Calls \p Do for 0 to \p Count - 1, each once, on \p Threads threads.
-static void inParallel(size_t Count, unsigned Threads,
-                       function_ref<void(size_t)> Do) {
-  std::atomic<size_t> Next = 0;
-  const auto Work = [&] {
-    for (size_t I = Next++; I < Count; I = Next++)
-      Do(I);
-  };
-  std::vector<std::thread> Helpers;
-  for (unsigned T = 1; T < Threads && T < Count; ++T)
-    Helpers.emplace_back(Work);
-  Work();
-  for (std::thread &Helper : Helpers)
-    Helper.join();
-}
 
 static void finish(TensorStatistics &S, const Moments &M, double Scale) {
   S.Finite = M.Count;
