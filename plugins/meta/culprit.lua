@@ -47,12 +47,15 @@
 ---@field collectives culprit.Table One row is a collective of one rank, with its kernel's times.
 ---@field scalars culprit.Table One row is a logged scalar.
 ---@field tensors culprit.Table One row is one tensor of one dump.
----@field log_lines culprit.Table One row is a line of a text log.
+---@field log_lines culprit.Table One row is a line of a text log; of a log beyond 64 MiB the first lines of each template.
+---@field log_templates culprit.Table One row is all lines of one log that differ in numbers, paths and hashes alone.
 ---@field errors culprit.Table One row is a parsed exception or device error.
 ---@field requests culprit.Table One row is a generation request.
 ---@field tokens culprit.Table One row is one token of a request.
+---@field documents culprit.Table One row is an example of a data set: a document, or a question with its answer.
 ---@field config culprit.Table One row is a setting of a run.
 ---@field packages culprit.Table One row is an installed package.
+---@field compilations culprit.Table One row is something torch.compile says of its work in a log: a recompile, a graph break, a cache hit or miss.
 ---@field thread_states culprit.Table One row is a time in which a host thread was in one scheduler state.
 ---@field profiler_events culprit.Table One row is what a profiler says about its own record.
 ---@field memory_blocks culprit.Table One row is a block of the caching allocator at the time of a snapshot.
