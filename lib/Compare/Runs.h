@@ -70,15 +70,25 @@ struct FirstDifference {
 struct RunChange {
   std::string Kind; ///< seed, lr, batch-size, tokens, data, tokenizer, eval,
                     ///< hardware, schedule, precision, optimizer, model,
-                    ///< software, other, bookkeeping.
+                    ///< software, other, bookkeeping; see ConfigKeys.h.
   std::string Key, A, B;
   bool Semantic = true; ///< May change what is learned.
+  /// Symptoms and classes that another value can bring about.
+  llvm::SmallVector<llvm::StringRef, 4> Causes = {};
+  bool Known = true; ///< Whether ConfigKeys.def has the key.
+  std::string Why = {}; ///< Why it does not matter after all; see Compensated.
 };
 
 struct RunSetup {
   std::vector<RunChange> Changes; ///< Semantic ones first.
   std::string Says;
   std::string Kind; ///< unknown, same, seed, one, confounded.
+  /// Changes that matter, those of one batch size, of packages and of seeds
+  /// once each.
+  size_t Things = 0;
+  /// Which of the usual confounders differ, agree, are not recorded; empty
+  /// where a side recorded no settings.
+  std::string Confounders;
 };
 
 struct RunGroup {
@@ -161,6 +171,10 @@ std::optional<FirstDifference> firstDifference(const RunRecord &A,
 /// What kind of change another value of setting \p Key is; "bookkeeping" for
 /// names and places.
 llvm::StringRef changeKind(llvm::StringRef Key);
+
+/// Whether another value of setting \p Key may change results: not for names,
+/// places, and what costs only time and memory.
+bool mattersToResults(llvm::StringRef Key);
 
 /// "lr 1e-3 -> 3e-3", long values cut.
 std::string changeText(const RunChange &C);

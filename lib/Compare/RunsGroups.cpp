@@ -56,8 +56,7 @@ static std::string groupKey(const RunRecord &R, StringRef By) {
   if (R.Config.empty())
     return "\1" + withoutSeed(R.Name);
   for (const auto &[Key, Value] : R.Config)
-    if (const StringRef Kind = changeKind(Key);
-        Kind != "seed" && Kind != "bookkeeping")
+    if (changeKind(Key) != "seed" && mattersToResults(Key))
       Out += Key + "=" + Value + "\n";
   return Out;
 }

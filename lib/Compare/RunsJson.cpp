@@ -63,7 +63,12 @@ static json::Value setupJson(const RunSetup &S) {
   json::Array Changes, Pairs;
   std::vector<const RunChange *> Matter;
   for (const RunChange &C : S.Changes) {
+    json::Array Causes;
+    for (StringRef Each : C.Causes)
+      Causes.push_back(Each);
     Changes.push_back(json::Object{{"kind", C.Kind},
+                                   {"causes", std::move(Causes)},
+                                   {"known", C.Known},
                                    {"key", jsonText(C.Key)},
                                    {"a", jsonText(C.A)},
                                    {"b", jsonText(C.B)},
@@ -77,6 +82,7 @@ static json::Value setupJson(const RunSetup &S) {
           json::Array{jsonText(Matter[I]->Key), jsonText(Matter[J]->Key)});
   return json::Object{{"kind", S.Kind},
                       {"says", jsonText(S.Says)},
+                      {"confounders", jsonText(S.Confounders)},
                       {"changes", std::move(Changes)},
                       {"confounded_pairs", std::move(Pairs)}};
 }

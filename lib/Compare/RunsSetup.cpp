@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Case/SettingChanges.h"
 #include "Compare/Runs.h"
 #include "Support/Text.h"
 #include "Support/Units.h"
@@ -33,89 +34,13 @@ static std::string leafOf(StringRef Key) {
   return Out;
 }
 
-static bool containsAny(StringRef Text, ArrayRef<StringRef> Parts) {
-  return any_of(Parts, [&](StringRef P) { return Text.contains(P); });
+StringRef changeKind(StringRef Key) {
+  const KeyFacts Facts = aboutKey(Key);
+  return Facts.Effect == KeyEffect::None ? "bookkeeping" : Facts.Kind;
 }
 
-StringRef changeKind(StringRef Key) {
-  const std::string Leaf = leafOf(Key);
-  const std::string Whole = Key.lower();
-  StringRef L = Leaf;
-  if (StringRef(Whole).starts_with("_wandb") ||
-      StringRef(Whole).starts_with("wandb") || L.starts_with("wandb"))
-    return "bookkeeping";
-  if (L == "seed" || L.ends_with("_seed") || L.starts_with("seed_"))
-    return "seed";
-  static constexpr StringRef Lr[] = {"lr",      "learning_rate", "max_lr",
-                                     "peak_lr", "base_lr",       "lr_max",
-                                     "init_lr", "learningrate"};
-  if (is_contained(Lr, L))
-    return "lr";
-  static constexpr StringRef Names[] = {
-      "name",        "run_name",   "run_id",      "id",          "run",
-      "experiment",  "exp_name",   "project",     "entity",      "tags",
-      "notes",       "comment",    "description", "hostname",    "host",
-      "user",        "pid",        "port",        "master_port", "master_addr",
-      "job_id",      "timestamp",  "start_time",  "date",        "time",
-      "logging_dir", "log_level",  "verbose",     "report_to",   "out",
-      "output",      "disable_tqdm", "logger",    "log",         "resume_from",
-      "push_to_hub", "hub_model_id", "dashboard", "profile",     "debug"};
-  // optimizer.name is what is used; run.name is a name.
-  if (L == "name" || L == "type" || L == "id") {
-    if (containsAny(Whole, {"optim"}))
-      return "optimizer";
-    if (containsAny(Whole, {"sched"}))
-      return "schedule";
-    if (containsAny(Whole, {"model", "arch"}))
-      return "model";
-    if (containsAny(Whole, {"data"}))
-      return "data";
-    if (containsAny(Whole, {"token"}))
-      return "tokenizer";
-  }
-  if (is_contained(Names, L) || L.ends_with("_dir") || L.ends_with("dir_") ||
-      L == "dir" || L.starts_with("log_") || L.starts_with("logging_") ||
-      L.starts_with("save_") || L.starts_with("checkpoint_") ||
-      L.starts_with("keep_") || L.ends_with("_folder") ||
-      containsAny(L, {"tensorboard", "mlflow", "run_name", "experiment_name"}))
-    return containsAny(L, {"data"}) && L.ends_with("_dir")
-               ? StringRef("data")
-               : StringRef("bookkeeping");
-  if (containsAny(L, {"eval", "valid", "val_", "test_"}))
-    return "eval";
-  if (containsAny(L, {"tokenizer", "vocab", "bpe", "pad_token", "eos_token",
-                      "bos_token"}))
-    return "tokenizer";
-  if (containsAny(L, {"batch", "accumulation", "accum", "grad_acc"}))
-    return "batch-size";
-  if (containsAny(L, {"max_steps", "total_steps", "train_steps", "num_steps",
-                      "max_iters", "max_tokens", "total_tokens", "epochs",
-                      "train_iters", "num_iterations", "max_epochs"}) ||
-      L == "steps" || L == "iterations")
-    return "tokens";
-  if (containsAny(L, {"gpu", "device", "world_size", "nproc", "num_nodes",
-                      "nnodes", "accelerator", "cuda", "hardware", "n_rank",
-                      "parallel", "fsdp", "zero_stage"}))
-    return "hardware";
-  if (containsAny(L, {"warmup", "sched", "decay_steps", "decay_iters",
-                      "min_lr", "cooldown", "anneal"}) ||
-      L.starts_with("lr_"))
-    return "schedule";
-  if (containsAny(L, {"precision", "dtype", "bf16", "fp16", "tf32", "fp8",
-                      "amp", "autocast"}))
-    return "precision";
-  if (containsAny(L, {"optim", "weight_decay", "beta", "eps", "momentum",
-                      "clip", "max_grad_norm", "nesterov"}))
-    return "optimizer";
-  if (containsAny(L, {"data", "mix", "corpus", "shuffle", "train_file",
-                      "shard", "packing", "context", "seq_len", "seq_length",
-                      "max_length", "block_size"}))
-    return "data";
-  if (containsAny(L, {"layer", "head", "embd", "hidden", "d_model", "width",
-                      "dim", "dropout", "activation", "norm", "rope", "expert",
-                      "model", "arch", "init", "freeze", "depth"}))
-    return "model";
-  return "other";
+bool mattersToResults(StringRef Key) {
+  return aboutKey(Key).Effect == KeyEffect::Results;
 }
 
 std::optional<double> settingOf(const RunRecord &R, ArrayRef<StringRef> Keys,
@@ -133,46 +58,21 @@ std::optional<double> settingOf(const RunRecord &R, ArrayRef<StringRef> Keys,
   return std::nullopt;
 }
 
-namespace {
-
-/// The values that the runs of a side have for one key; empty for one that
-/// lacks it.
-using Values = std::set<std::string>;
-
-} // namespace
-
-static Values valuesOf(ArrayRef<const RunRecord *> Runs, const std::string &Key,
-                       bool Packages) {
-  Values Out;
+/// The settings, or the packages, of the runs of a side; "" stands for a run
+/// that lacks one which others have.
+static Settings settingsOfRuns(ArrayRef<const RunRecord *> Runs,
+                               bool Packages) {
+  Settings Out;
+  for (const RunRecord *R : Runs)
+    for (const auto &[Key, Value] : Packages ? R->Packages : R->Config)
+      Out[Key].Values.insert(Value);
   for (const RunRecord *R : Runs) {
     const auto &In = Packages ? R->Packages : R->Config;
-    auto It = In.find(Key);
-    Out.insert(It == In.end() ? std::string() : It->second);
+    for (auto &[Key, Value] : Out)
+      if (!In.count(Key))
+        Value.Values.insert("");
   }
   return Out;
-}
-
-static std::string listText(const Values &V) {
-  std::string Out;
-  for (const std::string &Each : V)
-    Out += (Out.empty() ? "" : ", ") + (Each.empty() ? "-" : Each);
-  return Out;
-}
-
-/// 3e-4 and 0.0003 are one setting, and so are True and true.
-static bool sameValue(StringRef A, StringRef B) {
-  double X = 0, Y = 0;
-  if (!A.getAsDouble(X) && !B.getAsDouble(Y))
-    return X == Y;
-  return A.equals_insensitive(B);
-}
-
-static bool sameValues(const Values &A, const Values &B) {
-  if (A.size() != B.size())
-    return false;
-  return all_of(zip(A, B), [](const auto &P) {
-    return sameValue(std::get<0>(P), std::get<1>(P));
-  });
 }
 
 /// Whether every run of \p Side recorded settings.
@@ -180,65 +80,58 @@ static bool isConfigured(ArrayRef<const RunRecord *> Side) {
   return all_of(Side, [](const RunRecord *R) { return !R->Config.empty(); });
 }
 
-static void addSettings(ArrayRef<const RunRecord *> A,
-                        ArrayRef<const RunRecord *> B,
-                        std::vector<RunChange> &Out) {
-  // Beside a run that recorded none, every setting would look changed.
-  if (!isConfigured(A) || !isConfigured(B))
-    return;
-  std::set<std::string> Keys;
-  for (ArrayRef<const RunRecord *> Side : {A, B})
-    for (const RunRecord *R : Side)
-      for (const auto &[Key, Value] : R->Config)
-        Keys.insert(Key);
-  for (const std::string &Key : Keys) {
-    const Values InA = valuesOf(A, Key, false), InB = valuesOf(B, Key, false);
-    if (sameValues(InA, InB))
-      continue;
-    const StringRef Kind = changeKind(Key);
-    // Several seeds a side are what noise is told by.
-    if (Kind == "seed" && (InA.size() > 1 || InB.size() > 1))
-      continue;
-    Out.push_back({Kind.str(), Key, listText(InA), listText(InB),
-                   Kind != "bookkeeping"});
-  }
+static RunChange runChange(const SettingChange &C) {
+  RunChange Out;
+  Out.Kind = C.effect() == KeyEffect::None ? "bookkeeping" : C.Facts.Kind.str();
+  if (C.Package)
+    Out.Kind = "software";
+  Out.Key = C.Key + (C.OtherKey.empty() ? "" : " (" + C.OtherKey + ")");
+  Out.A = C.Before;
+  Out.B = C.After;
+  Out.Semantic = C.effect() == KeyEffect::Results;
+  if (C.Facts.Row)
+    C.Facts.Row->Causes.split(Out.Causes, ' ', -1, false);
+  Out.Known = C.Facts.Row || C.Package;
+  Out.Why = C.Compensated;
+  return Out;
 }
 
-/// Whether another version of \p Name may change what is computed.
-static bool isNumerical(StringRef Name) {
-  const std::string L = Name.lower();
-  static constexpr StringRef Parts[] = {
-      "torch",       "nvidia",   "cuda",    "cudnn",      "triton",
-      "numpy",       "jax",      "flax",    "flash",      "xformers",
-      "apex",        "transformer", "accelerate", "deepspeed", "megatron",
-      "datasets",    "tokenizers", "sentencepiece", "tiktoken", "bitsandbytes",
-      "peft",        "trl",      "lightning", "tensorflow", "keras",
-      "optax",       "diffusers", "vllm",   "rocm",       "liger",
-      "safetensors", "mosaic",   "fairscale", "timm",      "evaluate"};
-  return containsAny(L, Parts);
-}
-
-/// Packages are one change, however many there are: nobody bisects them here.
-static void addPackages(ArrayRef<const RunRecord *> A,
-                        ArrayRef<const RunRecord *> B,
-                        std::vector<RunChange> &Out) {
-  const auto Any = [](ArrayRef<const RunRecord *> Side) {
+/// Settings and packages that differ. Beside a run that recorded none, every
+/// setting would look changed.
+static void addRecorded(ArrayRef<const RunRecord *> A,
+                        ArrayRef<const RunRecord *> B, RunSetup &Out) {
+  const auto Packaged = [](ArrayRef<const RunRecord *> Side) {
     return all_of(Side,
                   [](const RunRecord *R) { return !R->Packages.empty(); });
   };
-  if (!Any(A) || !Any(B))
-    return;
-  std::set<std::string> Names;
-  for (ArrayRef<const RunRecord *> Side : {A, B})
-    for (const RunRecord *R : Side)
-      for (const auto &[Name, Version] : R->Packages)
-        Names.insert(Name);
-  for (const std::string &Name : Names) {
-    const Values InA = valuesOf(A, Name, true), InB = valuesOf(B, Name, true);
-    if (InA != InB)
-      Out.push_back({"software", Name, listText(InA), listText(InB),
-                     isNumerical(Name)});
+  const bool Known = isConfigured(A) && isConfigured(B);
+  const Settings InA = settingsOfRuns(A, false), InB = settingsOfRuns(B, false);
+  std::vector<SettingChange> Changes;
+  if (Known)
+    Changes = compareSettings(InA, InB);
+  // Several seeds a side are what noise is told by.
+  erase_if(Changes, [&](const SettingChange &C) {
+    const auto Several = [&](const Settings &S, const std::string &Key) {
+      auto It = S.find(Key);
+      return It != S.end() && It->second.Values.size() > 1;
+    };
+    return C.Facts.Kind == "seed" &&
+           (Several(InA, C.Key) ||
+            Several(InB, C.OtherKey.empty() ? C.Key : C.OtherKey));
+  });
+  Settings PackagesA, PackagesB;
+  if (Packaged(A) && Packaged(B)) {
+    PackagesA = settingsOfRuns(A, true);
+    PackagesB = settingsOfRuns(B, true);
+    for (SettingChange &C : comparePackages(PackagesA, PackagesB))
+      Changes.push_back(std::move(C));
   }
+  Out.Things = countThings(Changes);
+  if (Known)
+    Out.Confounders =
+        confoundersOf(InA, InB, PackagesA, PackagesB, Changes).text();
+  for (const SettingChange &C : Changes)
+    Out.Changes.push_back(runChange(C));
 }
 
 /// What the metrics show and no setting says.
@@ -295,9 +188,10 @@ static size_t weightOf(StringRef Kind) {
 RunSetup compareRunSetups(ArrayRef<const RunRecord *> A,
                           ArrayRef<const RunRecord *> B) {
   RunSetup Out;
-  addSettings(A, B, Out.Changes);
-  addPackages(A, B, Out.Changes);
+  addRecorded(A, B, Out);
+  const size_t Recorded = Out.Changes.size();
   addMeasured(*A[0], *B[0], Out.Changes);
+  Out.Things += Out.Changes.size() - Recorded;
   stable_sort(Out.Changes, [](const RunChange &X, const RunChange &Y) {
     return std::pair(!X.Semantic, weightOf(X.Kind)) <
            std::pair(!Y.Semantic, weightOf(Y.Kind));
@@ -322,7 +216,7 @@ RunSetup compareRunSetups(ArrayRef<const RunRecord *> A,
   const std::string Lacking = KnowA   ? "the settings of B"
                               : KnowB ? "the settings of A"
                                       : "the settings of both sides";
-  const size_t Count = Matter.size() + !Seed.empty();
+  const size_t Count = Out.Things;
   if (Count == 0) {
     Out.Kind = Known ? "same" : "unknown";
     Out.Says = Known
@@ -345,6 +239,8 @@ RunSetup compareRunSetups(ArrayRef<const RunRecord *> A,
   if (Count == 1) {
     Out.Kind = "one";
     Out.Says = "exactly one thing was changed: " + Short(*Matter[0]);
+    for (size_t I = 1; I < Matter.size(); ++I)
+      Out.Says += ", " + Short(*Matter[I]);
     if (!Known)
       Out.Says = "one recorded thing differs, " + Short(*Matter[0]) +
                  "; " + Lacking + " are not recorded";

@@ -237,7 +237,7 @@ static std::vector<ScaledRun> scaledRuns(ArrayRef<RunRecord> Runs) {
     for (const auto &[Key, Value] : R.Config) {
       const StringRef Kind = changeKind(Key);
       if (!isSize(Key)) {
-        if (Kind != "seed" && Kind != "bookkeeping")
+        if (Kind != "seed" && mattersToResults(Key))
           S.Ablation += Key + "=" + Value + "\n";
         continue;
       }

@@ -136,9 +136,11 @@ static std::vector<std::string> linesOf(const CandidateComparison &C,
     if (C.Setup.Kind == "confounded" && Named++ < Top)
       Out.push_back("  " + Each.Kind + ": " + changeText(Each));
   }
+  if (C.Setup.Kind == "confounded" && !C.Setup.Confounders.empty())
+    Out.push_back("  confounders: " + C.Setup.Confounders);
   if (Bookkeeping)
     Out.push_back(formatv("  left out: {0} difference{1} of names, places and "
-                          "packages without bearing",
+                          "packages without bearing on results",
                           Bookkeeping, Bookkeeping == 1 ? "" : "s"));
   return Out;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "Case/SettingChanges.h"
 #include "Compare/Compare.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -126,36 +127,14 @@ static void compareShapes(const Case &A, const Case &B,
     Out.push_back(Found[I].second);
 }
 
-/// The last value of each key of a table of keys and values.
-static std::map<std::string, std::string> settings(const Table &T,
-                                                   unsigned Key,
-                                                   unsigned Value) {
-  std::map<std::string, std::string> Out;
-  for (size_t I = 0; I != T.rows(); ++I)
-    Out[textAt(T, Key, I)] = textAt(T, Value, I);
-  return Out;
-}
-
-static void compareSettings(const std::map<std::string, std::string> &A,
-                            const std::map<std::string, std::string> &B,
-                            StringRef What,
-                            std::vector<SetupDifference> &Out) {
-  if (A.empty() || B.empty())
-    return;
-  std::set<std::string> Keys;
-  for (auto &[Key, Value] : A)
-    Keys.insert(Key);
-  for (auto &[Key, Value] : B)
-    Keys.insert(Key);
+/// Settings or packages that differ, but for names and places: a change that
+/// costs time alone is what a profile shows.
+static void addChanges(const std::vector<SettingChange> &Changes,
+                       StringRef What, std::vector<SetupDifference> &Out) {
   size_t Named = 0;
-  for (const std::string &Key : Keys) {
-    auto InA = A.find(Key), InB = B.find(Key);
-    std::string ValueA = InA == A.end() ? "" : InA->second;
-    std::string ValueB = InB == B.end() ? "" : InB->second;
-    if (ValueA == ValueB || Named++ >= MostNamed)
-      continue;
-    Out.push_back({(What + " " + Key).str(), ValueA, ValueB});
-  }
+  for (const SettingChange &C : Changes)
+    if ((C.effect() != KeyEffect::None || C.Package) && Named++ < MostNamed)
+      Out.push_back({(What + " " + C.Key).str(), C.Before, C.After});
 }
 
 std::vector<SetupDifference> compareSetups(const Case &A, const Case &B) {
@@ -167,16 +146,18 @@ std::vector<SetupDifference> compareSetups(const Case &A, const Case &B) {
   compare("devices", deviceModels(A), deviceModels(B));
   compare("ranks", rankCount(A), rankCount(B));
   compareShapes(A, B, Out);
-  compareSettings(settings(A.table(TableId::config), config::key,
-                           config::value),
-                  settings(B.table(TableId::config), config::key,
-                           config::value),
-                  "setting", Out);
-  compareSettings(settings(A.table(TableId::packages), packages::name,
-                           packages::version),
-                  settings(B.table(TableId::packages), packages::name,
-                           packages::version),
-                  "package", Out);
+  const auto Side = [](const Case &C, TableId Id) {
+    return settingsOf(C.table(Id)).value_or(Settings());
+  };
+  // Beside a side that recorded none, every setting would look changed.
+  if (A.has(TableId::config) && B.has(TableId::config))
+    addChanges(
+        compareSettings(Side(A, TableId::config), Side(B, TableId::config)),
+        "setting", Out);
+  if (A.has(TableId::packages) && B.has(TableId::packages))
+    addChanges(comparePackages(Side(A, TableId::packages),
+                               Side(B, TableId::packages)),
+               "package", Out);
   return Out;
 }
 

@@ -70,7 +70,10 @@ static bool isNoValue(StringRef Value) {
 namespace {
 class EnvPass {
 public:
-  explicit EnvPass(Source &Into) : Into(Into), Config(Into, "env.") {}
+  explicit EnvPass(Source &Into)
+      : Into(Into), Config(Into, "env."),
+        Path(Into.pool().intern(Into.path())),
+        Run(Into.pool().intern(Into.Run)) {}
   void line(StringRef Line, int64_t Number);
   void finish() { Config.finish(); }
 
@@ -80,6 +83,7 @@ private:
 
   Source &Into;
   ConfigRows Config;
+  StringId Path, Run;
   /// The words of a line whose value stands in the lines after it.
   std::string Open;
 };
@@ -93,6 +97,8 @@ void EnvPass::package(StringRef Name, StringRef Version, int64_t Number) {
   T.set(packages::name, Name);
   T.set(packages::version, Version);
   T.set(packages::place, Number);
+  T.setId(packages::source, Path);
+  T.setId(packages::run, Run);
 }
 
 /// "GPU 0: NVIDIA A100-SXM4-80GB"

@@ -5,17 +5,10 @@
 #include "Readers/PackageList.h"
 #include "Readers/TextLines.h"
 #include "llvm/ADT/StringExtras.h"
-#include <optional>
 
 using namespace llvm;
 
 namespace culprit {
-
-namespace {
-struct Package {
-  StringRef Name, Version;
-};
-} // namespace
 
 static bool isPackageName(StringRef Name) {
   return !Name.empty() && isAlnum(Name[0]) && Name.find_if_not([](char C) {
@@ -23,30 +16,30 @@ static bool isPackageName(StringRef Name) {
   }) == StringRef::npos;
 }
 
-/// name==version, name[extra]==version, or name @ file:///... of pip freeze.
-static std::optional<Package> parsePackage(StringRef Line) {
+/// name[extra]==version too.
+std::optional<PinnedPackage> pinnedPackage(StringRef Line) {
   Line = Line.split(" #").first.split(';').first.trim();
   size_t At = Line.find("==");
   StringRef Name = Line.take_front(At).split('[').first.trim();
   if (At != StringRef::npos && isPackageName(Name)) {
     StringRef Version = Line.drop_front(At).ltrim("= ");
     if (!Version.empty() && !Version.contains(' '))
-      return Package{Name, Version};
+      return PinnedPackage{Name, Version};
     return std::nullopt;
   }
   auto [Left, Url] = Line.split(" @ ");
   if (!Url.empty() && isPackageName(Left))
-    return Package{Left, Url};
+    return PinnedPackage{Left, Url};
   return std::nullopt;
 }
 
 /// A row of `pip list`: two words, of which the second begins with a digit.
-static std::optional<Package> parseListed(StringRef Line) {
+static std::optional<PinnedPackage> parseListed(StringRef Line) {
   auto [Name, Rest] = Line.trim().split(' ');
   StringRef Version = Rest.ltrim().split(' ').first;
   if (!isPackageName(Name) || Version.empty() || !isDigit(Version[0]))
     return std::nullopt;
-  return Package{Name, Version};
+  return PinnedPackage{Name, Version};
 }
 
 static bool isPipList(StringRef Text) {
@@ -65,7 +58,7 @@ Match PackageListReader::matches(const InputFile &File) const {
     if (Line.empty() || Line.starts_with("#") || Line.starts_with("-"))
       return true;
     ++Lines;
-    Packages += parsePackage(Line).has_value();
+    Packages += pinnedPackage(Line).has_value();
     return Lines < 200;
   });
   return Packages && Packages * 5 > Lines * 4 ? Match::Likely : Match::No;
@@ -77,14 +70,19 @@ Error PackageListReader::read(InputFile &File, Source &Into) const {
     return Text.takeError();
   bool Listed = isPipList(*Text);
   TableBuilder &T = Into.table(TableId::packages);
+  const StringId Path = Into.pool().intern(Into.path());
+  const StringId Run = Into.pool().intern(Into.Run);
   forEachLine(*Text, [&](StringRef Line, int64_t Number) {
-    std::optional<Package> P = Listed ? parseListed(Line) : parsePackage(Line);
+    std::optional<PinnedPackage> P =
+        Listed ? parseListed(Line) : pinnedPackage(Line);
     if (!P)
       return true;
     T.addRow();
     T.set(packages::name, P->Name);
     T.set(packages::version, P->Version);
     T.set(packages::place, Number);
+    T.setId(packages::source, Path);
+    T.setId(packages::run, Run);
     return true;
   });
   return Error::success();

@@ -12,6 +12,7 @@
 #define CULPRIT_READERS_PACKAGELIST_H
 
 #include "Readers/Reader.h"
+#include <optional>
 
 namespace culprit {
 
@@ -24,6 +25,12 @@ public:
   Match matches(const InputFile &File) const override;
   llvm::Error read(InputFile &File, Source &Into) const override;
 };
+
+/// One line of pip freeze: name==version, or name @ file:///...
+struct PinnedPackage {
+  llvm::StringRef Name, Version;
+};
+std::optional<PinnedPackage> pinnedPackage(llvm::StringRef Line);
 
 } // namespace culprit
 

@@ -3,7 +3,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/YamlConfig.h"
-#include "Readers/ConfigRows.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -123,8 +122,9 @@ namespace {
 /// Follows the indentation and adds a row for each leaf.
 class YamlWalker {
 public:
-  YamlWalker(Source &Into, ConfigRows &Config, bool WandB)
-      : Into(Into), Config(Config), WandB(WandB) {}
+  /// With \p Parts, lines that are no settings are not told of.
+  YamlWalker(Source &Into, ConfigRows &Config, bool WandB, bool Parts = false)
+      : Into(Into), Config(Config), WandB(WandB), Parts(Parts) {}
 
   void line(StringRef Text, int64_t Number);
   unsigned broken() const { return Broken; }
@@ -146,7 +146,7 @@ private:
 
   Source &Into;
   ConfigRows &Config;
-  bool WandB;
+  bool WandB, Parts;
   std::vector<Level> Levels = {{-1, "", false}};
   std::optional<int64_t> BlockText; ///< Indent of the key of a | or > text.
   std::string FlowPath, Flow;       ///< A [ or { that goes on over lines.
@@ -180,7 +180,7 @@ bool YamlWalker::continues(StringRef Text) {
 }
 
 void YamlWalker::tellBroken(int64_t Number) {
-  if (++Broken == 1)
+  if (++Broken == 1 && !Parts)
     Into.warn(Into.path() + ":" + Twine(Number) +
                   ": neither 'key: value' nor a list element",
               "the line was skipped, the settings around it were read; mind "
@@ -274,6 +274,13 @@ Error YamlConfigReader::read(InputFile &File, Source &Into) const {
     return failure(Into.path() + ": no setting in it",
                    "a setting is a line such as 'lr: 0.0003'");
   return Error::success();
+}
+
+void readYamlLines(ArrayRef<NumberedLine> Lines, Source &Into,
+                   ConfigRows &Config) {
+  YamlWalker Walker(Into, Config, false, true);
+  for (const NumberedLine &Line : Lines)
+    Walker.line(Line.Text, Line.Number);
 }
 
 } // namespace culprit

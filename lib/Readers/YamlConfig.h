@@ -14,7 +14,9 @@
 #ifndef CULPRIT_READERS_YAMLCONFIG_H
 #define CULPRIT_READERS_YAMLCONFIG_H
 
+#include "Readers/ConfigRows.h"
 #include "Readers/Reader.h"
+#include "llvm/ADT/ArrayRef.h"
 
 namespace culprit {
 
@@ -27,6 +29,17 @@ public:
   Match matches(const InputFile &File) const override;
   llvm::Error read(InputFile &File, Source &Into) const override;
 };
+
+/// A line of YAML and where it stands in its file.
+struct NumberedLine {
+  std::string Text;
+  int64_t Number = 0;
+};
+
+/// Adds the settings of \p Lines, a part of a YAML file, to \p Config. A line
+/// that is no setting is passed over.
+void readYamlLines(llvm::ArrayRef<NumberedLine> Lines, Source &Into,
+                   ConfigRows &Config);
 
 } // namespace culprit
 

@@ -4,6 +4,7 @@
 
 #include "Compare/Compare.h"
 #include "Commands.h"
+#include "Compare/Configs.h"
 #include "Compare/Runs.h"
 #include "Compare/OperatorLog.h"
 #include "Compare/Tensors.h"
@@ -21,7 +22,8 @@ namespace culprit {
 
 static cl::SubCommand CompareCommand(
     "compare", "Say what makes one profile slower or faster than another, how "
-               "tensors differ from a reference, or which run is better");
+               "tensors differ from a reference, which run is better, or what "
+               "was changed in a configuration");
 static cl::list<std::string> Paths(cl::Positional, cl::sub(CompareCommand),
                                    cl::desc("A B..."));
 static cl::opt<std::string>
@@ -197,6 +199,32 @@ static bool areRuns(ArrayRef<Case> Sides) {
                               !All(TableId::tensors));
 }
 
+static int printSettings(const ConfigComparison &Compared) {
+  switch (Format) {
+  case OutputFormat::Json:
+    outs() << formatv("{0:2}", configsJson(Compared)) << '\n';
+    break;
+  case OutputFormat::Markdown:
+    printConfigsMarkdown(outs(), Compared, Top);
+    break;
+  default:
+    printConfigs(outs(), Compared, Top);
+    break;
+  }
+  return exitFor(Compared.verdict());
+}
+
+/// Settings are compared where the sides have nothing that was measured.
+static bool areSettings(ArrayRef<Case> Sides) {
+  static constexpr TableId Measured[] = {TableId::scalars, TableId::gpu_work,
+                                         TableId::tensors, TableId::requests,
+                                         TableId::tokens};
+  return all_of(Sides, [](const Case &C) {
+    return (C.has(TableId::config) || C.has(TableId::packages)) &&
+           none_of(Measured, [&](TableId Id) { return C.has(Id); });
+  });
+}
+
 /// What is given is no pair: runs in any number, or an error.
 static int compareMany(ArrayRef<std::string> Given) {
   if (Given.empty() || !Noise.empty())
@@ -204,6 +232,9 @@ static int compareMany(ArrayRef<std::string> Given) {
   Expected<std::vector<Case>> Sides = readSides(Given);
   if (!Sides)
     return report(Sides.takeError());
+  if (Given.size() == 1 && areSettings(*Sides))
+    if (std::optional<ConfigComparison> Two = compareSidesOf((*Sides)[0]))
+      return printSettings(*Two);
   return areRuns(*Sides) ? compareMetrics(Given, *Sides) : -1;
 }
 
@@ -226,6 +257,11 @@ int runCompare() {
   if (!Sides)
     return report(Sides.takeError());
   const Case &A = (*Sides)[0], &B = (*Sides)[1];
+  if (Noise.empty() && areSettings(*Sides)) {
+    Expected<ConfigComparison> Compared =
+        compareConfigs(A, Given[0], B, Given[1]);
+    return Compared ? printSettings(*Compared) : report(Compared.takeError());
+  }
   if (Noise.empty() && areRuns(*Sides))
     return compareMetrics(Given, *Sides);
   if (Noise.empty() && A.has(TableId::scalars) && B.has(TableId::scalars))
