@@ -5,6 +5,7 @@
 #include "Case/Case.h"
 #include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
+#include "Case/ErrorRoles.h"
 #include "Case/PrimaryScalars.h"
 #include "Case/Strangers.h"
 #include <algorithm>
@@ -335,6 +336,17 @@ Case CaseBuilder::build() {
   Out.Known[static_cast<unsigned>(TableId::scalars)][scalars::primary] =
       Out.has(TableId::scalars);
 
+  const auto At = [](TableId Id) { return static_cast<unsigned>(Id); };
+  const unsigned Errors = At(TableId::errors), Lines = At(TableId::log_lines),
+                 Steps = At(TableId::scalars),
+                 Requests = At(TableId::requests);
+  auto [Roles, Aftermaths] = markErrorRoles(
+      Out.Tables[Errors], Out.Segments[Errors],
+      {Out.Tables[Lines], Out.Tables[Steps], Out.Tables[Requests],
+       Out.Segments[Lines], Out.Segments[Steps], Out.Segments[Requests]},
+      Out.Inputs, *Pool);
+  Out.Known[Errors][errors::role] = Roles;
+  Out.Known[Errors][errors::aftermath] = Aftermaths;
   return Out;
 }
 

@@ -28,6 +28,24 @@ void TableBuilder::append(const TableBuilder &Other) {
   NumRows += Other.NumRows;
 }
 
+void TableBuilder::keep(ArrayRef<uint32_t> Kept) {
+  for (Column &C : Columns) {
+    if (C.size() == 0)
+      continue;
+    C.padTo(NumRows);
+    Column Fewer(C.type());
+    Fewer.append(C, Kept);
+    C = std::move(Fewer);
+  }
+  NumRows = Kept.size();
+}
+
+void TableBuilder::fill(unsigned I, ArrayRef<int64_t> Values) {
+  assert(Values.size() == NumRows && Columns[I].size() == 0);
+  for (int64_t Value : Values)
+    Columns[I].addInt(Value);
+}
+
 Column &TableBuilder::finished(unsigned I) {
   Columns[I].padTo(NumRows);
   return Columns[I];

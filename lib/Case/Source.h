@@ -61,6 +61,12 @@ public:
   /// that parse pieces of a file in parallel and join them in order.
   void append(const TableBuilder &Other);
 
+  /// Keeps the rows \p Kept alone, in this order; for readers that find only
+  /// later that there are too many. Wants no half-set row.
+  void keep(llvm::ArrayRef<uint32_t> Kept);
+  /// Sets the Int column \p Column, untouched so far, of all rows.
+  void fill(unsigned Column, llvm::ArrayRef<int64_t> Values);
+
   /// Column \p I with every row present. Wants no row to follow.
   Column &finished(unsigned I);
   /// True if some row set column \p I.

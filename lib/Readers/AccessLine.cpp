@@ -4,6 +4,7 @@
 
 #include "Readers/AccessLine.h"
 #include "Readers/TimeStamp.h"
+#include "Support/FindText.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -41,35 +42,13 @@ std::optional<double> parseDuration(StringRef Text) {
   return Total;
 }
 
-/// 05/Jan/2026:08:59:57 +0000 as Unix seconds.
-static std::optional<double> commonLogTime(StringRef Text) {
-  static constexpr StringLiteral Months[] = {"Jan", "Feb", "Mar", "Apr",
-                                             "May", "Jun", "Jul", "Aug",
-                                             "Sep", "Oct", "Nov", "Dec"};
-  if (Text.size() < 20 || Text[2] != '/' || Text[6] != '/' || Text[11] != ':')
-    return leadingTimeStamp(Text) ? leadingTimeStamp(Text)->Unix : std::nullopt;
-  unsigned Month = 0;
-  while (Month != 12 && Text.substr(3, 3) != Months[Month])
-    ++Month;
-  if (Month == 12)
-    return std::nullopt;
-  // Reordered into what the reader of time stamps knows.
-  std::string Iso = (Text.substr(7, 4) + "-" + (Month < 9 ? "0" : "") +
-                     utostr(Month + 1) + "-" + Text.take_front(2) + "T" +
-                     Text.substr(12, 8))
-                        .str();
-  std::optional<TimeStamp> Stamp = leadingTimeStamp(Iso);
-  if (!Stamp || !Stamp->Unix)
-    return std::nullopt;
-  StringRef Zone = Text.drop_front(20).trim();
-  int Hours = 0, Minutes = 0;
-  if (Zone.size() == 5 && (Zone[0] == '+' || Zone[0] == '-') &&
-      !Zone.substr(1, 2).getAsInteger(10, Hours) &&
-      !Zone.substr(3, 2).getAsInteger(10, Minutes)) {
-    double Offset = Hours * 3600 + Minutes * 60;
-    return *Stamp->Unix - (Zone[0] == '-' ? -Offset : Offset);
-  }
-  return Stamp->Unix;
+/// The time in the brackets of an access line: nginx's, or any that a logger
+/// writes.
+static std::optional<double> bracketTime(StringRef Text) {
+  if (std::optional<double> Time = commonLogTime(Text))
+    return Time;
+  std::optional<TimeStamp> Stamp = leadingTimeStamp(Text);
+  return Stamp ? Stamp->Unix : std::nullopt;
 }
 
 /// "POST /v1/completions HTTP/1.1"; false where it is nothing of the kind.
@@ -87,7 +66,7 @@ static bool takeRequest(StringRef Quoted, AccessLine &Out) {
 }
 
 static bool takeStatus(StringRef &Text, AccessLine &Out) {
-  Text = Text.ltrim();
+  Text = skipBlanks(Text);
   return Text.size() >= 3 && !Text.take_front(3).getAsInteger(10, Out.Status) &&
          Out.Status >= 100 && Out.Status < 600 &&
          (Text = Text.drop_front(3), Text.empty() || !isAlnum(Text[0]));
@@ -97,7 +76,7 @@ static bool takeStatus(StringRef &Text, AccessLine &Out) {
 /// somebody put there.
 static void takeExtras(StringRef Text, AccessLine &Out) {
   std::optional<double> Bare;
-  while (!(Text = Text.ltrim()).empty()) {
+  while (!(Text = skipBlanks(Text)).empty()) {
     if (Text[0] == '"') { // the referrer, the agent
       size_t Close = Text.find('"', 1);
       Text = Close == StringRef::npos ? "" : Text.drop_front(Close + 1);
@@ -107,7 +86,10 @@ static void takeExtras(StringRef Text, AccessLine &Out) {
     StringRef Word = Text.take_front(Blank);
     Text = Blank == StringRef::npos ? "" : Text.drop_front(Blank);
     auto [Key, Value] = Word.split(Word.contains('=') ? '=' : ':');
-    Value = Value.trim("\",");
+    while (!Value.empty() && (Value[0] == '"' || Value[0] == ','))
+      Value = Value.drop_front();
+    while (!Value.empty() && (Value.back() == '"' || Value.back() == ','))
+      Value = Value.drop_back();
     if (Value.empty()) {
       std::optional<double> Number = parseNumber(Word);
       if (!Bare && Number && Word.contains('.') && *Number >= 0)
@@ -131,7 +113,7 @@ static void takeExtras(StringRef Text, AccessLine &Out) {
 
 /// [GIN] 2026/01/05 - 08:59:57 | 200 | 1.5s | 10.0.0.1 | POST "/api/chat"
 static std::optional<AccessLine> parseGin(StringRef Line) {
-  size_t At = Line.find("[GIN] ");
+  size_t At = findText(Line, "[GIN] ");
   if (At == StringRef::npos || At > 80)
     return std::nullopt;
   SmallVector<StringRef, 6> Cells;
@@ -157,9 +139,9 @@ std::optional<AccessLine> parseAccessLine(StringRef Line) {
   size_t Quote = Line.find('"');
   if (Quote == StringRef::npos)
     return std::nullopt;
-  if (Line.contains("[GIN] "))
+  if (containsText(Line, "[GIN] "))
     return parseGin(Line);
-  StringRef Before = Line.take_front(Quote).rtrim();
+  StringRef Before = Line.take_front(Quote).rtrim(' ');
   size_t Close = Line.find('"', Quote + 1);
   if (Close == StringRef::npos)
     return std::nullopt;
@@ -178,11 +160,11 @@ std::optional<AccessLine> parseAccessLine(StringRef Line) {
   size_t Open = Before.rfind('[');
   if (Open == StringRef::npos)
     return std::nullopt;
-  Out.At = commonLogTime(Before.slice(Open + 1, Before.size() - 1));
+  Out.At = bracketTime(Before.slice(Open + 1, Before.size() - 1));
   if (!Out.At)
     return std::nullopt;
   Out.Combined = true;
-  Rest = Rest.ltrim();
+  Rest = skipBlanks(Rest);
   StringRef Bytes = Rest.take_until([](char C) { return C == ' '; });
   int64_t Size;
   if (!Bytes.getAsInteger(10, Size))

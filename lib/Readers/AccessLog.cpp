@@ -6,6 +6,7 @@
 #include "Readers/AccessLine.h"
 #include "Readers/RequestRows.h"
 #include "Readers/TextLines.h"
+#include "Support/FindText.h"
 
 using namespace llvm;
 
@@ -25,15 +26,12 @@ Match AccessLogReader::matches(const InputFile &File) const {
 }
 
 Error AccessLogReader::read(InputFile &File, Source &Into) const {
-  Expected<StringRef> Contents = File.contents();
-  if (!Contents)
-    return Contents.takeError();
   RequestRows Rows(Into);
   RequestRecord R;
   size_t Broken = 0;
-  int64_t FirstBroken = 0;
-  forEachLine(*Contents, [&](StringRef Line, int64_t Number) {
-    if (Line.trim().empty())
+  int64_t FirstBroken = 0, Next = 1;
+  auto Each = [&](StringRef Line, int64_t Number) {
+    if (skipBlanks(Line).empty())
       return true;
     std::optional<AccessLine> L = parseAccessLine(Line);
     if (!L) {
@@ -41,6 +39,8 @@ Error AccessLogReader::read(InputFile &File, Source &Into) const {
         FirstBroken = Number;
       return true;
     }
+    if (L->Status < 400 && Rows.passOver(L->Id))
+      return true;
     // The record is used again: its texts keep their memory.
     R.Id = L->Id;
     R.Method = L->Method;
@@ -56,7 +56,13 @@ Error AccessLogReader::read(InputFile &File, Source &Into) const {
     R.Place = Number;
     Rows.add(R);
     return true;
-  });
+  };
+  if (Error E = File.lines([&](StringRef Piece) {
+        Next = forEachLine(Piece, Each, Next);
+        return true;
+      }))
+    return E;
+  Rows.finish();
   if (Broken)
     Into.warn(Into.path() + ":" + Twine(FirstBroken) + ": " + Twine(Broken) +
                   (Broken == 1 ? " line is" : " lines are") +

@@ -68,7 +68,11 @@ static constexpr StringLiteral Triggers[] = {
     "attempted loss scale",
     "reducing dynamic loss scale",
     "total optimization steps",
-    "num epochs"};
+    "num epochs",
+    "sxid", // of an NVSwitch
+    "during handling of the above exception",
+    "the above exception was the direct cause"};
+static constexpr unsigned SXidTrigger = 16, ChainTrigger = 17;
 
 namespace {
 /// The phrases, each once, and the signatures that begin with it.
@@ -105,16 +109,20 @@ static const PhraseFinder &finder() {
 
 void scanLine(StringRef Text, LineScan &Out) {
   Out.Hits.clear();
-  Out.Metric = Out.Traceback = Out.Overflow = Out.Plan = false;
+  Out.Other = Out.Metric = Out.Traceback = false;
+  Out.Overflow = Out.Plan = Out.Chain = false;
   finder().find(Text, Out.Hits);
   for (const PhraseFinder::Hit &H : Out.Hits) {
+    Out.Other |= H.Phrase < phrases().FirstTrigger + 1 ||
+                 H.Phrase >= phrases().FirstTrigger + 10;
     if (H.Phrase <= phrases().FirstTrigger)
       continue;
     unsigned T = H.Phrase - phrases().FirstTrigger;
     Out.Metric |= T < 10;
     Out.Traceback |= T == 10;
     Out.Overflow |= T >= 11 && T <= 13;
-    Out.Plan |= T >= 14;
+    Out.Plan |= T >= 14 && T < SXidTrigger;
+    Out.Chain |= T >= ChainTrigger;
   }
 }
 
@@ -154,7 +162,10 @@ static bool deniedBefore(StringRef Before) {
                              "ignores",      "catch",
                              "chance of",    "check for",
                              "checking for", "lead to",
-                             "result in",    "cause"})
+                             "result in",    "cause",
+                             "when",         "whenever",
+                             "if",           "retry on",
+                             "restart on",   "against"})
       if (endsWithWord(Before, Denial))
         return true;
     bool Filler = false;
@@ -211,10 +222,24 @@ static bool countedZero(StringRef Before, StringRef After) {
   return false;
 }
 
+/// An element of a printed list of texts to look for: ["CUDA out of memory",
+/// 'NCCL timeout']; or a term in a manual: `CUDA out of memory`.
+static bool quotedAlone(StringRef Before, StringRef After) {
+  if (Before.empty() || After.empty())
+    return false;
+  char Quote = Before.back();
+  if (Quote == '`') // but for what a kernel's assertion quotes
+    return !Before.drop_back().rtrim().ends_with_insensitive("assertion");
+  if (!StringRef("'\"").contains(Quote))
+    return false;
+  Before = Before.drop_back().rtrim();
+  return Before.ends_with("[") || Before.ends_with(",");
+}
+
 static bool isMention(StringRef Text, const PhraseFinder::Hit &H) {
   StringRef Before = Text.take_front(H.Begin), After = Text.drop_front(H.End);
   return deniedBefore(Before) || deniedAfter(After) ||
-         countedZero(Before, After);
+         countedZero(Before, After) || quotedAlone(Before, After);
 }
 
 static bool countIsZero(StringRef After) {
@@ -237,27 +262,70 @@ static bool accepts(const Signature &S, StringRef Text, StringRef Lower,
   return Exception || !isMention(Text, H);
 }
 
+/// "Xid 48, 63, 64 and 79" lists codes; no event does.
+static bool listsCodes(StringRef After) {
+  StringRef Rest = After.ltrim();
+  for (StringRef Link : {",", "/", "and ", "or "})
+    if (Rest.consume_front(Link)) {
+      Rest = Rest.ltrim();
+      StringRef Digits = Rest.take_while(isDigit);
+      Rest = Rest.drop_front(Digits.size());
+      return !Digits.empty() && Digits.size() < 4 &&
+             (Rest.empty() || !isWordChar(Rest[0]));
+    }
+  return false;
+}
+
 /// "NVRM: Xid (PCI:0000:9b:00): 79, pid=...", "Xid 79", "XID: 79".
 static std::optional<ErrorMatch> findXid(StringRef Text,
                                          const PhraseFinder::Hit &H) {
   if (!atWordLimits(Text, H))
     return std::nullopt;
   StringRef Rest = Text.drop_front(H.End).ltrim();
-  if (Rest.consume_front("("))
+  bool Driver = Rest.consume_front("(");
+  if (Driver)
     Rest = Rest.drop_until([](char C) { return C == ')'; }).ltrim(')');
   Rest = Rest.ltrim(" :=#");
   for (StringRef Word : {"error", "event", "code"})
     if (Rest.consume_front_insensitive(Word))
       Rest = Rest.ltrim(" :=#");
+  StringRef Digits = Rest.take_while(isDigit);
   unsigned Code = 0;
-  if (Rest.take_while(isDigit).getAsInteger(10, Code) || Code == 0 ||
-      Code > 999)
+  if (Digits.getAsInteger(10, Code) || Code == 0 || Code > 999)
+    return std::nullopt;
+  // What is not the driver's own line may speak of codes in general.
+  StringRef Before = Text.take_front(H.Begin);
+  StringRef After = Rest.drop_front(Digits.size());
+  if (!Driver && (deniedBefore(Before) || endsWithWord(Before.rtrim(), "on") ||
+                  listsCodes(After) || quotedAlone(Before, After)))
     return std::nullopt;
   StringRef Signature = "xid";
   for (const XidMeaning &X : Xids)
     if (X.Code == Code)
       Signature = X.Name;
   return ErrorMatch{Signature, "Xid", utostr(Code)};
+}
+
+/// "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM
+/// Fault Up". What a switch corrected or survived is "Non-fatal" and kept
+/// without a signature; the lines with the registers belong to the one before.
+static std::optional<ErrorMatch> findSXid(StringRef Text,
+                                          const PhraseFinder::Hit &H) {
+  if (!atWordLimits(Text, H))
+    return std::nullopt;
+  StringRef Rest = Text.drop_front(H.End).ltrim();
+  if (!Rest.consume_front("("))
+    return std::nullopt;
+  Rest = Rest.drop_until([](char C) { return C == ')'; }).ltrim(") :");
+  StringRef Digits = Rest.take_while(isDigit);
+  unsigned Code = 0;
+  if (Digits.getAsInteger(10, Code) || Code == 0 || Code > 99999)
+    return std::nullopt;
+  Rest = Rest.drop_front(Digits.size());
+  if (Rest.starts_with(", Data {") || Rest.starts_with(", Severity"))
+    return std::nullopt;
+  return ErrorMatch{Rest.contains_insensitive("non-fatal") ? "" : "nvlink",
+                    "SXid", utostr(Code)};
 }
 
 std::optional<ErrorMatch> findError(StringRef Text, const LineScan &Scan,
@@ -272,6 +340,11 @@ std::optional<ErrorMatch> findError(StringRef Text, const LineScan &Scan,
     if (H.Phrase == Xid)
       if (std::optional<ErrorMatch> Event = findXid(Text, H))
         return Event;
+    if (H.Phrase == Xid + SXidTrigger) {
+      if (std::optional<ErrorMatch> Event = findSXid(Text, H))
+        return Event;
+      return std::nullopt; // its registers
+    }
     if (H.Phrase >= Xid)
       continue;
     if (Lower.empty())

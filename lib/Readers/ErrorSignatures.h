@@ -28,10 +28,12 @@ struct ErrorMatch {
 /// What one pass over a line found.
 struct LineScan {
   std::vector<PhraseFinder::Hit> Hits; ///< Of signatures, for findError.
+  bool Other = false;   ///< Has a phrase beside those of metrics.
   bool Metric = false;                 ///< Names a loss or the like.
   bool Traceback = false;              ///< Is the head of a Python traceback.
   bool Overflow = false; ///< Is DeepSpeed's note of a skipped step.
   bool Plan = false;     ///< Says how many steps there will be.
+  bool Chain = false;    ///< Says that the next exception came of the last.
 };
 
 /// Scans \p Text, which need not be a single line. Reuses \p Out's memory.

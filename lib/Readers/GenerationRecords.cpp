@@ -98,11 +98,13 @@ namespace {
 /// The pass over one file.
 class GenerationPass {
 public:
-  GenerationPass(StringRef Text, Source &S)
-      : Text(Text), S(S), Tree(Skipped), Out(S) {}
+  GenerationPass(Source &S, uint64_t Bytes)
+      : S(S), Tree(Skipped), Out(S, Bytes) {}
 
-  void lines();
-  void values();
+  /// Takes the lines of the next \p Piece of the file.
+  void lines(StringRef Piece);
+  /// Takes the values of the whole \p Text.
+  void values(StringRef Text);
   Error finish();
 
 private:
@@ -111,12 +113,13 @@ private:
 
   static constexpr StringLiteral Skipped[] = {"bytes", "embedding", "context",
                                               "output_ids", "input_ids"};
-  StringRef Text;
   Source &S;
   LooseTree Tree;
   GenerationStreams Out;
   size_t Read = 0, Broken = 0, Foreign = 0;
-  int64_t LastLine = 0;
+  int64_t LastLine = 0, Next = 1;
+  /// A line that is no record: the last one breaks off, the others are broken.
+  std::optional<std::pair<int64_t, const char *>> Unread;
 };
 } // namespace
 
@@ -149,13 +152,17 @@ void GenerationPass::broken(int64_t Line, const char *Why, bool Last) {
                " before it were read; delete it or repair it");
 }
 
-void GenerationPass::lines() {
-  forEachLine(Text, [&](StringRef Line, int64_t Number) {
+void GenerationPass::lines(StringRef Piece) {
+  auto Each = [&](StringRef Line, int64_t Number) {
     Line = Line.trim();
     LastLine = Number;
     StringRef Data = withoutEventPrefix(Line);
     if (Data.empty() || isEventFrame(Line))
       return true;
+    if (Unread) {
+      broken(Unread->first, Unread->second, false);
+      Unread.reset();
+    }
     if (Data == "[DONE]") {
       Out.done();
       return true;
@@ -164,13 +171,13 @@ void GenerationPass::lines() {
     if (Tree.read(In, Data) && Data.drop_front(In.end()).trim().empty())
       records(Tree.root(), Data.size() != Line.size(), Number);
     else
-      broken(Number, Tree.why() ? Tree.why() : "something follows it",
-             Line.end() >= Text.rtrim().end());
+      Unread.emplace(Number, Tree.why() ? Tree.why() : "something follows it");
     return true;
-  });
+  };
+  Next = forEachLine(Piece, Each, Next);
 }
 
-void GenerationPass::values() {
+void GenerationPass::values(StringRef Text) {
   LineCounter Lines(Text);
   StringRef Rest = Text;
   while (!Rest.ltrim().empty()) {
@@ -202,6 +209,8 @@ void GenerationPass::values() {
 }
 
 Error GenerationPass::finish() {
+  if (Unread)
+    broken(Unread->first, Unread->second, true);
   Out.finish();
   if (Broken > 3)
     S.warn(S.path() + ": " + Twine(Broken - 3) + " more of " +
@@ -220,15 +229,19 @@ Error GenerationPass::finish() {
 }
 
 Error GenerationRecordsReader::read(InputFile &File, Source &Into) const {
-  Expected<StringRef> Contents = File.contents();
-  if (!Contents)
-    return Contents.takeError();
-  StringRef Text = withoutMark(*Contents);
-  GenerationPass Pass(Text, Into);
-  if (formOf(File.head()) == Form::Lines)
-    Pass.lines();
-  else
-    Pass.values();
+  GenerationPass Pass(Into, File.expectedSize());
+  if (formOf(File.head()) == Form::Lines) {
+    if (Error E = File.lines([&](StringRef Piece) {
+          Pass.lines(Piece);
+          return true;
+        }))
+      return E;
+  } else {
+    Expected<StringRef> Contents = File.contents();
+    if (!Contents)
+      return Contents.takeError();
+    Pass.values(withoutMark(*Contents));
+  }
   return Pass.finish();
 }
 

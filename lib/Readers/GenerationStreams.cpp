@@ -32,8 +32,10 @@ bool GenerationStreams::whole(const GenerationParts &P, int64_t Place) {
   if (!P.Choices) {
     if (!hasContent(R))
       return false;
-    GenerationTokens Tokens(Rows, R.Id);
-    Tokens.response(P.Response, Place);
+    if (Rows.keepsTexts(R.Id)) {
+      GenerationTokens Tokens(Rows, R.Id);
+      Tokens.response(P.Response, Place);
+    }
     Rows.add(R);
     return true;
   }
@@ -42,12 +44,14 @@ bool GenerationStreams::whole(const GenerationParts &P, int64_t Place) {
     RequestRecord Own = R;
     Own.Id = idOfChoice(R.Id, C);
     addChoice(C, Own);
-    GenerationTokens Tokens(Rows, Own.Id);
-    if (First)
-      Tokens.response(P.Response, Place);
     // With several answers nobody says how many tokens each has.
     bool Alone = First && !C.next();
-    Tokens.choice(C, Alone ? R.CompletionTokens : std::nullopt, Place);
+    if (Rows.keepsTexts(Own.Id)) {
+      GenerationTokens Tokens(Rows, Own.Id);
+      if (First)
+        Tokens.response(P.Response, Place);
+      Tokens.choice(C, Alone ? R.CompletionTokens : std::nullopt, Place);
+    }
     if (!Alone)
       Own.CompletionTokens = std::nullopt;
     Rows.add(Own);

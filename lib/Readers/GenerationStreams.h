@@ -21,7 +21,8 @@ namespace culprit {
 /// Takes the records of one file in their order. Not thread-safe.
 class GenerationStreams {
 public:
-  explicit GenerationStreams(Source &S) : Rows(S) {}
+  /// Of a file of \p Bytes.
+  GenerationStreams(Source &S, uint64_t Bytes) : Rows(S, Bytes) {}
 
   /// Takes \p Record, at \p Place; \p Event if it came as data of a stream.
   /// False when it is of no request.
@@ -29,7 +30,10 @@ public:
   /// A stream said that it is complete.
   void done() { flush(); }
   /// Writes what had to wait for the end.
-  void finish() { flush(); }
+  void finish() {
+    flush();
+    Rows.finish();
+  }
 
   const RequestRows &rows() const { return Rows; }
 

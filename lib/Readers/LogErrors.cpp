@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogErrors.h"
+#include "Readers/ErrorLine.h"
 #include "Readers/OutOfMemory.h"
 #include "Readers/ScalarRows.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,6 +14,13 @@ namespace culprit {
 
 /// Longer messages, such as dumped arguments, are cut.
 static constexpr size_t MaxMessage = 2000;
+/// Rows of one kind, kinds, and rows in all that are kept.
+static constexpr size_t MaxOfKind = 1000, MaxKinds = 256, MaxRows = 20000;
+/// Changes of the step that are remembered.
+static constexpr size_t MaxSteps = 4096;
+/// Lines between the note that an exception led to another and the head of
+/// that one; other ranks may write in between.
+static constexpr int64_t MaxChainGap = 64;
 /// Innermost frames worth keeping.
 static constexpr size_t MaxFrames = 6;
 
@@ -41,8 +49,9 @@ void LogErrors::exception(const PythonError &E, std::optional<int64_t> Step) {
   Row R;
   R.Line = E.Line;
   R.Rank = E.Rank;
+  R.WallTime = E.WallTime;
   R.Type = E.Type.empty() ? "unknown" : E.Type;
-  R.Message = E.Message;
+  R.Message = StringRef(E.Message).take_front(MaxMessage).str();
   R.Frames = joinFrames(E.Frames);
   std::string Whole = E.Type + ": " + E.Message;
   if (std::optional<ErrorMatch> Match = findError(Whole, /*Exception=*/true)) {
@@ -52,9 +61,48 @@ void LogErrors::exception(const PythonError &E, std::optional<int64_t> Step) {
   // Ctrl-C and an orderly exit are no errors.
   if (R.Type == "KeyboardInterrupt" || R.Type == "SystemExit")
     return;
-  std::optional<int64_t> Named = stepIn(E.Message);
-  R.Step = Named ? Named : Step;
+  R.Step = stepIn(E.Message);
+  if (!R.Step)
+    R.Step = Steps.empty() ? Step : stepAt(E.Line);
+  R.Device = deviceIn(E.Message);
+  if (auto It = Chains.find(E.Rank.value_or(-1)); It != Chains.end()) {
+    R.Chained = It->second < E.Line && E.Line - It->second <= MaxChainGap;
+    if (It->second < E.Line)
+      Chains.erase(It);
+  }
+  keep(std::move(R));
+}
+
+std::optional<int64_t> LogErrors::stepAt(int64_t Line) const {
+  auto After = llvm::upper_bound(
+      Steps, Line, [](int64_t L, const auto &S) { return L < S.first; });
+  if (After == Steps.begin())
+    return std::nullopt;
+  return std::prev(After)->second;
+}
+
+void LogErrors::keep(Row R) {
+  StringRef Name = R.Signature.empty() ? R.Type : R.Signature;
+  // A kind in itself: the codes of a device are told apart by number.
+  std::string Event;
+  if (R.Type == "Xid" || R.Type == "SXid")
+    Name = Event = R.Type + R.Code;
+  if (Kinds.size() >= MaxKinds && !Kinds.count(Name))
+    Name = "";
+  Kind &K = Kinds[Name];
+  if (K.Kept && (K.Kept >= MaxOfKind || Rows.size() >= MaxRows)) {
+    ++Rows[K.Last].Repeats;
+    return;
+  }
+  ++K.Kept;
+  K.Last = Rows.size();
   Rows.push_back(std::move(R));
+}
+
+std::optional<double> LogErrors::timeOf(const LogLine &L) {
+  if (L.WallTime)
+    return L.WallTime;
+  return stampWithoutYear(L.Text, LastTime ? yearOf(*LastTime) : 1970);
 }
 
 /// Whether \p Class is named as Python names exceptions.
@@ -73,9 +121,22 @@ bool LogErrors::repeatsLast(const Row &R) const {
 
 void LogErrors::line(const LogLine &L, const LineScan &Scan,
                      std::optional<int64_t> Step) {
+  if (L.WallTime)
+    LastTime = L.WallTime;
+  if (Step && (Steps.empty() || Steps.back().second != *Step)) {
+    if (Steps.size() == MaxSteps)
+      Steps.pop_front();
+    Steps.push_back({L.Number, *Step});
+  }
+  if (Scan.Chain) {
+    if (Chains.size() > 1024) // ranks
+      Chains.clear();
+    Chains[L.Rank.value_or(-1)] = L.Number;
+    return;
+  }
   Row R;
   auto [Class, Message] = splitException(L.Body);
-  bool Exception = isErrorClass(Class);
+  bool Exception = isErrorClass(Class) && !isCountOfNone(Message);
   std::optional<ErrorMatch> Match = findError(L.Text, Scan, Exception);
   // What bash says of a process that was killed, and nothing else.
   if (!Match && L.Body == "Killed")
@@ -84,6 +145,7 @@ void LogErrors::line(const LogLine &L, const LineScan &Scan,
     return;
   R.Line = L.Number;
   R.Rank = L.Rank;
+  R.WallTime = timeOf(L);
   R.Type = Exception ? Class.str() : Match->Type.str();
   if (Match) {
     R.Code = Match->Code;
@@ -92,8 +154,9 @@ void LogErrors::line(const LogLine &L, const LineScan &Scan,
   R.Message = (Exception ? Message : L.Body).take_front(MaxMessage).str();
   std::optional<int64_t> Named = stepIn(R.Message);
   R.Step = Named ? Named : Step;
+  R.Device = deviceIn(L.Text);
   if (!repeatsLast(R))
-    Rows.push_back(std::move(R));
+    keep(std::move(R));
 }
 
 void LogErrors::add(const Row &R) {
@@ -114,6 +177,16 @@ void LogErrors::add(const Row &R) {
   if (R.Step)
     T.set(errors::step, *R.Step);
   T.set(errors::place, R.Line);
+  if (R.WallTime)
+    T.set(errors::wall_time, *R.WallTime);
+  if (!S.Run.empty())
+    T.set(errors::run, StringRef(S.Run));
+  if (!R.Device.empty())
+    T.set(errors::device, StringRef(R.Device));
+  if (R.Chained)
+    T.set(errors::role, StringRef("cascade"));
+  if (R.Repeats)
+    T.set(errors::repeats, R.Repeats);
   if (R.Signature != "cuda-oom" && R.Signature != "host-oom")
     return;
   MemoryFigures Figures = memoryFigures(R.Message);

@@ -4,6 +4,7 @@
 
 #include "Readers/LogLikeness.h"
 #include "Readers/AccessLine.h"
+#include "Readers/DynamoLine.h"
 #include "Readers/ErrorSignatures.h"
 #include "Readers/LogDialects.h"
 #include "Readers/LogLine.h"
@@ -97,7 +98,7 @@ static Signs countSigns(StringRef Head, bool Whole) {
     LogLine L = Parser.parse(Line, Number);
     if (L.Stamped || L.Prefixed || L.Text.contains("%|") ||
         isTestResult(Line) || isStructuredLine(Line.ltrim()) ||
-        parseAccessLine(Line)) {
+        parseAccessLine(Line) || parseDynamoLine(L)) {
       ++Out.Marked;
     } else {
       Out.Code += isCode(Line) || isDataObject(Line);

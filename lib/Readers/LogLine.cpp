@@ -4,6 +4,7 @@
 
 #include "Readers/LogLine.h"
 #include "Readers/TimeStamp.h"
+#include "Support/FindText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 
@@ -37,7 +38,7 @@ static void removeEscapes(StringRef Text, std::string &Out) {
 /// Where a progress bar ends that something else was printed behind, without
 /// a line end between them; 0 when there is none.
 static size_t endOfProgressBar(StringRef Text) {
-  size_t Bar = Text.find("%|");
+  size_t Bar = findText(Text, "%|");
   if (Bar == StringRef::npos)
     return 0;
   size_t Rate = Text.find("it/s", Bar);
@@ -49,7 +50,20 @@ static size_t endOfProgressBar(StringRef Text) {
   return Close == StringRef::npos ? 0 : Close + 1;
 }
 
+/// Whether all of \p Text is printable ASCII.
+static bool isPlain(StringRef Text) {
+  bool Plain = true;
+  for (unsigned char C : Text) // without a way out, so that it is vectorised
+    Plain &= static_cast<unsigned char>(C - 0x20) < 0x5f;
+  return Plain;
+}
+
 StringRef LogLineParser::clean(StringRef Raw) {
+  if (isPlain(Raw) && !containsText(Raw, "%|")) {
+    while (!Raw.empty() && Raw.back() == ' ')
+      Raw = Raw.drop_back();
+    return Raw;
+  }
   // A progress bar is rewritten after each \r; only what it last showed stays.
   Raw = Raw.rtrim('\r');
   size_t Return = Raw.rfind('\r');
@@ -123,8 +137,8 @@ static StringRef glogLevel(StringRef Text) {
 /// The number behind the word rank: [rank3], Rank 3, rank=3, PG 1 Rank 0.
 static std::optional<int64_t> rankIn(StringRef Text) {
   Text = Text.take_front(200);
-  for (size_t At = Text.find("ank"); At != StringRef::npos;
-       At = Text.find("ank", At + 3)) {
+  for (size_t At = findText(Text, "ank"); At != StringRef::npos;
+       At = findText(Text, "ank", At + 3)) {
     if (At == 0 || (Text[At - 1] != 'r' && Text[At - 1] != 'R'))
       continue;
     StringRef Before = Text.take_front(At - 1);
@@ -154,7 +168,7 @@ public:
   void run() {
     for (unsigned I = 0; I != 8 && takeOne(); ++I)
       ;
-    L.Body = Rest.ltrim();
+    L.Body = skipBlanks(Rest);
   }
 
 private:
@@ -265,7 +279,7 @@ bool PrefixReader::takeWord() {
 }
 
 bool PrefixReader::takeOne() {
-  Rest = Rest.ltrim();
+  Rest = skipBlanks(Rest);
   if (Rest.empty())
     return false;
   return takeStamp() || takeBracket() || takeWorker() || takeWord();
@@ -273,9 +287,9 @@ bool PrefixReader::takeOne() {
 
 /// A level that stands inside the line: "foo.py:41: UserWarning: ...".
 static StringRef innerLevel(const LogLine &L) {
-  if (L.Text.contains("Warning: "))
+  if (containsText(L.Text, "Warning: "))
     return "warning";
-  if (L.Text.contains("NCCL WARN"))
+  if (containsText(L.Text, "NCCL WARN"))
     return "warning";
   if (L.Body.starts_with_insensitive("error:") ||
       L.Body.starts_with("Traceback ("))
@@ -283,7 +297,7 @@ static StringRef innerLevel(const LogLine &L) {
   if (L.Body.starts_with_insensitive("warning:"))
     return "warning";
   StringRef Rest = L.Text.take_front(160);
-  size_t At = Rest.find("level=");
+  size_t At = findText(Rest, "level=");
   if (At == StringRef::npos)
     return "";
   return levelOf(StringRef(
@@ -299,7 +313,7 @@ LogLine LogLineParser::parse(StringRef Raw, int64_t Number) {
   if (!L.Rank)
     L.Rank = rankIn(L.Text);
   // host:534:1763 [3] NCCL INFO ...
-  size_t Nccl = L.Text.find("] NCCL ");
+  size_t Nccl = findText(L.Text, "] NCCL ");
   if (!L.Rank && Nccl != StringRef::npos) {
     size_t Open = L.Text.take_front(Nccl).rfind('[');
     int64_t Rank = 0;
@@ -309,6 +323,18 @@ LogLine LogLineParser::parse(StringRef Raw, int64_t Number) {
   }
   if (L.Level.empty())
     L.Level = innerLevel(L);
+  return L;
+}
+
+LogLine LogLineParser::again(StringRef Raw, int64_t Number, StringRef Level,
+                             bool Stamped) {
+  LogLine L;
+  L.Number = Number;
+  L.Text = L.Unstamped = L.Body = clean(Raw);
+  L.Level = Level;
+  if (Stamped)
+    if (std::optional<TimeStamp> Stamp = leadingTimeStamp(L.Text))
+      L.WallTime = Stamp->Unix;
   return L;
 }
 

@@ -35,6 +35,11 @@ struct LogLine {
 class LogLineParser {
 public:
   LogLine parse(llvm::StringRef Raw, int64_t Number);
+  /// The same of a line that differs from one of \p Level in numbers alone:
+  /// text, level and, if \p Stamped, time; no rank, and nothing is taken off
+  /// the body.
+  LogLine again(llvm::StringRef Raw, int64_t Number, llvm::StringRef Level,
+                bool Stamped);
 
 private:
   llvm::StringRef clean(llvm::StringRef Raw);

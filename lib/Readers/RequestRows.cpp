@@ -3,9 +3,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/RequestRows.h"
+#include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/xxhash.h"
 #include <cmath>
 
 using namespace llvm;
@@ -145,7 +147,9 @@ static StringRef wordOfPath(StringRef Path, ArrayRef<PathWord> Words) {
 StringRef variantOfPath(StringRef Path) { return wordOfPath(Path, Variants); }
 StringRef hopOfPath(StringRef Path) { return wordOfPath(Path, Hops); }
 
-RequestRows::RequestRows(Source &S) : S(S) {
+RequestRows::RequestRows(Source &S, uint64_t Bytes) : S(S) {
+  while (Bytes / TextStride > TextBytes)
+    TextStride *= 2;
   auto Id = [&](StringRef Text) {
     return Text.empty() ? NullString : S.pool().intern(Text);
   };
@@ -165,11 +169,85 @@ StringRef RequestRows::capped(StringRef Text) {
   return Text.take_front(End);
 }
 
+/// A number that looks random and that all attempts of a request share; bit 0
+/// decides nothing.
+static uint64_t fateOf(StringRef Id, size_t Number) {
+  if (!Id.empty())
+    return xxh3_64bits(Id);
+  uint64_t Mixed = (Number + 1) * 0x9e3779b97f4a7c15;
+  return Mixed ^ (Mixed >> 29);
+}
+
+/// Whether one of \p Stride, a power of 2, is the one with \p Fate.
+static bool isChosen(uint64_t Fate, unsigned Stride) {
+  return (Fate >> 1) % Stride == 0;
+}
+
+bool RequestRows::keepsTexts(StringRef Id) const {
+  return TextStride == 1 || isChosen(fateOf(Id, NumRequests), TextStride);
+}
+
+bool RequestRows::passOver(StringRef Id) {
+  unsigned Stride = Kinds[false].Stride;
+  if (Stride == 1 || isChosen(fateOf(Id, NumRequests), Stride))
+    return false;
+  ++NumRequests;
+  return true;
+}
+
+/// Gives up every second row of a kind.
+void RequestRows::thinOut(bool Failed) {
+  Kind &K = Kinds[Failed];
+  K.Stride *= 2;
+  std::vector<uint32_t> Kept;
+  std::vector<uint64_t> KeptFates;
+  for (uint32_t Row = 0; Row != Fates.size(); ++Row) {
+    bool Ours = (Fates[Row] & 1) == Failed;
+    if (Ours && !isChosen(Fates[Row], K.Stride))
+      continue;
+    Kept.push_back(Row);
+    KeptFates.push_back(Fates[Row]);
+  }
+  K.Rows -= Fates.size() - Kept.size();
+  S.table(TableId::requests).keep(Kept);
+  Fates = std::move(KeptFates);
+}
+
+void RequestRows::finish() {
+  if (Kinds[0].Stride == 1 && Kinds[1].Stride == 1)
+    return;
+  std::vector<int64_t> Weights;
+  for (uint64_t Fate : Fates)
+    Weights.push_back(Kinds[Fate & 1].Stride);
+  S.table(TableId::requests).fill(requests::weight, Weights);
+  S.Remarks.push_back(
+      {Severity::Note,
+       S.path() + ": of " + formatCount(NumRequests) + " requests " +
+           formatCount(Fates.size()) + " are kept",
+       "one in " + utostr(Kinds[0].Stride) + " of those that ended well and " +
+           (Kinds[1].Stride == 1 ? "all" : "one in " + utostr(Kinds[1].Stride)) +
+           " of those that failed, chosen by id; requests.weight counts the "
+           "others"});
+}
+
 void RequestRows::add(const RequestRecord &R) {
   namespace column = requests;
+  bool Failed = !R.Error.empty() || (R.Status && *R.Status >= 400);
+  uint64_t Fate = fateOf(R.Id, NumRequests);
+  bool Texts = keepsTexts(R.Id);
+  ++NumRequests;
+  Kind &K = Kinds[Failed];
+  if (!isChosen(Fate, K.Stride))
+    return;
+  if (K.Rows == MaxRows) {
+    thinOut(Failed);
+    if (!isChosen(Fate, K.Stride))
+      return;
+  }
+  ++K.Rows;
+  Fates.push_back((Fate & ~uint64_t(1)) | Failed);
   TableBuilder &Row = S.table(TableId::requests);
   Row.addRow();
-  ++NumRequests;
   auto Set = [&](unsigned Column, const auto &Value) {
     if (Value)
       Row.set(Column, *Value);
@@ -180,7 +258,7 @@ void RequestRows::add(const RequestRecord &R) {
       Row.set(Column, Text);
   };
   auto Long = [&](unsigned Column, const std::optional<std::string> &Text) {
-    if (Text)
+    if (Text && Texts)
       Row.setId(Column, S.pool().intern(capped(*Text)));
   };
   if (!R.Id.empty())
@@ -222,6 +300,8 @@ void RequestRows::token(StringRef Request, int64_t Position, bool OfPrompt,
                         const TokenChoice &Chosen,
                         ArrayRef<TokenChoice> Others, int64_t Place) {
   namespace column = tokens;
+  if (TextStride != 1 && !keepsTexts(Request))
+    return;
   TableBuilder &Row = S.table(TableId::tokens);
   Row.addRow();
   ++NumTokens;

@@ -16,6 +16,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace culprit {
 
@@ -74,16 +75,33 @@ llvm::StringRef variantOfPath(llvm::StringRef Path);
 llvm::StringRef hopOfPath(llvm::StringRef Path);
 
 /// Fills the tables of one Source, which must outlive it. Not thread-safe.
+///
+/// Memory does not grow with the file. Of more requests than MaxRows every
+/// second is given up, then every second of these, and so on; those that failed
+/// are counted apart, so that they go last. Which ones stay depends on the id
+/// alone: all attempts of a request share its fate. `weight` says how many
+/// requests a row stands for.
 class RequestRows {
 public:
-  explicit RequestRows(Source &S);
+  /// \p Bytes: of the file, as far as it is known. Of a large one texts and
+  /// tokens are kept of some requests alone.
+  explicit RequestRows(Source &S, uint64_t Bytes = 0);
 
+  /// Rows are written, but for what is known only at the end: finish() must
+  /// follow the last one.
   void add(const RequestRecord &R);
+  void finish();
+  /// Counts a request that did not fail and of which add() would keep nothing;
+  /// false, and nothing is counted, where it would. Saves making the record.
+  bool passOver(llvm::StringRef Id);
+  /// Whether add() and token() would keep texts and tokens of the request.
+  bool keepsTexts(llvm::StringRef Id) const;
   /// Adds the token at \p Position of the answer (or of the prompt).
   void token(llvm::StringRef Request, int64_t Position, bool OfPrompt,
              const TokenChoice &Chosen, llvm::ArrayRef<TokenChoice> Others,
              int64_t Place);
 
+  /// Requests given, kept or not.
   size_t requests() const { return NumRequests; }
   size_t tokens() const { return NumTokens; }
 
@@ -91,10 +109,27 @@ public:
   static constexpr size_t MaxText = 64 * 1024;
   static llvm::StringRef capped(llvm::StringRef Text);
 
+  /// Rows of one kind, failed or not, at most.
+  static constexpr size_t MaxRows = 1 << 18;
+  /// Of a file of more bytes than this, texts are kept of this much of it.
+  static constexpr uint64_t TextBytes = 128 << 20;
+
 private:
+  /// Requests that ended well, or those that failed.
+  struct Kind {
+    unsigned Stride = 1; ///< One in so many is kept.
+    size_t Rows = 0;
+  };
+  void thinOut(bool Failed);
+
   Source &S;
   StringId Run, Variant, PathHop, PromptId, AnswerId;
   size_t NumRequests = 0, NumTokens = 0;
+  unsigned TextStride = 1;
+  Kind Kinds[2];
+  /// Of each row: the hash that decides about it, its lowest bit replaced by
+  /// whether it failed.
+  std::vector<uint64_t> Fates;
 };
 
 } // namespace culprit

@@ -4,6 +4,7 @@
 
 #include "Readers/ServingLines.h"
 #include "Readers/AccessLine.h"
+#include "Support/FindText.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -29,7 +30,7 @@ static bool stampWithoutYear(StringRef Text, int &Month, double &Seconds) {
                                        181, 212, 243, 273, 304, 334};
   Text = Text.take_front(PrefixBytes);
   for (StringRef Level : {"INFO ", "WARNING ", "ERROR ", "DEBUG "}) {
-    size_t At = Text.find(Level);
+    size_t At = findText(Text, Level);
     if (At == StringRef::npos)
       continue;
     StringRef Rest = Text.drop_front(At + Level.size()).ltrim();
@@ -70,8 +71,8 @@ std::optional<double> ServingLines::timeOf(const LogLine &L) {
 /// The number behind \p Key in vLLM's and TGI's lists of settings, as in
 /// temperature=0.7 and "temperature: Some(0.7)".
 static std::optional<double> setting(StringRef Text, StringRef Key) {
-  for (size_t At = Text.find(Key); At != StringRef::npos;
-       At = Text.find(Key, At + 1)) {
+  for (size_t At = findText(Text, Key); At != StringRef::npos;
+       At = findText(Text, Key, At + 1)) {
     StringRef Rest = Text.drop_front(At + Key.size());
     if (At == 0 || isAlnum(Text[At - 1]) || Text[At - 1] == '_' ||
         !(Rest.consume_front("=") || Rest.consume_front(": ")))
@@ -95,7 +96,7 @@ static std::optional<int64_t> integerSetting(StringRef Text, StringRef Key) {
 
 /// Elements of the list of numbers behind \p Key; none where it is None.
 static std::optional<int64_t> countOf(StringRef Text, StringRef Key) {
-  size_t At = Text.find(Key);
+  size_t At = findText(Text, Key);
   if (At == StringRef::npos)
     return std::nullopt;
   StringRef Rest = Text.drop_front(At + Key.size()).ltrim();
@@ -118,7 +119,7 @@ static StringRef idBefore(StringRef Text, StringRef Stops) {
 /// Reads Python's repr of a text or None behind \p Key; \p Text goes on behind
 /// it. None also where it breaks off.
 static std::optional<std::string> quotedAfter(StringRef &Text, StringRef Key) {
-  size_t At = Text.find(Key);
+  size_t At = findText(Text, Key);
   if (At == StringRef::npos)
     return std::nullopt;
   Text = Text.drop_front(At + Key.size());
@@ -143,16 +144,19 @@ void ServingLines::flush() {
 
 void ServingLines::received(StringRef Text, const LogLine &L) {
   RequestRecord R;
-  R.Id = idBefore(Text, ": ");
+  StringRef Id = idBefore(Text, ": ");
+  if (!Id.empty() && containsText(Text, "SamplingParams(") && Rows.passOver(Id))
+    return;
+  R.Id = Id;
   R.Place = L.Number;
   R.Hop = "engine";
   R.At = timeOf(L);
   StringRef Rest = Text.drop_front(R.Id.size());
-  size_t Params = Rest.find("SamplingParams(");
+  size_t Params = findText(Rest, "SamplingParams(");
   if (Rest.take_front(Params).contains(" prompt: "))
     R.Prompt = quotedAfter(Rest, " prompt: ");
   StringRef Settings = Rest.drop_front(
-      std::min(Rest.find("SamplingParams("), Rest.size()));
+      std::min(findText(Rest, "SamplingParams("), Rest.size()));
   R.Temperature = setting(Settings, "temperature");
   R.TopP = setting(Settings, "top_p");
   R.MaxTokens = integerSetting(Settings, "max_tokens");
@@ -285,7 +289,7 @@ void ServingLines::engine(StringRef Text, const LogLine &L) {
 
 void ServingLines::textGeneration(StringRef Text, const LogLine &L) {
   auto Duration = [&](StringRef Key) -> std::optional<double> {
-    size_t At = Text.find(Key);
+    size_t At = findText(Text, Key);
     if (At == StringRef::npos)
       return std::nullopt;
     return parseDuration(Text.drop_front(At + Key.size()).split('"').first);
@@ -328,7 +332,10 @@ void ServingLines::access(const LogLine &L) {
   std::optional<AccessLine> A = parseAccessLine(L.Text);
   if (!A)
     return;
-  RequestRecord R;
+  if (A->Status < 400 && Rows.passOver(A->Id))
+    return;
+  // Used again, so that its texts keep their memory.
+  RequestRecord &R = AccessRecord;
   R.Id = A->Id;
   R.Method = A->Method;
   R.Endpoint = A->Endpoint;
@@ -343,33 +350,67 @@ void ServingLines::access(const LogLine &L) {
   Rows.add(R);
 }
 
-void ServingLines::line(const LogLine &L) {
+namespace {
+/// Words that tell a part by standing in the head of a line with a level.
+struct HeadWords {
+  ServingLines::Part Is;
+  StringLiteral Words;
+};
+} // namespace
+
+static constexpr HeadWords Heads[] = {
+    {ServingLines::Part::Received, "Received request "},
+    {ServingLines::Part::Generated, "Generated response "},
+    {ServingLines::Part::Finished, "Finished request "},
+    {ServingLines::Part::Aborted, "Aborted request "},
+    {ServingLines::Part::Engine, "Avg prompt throughput: "}};
+
+ServingLines::Part ServingLines::partOf(const LogLine &L) {
   // Nearly no line of a training log is looked at twice.
-  bool Quoted = L.Text.contains('"');
-  if (Quoted && L.Text.contains(" total_time=\""))
-    return textGeneration(L.Text, L);
-  if (Quoted && L.Text.contains("{total_time=\""))
-    return textGeneration(L.Text, L);
-  if (Quoted && (L.Text.contains(" HTTP/") || L.Text.contains("[GIN] ")))
-    access(L);
+  if (L.Text.contains('"')) {
+    if (containsText(L.Text, " total_time=\"") || containsText(L.Text, "{total_time=\""))
+      return Part::TextGeneration;
+    if (containsText(L.Text, " HTTP/") || containsText(L.Text, "[GIN] "))
+      return Part::Access;
+  }
   if (L.Level.empty())
-    return;
+    return Part::None;
   StringRef Head = L.Text.take_front(PrefixBytes);
-  auto After = [&](StringRef Words) {
-    size_t At = Head.find(Words);
-    return At == StringRef::npos ? StringRef()
-                                 : L.Text.drop_front(At + Words.size());
-  };
-  if (StringRef Rest = After("Received request "); !Rest.empty())
+  for (const HeadWords &H : Heads)
+    if (size_t At = findText(Head, H.Words);
+        At != StringRef::npos && At + H.Words.size() < L.Text.size())
+      return H.Is;
+  return Part::None;
+}
+
+void ServingLines::line(const LogLine &L, Part Is) {
+  StringRef Rest;
+  for (const HeadWords &H : Heads)
+    if (H.Is == Is) {
+      size_t At = findText(L.Text, H.Words);
+      if (At == StringRef::npos)
+        return;
+      // What the engine says of itself begins with the words.
+      Rest = L.Text.drop_front(Is == Part::Engine ? At : At + H.Words.size());
+    }
+  switch (Is) {
+  case Part::None:
+    return;
+  case Part::Access:
+    return access(L);
+  case Part::TextGeneration:
+    return textGeneration(L.Text, L);
+  case Part::Received:
     return received(Rest, L);
-  if (StringRef Rest = After("Generated response "); !Rest.empty())
+  case Part::Generated:
     return generated(Rest, L);
-  if (StringRef Rest = After("Finished request "); !Rest.empty())
+  case Part::Finished:
     return ended(Rest, L, false);
-  if (StringRef Rest = After("Aborted request "); !Rest.empty())
+  case Part::Aborted:
     return ended(Rest, L, true);
-  if (size_t At = Head.find("Avg prompt throughput: "); At != StringRef::npos)
-    engine(L.Text.drop_front(At), L);
+  case Part::Engine:
+    return engine(Rest, L);
+  }
 }
 
 } // namespace culprit

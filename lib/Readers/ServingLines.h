@@ -35,11 +35,30 @@ namespace culprit {
 /// Collects the requests of one log. Not thread-safe.
 class ServingLines {
 public:
-  explicit ServingLines(Source &S) : S(S), Rows(S) {}
+  /// Of a log of \p Bytes.
+  ServingLines(Source &S, uint64_t Bytes) : S(S), Rows(S, Bytes) {}
 
-  void line(const LogLine &L);
+  /// What a line is to the requests.
+  enum class Part {
+    None,
+    Access,
+    TextGeneration,
+    Received,
+    Generated,
+    Finished,
+    Aborted,
+    Engine
+  };
+  static Part partOf(const LogLine &L);
+  /// Takes a line that is \p Is; lines that differ in numbers alone are the
+  /// same part.
+  void line(const LogLine &L, Part Is);
+
   /// Writes the requests that never ended.
-  void finish() { flush(); }
+  void finish() {
+    flush();
+    Rows.finish();
+  }
 
 private:
   void received(llvm::StringRef Text, const LogLine &L);
@@ -58,6 +77,7 @@ private:
 
   Source &S;
   RequestRows Rows;
+  RequestRecord AccessRecord;
   std::vector<RequestRecord> Open; ///< In the order of their arrival.
   llvm::StringMap<size_t> ById;
   std::optional<double> FirstSample;

@@ -39,6 +39,9 @@ public:
   /// Writes what is still open.
   void finish();
 
+  /// Whether no stack is open that a line might go on.
+  bool idle() const { return Open.empty(); }
+
   /// Heads of threads seen.
   size_t heads() const { return Heads; }
 

@@ -10,7 +10,6 @@
 #ifndef CULPRIT_READERS_TEXTLINES_H
 #define CULPRIT_READERS_TEXTLINES_H
 
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
 
@@ -36,19 +35,21 @@ private:
 };
 
 /// Calls \p Each with every line of \p Text, without its line end, and its
-/// number, until it returns false. A byte-order mark is left out.
-inline void
-forEachLine(llvm::StringRef Text,
-            llvm::function_ref<bool(llvm::StringRef, int64_t)> Each) {
-  Text.consume_front("\xEF\xBB\xBF");
-  for (int64_t Number = 1; !Text.empty(); ++Number) {
+/// number, the first one's being \p Number, until it returns false. Returns the
+/// number of the line that comes next. A byte-order mark is left out.
+template <typename Fn>
+int64_t forEachLine(llvm::StringRef Text, Fn Each, int64_t Number = 1) {
+  if (Number == 1)
+    Text.consume_front("\xEF\xBB\xBF");
+  for (; !Text.empty(); ++Number) {
     size_t End = Text.find('\n');
     llvm::StringRef Line = Text.take_front(End);
     Text = End == llvm::StringRef::npos ? "" : Text.drop_front(End + 1);
     Line.consume_back("\r");
     if (!Each(Line, Number))
-      return;
+      break;
   }
+  return Number;
 }
 
 /// The complete lines of \p Head, the beginning of a file: without the last

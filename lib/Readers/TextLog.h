@@ -28,9 +28,18 @@ public:
   llvm::Error read(InputFile &File, Source &Into) const override;
 };
 
-/// Reads \p Text, which a run printed and some other file holds: everything
-/// but the metrics, which that file has from their source.
-void readPrintedText(llvm::StringRef Text, Source &Into);
+/// How a log is read.
+struct LogOptions {
+  /// False for what a run printed and a file with its metrics holds.
+  bool WithMetrics = true;
+  /// Memory must not grow with the log: lines that differ from earlier ones in
+  /// numbers alone are counted, see LogKinds.h.
+  bool Large = false;
+  uint64_t Bytes = 0; ///< Size of the log, as far as it is known.
+};
+
+/// Reads the log \p Text.
+void readLogText(llvm::StringRef Text, Source &Into, const LogOptions &Options);
 
 } // namespace culprit
 

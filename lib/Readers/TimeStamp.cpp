@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/TimeStamp.h"
+#include "Support/FindText.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cstdint>
 
@@ -159,8 +160,30 @@ static bool takeUptime(StringRef &Text) {
   return true;
 }
 
+std::optional<double> commonLogTime(StringRef Text) {
+  StringRef Months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  StringRef Rest = Text;
+  Date D;
+  double Seconds;
+  if (!takeNumber(Rest, 2, D.Day) || !Rest.consume_front("/") ||
+      Rest.size() < 4)
+    return std::nullopt;
+  size_t At = Months.find(Rest.take_front(3));
+  Rest = Rest.drop_front(3);
+  if (At == StringRef::npos || At % 3 != 0 || !Rest.consume_front("/") ||
+      !takeNumber(Rest, 4, D.Year) || !Rest.consume_front(":") ||
+      !takeTime(Rest, Seconds))
+    return std::nullopt;
+  D.Month = static_cast<int>(At / 3) + 1;
+  if (!D.valid())
+    return std::nullopt;
+  Rest = skipBlanks(Rest);
+  return daysFromCivil(D.Year, D.Month, D.Day) * 86400.0 + Seconds -
+         takeZone(Rest);
+}
+
 std::optional<TimeStamp> leadingTimeStamp(StringRef Text) {
-  StringRef Rest = Text.ltrim();
+  StringRef Rest = skipBlanks(Text);
   TimeStamp Out;
   auto done = [&]() -> std::optional<TimeStamp> {
     Out.Length = Text.size() - Rest.size();

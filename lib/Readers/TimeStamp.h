@@ -27,6 +27,10 @@ struct TimeStamp {
 /// [12345.678901] or 08:59:57. Brackets around it belong to it.
 std::optional<TimeStamp> leadingTimeStamp(llvm::StringRef Text);
 
+/// 05/Jan/2026:08:59:57 +0000, of access logs, as Unix seconds; UTC without a
+/// zone.
+std::optional<double> commonLogTime(llvm::StringRef Text);
+
 } // namespace culprit
 
 #endif // CULPRIT_READERS_TIMESTAMP_H

@@ -121,6 +121,7 @@ TracebackReader::Use TracebackReader::line(const LogLine &L, bool Head,
     T.Prefix = Own;
     T.Error.Line = L.Number;
     T.Error.Rank = L.Rank;
+    T.Error.WallTime = L.WallTime;
     Open.push_back(std::move(T));
     return Use::Part;
   }

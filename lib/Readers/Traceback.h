@@ -34,6 +34,7 @@ namespace culprit {
 struct PythonError {
   int64_t Line = 0; ///< Of the head, from 1.
   std::optional<int64_t> Rank;
+  std::optional<double> WallTime; ///< Unix time of the head's own stamp.
   std::string Type;    ///< Class, with its module: torch.OutOfMemoryError.
   std::string Message; ///< First line first.
   std::vector<std::string> Frames; ///< "file:line function", innermost last.

@@ -4,10 +4,13 @@
 
 #include "Readers/VocabularyFile.h"
 #include "Readers/GgufHeader.h"
+#include "Readers/SentencePiece.h"
 #include "Readers/TokenizerFile.h"
 #include "Readers/TokenizerWalk.h"
+#include "Readers/VocabularyList.h"
 #include "Support/Error.h"
 #include "Support/InputFile.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -82,6 +85,35 @@ static void readGguf(StringRef Bytes, TokenVocabulary &Out) {
   }
 }
 
+static void readSentencePiece(StringRef Bytes, TokenVocabulary &Out) {
+  Out.setSpelling(PieceSpelling::Metaspace);
+  (void)forEachPiece(Bytes, [&](StringRef Piece, int64_t Id, PieceKind Kind) {
+    const bool Special =
+        Kind == PieceKind::Control || Kind == PieceKind::Unknown;
+    Out.add(Id, Piece, Special || Kind == PieceKind::UserDefined, Special);
+    return true;
+  });
+}
+
+/// The list does not say how its pieces spell; they show it.
+static void readVocabularyList(StringRef Text, TokenVocabulary &Out) {
+  size_t ByteLevel = 0, Metaspace = 0, WordPiece = 0;
+  (void)forEachEntry(Text, [&](StringRef Piece, int64_t Id) {
+    ByteLevel += Piece.starts_with("\xC4\xA0"); // U+0120, a space
+    Metaspace += Piece.starts_with("\xE2\x96\x81");
+    WordPiece += Piece.size() > 2 && Piece.starts_with("##");
+    const bool Mark = Piece.size() > 2 && Piece.starts_with("<") &&
+                      Piece.ends_with(">") && !Piece.contains(' ') &&
+                      Piece.find_if(isAlpha) != StringRef::npos;
+    Out.add(Id, Piece, Mark, Mark);
+  });
+  const size_t Most = std::max({ByteLevel, Metaspace, WordPiece});
+  if (Most)
+    Out.setSpelling(Most == ByteLevel   ? PieceSpelling::ByteLevel
+                    : Most == Metaspace ? PieceSpelling::Metaspace
+                                        : PieceSpelling::WordPiece);
+}
+
 Expected<TokenVocabulary> readTokenVocabulary(StringRef Path) {
   Expected<std::unique_ptr<InputFile>> File = InputFile::open(Path);
   if (!File)
@@ -93,6 +125,10 @@ Expected<TokenVocabulary> readTokenVocabulary(StringRef Path) {
   StringRef Text = *Contents;
   if (Text.starts_with("GGUF")) {
     readGguf(Text, Out);
+  } else if (isSentencePiece((*File)->head())) {
+    readSentencePiece(Text, Out);
+  } else if (isVocabularyList((*File)->head())) {
+    readVocabularyList(Text, Out);
   } else {
     Text.consume_front("\xEF\xBB\xBF");
     LooseJson In(Text);

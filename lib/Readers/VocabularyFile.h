@@ -3,8 +3,8 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Reads the pieces of a tokenizer.json or of a GGUF file, which their readers
-/// count and do not keep.
+/// Reads the pieces of a tokenizer.json, of a model of SentencePiece, of a
+/// vocab.json or of a GGUF file, which their readers count and do not keep.
 ///
 //===----------------------------------------------------------------------===//
 

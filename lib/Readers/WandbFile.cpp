@@ -274,7 +274,7 @@ void WandbPass::finish() {
   SmallString<256> Log(sys::path::parent_path(Into.path()));
   sys::path::append(Log, "files", "output.log");
   if (!sys::fs::exists(Log))
-    readPrintedText(Printed, Into);
+    readLogText(Printed, Into, {.WithMetrics = false});
 }
 
 Error WandbFileReader::read(InputFile &File, Source &Into) const {

@@ -5,6 +5,7 @@
 #include "Readers/WatchdogLines.h"
 #include "Readers/ProcessGroups.h"
 #include "Readers/ScalarRows.h"
+#include "Support/FindText.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -129,7 +130,7 @@ void WatchdogLines::progress(const LogLine &L, StringRef Text) {
 }
 
 void WatchdogLines::line(const LogLine &L) {
-  if (!L.Text.contains("NCCL"))
+  if (!containsText(L.Text, "NCCL"))
     return;
   StringRef Text = L.Text;
   if (size_t At = Text.find("Watchdog caught collective operation timeout: ");

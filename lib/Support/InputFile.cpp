@@ -250,4 +250,35 @@ Error InputFile::stream(function_ref<MutableArrayRef<char>()> Room,
   return Error::success();
 }
 
+Error InputFile::lines(function_ref<bool(StringRef)> Sink, size_t PieceBytes) {
+  // Bytes up to Kept are of a line whose end has not come yet.
+  std::vector<char> Buffer(PieceBytes);
+  size_t Kept = 0;
+  bool Stopped = false;
+  Error E = stream(
+      [&] {
+        if (Kept * 2 > Buffer.size())
+          Buffer.resize(Buffer.size() * 2);
+        return MutableArrayRef<char>(Buffer).drop_front(Kept);
+      },
+      [&](size_t Count) {
+        StringRef Filled(Buffer.data(), Kept + Count);
+        size_t End = Filled.drop_front(Kept).rfind('\n');
+        if (End == StringRef::npos && Filled.size() < MaxLine) {
+          Kept = Filled.size();
+          return true;
+        }
+        End = End == StringRef::npos ? Filled.size() : Kept + End + 1;
+        Stopped = !Sink(Filled.take_front(End));
+        Kept = Filled.size() - End;
+        std::memmove(Buffer.data(), Buffer.data() + End, Kept);
+        return !Stopped;
+      });
+  if (E || Stopped)
+    return E;
+  if (Kept)
+    Sink(StringRef(Buffer.data(), Kept));
+  return Error::success();
+}
+
 } // namespace culprit

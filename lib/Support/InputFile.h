@@ -67,6 +67,15 @@ public:
   stream(llvm::function_ref<llvm::MutableArrayRef<char>()> Room,
          llvm::function_ref<bool(size_t)> Filled);
 
+  /// Streams the decompressed content to \p Sink in pieces of whole lines,
+  /// each of about \p PieceBytes; stops early when \p Sink returns false. A
+  /// line has its end but for the last one of a file without it, and one that
+  /// is longer than MaxLine comes in several pieces. The memory does not depend
+  /// on the size of the file. The piece is only valid during the call.
+  llvm::Error lines(llvm::function_ref<bool(llvm::StringRef)> Sink,
+                    size_t PieceBytes = 4 << 20);
+  static constexpr size_t MaxLine = 512 << 20;
+
   /// Bytes that one compressed file may become; what is beyond is left, and
   /// truncation() says so. A few KB of gzip can stand for any number of GB.
   struct Limits {

@@ -152,13 +152,19 @@ return {
       if not timed[rank] then quiet[#quiet + 1] = rank end
     end
     if #quiet > 0 and timed_count >= 2 and #quiet <= math.max(1, math.floor(case.options.odd_share * count)) then
+      -- One that failed before the others timed out is no riddle: its own error says why.
+      local died = case.errors:where("role == 'initiating' and (signature is null or signature != 'nccl-timeout')")
+        :where { rank = quiet[1] }:last()
       report {
         symptom  = "watchdog-rank-quiet",
-        score    = 0.7,
+        score    = died and 0.2 or 0.7,
+        severity = died and "info" or "error",
         at       = { rank = quiet[1] },
-        message  = ("%d of %d ranks logged a timeout of a collective, %s did not: the others wait for it")
-          :format(timed_count, count, names(quiet)),
-        evidence = { timeouts:slice(0, 6) },
+        message  = ("%d of %d ranks logged a timeout of a collective, %s did not%s: the others wait for it")
+          :format(timed_count, count, names(quiet),
+          died and (", which had failed before (%s, line %d)"):format(died.signature or died.type or "an error",
+            died.line or 0) or ""),
+        evidence = died and { died, timeouts:slice(0, 6) } or { timeouts:slice(0, 6) },
       }
     elseif not found and timed_count < 2 then
       skip("the logs of more ranks: one file a rank, or the flight-recorder dumps")

@@ -1,20 +1,87 @@
 --- ## What it detects
 --- Known errors in text logs: out of memory, illegal accesses, device-side assertions, collective timeouts and
---- mismatches, Xid and ECC events, driver and library mismatches, and others.
+--- mismatches, driver and library mismatches, and others. Events of the driver (Xid, SXid) are those of `logs/xid`.
+---
+--- What part an error has in the failure decides how much it counts (`role` and `aftermath` of `errors`): the first
+--- one of a failure in full; what came of it, such as the timeouts of all other ranks, as a note; one that the run went
+--- on after, little.
 ---
 --- ## Why it matters
 --- The first error is usually the cause and the last one in the file a consequence: a rank dies, and all others time
---- out.
+--- out. An error that training went on after is not why it ended.
+---
+--- Kernels run asynchronously. An illegal access is noticed by a later call, whose stack is printed, and that call is
+--- not at fault; only `CUDA_LAUNCH_BLOCKING=1` makes the two the same. A core dump of the device names the kernel.
 ---
 --- ## How to confirm
---- Read the lines around the first one, on the rank that logged it first.
+--- Read the lines around the first one, on the rank that logged it first. For an asynchronous CUDA error run again with
+---
+---     export CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_COREDUMP_SHOW_PROGRESS=1
+---     export CUDA_COREDUMP_FILE=/tmp/cuda_core_%h.%p.%t
+---     FLAGS=skip_nonrelocated_elf_images,skip_global_memory,skip_shared_memory,skip_local_memory
+---     export CUDA_COREDUMP_GENERATION_FLAGS=$FLAGS
+---
+--- and look at the dump with `cuda-gdb -ex 'target cudacore /tmp/cuda_core_...'`; or run the smallest failing case
+--- under `compute-sanitizer --tool memcheck`.
 ---
 --- ## Known false positives
---- Lines that quote an error, such as documentation in a log. Settings that merely name one (`nccl_timeout=1800`) are
---- not taken.
+--- Lines that quote an error, such as documentation in a log. Settings that merely name one (`nccl_timeout=1800`) and
+--- counts of zero (`nan encountered 0 times`) are not taken.
 ---
 --- ## References
---- NVIDIA's Xid catalogue: https://docs.nvidia.com/deploy/xid-errors/
+--- CUDA-GDB, GPU core dumps: https://docs.nvidia.com/cuda/cuda-gdb/index.html,
+--- https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__COREDUMP.html
+
+local DUMP = "CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_COREDUMP_SHOW_PROGRESS=1 "
+  .. "CUDA_COREDUMP_FILE=/tmp/cuda_core_%h.%p.%t CUDA_COREDUMP_GENERATION_FLAGS='skip_nonrelocated_elf_images,"
+  .. "skip_global_memory,skip_shared_memory,skip_local_memory'"
+
+-- Errors of kernels, which a later call reports.
+local ASYNCHRONOUS = { ["illegal-access"] = true, ["device-assert"] = true, ["index-out-of-bounds"] = true }
+
+-- Errors that speak of another process.
+local OF_OTHERS = { ["nccl-timeout"] = true, ["nccl-network"] = true, ["rank-exited"] = true }
+
+-- How much an error says, the most telling first: which rows, score and severity, of warnings as well.
+local TIERS = {
+  { rows = "(role is null or role == 'initiating') and (aftermath is null or aftermath == 'terminal')",
+    score = 0.95, severity = "error", warning = 0.6 },
+  { rows = "(role is null or role == 'initiating') and aftermath == 'recovered'",
+    score = 0.5, severity = "warning", warning = 0.6, note = "the run was started again or tried again afterwards" },
+  { rows = "(role is null or role == 'initiating') and aftermath == 'progressed'",
+    score = 0.3, severity = "info", warning = 0.6, note = "the run went on afterwards" },
+  { rows = "role == 'cascade' or role == 'teardown'", score = 0.1, severity = "info", warning = 0.1 },
+  { rows = "role == 'advice'", score = 0.1, severity = "info", warning = 0.1, note = "advice" },
+}
+
+-- A server outlives the requests that it fails; there, going on says little.
+local SERVED = { score = 0.9, severity = "error", warning = 0.6, note = "the server went on afterwards" }
+
+local function most_telling(errors, serving)
+  for i, tier in ipairs(TIERS) do
+    local rows = errors:where(tier.rows)
+    if rows:count() > 0 then return serving and (i == 2 or i == 3) and SERVED or tier, rows end
+  end
+  return TIERS[1], errors
+end
+
+local function clock(seconds)
+  local day = seconds % 86400
+  return ("%02d:%02d:%04.1f"):format(math.floor(day / 3600), math.floor(day / 60) % 60,
+    math.floor(day % 60 * 10) / 10)
+end
+
+local function name_of(row)
+  return row.signature or row.type or "an error"
+end
+
+local function with_source(errors, row)
+  return errors:where("source == ?", row.source)
+end
+
+local function times(errors)
+  return errors:count() + errors:sum("repeats")
+end
 
 ---@type culprit.Detector
 return {
@@ -35,37 +102,117 @@ return {
   },
 
   run = function(case)
+    local own     = case.errors:where("type is null or (type != 'Xid' and type != 'SXid')")
+    local starts  = own:where("role == 'initiating'")
+    local unknown = own:where("signature is null and (type is null or (type != 'warning' and type != 'NCCL'))")
+
+    local serving = case.requests:count() > 0 and case.scalars:count() == 0
+
+    -- Whether the stack of an asynchronous error is that of the call at fault.
+    local blocking = case.config:where("match(key, '*CUDA_LAUNCH_BLOCKING*') and value == '1'"):count() > 0
+      or case.log_lines:where("match(text, '*CUDA_LAUNCH_BLOCKING=1*|*CUDA_LAUNCH_BLOCKING: 1*|"
+        .. "*CUDA_LAUNCH_BLOCKING?: ?1?*') and not match(text, '*passing CUDA*|*try *|*consider*|*debugging*')")
+        :count() > 0
+
+    -- When an error happened: by its own stamp, or by the last one before it in its log.
+    local function time_of(row)
+      if row.wall_time then return row.wall_time end
+      local before = case.log_lines:where("source == ? and line <= ? and wall_time is not null", row.source or "",
+        row.line or 0):last()
+      return before and before.wall_time
+    end
+
+    -- "rank 3 first, 12:04:05.2; 7 other ranks followed within 622 s": only where the record has one failure.
+    local function who_first(first)
+      if first.role ~= "initiating" or starts:count() > 1 then return "" end
+      local followers = own:where("role == 'cascade'")
+      local others = followers:where("rank is not null")
+      if first.rank then others = others:where("rank != ?", first.rank) end
+      local ranks = others:distinct("rank"):count()
+      if ranks == 0 then return "" end
+      local at = time_of(first)
+      local last = others:max("wall_time")
+      local dated = at and at > 31622400
+      return ("; %sfirst%s, %s followed%s"):format(first.rank and ("rank %d "):format(first.rank) or "",
+        dated and (first.wall_time and ", " or ", about ") .. clock(at) or "",
+        units.plural(ranks, "other rank"),
+        dated and last and last >= at and (" within %s s"):format(units.number(last - at, 3)) or "")
+    end
+
+    local function start_of(row)
+      return with_source(starts, row):where("line < ?", row.line or 0):last() or starts:first()
+    end
+
+    -- What a consequence came of.
+    local function came_of(row)
+      if row.role == "teardown" then return "; said while the run was ending" end
+      if row.role ~= "cascade" then return "" end
+      local start = start_of(row)
+      if not start then return "; a consequence of what another process met" end
+      return ("; came after %s%s (line %d%s)"):format(name_of(start),
+        start.rank and (" on rank %d"):format(start.rank) or "", start.line or 0,
+        start.source ~= row.source and start.source and " of " .. start.source or "")
+    end
+
+    local function asynchronous(row)
+      if not ASYNCHRONOUS[row.signature or ""] or row.type == "compute-sanitizer" then return "" end
+      if blocking then return "; CUDA_LAUNCH_BLOCKING=1 was set, so the stack is that of the call at fault" end
+      local where = row.frames and ("%s is where it surfaced, not where it happened"):format(
+        row.frames:split(" < ")[#row.frames:split(" < ")])
+        or "the call that reports it is not the one at fault"
+      return ("; kernels run asynchronously: %s. Run again with %s, then cuda-gdb -ex 'target cudacore FILE'")
+        :format(where, DUMP)
+    end
+
     -- What no signature knows still ended the run, unless it was only a warning.
-    local unknown = case.errors:where("signature is null and type != 'warning'")
-    local final   = unknown:last()
-    if final then
+    if unknown:count() == 0 then
+      unknown = own:where("signature is null and type == 'NCCL'")
+    end
+    if unknown:count() > 0 then
+      local tier, rows = most_telling(unknown, serving)
+      local final = rows:where("role == 'initiating'"):last() or rows:last()
+      local led = final.role == "initiating"
+        and with_source(unknown, final):where("role == 'cascade' and line > ?", final.line or 0):last()
       report {
         symptom  = "log-uncaught-exception",
-        score    = 0.9,
-        severity = "error",
+        score    = math.min(0.9, tier.score),
+        severity = tier.severity,
         at       = { source = final.source, line = final.line, rank = final.rank },
-        message  = ("%s%s%s%s"):format(final.type and final.message and not final.message:starts_with(final.type)
+        message  = ("%s%s%s%s%s%s%s"):format(final.type and final.message and not final.message:starts_with(final.type)
           and final.type .. ": " or "",
           string.sub(final.message or final.type or "an error", 1, 200),
           final.frames and (", raised at " .. string.sub(final.frames, 1, 120)) or "",
-          unknown:count() > 1 and ("; the last of %d such errors"):format(unknown:count()) or ""),
-        evidence = { final },
+          led and ("; it led to %s: %s"):format(led.type or "an error", string.sub(led.message or "", 1, 100)) or "",
+          rows:count() > 1 and ("; the last of %d such errors"):format(times(rows)) or "",
+          who_first(final) .. came_of(final), tier.note and "; " .. tier.note or ""),
+        evidence = led and { final, led } or { final },
       }
     end
-    for signature, errors in case.errors:where("signature is not null"):group("signature") do
-      local first = errors:first()
+
+    for signature, errors in own:where("signature is not null"):group("signature") do
+      local tier, rows = most_telling(errors, serving)
+      local first = rows:where("role == 'initiating'"):first() or rows:first()
       local named = errors:where("rank is not null")
       local ranks = named:distinct("rank"):count()
+      local warning = first.type == "warning"
+      -- Raised while an exception was handled of which nothing is known: what is known says more.
+      if first.role == "cascade" and not OF_OTHERS[signature] then
+        local start = start_of(first)
+        if start and not start.signature then tier = { score = 0.9, severity = "error", warning = 0.6 } end
+      end
+      local count, lead = times(errors), who_first(first)
       report {
         symptom  = "log-" .. signature,
         -- A warning that the run went on after says less than the error that ended it.
-        score    = first.type == "warning" and 0.6 or 0.95,
-        severity = first.type == "warning" and "warning" or "error",
+        score    = warning and tier.warning or tier.score,
+        severity = warning and tier.severity == "error" and "warning" or tier.severity,
         at       = { source = first.source, line = first.line, rank = first.rank },
-        message  = ("%s%s%s"):format(string.sub(first.message or first.type or signature, 1, 160),
-          errors:count() > 1 and (" (%d times)"):format(errors:count()) or "",
-          ranks > 1 and (" on %d ranks, first on rank %d"):format(ranks, named:first().rank) or ""),
-        evidence = { errors:slice(0, 10) },
+        message  = ("%s%s%s%s%s%s%s"):format(string.sub(first.message or first.type or signature, 1, 160),
+          count > 1 and (" (%s times)"):format(units.count(count)) or "",
+          ranks > 1 and (lead ~= "" and " on %d ranks" or " on %d ranks, first on rank %d"):format(ranks,
+            named:first().rank) or "",
+          lead, came_of(first), asynchronous(first), tier.note and not warning and "; " .. tier.note or ""),
+        evidence = { rows:slice(0, 10) },
       }
       if signature == "cuda-oom" then
         local loose = errors:where("reserved_unallocated is not null and capacity > 0")

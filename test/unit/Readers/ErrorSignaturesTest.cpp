@@ -90,7 +90,7 @@ static const std::pair<StringRef, StringRef> KnownErrors[] = {
     {"nvlink", "NVRM: Xid (PCI:0000:9b:00): 74, pid=1, NVLink: fatal error "
                "detected on link 3"},
     {"nvlink",
-     "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32"},
+     "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Fatal, Link 32"},
     {"driver-too-old", "RuntimeError: The NVIDIA driver on your system is too "
                        "old (found version 11040)."},
     {"driver-too-old",
@@ -198,6 +198,35 @@ TEST(ErrorSignatures, LeavesLookalikesAlone) {
            "process exits with return code = 0",
            "IndexError: list index out of range",
            "found nans_detected_hook in registry",
+           // Counts of none, as trainers, nvidia-smi and monitors print them.
+           "number of nan iterations: 0",
+           "nan encountered 0 times in 1000 steps",
+           "nan_count=0 inf_count=0",
+           "nan detected = 0",
+           "nan gradients: 0, inf gradients: 0",
+           "errors: 0, warnings: 0",
+           "0 errors, 3 warnings",
+           "Volatile ECC uncorrected: 0",
+           "    Uncorrectable ECC errors : 0",
+           "uncorrectable ECC error encountered: 0",
+           "0 Xid errors since boot",
+           "XID: 0",
+           "Xid = 0",
+           "device-side assert triggered count: 0",
+           "zero CUDA out of memory errors",
+           "NCCL timeouts so far: 0",
+           "watchdog caught collective operation timeout: 0",
+           // Settings, patterns and manuals that a log prints.
+           "fatal_patterns: ['CUDA out of memory', \"CUDA error: out of "
+           "memory\"]",
+           "health check watches Xid 48, 63, 64 and 79",
+           "will reboot on Xid 79",
+           "ignore Xid 43",
+           "retry when CUDA out of memory",
+           "see `CUDA out of memory` in the manual",
+           "--max-oom N  batches to skip if CUDA out of memory",
+           "    nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Data "
+           "{0x50610002, 0x10100030}",
        })
     EXPECT_EQ(signatureOf(Line), "none") << Line.str();
 }
@@ -205,6 +234,16 @@ TEST(ErrorSignatures, LeavesLookalikesAlone) {
 TEST(ErrorSignatures, NamesCodes) {
   EXPECT_EQ(findError("NVRM: Xid (PCI:0000:09:00): 79, pid=0, x")->Code, "79");
   EXPECT_EQ(findError("NVRM: Xid (PCI:0000:09:00): 79, pid=0, x")->Type, "Xid");
+  auto Switch = findError("nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, "
+                          "Fatal, Link 30 LTSSM Fault Up");
+  EXPECT_EQ(Switch->Type, "SXid");
+  EXPECT_EQ(Switch->Code, "20034");
+  EXPECT_EQ(Switch->Signature, "nvlink");
+  EXPECT_EQ(findError("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, "
+                      "Non-fatal, Link 32 egress non-posted PRIV error")
+                ->Signature,
+            "")
+      << "the switch survived it";
   EXPECT_EQ(findError("CUDA error 209 at x.cu:3")->Code,
             "cudaErrorNoKernelImageForDevice")
       << "not error 2, out of memory";

@@ -221,4 +221,35 @@ TEST_F(InputFileTest, StreamStopsWhenTold) {
   EXPECT_EQ(Seen, size_t(1) << 20);
 }
 
+TEST_F(InputFileTest, LinesComeWhole) {
+  // Pieces of 16 bytes; one line is longer than a piece and the last one has
+  // no end.
+  std::string Text = "ab\n\ncdef\n" + std::string(100, 'x') + "\nlast\nno end";
+  auto File = open(write("lines", Text));
+  std::string All;
+  std::vector<std::string> Pieces;
+  EXPECT_FALSE(errorToBool(File->lines(
+      [&](StringRef Piece) {
+        All += Piece;
+        Pieces.push_back(Piece.str());
+        return true;
+      },
+      16)));
+  EXPECT_EQ(All, Text);
+  ASSERT_GE(Pieces.size(), 3u);
+  for (size_t I = 0; I + 1 != Pieces.size(); ++I)
+    EXPECT_EQ(Pieces[I].back(), '\n');
+  EXPECT_EQ(Pieces.back(), "no end");
+}
+
+TEST_F(InputFileTest, LinesStopWhenTold) {
+  auto File = open(write("lines", "a\nb\nc\nd\ne\nf\n"));
+  unsigned Pieces = 0;
+  EXPECT_FALSE(errorToBool(File->lines([&](StringRef) {
+    ++Pieces;
+    return false;
+  }, 4)));
+  EXPECT_EQ(Pieces, 1u);
+}
+
 } // namespace

@@ -84,6 +84,16 @@ def generations():
     return "".join(lines).encode()
 
 
+def documents():
+    return "".join(json.dumps({"id": i, "text": " ".join(f"word{i * j}" for j in range(40))}) + "\n" for i in range(60)).encode()
+
+
+def sentencepiece():
+    """Pieces with a text, a score and, the first, a kind."""
+    pieces = [b"\x0a\x05piece\x15\x00\x00\x80\xbf" + (b"\x18\x02" if i == 0 else b"") for i in range(80)]
+    return b"".join(b"\x0a" + bytes([len(p)]) + p for p in pieces) + b"\x12\x04\x18\x02\x20\x50" + b"\x1a\x04\x0a\x02id"
+
+
 def store_sample(script):
     """The sample() of a script that writes a store."""
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -106,6 +116,9 @@ SAMPLES = {
     "jsonl": (lambda: case_file("healthy-gpt/metrics.jsonl"), "metrics.jsonl"),
     "generations": (generations, "answers.jsonl"),
     "generations-json": (lambda: json.dumps([json.loads(line) for line in generations().splitlines()], indent=1).encode(), "answers.json"),
+    "documents": (documents, "train.jsonl"),
+    "sentencepiece": (sentencepiece, "tokenizer.model"),
+    "vocabulary": (lambda: json.dumps({f"w{i}": i for i in range(600)}).encode(), "vocab.json"),
     "access-log": (lambda: "".join(f'10.0.0.1 - - [05/Jan/2026:08:59:{i:02d} +0000] "POST /v1/completions HTTP/1.1" 200 {500 + i} "-" '
                                    f'"curl/8.5" 0.{i}\n' for i in range(60)).encode(), "access.log"),
     "prometheus": (lambda: ("# TYPE vllm:num_requests_running gauge\n" + "".join(
