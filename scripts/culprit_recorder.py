@@ -2322,42 +2322,148 @@ def check_causal_mask(model, batch, dir="run", forward=None):
     return paths
 
 
+def first_keys(past):
+    """The keys of the first layer of a cache of Transformers, of any age."""
+    layers = getattr(past, "layers", None)
+    if layers:
+        return getattr(layers[0], "keys", None)
+    keys = getattr(past, "key_cache", None)
+    if keys:
+        return keys[0]
+    return past[0][0] if isinstance(past, (list, tuple)) else None
+
+
 def cached_logits(model, ids, prompt):
     """Logits position by position with the model's own cache, as generate()
-    takes them; for models that take past_key_values and use_cache."""
+    takes them, and the first layer's keys; for models that take
+    past_key_values and use_cache."""
     out = model(input_ids=ids[:, :prompt], use_cache=True)
     parts = [out.logits]
     for t in range(prompt, ids.shape[1]):
         out = model(input_ids=ids[:, t:t + 1], use_cache=True,
                     past_key_values=out.past_key_values)
         parts.append(out.logits)
-    return torch.cat(parts, 1)
+    return torch.cat(parts, 1), first_keys(out.past_key_values)
+
+
+def keys_by_place(keys, places):
+    """[rows, heads, places, width] as [rows, places, some of heads x width];
+    a cache that is longer is cut, one that is shorter filled with zeros."""
+    if keys.dim() == 4:
+        keys = keys.transpose(1, 2).flatten(2)
+    keys = fewer_columns(keys[:, :places], 64)
+    out = keys.new_zeros(keys.shape[0], places, keys.shape[2])
+    out[:, :keys.shape[1]] = keys
+    return out
 
 
 def check_cache(model, batch, dir="run", cached_forward=None, forward=None,
                 rows=2, prompt=None):
-    """Logits of the same ids in one pass and with a cache.
+    """Logits of the same ids in one pass, with a cache, and with a cache each
+    row alone.
 
-    `cached_forward(model, ids, prompt_length)` gives the logits [B, T, V];
-    models of Transformers need none.
+    `cached_forward(model, ids, prompt_length)` gives the logits [B, T, V], or
+    these and the keys [B, heads, T, D] (or [B, T, D]) that the first layer's
+    cache holds at the end; models of Transformers need none. The keys tell a
+    wrong position from a wrong place in the cache and from a wrong mask.
     """
     batch = tensors_of(batch)
     ids = batch["input_ids"][:rows]
-    prompt = prompt or max(1, ids.shape[1] // 2)
+    length = ids.shape[1]
+    prompt = prompt or max(1, length // 2)
     if cached_forward is None:
         names = inspect.signature(unwrapped(model).forward).parameters
         if "past_key_values" not in names:
             raise ValueError("the model takes no past_key_values: give "
                              "cached_forward=lambda model, ids, prompt: logits")
         cached_forward = cached_logits
+
+    def both(made):
+        return made if isinstance(made, tuple) else (made, None)
     paths = []
     with restored(model, train=False), torch.no_grad():
         full = logits_of(model, {"input_ids": ids}, forward)
-        made = cached_forward(model, ids, prompt)
-        for variant, logits in (("full", full), ("cached", made)):
-            paths.append(probe_file(dir, "kv_cache." + variant, {
-                "input_ids": ids.long(), "logits": fewer_columns(logits),
-                "prompt_length": torch.tensor([prompt])}, step=0))
+        made, keys = both(cached_forward(model, ids, prompt))
+        # With all of the ids as prompt nothing is decoded.
+        whole = both(cached_forward(model, ids, length))[1] \
+            if keys is not None else None
+        found = [("full", full, whole), ("cached", made, keys)]
+        if len(ids) > 1:    # rows that are right alone take each other's cache
+            alone = [both(cached_forward(model, ids[i:i + 1], prompt))
+                     for i in range(len(ids))]
+            found.append(("alone", torch.cat([a[0] for a in alone]),
+                          None if keys is None
+                          else torch.cat([a[1] for a in alone])))
+        for variant, logits, own in found:
+            tensors = {"input_ids": ids.long(), "logits": fewer_columns(logits),
+                       "prompt_length": torch.tensor([prompt])}
+            if whole is not None:
+                tensors["keys"] = keys_by_place(own, length)
+            paths.append(probe_file(dir, "kv_cache." + variant, tensors,
+                                    step=0))
+    return paths
+
+
+def check_batch(model, batch, dir="run", batched_forward=None, forward=None,
+                rows=4, pad=None, most=128):
+    """Logits of prompts of several lengths, each alone and all as the rows of
+    one padded batch: padded on the right, on the left, and both again with
+    another token as padding, which must not matter.
+
+    `batched_forward(model, ids, mask)` gives the logits [B, T, V] as the
+    serving code computes them; without it the model gets attention_mask, and
+    position_ids that count from each row's first token, as far as it takes
+    them. A model that takes no mask is padded on the right only.
+    """
+    batch = tensors_of(batch)
+    ids = batch["input_ids"][:rows, :most]
+    rows, length = ids.shape
+    if rows < 2 or length < 4:
+        raise ValueError("two rows of four tokens at least")
+    lengths = [length - i * max(1, length // (2 * rows)) for i in range(rows)]
+    pad = 0 if pad is None else pad
+    other = next((int(i) for i in ids.reshape(-1) if int(i) != pad), pad)
+    sides = ("right", "left")
+    if batched_forward is None:
+        names = inspect.signature(unwrapped(model).forward).parameters
+        if forward is None and "attention_mask" not in names:
+            sides = ("right",)
+
+        def batched_forward(model, ids, mask):
+            places = (mask.long().cumsum(1) - 1).clamp(min=0)
+            return logits_of(model, {"input_ids": ids, "attention_mask": mask,
+                                     "position_ids": places}, forward)
+
+    def padded(side, token):
+        """Logits of each row's own tokens, from place 0 on."""
+        full = torch.full_like(ids, token)
+        mask = torch.zeros_like(ids)
+        spans = [slice(0, n) if side == "right" else slice(length - n, length)
+                 for n in lengths]
+        for i, (n, span) in enumerate(zip(lengths, spans)):
+            full[i, span], mask[i, span] = ids[i, :n], 1
+        logits = fewer_columns(batched_forward(model, full, mask))
+        out = torch.zeros_like(logits)
+        for i, (n, span) in enumerate(zip(lengths, spans)):
+            out[i, :n] = logits[i, span]
+        return out
+    paths = []
+    with restored(model, train=False), torch.no_grad():
+        single = None
+        for i, n in enumerate(lengths):
+            row = fewer_columns(batched_forward(
+                model, ids[i:i + 1, :n], torch.ones_like(ids[i:i + 1, :n])))
+            if single is None:
+                single = row.new_zeros(rows, length, row.shape[-1])
+            single[i, :n] = row[0]
+        found = {"single": single}
+        for side in sides:
+            found[side] = padded(side, pad)
+            found[side + "_other"] = padded(side, other)
+        for variant, logits in found.items():
+            paths.append(probe_file(dir, "batch_rows." + variant, {
+                "input_ids": ids.long(), "logits": logits,
+                "lengths": torch.tensor(lengths)}, step=0))
     return paths
 
 
@@ -2511,7 +2617,8 @@ def check_template(template, dir="run"):
 
 def battery(model, batch=None, dir="run", loss_fn=None, forward=None,
             optimizer_factory=None, cached_forward=None, template=None,
-            model_factory=None, batch_factory=None, steps=200, only=None):
+            model_factory=None, batch_factory=None, steps=200, only=None,
+            batched_forward=None):
     """Runs the checks that can be run and returns {name: paths or why not}.
 
     model, batch   The batch is a dict with input_ids (or input) and labels, a
@@ -2520,7 +2627,7 @@ def battery(model, batch=None, dir="run", loss_fn=None, forward=None,
     forward        forward(model, batch) -> logits, where model(input_ids) or
                    model(**batch).logits does not do.
     only           Names of the checks to run: overfit, causal_mask, cache,
-                   gradient, determinism, template.
+                   batch, gradient, determinism, template.
     The others are those of the checks. Each leaves the model as it was.
     """
     common = {"dir": dir, "forward": forward}
@@ -2529,6 +2636,9 @@ def battery(model, batch=None, dir="run", loss_fn=None, forward=None,
         "causal_mask": lambda: check_causal_mask(model, batch, **common),
         "cache": lambda: check_cache(model, batch,
                                      cached_forward=cached_forward, **common),
+        "batch": lambda: check_batch(model, batch,
+                                     batched_forward=batched_forward,
+                                     **common),
         "gradient": lambda: check_gradient(model, batch, loss_fn=loss_fn,
                                            **common),
         "determinism": lambda: check_determinism(
@@ -2567,7 +2677,7 @@ class TinyBlock(torch.nn.Module):
         self.out = torch.nn.Linear(4 * width, width)
         self.heads = heads
 
-    def forward(self, x, past=None):
+    def forward(self, x, past=None, real=None):
         rows, steps, width = x.shape
         q, k, v = [y.view(rows, steps, self.heads, -1).transpose(1, 2)
                    for y in self.qkv(self.ln_1(x)).chunk(3, -1)]
@@ -2576,6 +2686,9 @@ class TinyBlock(torch.nn.Module):
         keys = k.shape[2]
         seen = torch.ones(steps, keys, dtype=torch.bool,
                           device=x.device).tril(keys - steps)
+        if real is not None:    # no real token sees padding
+            seen = seen & real.bool()[:, None, None, :] | torch.eye(
+                keys, dtype=torch.bool, device=x.device)
         scores = (q @ k.transpose(-1, -2)) * q.shape[-1] ** -0.5
         mixed = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
         x = x + self.proj(mixed.transpose(1, 2).reshape(x.shape))
@@ -2599,13 +2712,15 @@ class Tiny(torch.nn.Module):
             if p.dim() == 2:
                 torch.nn.init.normal_(p, std=0.05)
 
-    def forward(self, input_ids, past=None):
+    def forward(self, input_ids, past=None, attention_mask=None,
+                position_ids=None):
         at = past[0][0].shape[2] if past else 0
-        places = torch.arange(at, at + input_ids.shape[1],
-                              device=input_ids.device)
+        places = torch.arange(
+            at, at + input_ids.shape[1], device=input_ids.device) \
+            if position_ids is None else position_ids
         x, kept = self.tok(input_ids) + self.pos(places), []
         for i, block in enumerate(self.blocks):
-            x, own = block(x, past[i] if past else None)
+            x, own = block(x, past[i] if past else None, attention_mask)
             kept.append(own)
         logits = self.head(self.ln_f(x))
         return logits if past is None else (logits, kept)
@@ -2617,7 +2732,7 @@ class Tiny(torch.nn.Module):
         for t in range(prompt, ids.shape[1]):
             logits, past = self(ids[:, t:t + 1], past)
             parts.append(logits)
-        return torch.cat(parts, 1)
+        return torch.cat(parts, 1), past[0][0]
 
     @staticmethod
     def batches(rows=8, seed=1):

@@ -228,6 +228,27 @@ Unexplained unexplained(const Model &M, ArrayRef<Hypothesis> Listed,
 
 } // namespace
 
+/// A layer may be clear where no cause is: eight causes of 15 % that are all
+/// about memory say where to look.
+static std::vector<LayerShare> layersOf(ArrayRef<Hypothesis> Hypotheses) {
+  std::vector<LayerShare> Out;
+  double Sum = 0;
+  for (const Hypothesis &H : Hypotheses) {
+    auto It = llvm::find_if(
+        Out, [&](const LayerShare &L) { return L.Layer == H.Layer; });
+    if (It == Out.end())
+      It = Out.insert(Out.end(), LayerShare{H.Layer, 0});
+    It->Share += H.Probability;
+    Sum += H.Probability;
+  }
+  for (LayerShare &L : Out)
+    L.Share /= Sum;
+  llvm::stable_sort(Out, [](const LayerShare &A, const LayerShare &B) {
+    return A.Share > B.Share;
+  });
+  return Out;
+}
+
 Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                    ArrayRef<LogEvidence> Logs, ArrayRef<Entry> Entries,
                    const Vocabulary &Words, const Weights &W) {
@@ -283,6 +304,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   // A setting such as fp16 makes causes possible, not likely.
   if (!AnyPresent)
     D.Hypotheses.clear(), D.Next.reset();
+  D.Layers = layersOf(D.Hypotheses);
   D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
   double Best = 0;
   for (const Hypothesis &H : D.Hypotheses)

@@ -115,12 +115,24 @@ struct Unexplained {
   std::vector<Unchecked> Open;
 };
 
+/// What the causes of one layer have of the probability of all listed ones.
+struct LayerShare {
+  std::string Layer;
+  double Share = 0; ///< 0 to 1; the shares add up to 1.
+};
+
 struct Diagnosis {
   Verdict Result = Verdict::Insufficient;
   std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.05.
+  std::vector<LayerShare> Layers;     ///< Of the listed, largest first.
   std::optional<NextCheck> Next;      ///< The best over all hypotheses.
   Unexplained Rest;
 };
+
+/// From this share a layer is suspected; where more than so many are, no part
+/// stands out and the first step is to take parts out.
+inline constexpr double SuspectedFrom = 0.15;
+inline constexpr unsigned ManyLayers = 3;
 
 /// Probability below which a hypothesis is not listed, and from which a cause
 /// is claimed.

@@ -219,7 +219,11 @@ static Array inputsJson(const Case &C) {
 }
 
 Value toJson(const RunReport &R) {
-  Array Outcomes, Hypotheses;
+  Array Outcomes, Hypotheses, Layers;
+  for (const LayerShare &L : R.Result.Layers)
+    Layers.push_back(
+        Object{{"layer", L.Layer},
+               {"share", number(std::round(L.Share * 1e6) / 1e6)}});
   for (const Outcome &O : R.Outcomes)
     Outcomes.push_back(outcomeJson(O));
   std::optional<StepBasis> Basis = stepBasis(R.Evidence);
@@ -236,6 +240,7 @@ Value toJson(const RunReport &R) {
                 {"inputs", inputsJson(R.Evidence)},
                 {"outcomes", std::move(Outcomes)},
                 {"hypotheses", std::move(Hypotheses)},
+                {"layers", std::move(Layers)},
                 {"next_check",
                  R.Result.Next ? nextJson(*R.Result.Next) : Value(nullptr)},
                 {"not_shown", restJson(R)},

@@ -13,6 +13,7 @@
 #include "Report/TextHypothesis.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <map>
@@ -20,6 +21,19 @@
 using namespace llvm;
 
 namespace culprit {
+
+/// The sum of the counts in \p Column; a row without one counts \p Default.
+static size_t sumOf(const Table &T, StringRef Column, int64_t Default) {
+  const ColumnView *Counts = T.find(Column);
+  if (!Counts)
+    return T.rows() * Default;
+  int64_t Sum = 0;
+  for (size_t Row = 0; Row != T.rows(); ++Row) {
+    Cell C = T.cell(Row, *Counts);
+    Sum += C.Null ? Default : C.Int;
+  }
+  return std::max<int64_t>(Sum, 0);
+}
 
 namespace {
 
@@ -97,6 +111,7 @@ public:
     header();
     const Diagnosis &D = R.Result;
     Shown = selectHypotheses(D, Style.Top);
+    layers();
     size_t Rank = 0;
     for (const ShownHypothesis &S : Shown.Full)
       printHypothesis(OS, R, Style, S, ++Rank);
@@ -122,13 +137,23 @@ private:
       if (size_t Rows = C.table(Id).rows())
         Parts.push_back(plural(Rows, Noun));
     };
+    // Of large files some rows stand for many.
+    auto countAll = [&](size_t All, StringRef Noun) {
+      if (All)
+        Parts.push_back(plural(All, Noun));
+    };
     count(TableId::gpu_work, "device event");
     count(TableId::host_ops, "host operator");
     count(TableId::scalars, "scalar");
     count(TableId::tensors, "tensor");
-    count(TableId::requests, "request");
+    countAll(sumOf(C.table(TableId::requests), "weight", 1),
+             "request");
     count(TableId::tokens, "token");
-    count(TableId::log_lines, "log line");
+    countAll(std::max(C.table(TableId::log_lines).rows(),
+                      sumOf(C.table(TableId::log_templates),
+                            "lines", 0)),
+             "log line");
+    count(TableId::documents, "document");
     size_t Counts[4] = {};
     for (const Outcome &O : R.Outcomes)
       ++Counts[static_cast<unsigned>(O.Kind)];
@@ -144,6 +169,28 @@ private:
       OS << Left << "   " << Detectors << "\n\n";
     else
       OS << Left << '\n' << Detectors << "\n\n";
+  }
+
+  /// Where no cause stands out, a part of the system still may.
+  void layers() {
+    const Diagnosis &D = R.Result;
+    if (D.Result != Verdict::Uncertain || D.Hypotheses.size() < 2)
+      return;
+    std::vector<std::string> Parts;
+    unsigned Suspected = 0;
+    for (const LayerShare &L : D.Layers) {
+      Suspected += L.Share >= SuspectedFrom;
+      if (L.Share >= 0.05)
+        Parts.push_back(L.Layer + " " + percentText(L.Share));
+    }
+    std::string Line = "no cause stands out; by layer of what is suspected: " +
+                       join(Parts, ", ");
+    if (Suspected > ManyLayers)
+      Line += ". More than three layers fit: take parts out first (fixed "
+              "batch, one device, plain kernels) and see with which the "
+              "symptom goes";
+    printWrapped(OS, Line, "layer  ", "       ", Style.Width);
+    OS << '\n';
   }
 
   /// Idle time and the like that no hypothesis accounts for, and what to

@@ -272,6 +272,27 @@ function Table:group(...) end
 ---@nodiscard
 function Table:aggregate(keys, columns) end
 
+---The rows whose text in a column has 8 words or more, with the columns `copy_of` (row, from 0, of the first text of which this is a copy; none for a text that is no copy), `similarity` to it (Jaccard over runs of five words) and `exact` (an earlier row has the same words). Copies share `similarity` (0.8) or more of these runs, what most rows share not counted; case and punctuation do not count. MinHash: about 60 MB of text a second.
+---```lua
+---case.documents:near_duplicates("text"):where("copy_of is not null"):count()
+---```
+---@param text string
+---@param similarity? number
+---@return culprit.Table
+---@nodiscard
+function Table:near_duplicates(text, similarity) end
+
+---The rows whose text is long enough to be looked for within the texts of another table, with the columns `found_in` (row of `other`, from 0, that shares most), `share` of the words that stand there in runs of 13 (8 for short texts), `longest` (words of the longest common piece) and `exact` (all the same words). Runs that many texts have are commonplaces and do not count.
+---```lua
+---case.requests:standing_in("prompt", case.documents, "text"):where("share >= 0.5"):count()
+---```
+---@param text string
+---@param other culprit.Table
+---@param other_text? string
+---@return culprit.Table
+---@nodiscard
+function Table:standing_in(text, other, other_text) end
+
 ---The sum of a column: exact and an integer for integers. 0 for no values; values that are not finite are left out.
 ---```lua
 ---gaps:sum("dur")
@@ -429,6 +450,23 @@ function Table:ends_sooner(column, calls) end
 ---@nodiscard
 function Table:compare(reference, keys) end
 
+---What differs in meaning between these rows of `config` (or `packages`) and those of `after`: `key`, `other_key` (an alias on the other side), `before`, `after` (nil for absent), `kind`, `group`, `effect` (`results`, `cost` or `none`), `causes` (symptoms and classes that another value can bring about, with blanks between), `known`, `why` (what makes up for it), `says`, `before_row` and `after_row` (places in the two tables). Those that may change results come first, the weightiest before others. The second value counts how many things these are: factors of one batch size, packages and seeds are one each.
+---```lua
+---local changes, things = case.config:where { run = "before" }:changes(case.config:where { run = "after" })
+---```
+---@param after culprit.Table
+---@return culprit.Table, integer
+function Table:changes(after) end
+
+---Of square attention weights in the order of their layers: how much each place of the input adds to what stands at `query` after the last, in row `row` (0) of the batch; heads are averaged and half of each step passes along the residual stream (attention rollout). Nil where shapes do not fit.
+---```lua
+---case.tensors:where { name = "attention" }:sort("order"):attention_rollout(1)
+---```
+---@param query integer
+---@param row? integer
+---@return number[]?
+function Table:attention_rollout(query, row) end
+
 ---@class culprit.Row
 ---@field [string] any The row's value in the column of that name; nil where it has none.
 local Row = {}
@@ -534,6 +572,23 @@ function Row:mass_above_diagonal(offset) end
 ---@param bounds culprit.Row
 ---@return number?
 function Row:mass_across(bounds) end
+
+---The sums of a tensor's elements along an axis, counted from 0: a table with min, max and mean of the finite sums, and nonfinite, the number of the others. Nil for a tensor without elements.
+---```lua
+---probs:sums_along(#probs.shape - 1).min
+---```
+---@param axis integer
+---@return table<string, number>?
+function Row:sums_along(axis) end
+
+---Attention weights [rows, heads, queries, keys] head by head, the last query at the last key: row, head, queries (lines that count), nan (lines with a value that is not finite) and first_nan, empty (lines of zeros), sum_min, sum_max and sum_mean of the lines, off (largest distance of a sum from 1) with off_sum and off_query, entropy (mean, 1 for even weights over the keys that are visible), sink and sink_min (share of the first key, over later queries). With integers `ids` [rows, keys], of which those equal to `marked` (0) mark keys: lines of marked queries are left out, and marked, marked_max and marked_query say what share of a line lies on marked keys. Nil for what is no such tensor, and where the ids do not fit.
+---```lua
+---probs:attention_heads():top(1, "off"):first()
+---```
+---@param ids? culprit.Row
+---@param marked? integer
+---@return culprit.Table?
+function Row:attention_heads(ids, marked) end
 
 ---How many distinct values an integer tensor holds; counting stops at the limit, 100,000 when not given.
 ---```lua

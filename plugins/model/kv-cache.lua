@@ -88,6 +88,20 @@ return {
         message = ("%s: %s"):format(what, reason), evidence = { cached, full } }
     end
 
+    -- Rows that are right when each is decoded alone take something of each other.
+    local alone = logits:where { variant = "alone" }:first()
+    if alone and alone.numel == full.numel then
+      local sound = true
+      for _, row in ipairs(bad) do
+        if first_beyond(alone:difference_along(full, 1, row), math.max(limit, opt.mild * full.absmax)) then sound =
+          false end
+      end
+      if sound and largest > opt.mild * full.absmax then
+        return say("cache-rows-mixed",
+          0.95, ("decoded alone, %s right: in a batch the rows take each other's cache"):format(
+          #bad == 1 and "the row is" or "these rows are"))
+      end
+    end
     -- Rows that are another row's exactly were mixed up.
     for _, row in ipairs(bad) do
       for other = 0, math.min(rows, 64) - 1 do
@@ -105,6 +119,20 @@ return {
     local block = case.config:where("match(key, '*block_size|*page_size') and match(key, '*cache*|*kv*|*page*') "
       .. "and number is not null"):first()
     local size = block and block.number or 8
+    -- A cache of 4 bits begins to differ with the first decoded token, as a wrong entry does. That its keys are all
+    -- there, a little off, tells it from one; so does a setting that names it.
+    local keys, own = all:where { name = "battery.kv_cache.keys", variant = "full" }:first(),
+      all:where { name = "battery.kv_cache.keys", variant = "cached" }:first()
+    local off    = keys and own and keys.numel == own.numel and own:compare(keys)
+    local stored = off and off.rel_err > 1e-3 and off.rel_err <= 0.3 and largest <= 2 * off.rel_err * full.absmax
+      or not off and largest <= 0.06 * full.absmax and case.config:where("match(key, '*kv_cache_dtype|*cache_type_k|"
+        .. "*cache_implementation|*cache_config.nbits') and "
+        .. "match(value, '*int4*|*q4*|*int8*|*q8*|*fp8*|*quantized*|4|8|2')"):first()
+    if stored and agree >= 0.95 then
+      return say("cache-drifts", 0.8, off and ("the keys are right but for %s, that is what storing them costs"):format(
+        units.percent(off.rel_err)) or "the cache is stored in few bits by the config, and differs no more than that",
+          "info")
+    end
     -- Slow growth that changes no prediction is rounding of the cache.
     local steady, before = true, profile[first + 1]
     for place = first + 2, #profile do
@@ -117,9 +145,9 @@ return {
       say("cache-differs-in-later-rows", 0.9, ("row 0 is right and %s of %d wrong, as rows are that need padding")
         :format(units.plural(#bad, "row"), rows))
     elseif prompt and first > prompt + 1 and first % size == 0 then
-      say("cache-differs-at-block", block and 0.95 or 0.85, ("position %d is %d blocks of %d, the cache changes "
+      say("cache-differs-at-block", block and 0.95 or 0.85, ("position %d is %s of %d, the cache changes "
         .. "to another "
-        .. "block there"):format(first, first // size, size))
+        .. "block there"):format(first, units.plural(first // size, "block"), size))
     elseif prompt and (first == prompt or first == prompt + 1) then
       say("cache-differs-after-prompt", 0.95, first == prompt
         and "the prompt is right and the first decoded token is not: its position or its place in the cache is wrong"

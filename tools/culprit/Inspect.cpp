@@ -7,6 +7,7 @@
 #include "Options.h"
 #include "Readers/VocabularyFile.h"
 #include "Report/Examples.h"
+#include "Report/Replay.h"
 #include "Report/Report.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/WithColor.h"
@@ -34,6 +35,13 @@ static cl::opt<bool> Decode("decode", cl::sub(InspectCommand),
 static cl::opt<unsigned, false, CountParser>
     Examples("examples", cl::sub(InspectCommand), cl::init(3),
              cl::value_desc("N"), cl::desc("Rows that --decode prints (3)"));
+
+static cl::opt<std::string>
+    Replay("replay", cl::sub(InspectCommand), cl::ValueOptional,
+           cl::value_desc("ID"),
+           cl::desc("Print a recorded request as a curl command, decoded "
+                    "greedily: the one of this id, else the first that "
+                    "failed, was answered wrongly, or was slowest"));
 
 /// The file of \p C that holds a vocabulary: a tokenizer.json before a GGUF
 /// file, since both may belong to one model. Empty without one.
@@ -78,6 +86,13 @@ int runInspect() {
   if (Decode) {
     if (Error E = decode(*C))
       return report(std::move(E));
+    return ExitDone;
+  }
+  if (Replay.getNumOccurrences() > 0) {
+    Expected<std::string> Command = replayCommand(*C, Replay);
+    if (!Command)
+      return report(addContext("inspect", Command.takeError()));
+    outs() << *Command;
     return ExitDone;
   }
   if (Format == OutputFormat::Json) {

@@ -99,4 +99,54 @@ TEST_F(LogitVerbsTest, AttentionMass) {
             logged("t('attention'):mass_across(t('f'))"));
 }
 
+TEST_F(LogitVerbsTest, SumsAlong) {
+  // Rows 1 2 3 and 4 5 6: sums 6 and 15; columns 5, 7, 9.
+  std::string Along = "t('f', 'full'):sums_along(";
+  EXPECT_EQ("6.0", logged(Along + "1).min"));
+  EXPECT_EQ("15.0", logged(Along + "1).max"));
+  EXPECT_EQ("7.0", logged(Along + "0).mean"));
+  EXPECT_EQ("0", logged(Along + "0).nonfinite"));
+  EXPECT_EQ("nil", logged("t('none'):sums_along(0)"));
+  EXPECT_EQ("8: the tensor has 2 axes and no axis 2 (axes are counted from 0)",
+            logged(Along + "2)"));
+}
+
+TEST_F(LogitVerbsTest, AttentionHeads) {
+  // Lines (.9 .1) and (.5 .5) look ahead; (1 0) and (0 1) do not.
+  std::string Heads = "t('attention'):attention_heads():first()";
+  EXPECT_EQ("2", logged(Heads + ".queries"));
+  EXPECT_EQ("0.000000", logged("f(" + Heads + ".off < 1e-6 and 0)"));
+  EXPECT_EQ("0.500000", logged("f(" + Heads + ".sink)"));
+  EXPECT_EQ("nil", logged(Heads + ".marked"));
+  // (0.468996 + 1) / 2: the entropy of .9 and .1 is 0.325083 of ln 2.
+  EXPECT_EQ("0.734498", logged("f(" + Heads + ".entropy)"));
+  // The decoded query stands at place 1.
+  EXPECT_EQ("0.300000",
+            logged("f(t('decoding'):attention_heads():first().sink)"));
+  // Bounds 0 1 as ids: place 0 is marked, and its own line left out.
+  std::string Marked =
+      "t('attention'):attention_heads(t('bounds'), 0):first()";
+  EXPECT_EQ("1", logged(Marked + ".queries"));
+  EXPECT_EQ("0.500000", logged("f(" + Marked + ".marked_max)"));
+  EXPECT_EQ("1", logged(Marked + ".marked_query"));
+  // Two rows of two places against ids of one row, and against three.
+  EXPECT_EQ("2", logged("t('rows'):attention_heads(t('bounds'), 0):count()"));
+  EXPECT_EQ("nil", logged("t('rows'):attention_heads(t('through'), 0)"));
+  EXPECT_EQ("nil", logged("t('none'):attention_heads()"));
+  EXPECT_EQ("8: argument 1 of 'attention_heads' must be a tensor of integers",
+            logged("t('attention'):attention_heads(t('f'))"));
+}
+
+TEST_F(LogitVerbsTest, AttentionRollout) {
+  // From place 1: half stays, half spreads as (.5 .5): .25 and .75.
+  std::string Of = "case.tensors:where { name = 'attention' }";
+  EXPECT_EQ("0.25 0.75", logged("table.unpack(" + Of +
+                                ":attention_rollout(1))"));
+  // Twice: .25 / 2 stay at place 0, .25 * .9 / 2 and .75 * .5 / 2 come to it.
+  EXPECT_EQ("0.425000",
+            logged("f(" + Of + ":concat(" + Of + "):attention_rollout(1)[1])"));
+  EXPECT_EQ("nil", logged("case.tensors:where { name = 'decoding' }"
+                          ":attention_rollout(1)"));
+}
+
 } // namespace
