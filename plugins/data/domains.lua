@@ -12,7 +12,22 @@
 --- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell.
 ---
 --- ## References
---- The test is a chi-square of batches against domains.
+--- The test is a chi-square of batches against domains; of batches of one row, the runs test for several kinds (Barton
+--- and David 1957).
+
+--- How many standard deviations the runs of one kind in a list are fewer than those of a shuffled list.
+local function lack_of_runs(list)
+  local n, runs, counts = #list, 0, {}
+  for i, kind in ipairs(list) do
+    counts[kind] = (counts[kind] or 0) + 1
+    if i == 1 or kind ~= list[i - 1] then runs = runs + 1 end
+  end
+  local squares, cubes = 0, 0
+  for _, count in pairs(counts) do squares, cubes = squares + count ^ 2, cubes + count ^ 3 end
+  local usual  = (n * (n + 1) - squares) / n
+  local spread = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n ^ 3) / (n ^ 2 * (n - 1))
+  return spread > 0 and (usual - runs) / math.sqrt(spread) or 0, runs, usual
+end
 
 ---@type culprit.Detector
 return {
@@ -21,7 +36,8 @@ return {
   needs    = { tensors = { "name", "step", "data" } },
   symptoms = { "domains-in-blocks" },
   options  = {
-    rows = { default = 64, doc = "Dumped rows below which chance makes blocks of its own" },
+    rows   = { default = 64,  doc = "Dumped rows below which chance makes blocks of its own" },
+    lack   = { default = 3.3, doc = "Standard deviations by which runs are too few: one case in 2,000 by chance" },
   },
 
   run = function(case)
@@ -33,9 +49,11 @@ return {
     if domains:count() == 0 then -- of a classifier the class
       domains, what = dumped:where("match(name, '*labels|*targets')"), "class"
     end
-    local total, rows, batches = {}, 0, {}
+    local total, rows, batches, single = {}, 0, {}, {}
     for batch in domains:where("step is not null"):sort("step"):rows() do
-      if #batch.shape == 1 and batch.numel > 1 and batch.numel <= 10000 then
+      if batch.numel == 1 then
+        single[#single + 1] = batch:values(0, 1)[1]
+      elseif #batch.shape == 1 and batch.numel <= 10000 then
         local own = { n = 0, step = batch.step, row = batch, of = {} }
         for _, domain in ipairs(batch:values()) do
           own.of[domain], own.n = (own.of[domain] or 0) + 1, own.n + 1
@@ -43,6 +61,18 @@ return {
         end
         batches[#batches + 1] = own
       end
+    end
+    if #batches == 0 and #single >= case.options.rows then
+      local lack, runs, usual = lack_of_runs(single)
+      if lack < case.options.lack then return end
+      return report {
+        symptom  = "domains-in-blocks",
+        score    = 0.95,
+        at       = { step = domains:sort("step"):first().step },
+        message  = ("%d batches of one row change their %s %d times, %.0f would be usual of shuffled rows: they come "
+          .. "in blocks"):format(#single, what, runs - 1, usual - 1),
+        evidence = { domains:slice(0, 5) },
+      }
     end
     local kinds = 0
     for _ in pairs(total) do kinds = kinds + 1 end
