@@ -81,9 +81,12 @@ void WatchdogLines::timeout(const LogLine &L, StringRef Text) {
   T.Purpose = Purpose.str();
   // The same text is printed again by the thread that ends, and as what() of
   // the exception.
-  for (Timeout &Known : Timeouts)
-    if (Known.Seq == T.Seq && Known.Rank == T.Rank && Known.Op == T.Op &&
-        Known.In == T.In && Known.Out == T.Out &&
+  llvm::SmallVector<unsigned, 2> &Same =
+      Alike[(Twine(T.Rank.value_or(-1)) + "/" + Twine(T.Seq) + "/" + T.Op)
+                .str()];
+  for (unsigned I : Same)
+    if (Timeout &Known = Timeouts[I];
+        Known.Rank == T.Rank && Known.In == T.In && Known.Out == T.Out &&
         (Known.Group == T.Group || Known.Group.empty() || T.Group.empty())) {
       if (Known.Group.empty()) {
         Known.Group = T.Group;
@@ -91,6 +94,7 @@ void WatchdogLines::timeout(const LogLine &L, StringRef Text) {
       }
       return;
     }
+  Same.push_back(Timeouts.size());
   Timeouts.push_back(std::move(T));
 }
 

@@ -26,6 +26,8 @@
 
 #include "Case/Source.h"
 #include "Readers/LogLine.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
 #include <string>
 #include <vector>
 
@@ -57,6 +59,8 @@ private:
 
   Source &S;
   std::vector<Timeout> Timeouts;
+  /// Indices of the timeouts of a rank, a collective and its operation.
+  llvm::StringMap<llvm::SmallVector<unsigned, 2>> Alike;
   std::vector<Progress> Reports;
 };
 

@@ -23,7 +23,7 @@
 local NAMES =
   "match(name, '*attn*prob*|*attention*prob*|*attn_weights*|*attention_weights*|*attentions*|*.probs.output') "
   .. "and not match(name, '*router*|*gate*|*expert*') "
-  .. "and not match(name, 'battery.*') and not match(role, 'weight|grad|state') and min >= 0 and numel > 1"
+  .. "and not match(name, 'battery.*|loss.*|*.loss.*') and not match(role, 'weight|grad|state') and min >= 0 and numel > 1"
 local ELEMENTS = 1e8 -- looked at in all
 
 local function rounding(case, dtype)
