@@ -24,7 +24,8 @@ enum class OutputFormat { Text, Json, Markdown, Html, Sarif };
 /// Exit codes, also in `culprit help exit-codes`.
 enum ExitCode : int {
   ExitDone = 0,        ///< The analysis is complete, whatever it found.
-  ExitRefused = 1,     ///< --fail-on was reached, or `kb check` refused.
+  ExitRefused = 1,     ///< --fail-on was reached, `kb check` refused, or a
+                       ///< golden check failed.
   ExitBadUse = 2,      ///< Wrong usage, or an input that cannot be read.
   ExitInterrupted = 130,
 };

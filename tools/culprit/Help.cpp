@@ -28,7 +28,8 @@ constexpr TopicText Topics[] = {
      "0    the analysis is complete, whatever it found: culprit is run after\n"
      "     something failed, and a finding is a success\n"
      "1    only with --fail-on: a hypothesis reached that probability;\n"
-     "     'compare' found a difference; or 'kb check' refused an entry\n"
+     "     'compare' found a difference; 'kb check' refused an entry; or a\n"
+     "     check of 'golden verify' failed, which needs no option\n"
      "2    wrong usage, or an input that cannot be read at all\n"
      "130  interrupted\n"},
     {"environment", "Environment variables",
