@@ -25,6 +25,12 @@ local function stops_short(text)
     and not last:contains("http") and not last:contains("=")
 end
 
+--- Answers as one hop has them: what client and engine both recorded counts once.
+local function one_hop(rows)
+  local first = rows:where("hop is not null"):first()
+  return first and rows:where("hop is null or hop == ?", first.hop) or rows
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -39,7 +45,8 @@ return {
   run = function(case)
     local opt, all, empty, short, rows, example = case.options, 0, 0, 0, {}, nil
     -- No text beside a count of tokens is an empty answer; no text alone is one that was not recorded.
-    for row in case.requests:where("match(finish_reason, 'stop|end_turn|eos|STOP') and (response is not null or "
+    for row in one_hop(case.requests):where("match(finish_reason, 'stop|end_turn|eos|STOP') and (response is not null "
+      .. "or "
       .. "completion_tokens <= 1)"):slice(0, 5000):rows() do
       all = all + 1
       local text, bad = (row.response or ""):trim(), false

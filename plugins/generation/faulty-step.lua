@@ -65,17 +65,25 @@ return {
     local opt    = case.options
     local answer = case.tokens:where("(part is null or part == 'answer') and logprob is not null"):slice(0, 500000)
     if answer:distinct("request"):count() > 5000 then answer = answer:slice(0, 20000) end
+    -- Some servers leave the temperature out where decoding is greedy: then the likeliest token comes every time.
+    local ranked  = answer:where("best_logprob is not null")
+    local by_lot  = ranked:where("logprob < best_logprob - 0.01"):count()
+    local unsure  = ranked:where("best_logprob < ?", math.log(0.7)):count()
+    local certain = unsure >= 5 and by_lot <= 0.1 * unsure
     local confident, tossed, left, derailed, judged = {}, {}, {}, {}, 0
 
-    local function sort_out(at, tokens, id, begun)
+    local function sort_out(at, tokens, id, request)
       -- vLLM writes -9999 for minus infinity.
       local p = math.exp(at.logprob)
-      local entry = { at = at, id = id, tokens = tokens, p = p, begun = begun }
+      local entry = { at = at, id = id, tokens = tokens, p = p }
+      -- Without sampling no coin is tossed.
+      local greedy = request and request.temperature
+      if greedy then greedy = greedy <= 0.01 else greedy = certain end
       -- The distance to the other candidate: up to the best where the chosen was not the likeliest itself.
       local margin = at.best_logprob and at.best_logprob > at.logprob and at.best_logprob - at.logprob or at.margin
       if p > opt.sure then
         table.insert(confident, entry)
-      elseif p < opt.unsure and margin and margin < opt.margin then
+      elseif not greedy and p < opt.unsure and margin and margin < opt.margin then
         table.insert(tossed, entry)
       end
     end
@@ -85,12 +93,12 @@ return {
       local request = case.requests:where { id = id }:first()
       if tokens:count() >= 2 then judged = judged + 1 end
       local wrong   = request and request.correct == false
-      local at, done, n
+      local at, _, n
       if request and request.expected and request.correct ~= true then
-        at, done, n = parting(tokens, request.expected:trim())
+        at, _, n = parting(tokens, request.expected:trim())
         if at then
           table.insert(left, { at = at, id = id, tokens = tokens, n = n })
-          sort_out(at, tokens, id, done)
+          sort_out(at, tokens, id, request)
         end
       end
       if not at and wrong and tokens:has("margin") and tokens:count() >= 16 then
@@ -103,7 +111,7 @@ return {
             best = call
           end
         end
-        if best then sort_out(best, tokens, id) end
+        if best then sort_out(best, tokens, id, request) end
       end
       if tokens:count() >= 48 then
         local surprise = tokens:with { surprise = "0 - logprob" }
@@ -134,7 +142,9 @@ return {
     if #confident > 0 then
       local f = confident[1]
       local text = span(f.tokens, f.at)
-      say("wrong-step-confident", confident, 0.9, ("the wrong token had a probability of %s in %s: %s; what the "
+      -- One wrong answer among many is what a sound model gives as well.
+      local score = (#confident >= 3 or #confident >= 0.25 * judged) and 0.9 or 0.2
+      say("wrong-step-confident", confident, score, ("the wrong token had a probability of %s in %s: %s; what the "
         .. "model knows or was given is wrong, no draw"):format(units.number(f.p, 2), f.id, text))
     end
     if #tossed > 0 then

@@ -1,7 +1,7 @@
 --- ## What it detects
 --- Answers that are no language: broken characters (U+FFFD), control characters, words of two alphabets, neighbouring
---- words in a jumble of scripts, and tokens that the model itself found improbable. Told is whether an answer begins so
---- or becomes so.
+--- words in a jumble of scripts, tokens that the model itself found improbable, and, beside expected answers, text in
+--- the same letters that lacks the common words of the language. Told is whether an answer begins so or becomes so.
 ---
 --- ## Why it matters
 --- From the first character on, the wrong weights, tokenizer or template are at work; after a sound beginning, what
@@ -29,22 +29,104 @@ local function broken(text)
   return characters, words, w
 end
 
+--- The words of a text in small letters, without what stands around them.
+local function words_of(text)
+  local out = {}
+  -- Markers of a template stand next to words without a space.
+  for _, line in ipairs(text:lower():replace("<|", " <|"):replace("|>", "|> "):split("\n")) do
+    for _, word in ipairs(line:split(" ")) do
+      word = word:replace(".", ""):replace(",", ""):replace("?", ""):replace("!", ""):replace(":", "")
+      if word ~= "" then table.insert(out, word) end
+    end
+  end
+  return out
+end
+
+--- How much of the expected texts their dozen commonest words make up, and how much of the answers: text of another
+--- vocabulary has the letters of the language and not its words. Also some of these words, and the words counted.
+local function common_words(graded)
+  local seen, list, total = {}, {}, 0
+  for _, row in ipairs(graded) do
+    for _, word in ipairs(words_of(row.expected)) do
+      if not seen[word] then
+        seen[word] = { word = word, n = 0 }
+        table.insert(list, seen[word])
+      end
+      seen[word].n, total = seen[word].n + 1, total + 1
+    end
+  end
+  table.sort(list, function(a, b) return a.n > b.n end)
+  local top, in_expected, in_answers, answered, example = {}, 0, 0, 0, {}
+  for i = 1, math.min(12, #list) do
+    top[list[i].word], in_expected = true, in_expected + list[i].n
+    if i <= 4 then table.insert(example, list[i].word) end
+  end
+  for _, row in ipairs(graded) do
+    -- What rambles on behind a sound beginning is another matter.
+    local limit = 1.5 * #words_of(row.expected)
+    for i, word in ipairs(words_of(row.response)) do
+      if i > limit then break end
+      answered = answered + 1
+      if top[word] then in_answers = in_answers + 1 end
+    end
+  end
+  return total > 0 and in_expected / total or 0, answered > 0 and in_answers / answered or 1, example, total, answered
+end
+
+--- Answers as one hop has them: what client and engine both recorded counts once.
+local function one_hop(rows)
+  local first = rows:where("hop is not null"):first()
+  return first and rows:where("hop is null or hop == ?", first.hop) or rows
+end
+
+--- The share of answers that hold a rare word of their own prompt, one of four letters or more that few prompts have:
+--- who answers so has read the question. Nil where there are too few such prompts.
+local function on_topic(graded)
+  local uses, bags = {}, {}
+  for i, row in ipairs(graded) do
+    bags[i] = {}
+    for _, word in ipairs(words_of(row.prompt or "")) do
+      if #word >= 4 and not bags[i][word] then
+        bags[i][word] = true
+        uses[word] = (uses[word] or 0) + 1
+      end
+    end
+  end
+  local asked, met = 0, 0
+  for i, row in ipairs(graded) do
+    local rare, hit = false, false
+    local answer = row.response:lower()
+    for word in pairs(bags[i]) do
+      if uses[word] <= 0.34 * #graded then rare, hit = true, hit or answer:contains(word) end
+    end
+    if rare then asked, met = asked + 1, met + (hit and 1 or 0) end
+  end
+  return asked >= 5 and met / asked or nil
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Answers are no language",
   needs    = { any = { requests = { "response" }, tokens = { "request", "logprob" } } },
-  symptoms = { "answers-garbled", "garbled-from-start", "garbled-later", "tokens-improbable" },
+  symptoms = { "answers-garbled", "garbled-from-start", "garbled-later", "answers-lack-language",
+    "answers-of-other-form", "tokens-improbable" },
   options  = {
     characters = { default = 0.01, doc = "Share of broken characters that makes an answer garbled" },
     words      = { default = 0.10, doc = "Share of words of two alphabets, or beside a word of a third script" },
+    foreign    = { default = 0.3,  doc = "Part of their usual share below which the common words are missing" },
     surprise   = { default = 5.0,  doc = "Median surprisal in nats above which tokens are improbable" },
   },
 
   run = function(case)
     local opt, judged, found, early, late = case.options, 0, {}, 0, 0
-    for answer in case.requests:where("response is not null"):slice(0, ANSWERS):rows() do
+    local graded, all_right = {}, 0
+    for answer in one_hop(case.requests:where("response is not null")):slice(0, ANSWERS):rows() do
       local text = answer.response
+      if answer.expected and #graded < 500 and #answer.expected >= 10 and #text > 0 then
+        table.insert(graded, answer)
+        if answer.correct then all_right = all_right + 1 end
+      end
       local characters, words, w = broken(text)
       if characters then
         judged = judged + 1
@@ -92,6 +174,34 @@ return {
       elseif early > 0 then
         report { symptom = "garbled-from-start", score = 0.85, evidence = rows, message =
           ("%d of the %s are so from their first quarter on"):format(early, units.plural(#found, "garbled answer")) }
+      end
+    end
+
+    -- Broken or not, whether answers have the words of the language that was expected.
+    local usual, found_share, common, expected_words, answer_words = 0, 1, {}, 0, 0
+    if #graded >= 8 then
+      usual, found_share, common, expected_words, answer_words = common_words(graded)
+      if expected_words >= 40 and answer_words >= 0.3 * expected_words then
+        judged = judged + 1
+        if usual >= 0.3 and found_share <= opt.foreign * usual and all_right <= 0.05 * #graded then
+          local rows = {}
+          for i = 1, math.min(5, #graded) do rows[i] = graded[i] end
+          -- Text of the language about the question, in a form in which nobody answers.
+          local read = on_topic(graded)
+          local other_form = read and read >= 0.4
+          report {
+            symptom = other_form and "answers-of-other-form" or "answers-lack-language",
+            score = math.min(0.95, 1 - 0.5 * found_share / usual),
+            at = { name = graded[1].id },
+            message = ("the commonest words of the expected answers (\"%s\") make up %s of these and %s of what "
+              .. "came%s: "
+              .. "\"%s\" where \"%s\" was expected%s"):format(table.concat(common, "\", \""), units.percent(usual),
+              units.percent(found_share), other_form
+                and (", though %s of the answers name what was asked about"):format(units.percent(read)) or "", graded[1].response:sub(1, 50):replace("\n", "\\n"),
+              graded[1].expected:sub(1, 50), graded[1].id and (" (" .. graded[1].id .. ")") or ""),
+            evidence = rows,
+          }
+        end
       end
     end
 

@@ -28,6 +28,12 @@ local function holds(text, words)
   end
 end
 
+--- Answers as one hop has them: what client and engine both recorded counts once.
+local function one_hop(rows)
+  local first = rows:where("hop is not null"):first()
+  return first and rows:where("hop is null or hop == ?", first.hop) or rows
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -77,10 +83,11 @@ return {
     end
 
     local going_on, all, rows, example = 0, 0, {}, nil
-    for row in case.requests:where("response is not null"):slice(0, ANSWERS):rows() do
-      if not (row.prompt and holds("\n" .. row.prompt, TURNS)) then
+    for row in one_hop(case.requests:where("response is not null")):slice(0, ANSWERS):rows() do
+      -- What the reader puts before a message, "user: ", is no turn of the text.
+      if not (row.prompt and holds(row.prompt, TURNS)) then
         all = all + 1
-        local turn = holds(row.response, TURNS)
+        local turn = holds("\n" .. row.response, TURNS)
         if turn then
           going_on = going_on + 1
           example  = example or { row = row, turn = turn }
@@ -90,7 +97,7 @@ return {
     end
     judged = judged or all > 0
     if going_on >= opt.min and going_on >= opt.share * all then
-      local at = example.row.response:index(example.turn)
+      local at = math.max(1, ("\n" .. example.row.response):index(example.turn) - 1)
       report {
         symptom = "answer-writes-users-turn", score = math.min(0.95, 0.6 + 0.4 * going_on / all),
         at = { name = example.row.id },

@@ -1,6 +1,7 @@
 --- ## What it detects
---- Answers that do not end by themselves: most are cut at the token limit; the end token is never likely; answers that
---- write markers of the chat template, which should have ended them, and go on behind them.
+--- Answers that do not end by themselves: most are cut at the token limit; the end token is never likely; it is likely
+--- and not drawn, or drawn and passed over; answers that write markers of the chat template, which should have ended
+--- them, and go on behind them.
 ---
 --- ## Why it matters
 --- Each such answer costs the whole limit, and what follows the true end is noise that looks like an answer.
@@ -21,6 +22,10 @@ local MARKERS = { "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>"
   "<|END_OF_TURN_TOKEN|>", "<|end_of_text|>", "<|return|>", "<|im_start|>", "<|start_header_id|>", "<start_of_turn>",
   "[/INST]", "[INST]", "<|user|>", "<|assistant|>" }
 
+--- Those that end one.
+local ENDS = { "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "</s>",
+  "<|END_OF_TURN_TOKEN|>", "<|end_of_text|>", "<|return|>", "<eos>" }
+
 --- The first marker of a text that its prompt does not hold, and where it stands.
 local function marker_in(text, prompt)
   local first, which
@@ -31,21 +36,28 @@ local function marker_in(text, prompt)
   return which, first
 end
 
+--- Answers as one hop has them: what client and engine both recorded counts once.
+local function one_hop(rows)
+  local first = rows:where("hop is not null"):first()
+  return first and rows:where("hop is null or hop == ?", first.hop) or rows
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Answers do not end by themselves",
-  needs    = { any = { requests = {}, tokens = { "end_logprob" } } },
-  symptoms = { "answers-cut-at-limit", "end-never-likely", "answer-runs-past-end-marker" },
+  needs    = { any = { requests = {}, tokens = { "logprob" } } },
+  symptoms = { "answers-cut-at-limit", "end-never-likely", "end-token-suppressed", "answer-runs-past-end-marker" },
   options  = {
     share   = { default = 0.5,  doc = "Share of answers cut at the limit worth reporting" },
     min     = { default = 5,    doc = "Answers below which a share is not judged" },
+    sure    = { default = 0.9,  doc = "Probability of an end token above which a model wants to end" },
     unlikely = { default = 1e-3, doc = "Probability below which an end counts as never likely" },
   },
 
   run = function(case)
     local opt, judged = case.options, false
-    local told = case.requests:where("finish_reason is not null")
+    local told = one_hop(case.requests:where("finish_reason is not null"))
     local cut  = told:where("match(finish_reason, 'length|max_tokens|MAX_TOKENS')")
     if told:count() >= opt.min then
       judged = true
@@ -68,7 +80,7 @@ return {
     -- An answer that writes a marker and goes on.
     local past, example, marker, answers, where = 0, nil, nil, 0, nil
     local rows = {}
-    for answer in case.requests:where("response is not null"):slice(0, ANSWERS):rows() do
+    for answer in one_hop(case.requests:where("response is not null")):slice(0, ANSWERS):rows() do
       answers = answers + 1
       local which, at = marker_in(answer.response, answer.prompt)
       if which and #answer.response:trim() >= at + #which + 8 then
@@ -87,6 +99,38 @@ return {
           :format(past, units.plural(answers, "answer"), marker, where, example.id and (" of " .. example.id) or "",
             rest),
         evidence = rows,
+      }
+    end
+
+    -- The model wants to end and is not let: its end token is masked, or drawn and passed over.
+    local drawn = case.tokens:where("text is not null and (part is null or part == 'answer')"):slice(0, 1000000)
+    local last = drawn:aggregate({ "request" }, { last = "max position" })
+    local own  = case.config:where { key = "tokenizer.eos_token" }:first()
+    local ends_of, names = {}, {}
+    for _, marker in ipairs(ENDS) do ends_of[marker] = true end
+    if own and own.value then ends_of[own.value] = true end
+    for marker in pairs(ends_of) do table.insert(names, marker) end
+    local wanted = drawn:where { best = names }:where("best_logprob > ?", math.log(opt.sure))
+    local masked = wanted:where("text != best")
+    -- A high temperature passes over likely tokens of any kind.
+    if case.requests:where("temperature > 1.2"):count() > 0 then masked = masked:slice(0, 0) end
+    local passed = drawn:where { text = names }:join(last, { "request" }):where("position < last")
+    local held   = masked:count() + passed:count()
+    if wanted:count() + passed:count() > 0 then judged = true end
+    if held >= 3 and (passed:count() >= 3 or masked:count() >= 0.5 * wanted:count()) then
+      local row = masked:first() or passed:first()
+      report {
+        symptom = "end-token-suppressed", score = math.min(0.95, 0.8 + 0.02 * held),
+        at = { name = row.request, token = row.position },
+        message = masked:count() >= passed:count() and
+          ("%d of %d times the model put more than %s on its end token, another one was drawn: at token %d of %s "
+            .. "\"%s\" had %s and \"%s\" came"):format(masked:count(), wanted:count(), units.number(opt.sure),
+            row.position, row.request or "one answer", row.best, units.number(math.exp(row.best_logprob), 3),
+            row.text:replace("\n", "\\n"))
+          or ("%s draw their end token and go on behind it: \"%s\" at token %d of %s, and %d tokens more"):format(
+            units.plural(passed:distinct("request"):count(), "answer"), row.text, row.position,
+            row.request or "one answer", passed:first().last - row.position),
+        evidence = { masked:slice(0, 3), passed:slice(0, 3) },
       }
     end
 

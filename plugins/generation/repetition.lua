@@ -1,7 +1,7 @@
 --- ## What it detects
---- Answers that end in a loop: one piece of text, or of tokens, four times or more, up to the end of the answer. Told
---- are the period, the number of turns, where the loop begins, how many answers loop, at what temperatures, and
---- whether loops begin where a limit on the context lies.
+--- Answers that end in a loop: one piece of text, or of tokens, four times or more, up to the end of the answer or to
+--- its last quarter, where the token limit cut it. Told are the period, the number of turns, where the loop begins, how
+--- many answers loop, at what temperatures, and whether loops begin where a limit on the context lies.
 ---
 --- ## Why it matters
 --- A loop feeds itself: each turn makes the next one likelier, and the answer costs the whole token limit.
@@ -37,6 +37,17 @@ local function is_loop(text, loop, answer)
   return true, ended
 end
 
+--- The loop at the end of a text. One that was cut at the limit may have come apart by then, at positions that the
+--- model hardly knows: six turns over more than half of the text are one all the same.
+local function find_loop(text, turns, cut)
+  local loop = text:loop(turns)
+  if loop or not cut or #text < 160 then return loop end
+  for _, share in ipairs { 0.95, 0.9, 0.85, 0.8, 0.75 } do
+    loop = text:sub(1, math.floor(share * #text)):loop(turns)
+    if loop and loop.repeats >= 6 and loop.length >= 0.5 * #text then return loop end
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -56,10 +67,11 @@ return {
 
     for answer in case.requests:where("response is not null"):slice(0, ANSWERS):rows() do
       local text = answer.response:trim()
-      if #text > 0 then
+      -- An answer that the client and the engine recorded is one.
+      if #text > 0 and not (answer.id and seen[answer.id] == text) then
         answers = answers + 1
-        if answer.id then seen[answer.id] = true end
-        local loop = text:loop(opt.repeats)
+        if answer.id then seen[answer.id] = text end
+        local loop = find_loop(text, opt.repeats, answer.finish_reason == "length")
         local yes, ended = false, false
         if loop then yes, ended = is_loop(text, loop, answer) end
         if yes then
@@ -126,10 +138,12 @@ return {
       if f.cut then cut = cut + 1 end
       if not f.ended then sure = 0.95 end
     end
+    -- One loop among many answers is a weaker sign of anything common to all.
+    local weight = 0.4 + 0.6 * math.min(1, 5 * #found / answers)
     local piece = worst.piece:replace("\n", "\\n")
     if #piece > PREVIEW then piece = piece:sub(1, PREVIEW) .. "..." end
     report {
-      symptom = "answers-loop", score = sure - 0.02 * math.max(0, 8 - worst.loop.repeats),
+      symptom = "answers-loop", score = (sure - 0.02 * math.max(0, 8 - worst.loop.repeats)) * weight,
       at = { name = worst.id, token = worst.token },
       message = ("%d of %s end in a loop%s; the longest%s repeats \"%s\" (%s) %d times from %s %d of %d on%s%s"):format(
         #found, units.plural(answers, "answer"), cut > 0 and (", %d of them up to the token limit"):format(cut) or "",
@@ -149,17 +163,24 @@ return {
         evidence = { worst.row },
       }
     end
-    local cold, hot = 0, 0
+    -- Where no temperature is told: whether the likeliest token came each time the model was unsure.
+    local unsure = tokens:where("best_logprob < ? and logprob is not null", math.log(0.7))
+    local seen_greedy = unsure:count() >= 5
+      and unsure:where("logprob < best_logprob - 0.01"):count() <= 0.1 * unsure:count()
+    local cold, hot, untold = 0, 0, 0
     for _, f in ipairs(found) do
+      if f.temperature == nil and seen_greedy then cold, untold = cold + 1, untold + 1 end
       if f.temperature and f.temperature <= 0.3 then cold = cold + 1 end
       if f.temperature and f.temperature >= 0.6 then hot = hot + 1 end
     end
     local warm = case.requests:where("response is not null and temperature >= 0.6"):count()
     if cold >= 0.9 * #found then
       report {
-        symptom = "answers-loop-greedy", score = 0.9, at = { name = worst.id },
-        message = ("%d of %s were decoded at a temperature of 0.3 or less%s"):format(cold,
-          units.plural(#found, "looping answer"),
+        symptom = "answers-loop-greedy", score = 0.9 * weight, at = { name = worst.id },
+        message = ("%d of %s decoded %s%s"):format(cold,
+          units.plural(#found, "looping answer") .. (#found == 1 and " was" or " were"),
+          untold > 0 and "greedily, since the likeliest token came each time"
+            or "at a temperature of 0.3 or less",
           warm > 0 and (", and none of the %d at 0.6 or more loops"):format(warm) or ""),
         evidence = rows,
       }

@@ -20,11 +20,20 @@ local ROWS = 10000
 local ORDER = { client = 1, gateway = 2, server = 3, engine = 4 }
 local SETTINGS = { "temperature", "top_p", "max_tokens", "seed" }
 
---- The lines of a prompt that are long enough to be told apart.
+local ROLES = { "user: ", "system: ", "assistant: ", "developer: ", "human: ", "gpt: ", "tool: " }
+
+--- The lines of a prompt that are long enough to be told apart, without the names of roles that messages are joined
+--- with: a template has its own.
 local function lines(text, length)
   local out = {}
   for _, line in ipairs(text:split("\n")) do
     line = line:trim()
+    for _, role in ipairs(ROLES) do
+      if line:starts_with(role) then
+        line = line:sub(#role + 1, -1):trim()
+        break
+      end
+    end
     if #line >= length and #out < 500 then table.insert(out, line) end
   end
   return out

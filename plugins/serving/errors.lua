@@ -19,22 +19,29 @@ local ROWS = 10000
 local LATE = "(status == 408 or status == 504 or status == 524 or contains(error, 'imeout') "
   .. "or contains(error, 'imed out') or contains(error, 'TIMEOUT'))"
 
---- The split of a 0/1 list that two rates explain best: its place, its gain in nats, and both rates.
-local function best_split(fails, from)
-  local n, all = #fails, 0
-  for _, f in ipairs(fails) do all = all + f end
+--- The split of a list of 0 and 1 that two rates explain best: its place, its gain in nats, and both rates. An entry
+--- counts as often as its weight says, and gains no more than once: what was thinned out was not read.
+local function best_split(fails, weights, from)
+  local all, total = 0, 0
+  for i, f in ipairs(fails) do all, total = all + f * weights[i], total + weights[i] end
   local function fit(k, m)
     return (k > 0 and k * math.log(k / m) or 0) + (k < m and (m - k) * math.log(1 - k / m) or 0)
   end
-  local left, best, at, before, after = 0, 0, nil, nil, nil
-  for i = 1, n - from do
-    left = left + fails[i]
+  local left, count, best, at, before, after = 0, 0, 0, nil, nil, nil
+  for i = 1, #fails - from do
+    left, count = left + fails[i] * weights[i], count + weights[i]
     if i >= from then
-      local g = fit(left, i) + fit(all - left, n - i) - fit(all, n)
-      if g > best then best, at, before, after = g, i, left / i, (all - left) / (n - i) end
+      local g = (fit(left, count) + fit(all - left, total - count) - fit(all, total)) * #fails / total
+      if g > best then best, at, before, after = g, i, left / count, (all - left) / (total - count) end
     end
   end
   return at, best, before, after
+end
+
+--- Requests that rows stand for: of thinned logs one row stands for several.
+local function standing(rows)
+  local heavy = rows:where("weight > 1")
+  return rows:count() + heavy:sum("weight") - heavy:count()
 end
 
 ---@type culprit.Detector
@@ -56,20 +63,21 @@ return {
     if requests:count() == 0 then return skip("the status of requests: an access log, or the client's record") end
 
     local timed = requests:where("at is not null"):sort("at"):slice(0, ROWS)
-    local fails, rows, kinds = {}, {}, {}
+    local fails, weights, rows, kinds = {}, {}, {}, {}
     for row in timed:rows() do
       local bad = row.status and (row.status >= 500 or row.status == 408) or (not row.status and row.error ~= nil)
       table.insert(fails, bad and 1 or 0)
+      table.insert(weights, row.weight or 1)
       table.insert(rows, row)
     end
     if #fails >= opt.min then
-      local at, gain, before, after = best_split(fails, 10)
+      local at, gain, before, after = best_split(fails, weights, 10)
       if at and gain >= opt.nats and after > before then
         for i = at + 1, #rows do
           local row = rows[i]
           if fails[i] == 1 then
             local kind = row.status and tostring(row.status) or (row.error or ""):sub(1, 40)
-            kinds[kind] = (kinds[kind] or 0) + 1
+            kinds[kind] = (kinds[kind] or 0) + weights[i]
           end
         end
         local list, first = {}, rows[at + 1]
@@ -92,11 +100,11 @@ return {
       local spread = limit and late:quantile("latency", 0.9) - late:quantile("latency", 0.1)
       local same   = limit and spread <= 0.05 * limit
       local set    = same and case.config:where("match(key, '*timeout*') and number > 0"):first() or nil
-      local share  = late:count() / requests:count()
+      local share  = standing(late) / standing(requests)
       report {
         symptom = "requests-time-out", score = math.min(0.95, 0.7 + share),
         at = { name = late:first().id },
-        message = ("%d of %s time out%s%s"):format(late:count(), units.plural(requests:count(), "request"),
+        message = ("%d of %s time out%s%s"):format(standing(late), units.plural(standing(requests), "request"),
           same and (", all after about %s s"):format(units.number(limit, 3)) or "",
           set and ("; %s = %s"):format(set.key, set.value or units.number(set.number)) or ""),
         evidence = { late:slice(0, 5), set },

@@ -40,6 +40,38 @@ local function two_levels(sorted)
   return at, total > 0 and best / total or 0
 end
 
+--- What of the logarithm of the latency the length of the answer does not tell: longer answers take longer, which would
+--- hide two levels. Nil without that length, by its tokens or else its bytes. By the median slope of pairs (Theil and
+--- Sen), which a tenth of slow requests does not bend.
+local function beyond_length(rows)
+  for _, key in ipairs { "completion_tokens", "bytes" } do
+    local known = {}
+    for _, row in ipairs(rows) do
+      if row[key] and row[key] > 0 then table.insert(known, row) end
+    end
+    if #known == #rows then
+      local slopes, step = {}, math.max(1, #rows // 3)
+      for i = 1, #rows do
+        for _, ahead in ipairs { 1, step, 2 * step } do
+          local other = rows[(i + ahead - 1) % #rows + 1]
+          local dx = math.log(other[key]) - math.log(rows[i][key])
+          if math.abs(dx) > 0.2 then
+            table.insert(slopes, (math.log(other.latency) - math.log(rows[i].latency)) / dx)
+          end
+        end
+      end
+      if #slopes >= 10 then
+        table.sort(slopes)
+        -- An answer takes no longer than in proportion to its tokens; bytes hold a constant head besides.
+        local slope, out = math.max(0, slopes[#slopes // 2 + 1]), {}
+        if key == "completion_tokens" then slope = math.min(1, slope) end
+        for i, row in ipairs(rows) do out[i] = math.log(row.latency) - slope * math.log(row[key]) end
+        return out
+      end
+    end
+  end
+end
+
 local function entropy(a, n)
   if a == 0 or a == n or n == 0 then return 0 end
   local p = a / n
@@ -54,7 +86,10 @@ local function gain(rows, key)
   local function ask(n, s, text)
     if n == 0 or n == all then return end
     local g = whole - n / all * entropy(s, n) - (all - n) / all * entropy(slow - s, all - n)
-    if g > best then best, question = g, { text = text, slow = s, n = n, more = s / n > (slow - s) / (all - n) } end
+    -- Of two sides of one question the slow one is named.
+    if g > best + 1e-12 or (g > best - 1e-12 and s / n > slow / all) then
+      best, question = g, { text = text, slow = s, n = n }
+    end
   end
   if key == "prompt_tokens" or key == "completion_tokens" or key == "max_tokens" then
     local known = {}
@@ -133,12 +168,16 @@ return {
     -- What is refused at once (4xx) is no quick answer.
     timed = timed:where("status is null or status < 400 or status >= 500")
     local rows, logs = {}, {}
-    for row in timed:sort("latency"):slice(0, ROWS):rows() do
+    for row in timed:slice(0, ROWS):rows() do
       table.insert(rows, { latency = row.latency, prompt_tokens = row.prompt_tokens, model = row.model, row = row,
-        completion_tokens = row.completion_tokens, endpoint = row.endpoint, status = row.status, variant = row.variant,
+        completion_tokens = row.completion_tokens, bytes = row.bytes, endpoint = row.endpoint, status = row.status,
+        variant = row.variant,
         method = row.method, max_tokens = row.max_tokens, attempt = row.attempt })
-      table.insert(logs, math.log(row.latency))
     end
+    local beyond = #rows >= opt.min and beyond_length(rows) or nil
+    for i, row in ipairs(rows) do row.level = beyond and beyond[i] or math.log(row.latency) end
+    table.sort(rows, function(a, b) return a.level < b.level end)
+    for i, row in ipairs(rows) do logs[i] = row.level end
     if #rows >= opt.min and timed:count() <= ROWS then
       judged = true
       local at, share = two_levels(logs)
@@ -147,7 +186,8 @@ return {
         local quick, slow = rows[at // 2 + 1].latency, rows[(at + #rows) // 2].latency
         for i, row in ipairs(rows) do row.slow = i >= at end
         local answers = gain(rows, "completion_tokens")
-        if slow >= opt.apart * quick and answers < opt.gain then
+        local apart = math.exp(logs[(at + #rows) // 2] - logs[at // 2 + 1])
+        if apart >= opt.apart and slow > 1.5 * quick and answers < opt.gain then
           local text = ("%d of %d requests take %s s in the median, the others %s s"):format(#rows - at + 1, #rows,
             units.number(slow, 3), units.number(quick, 3))
           report { symptom = "latency-two-levels", score = 0.8, severity = "info", message = text,
@@ -165,13 +205,16 @@ return {
             -- Long prompts take longer in proportion: worth knowing, and no fault by itself.
             local longer, shorter = rows[(at + #rows) // 2].prompt_tokens, rows[at // 2 + 1].prompt_tokens
             local fair = which.text:starts_with("prompt_tokens") and longer and shorter
-              and slow / quick <= longer / math.max(1, shorter)
+              and apart <= longer / math.max(1, shorter)
+            local size = longer and shorter and which.text:starts_with("prompt_tokens")
+              and ("; they have %.1f times the prompt tokens and take %.1f times as long"):format(longer
+                / math.max(1, shorter), apart) or ("; they take %.1f times as long"):format(apart)
             report {
-              symptom = "slow-requests-share-feature", score = math.min(0.95, 0.3 + 0.65 * best) * (fair and 0.5 or 1),
+              symptom = "slow-requests-share-feature", score = fair and 0.1 or math.min(0.95, 0.3 + 0.65 * best),
               severity = fair and "info" or "warning",
               message = ("what tells slow from quick is %s: %d of %d such requests are slow, %d of the %d others (%s "
-                .. "of what there is to know)"):format(which.text, hit, n, #rows - at + 1 - hit, #rows - n,
-                units.percent(best)),
+                .. "of what there is to know)%s"):format(which.text, hit, n, #rows - at + 1 - hit, #rows - n,
+                units.percent(best), size),
               evidence = { rows[at].row, rows[#rows].row },
             }
           end

@@ -27,7 +27,7 @@ local function repeats(requests)
     local key = row.id or (row.prompt and #row.prompt >= 20 and row.prompt) or nil
     local was_limited = key and limited[key]
     if not was_limited and ((row.attempt and row.attempt > 1) or (key and failed[key] and not row.attempt)) then
-      again = again + 1
+      again = again + (row.weight or 1)
       first = first or row
       if #rows < 5 then table.insert(rows, row) end
     end
@@ -38,6 +38,12 @@ local function repeats(requests)
     end
   end
   return again, first, rows
+end
+
+--- Requests that rows stand for: of thinned logs one row stands for several.
+local function standing(rows)
+  local heavy = rows:where("weight > 1")
+  return rows:count() + heavy:sum("weight") - heavy:count()
 end
 
 ---@type culprit.Detector
@@ -58,7 +64,7 @@ return {
     -- One hop: a request that is recorded at three places is no retry.
     local requests = case.requests:where("at is not null")
     if requests:has("hop") then requests = requests:where { hop = requests:first().hop or "client" } end
-    local total = math.min(requests:count(), ROWS)
+    local total = standing(requests:sort("at"):slice(0, ROWS))
     local again, first_retry, retried = repeats(requests)
 
     -- Each kind of trouble with its first time.
@@ -69,19 +75,30 @@ return {
     local usual = requests:where("prompt_tokens > 0"):median("prompt_tokens")
     local big   = usual and requests:where("prompt_tokens >= ?", math.max(opt.times * usual, 2048)):sort("at"):first()
     if big then began(("a prompt of %s tokens"):format(units.count(big.prompt_tokens)), big.at, big) end
-    local times = case.log_lines:where("wall_time is not null"):select("source", "line", "wall_time")
+    -- An error has its own time, or that of its line.
     local logged = case.errors:where { signature = "cuda-oom" }
-    local oom    = logged:join(times, { "source", "line" }):sort("wall_time"):first()
+    local oom    = logged:where("wall_time is not null"):sort("wall_time"):first()
+    if not oom then
+      local times = case.log_lines:where("wall_time is not null"):select("source", "line", "wall_time")
+      local lines = times:with { logged_at = "wall_time" }:select("source", "line", "logged_at")
+      local row   = logged:join(lines, { "source", "line" }):sort("logged_at"):first()
+      oom = row and { row = row, wall_time = row.logged_at, message = row.message }
+    end
     local died   = requests:where("contains(error, 'out of memory') or contains(error, 'OutOfMemory')"):sort("at")
       :first()
     local oom_at, oom_text = oom and oom.wall_time, oom and oom.message
+    oom = oom and oom.row or oom
     -- A request fails when it ends, not when it arrives.
     local function ended(row) return row and row.at + (row.latency or 0) end
     if died and (not oom_at or ended(died) < oom_at) then oom, oom_at, oom_text = died, ended(died), died.error end
     began("out of memory", oom_at, oom)
     local quick = requests:where("latency > 0 and status == 200"):quantile("latency", 0.25)
       or requests:where("latency > 0"):quantile("latency", 0.25)
-    local slow  = quick and requests:where("latency >= ?", opt.slow * quick)
+    -- Long answers are slow on any day: more than nearly all that came before the first trouble.
+    local trouble = math.min(big and big.at or math.huge, oom_at or math.huge)
+    local calm = trouble < math.huge and requests:where("latency > 0 and status == 200 and at < ?", trouble) or nil
+    local high = calm and calm:count() >= 15 and calm:quantile("latency", 0.9) or 0
+    local slow = quick and requests:where("latency >= ?", math.max(opt.slow * quick, 1.5 * high))
       :where("prompt_tokens is null or prompt_tokens < ?", opt.times * (usual or 1e12)):sort("at"):first()
     if slow then
       began(("answers %d times slower than usual"):format(math.floor(slow.latency / quick)), ended(slow), slow)
@@ -117,7 +134,7 @@ return {
       }
     end
     if oom_at and big and big.at <= oom_at and oom_at - big.at <= 120 then
-      local share = requests:where("prompt_tokens >= ?", big.prompt_tokens):count() / total
+      local share = standing(requests:where("prompt_tokens >= ?", big.prompt_tokens)) / standing(requests)
       report {
         symptom = "blown-up-prompt-before-oom", score = share <= 0.2 and 0.9 or 0.5,
         at = { name = big.id },

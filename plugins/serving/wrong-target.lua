@@ -1,7 +1,7 @@
 --- ## What it detects
 --- Answers of another model than the one asked for: by two hops of one request, or by the model that a config names.
 --- Two sides that different models answered. One and the same long answer to different prompts, and a client that holds
---- another answer than the server gave.
+--- another answer than the server gave, or one that carries the id of an earlier request.
 ---
 --- ## Why it matters
 --- Hours of debugging go to a model that was never called, or to an answer that belongs to the request before.
@@ -95,10 +95,42 @@ return {
       }
     end
 
+    -- Ids are given once: the same one beside another prompt, with the answer of the first, came out of a cache.
+    local held, stale, kept = {}, 0, {}
+    for row in case.requests:where("id is not null and prompt is not null and response is not null"):sort("at")
+      :slice(0, ROWS):rows() do
+      local key   = row.id .. " " .. (row.hop or "")
+      local first = held[key]
+      if not first then
+        held[key] = row
+      elseif first.prompt ~= row.prompt and first.response == row.response then
+        stale = stale + 1
+        if #kept < 4 then
+          table.insert(kept, first)
+          table.insert(kept, row)
+        end
+      end
+    end
+    if stale > 0 then
+      local first, row = kept[1], kept[2]
+      report {
+        symptom = "client-shows-other-answer", score = math.min(0.95, 0.8 + 0.05 * stale), at = { name = row.id },
+        message = ("%s with the id and the answer of an earlier one: %s answered \"%s\" first%s, and stands "
+          .. "beside \"%s\"%s"):format(units.plural(stale, "prompt") .. (stale == 1 and " comes" or " come"), row.id,
+          first.prompt:sub(1, 50):replace("\n", "\\n"), row.at and first.at
+            and (", %s s before"):format(units.number(row.at - first.at, 3)) or "",
+          row.prompt:sub(1, 50):replace("\n", "\\n"), row.latency and (", after %s s"):format(
+            units.number(row.latency, 2)) or ""),
+        evidence = kept,
+      }
+    end
+
     -- A config of the client names the model.
     local wanted = case.config:where("match(key, 'model|*.model|model_name|*.model_name|model_id') and "
       .. "value is not null and number is null"):first()
-    local answered = case.requests:where("model is not null and (hop is null or hop != 'client')")
+    -- Beside an answer stands the model that gave it, whoever kept it.
+    local answered = case.requests:where("model is not null and (hop is null or hop != 'client' or "
+      .. "response is not null)")
     if wanted and not other and answered:count() > 0 then
       judged = true
       for model, rows in answered:group("model") do
@@ -132,8 +164,12 @@ return {
 
     -- One answer to different prompts.
     local answers, most = {}, nil
-    for row in case.requests:where("response is not null and prompt is not null and (status is null or status == 200)")
-      :slice(0, ROWS):rows() do
+    -- As one hop has them: what client and engine both recorded is one answer, to one prompt.
+    local served = case.requests:where("response is not null and prompt is not null and (status is null or "
+      .. "status == 200)")
+    local first = served:where("hop is not null"):first()
+    if first then served = served:where("hop is null or hop == ?", first.hop) end
+    for row in served:slice(0, ROWS):rows() do
       local text, refused = row.response:trim(), false
       for _, word in ipairs(REFUSALS) do refused = refused or text:sub(1, 200):lower():contains(word) end
       judged = true
