@@ -96,6 +96,27 @@ static void splitLine(StringRef Line, PlainFn Plain, VolatileFn Volatile) {
   }
 }
 
+/// A hash of a short text, which most stretches between numbers are.
+static uint64_t hashOf(StringRef Text) {
+  size_t Size = Text.size();
+  if (Size > 16)
+    return xxh3_64bits(Text);
+  const char *P = Text.data();
+  uint64_t First = 0, Last = 0;
+  if (Size >= 8) {
+    std::memcpy(&First, P, 8);
+    std::memcpy(&Last, P + Size - 8, 8);
+  } else if (Size >= 4) {
+    std::memcpy(&First, P, 4);
+    std::memcpy(&Last, P + Size - 4, 4);
+  } else if (Size) {
+    First = uint64_t(uint8_t(P[0])) << 16 | uint64_t(uint8_t(P[Size / 2])) << 8 |
+            uint8_t(P[Size - 1]);
+  }
+  uint64_t Mixed = (First ^ Size) * 0x9fb21c651e98df25;
+  return (Mixed ^ (Mixed >> 32) ^ Last) * 0xc2b2ae3d27d4eb4f;
+}
+
 LineKeys lineKeys(StringRef Line) {
   LineKeys Out;
   uint64_t Key = 0x9e3779b97f4a7c15;
@@ -105,27 +126,29 @@ LineKeys lineKeys(StringRef Line) {
   // A DenseMap has the two highest keys for itself.
   auto Usable = [&] { return Key >= ~uint64_t(1) ? 0 : Key; };
   size_t Plain = 0;
+  unsigned Level = 0;
   splitLine(
       Line,
       [&](StringRef Text) {
         // Cut where so much text has passed, whatever the length of numbers.
-        if (size_t Left = BeginningText - Plain; Text.size() >= Left &&
-                                                 Plain < BeginningText) {
-          Mix(xxh3_64bits(Text.take_front(Left)));
-          Out.Beginning = Usable();
-          Out.BeginningBytes = Text.begin() - Line.begin() + Left;
-          Plain = BeginningText;
+        while (Level != LineKeys::Beginnings &&
+               Plain + Text.size() >= LineKeys::BeginningText[Level]) {
+          size_t Left = LineKeys::BeginningText[Level] - Plain;
+          Mix(hashOf(Text.take_front(Left)));
+          Out.Beginning[Level] = Usable();
+          Out.BeginningBytes[Level] = Text.begin() - Line.begin() + Left;
+          Plain += Left;
           Text = Text.drop_front(Left);
-        } else {
-          Plain += Plain < BeginningText ? Text.size() : 0;
+          ++Level;
         }
-        Mix(xxh3_64bits(Text));
+        Plain += Text.size();
+        Mix(hashOf(Text));
       },
       [&] { Mix(1); });
   Out.Whole = Usable();
-  if (!Out.BeginningBytes) {
-    Out.Beginning = Out.Whole;
-    Out.BeginningBytes = Line.size();
+  for (; Level != LineKeys::Beginnings; ++Level) {
+    Out.Beginning[Level] = Out.Whole;
+    Out.BeginningBytes[Level] = Line.size();
   }
   return Out;
 }
@@ -162,30 +185,37 @@ bool numbersMatter(StringRef Line) {
 
 LogKind &LogKinds::of(StringRef Line, size_t &BeginningBytes) {
   LineKeys Keys = lineKeys(Line);
-  BeginningBytes = Keys.BeginningBytes;
-  auto It = ByBeginning.find(Keys.Beginning);
-  if (It == ByBeginning.end()) {
-    if (ByBeginning.size() == MaxKinds) {
-      Rest.FreeText = true;
-      BeginningBytes = 0;
-      return Rest;
+  Beginning *Shorter = nullptr;
+  for (unsigned Level = 0; Level != LineKeys::Beginnings; ++Level) {
+    auto &Known = ByBeginning[Level];
+    auto It = Known.find(Keys.Beginning[Level]);
+    if (It == Known.end()) {
+      if (Known.size() == MaxKinds) {
+        Rest.FreeText = true;
+        BeginningBytes = 0;
+        return Rest;
+      }
+      It = Known
+               .try_emplace(Keys.Beginning[Level],
+                            std::make_unique<Beginning>())
+               .first;
+      It->second->Others.FreeText = true;
+      if (Shorter)
+        ++Shorter->Kinds;
     }
-    It = ByBeginning
-             .try_emplace(Keys.Beginning, std::make_unique<Beginning>())
-             .first;
-    It->second->Others.FreeText = true;
+    Shorter = It->second.get();
+    BeginningBytes = Keys.BeginningBytes[Level];
+    if (Shorter->Kinds == MaxAlike)
+      return Shorter->Others;
   }
-  Beginning &Alike = *It->second;
-  if (Alike.Kinds == MaxAlike)
-    return Alike.Others;
   std::unique_ptr<LogKind> &Known = ByKey[Keys.Whole];
   if (Known)
     return *Known;
   if (ByKey.size() > MaxKinds) {
     ByKey.erase(Keys.Whole);
-    return Alike.Others;
+    return Shorter->Others;
   }
-  ++Alike.Kinds;
+  ++Shorter->Kinds;
   Known = std::make_unique<LogKind>();
   Known->Eventful = numbersMatter(Line);
   return *Known;

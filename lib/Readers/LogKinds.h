@@ -22,19 +22,22 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <vector>
 
 namespace culprit {
 
-/// Text beside numbers that makes the beginning of a line.
-inline constexpr size_t BeginningText = 64;
-
 /// The keys of a line, of which the first 4 KiB count.
 struct LineKeys {
+  /// Bytes of text, numbers left out, that make a beginning: a short one, which
+  /// has a logger's name, and a longer one, which has the first words as well.
+  static constexpr size_t BeginningText[] = {32, 64};
+  static constexpr unsigned Beginnings = std::size(BeginningText);
+
   uint64_t Whole = 0;
-  uint64_t Beginning = 0;    ///< Of the first BeginningText bytes of text.
-  size_t BeginningBytes = 0; ///< How many bytes of the line these are.
+  uint64_t Beginning[Beginnings] = {};
+  size_t BeginningBytes[Beginnings] = {}; ///< Of the line, numbers and all.
 };
 LineKeys lineKeys(llvm::StringRef Line);
 
@@ -64,9 +67,9 @@ struct LogKind {
 /// The kinds of one log. Not thread-safe.
 class LogKinds {
 public:
-  /// The kind of \p Line, and where its beginning ends. Where many lines begin
-  /// alike and go on with free text, as with the prompts of requests, further
-  /// ones share a kind.
+  /// The kind of \p Line. Where many lines begin alike and go on with free
+  /// text, as with the prompts of requests, further ones share a kind, and
+  /// \p BeginningBytes of the line are what they share.
   LogKind &of(llvm::StringRef Line, size_t &BeginningBytes);
 
   /// Counts a line of \p K that is not read.
@@ -81,15 +84,16 @@ public:
   std::vector<LogKind *> takeCounted();
 
   /// Kinds in all, and kinds that begin alike, before lines are free text.
-  static constexpr size_t MaxKinds = 1 << 16, MaxAlike = 256;
+  static constexpr size_t MaxKinds = 1 << 16, MaxAlike = 128;
 
 private:
   struct Beginning {
-    unsigned Kinds = 0;
+    unsigned Kinds = 0; ///< Kinds, or longer beginnings, that begin so.
     LogKind Others;
   };
   llvm::DenseMap<uint64_t, std::unique_ptr<LogKind>> ByKey;
-  llvm::DenseMap<uint64_t, std::unique_ptr<Beginning>> ByBeginning;
+  llvm::DenseMap<uint64_t, std::unique_ptr<Beginning>>
+      ByBeginning[LineKeys::Beginnings];
   LogKind Rest; ///< Of lines with too many beginnings.
   std::vector<LogKind *> Counted;
 };

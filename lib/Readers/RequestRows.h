@@ -110,7 +110,7 @@ public:
   static llvm::StringRef capped(llvm::StringRef Text);
 
   /// Rows of one kind, failed or not, at most.
-  static constexpr size_t MaxRows = 1 << 18;
+  static constexpr size_t MaxRows = 1 << 17;
   /// Of a file of more bytes than this, texts are kept of this much of it.
   static constexpr uint64_t TextBytes = 128 << 20;
 

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/StructuredLog.h"
+#include "Support/FindText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -63,6 +64,8 @@ static std::string levelWord(LooseValue V) {
 }
 
 StringRef StructuredLog::plain(StringRef Line) {
+  if (!skipBlanks(Line).starts_with("{"))
+    return Line;
   StringRef Object = Line.trim();
   if (!isStructuredLine(Object))
     return Line;

@@ -32,11 +32,23 @@ TEST(LogKinds, BeginningEndsAfterTheSameText) {
   // 64 bytes of text, however long the number in it is.
   std::string A = "id 7 " + std::string(80, 'y') + " one";
   std::string B = "id 7777777 " + std::string(80, 'y') + " two";
-  EXPECT_EQ(lineKeys(A).Beginning, lineKeys(B).Beginning);
+  EXPECT_EQ(lineKeys(A).Beginning[0], lineKeys(B).Beginning[0]);
+  EXPECT_EQ(lineKeys(A).Beginning[1], lineKeys(B).Beginning[1]);
   EXPECT_NE(lineKeys(A).Whole, lineKeys(B).Whole);
-  EXPECT_EQ(lineKeys(A).BeginningBytes, 65u); // 64 and one digit
-  EXPECT_EQ(lineKeys(B).BeginningBytes, 71u);
-  EXPECT_EQ(lineKeys("short").BeginningBytes, 5u);
+  EXPECT_EQ(lineKeys(A).BeginningBytes[0], 33u); // 32 and one digit
+  EXPECT_EQ(lineKeys(A).BeginningBytes[1], 65u);
+  EXPECT_EQ(lineKeys(B).BeginningBytes[1], 71u);
+  EXPECT_EQ(lineKeys("short").BeginningBytes[0], 5u);
+  // Texts of each length that the hash treats apart.
+  for (unsigned Size = 1; Size != 40; ++Size) {
+    std::string Text(Size, 'x'), Other = Text;
+    for (unsigned I = 0; I != Size; ++I) {
+      Other[I] = 'y';
+      EXPECT_NE(lineKeys(Text).Whole, lineKeys(Other).Whole) << Other;
+      Other[I] = 'x';
+    }
+    EXPECT_NE(lineKeys(Text).Whole, lineKeys(Text + "x").Whole);
+  }
 }
 
 TEST(LogKinds, NumbersOfErrorsMatter) {
@@ -56,6 +68,13 @@ TEST(LogKinds, FreeTextSharesAKind) {
     EXPECT_EQ(Last->FreeText, I >= LogKinds::MaxAlike);
   }
   EXPECT_EQ(Beginning, 64u);
+  // Where the text differs earlier, the beginning is shorter.
+  for (unsigned I = 0; I != LogKinds::MaxAlike + 1; ++I)
+    Last = &Kinds.of(std::string(40, 'q') + std::string(1 + I % 9, 'r') +
+                         std::string(1 + I / 9, 's') + std::string(30, 't'),
+                     Beginning);
+  EXPECT_TRUE(Last->FreeText);
+  EXPECT_EQ(Beginning, 32u);
   EXPECT_FALSE(Kinds.of("something else", Beginning).FreeText);
 }
 
@@ -175,9 +194,9 @@ TEST_F(LargeLog, RequestsAreThinnedOutAndWeighed) {
     EXPECT_EQ(Weight, 1);
   }
   EXPECT_EQ(Failures, int64_t(Failed));
-  // One in four is a sample: the weights add up to the whole but for chance,
-  // whose standard deviation is 2 * sqrt(300000 * 3) = 1,900.
-  EXPECT_NEAR(double(Told), 2.0 * Sound, 8000);
+  // One in eight is a sample: the weights add up to the whole but for chance,
+  // whose standard deviation is 2 * sqrt(300000 * 7) = 2,900.
+  EXPECT_NEAR(double(Told), 2.0 * Sound, 12000);
   // Both attempts of a request share its fate.
   for (size_t Row = 0; Row + 1 < Kept; ++Row)
     if (T.finished(requests::attempt).ints()[Row] == 1 &&
