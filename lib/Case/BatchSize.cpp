@@ -47,7 +47,18 @@ struct BatchSize {
 };
 } // namespace
 
+/// Whether \p Key counts all ranks, those of one model too.
+static bool isWorld(StringRef Key) {
+  const std::string Plain = plainKey(Key);
+  return !is_contained({"dp_size", "dp", "data_parallel_size"},
+                       StringRef(Plain).substr(Plain.rfind('.') + 1));
+}
+
 BatchSize::BatchSize(const Settings &S) {
+  const bool HasReplicas = any_of(S, [](const auto &Each) {
+    return batchPart(Each.first) == BatchPart::Ranks &&
+           !isWorld(Each.first) && !Each.second.isUnset();
+  });
   for (const auto &[Key, Value] : S) {
     const BatchPart Part = batchPart(Key);
     if (Part == BatchPart::None || Value.isUnset())
@@ -56,6 +67,10 @@ BatchSize::BatchSize(const Settings &S) {
                                   : Part == BatchPart::Global ? Global
                                   : Part == BatchPart::Ranks  ? Ranks
                                                               : Accumulation;
+    // Ranks that hold parts of one model share their rows: of 64 with tensors
+    // in 4 parts 16 count.
+    if (Part == BatchPart::Ranks && isWorld(Key) && HasReplicas)
+      continue;
     const std::optional<double> Number =
         Value.Values.size() == 1 ? settingNumber(*Value.Values.begin())
                                  : std::nullopt;

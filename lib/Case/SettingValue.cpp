@@ -73,6 +73,25 @@ static StringRef numberFormat(StringRef Value) {
       .Default("");
 }
 
+/// The value of an enumeration as its name: COSINE for SchedulerType.COSINE.
+/// Python prints "<SchedulerType.COSINE: 'cosine'>" as well.
+static StringRef enumMember(StringRef Value) {
+  if (Value.starts_with("<") && Value.ends_with(">")) {
+    StringRef Inner = Value.drop_front().drop_back().split(": ").second;
+    return Inner.empty() ? Value : bare(Inner);
+  }
+  auto [Type, Name] = Value.split('.');
+  const auto Is = [](StringRef Text, auto Fits) {
+    return !Text.empty() && llvm::all_of(Text, Fits);
+  };
+  if (Type.size() > 2 && isUpper(Type[0]) &&
+      Type.find_if([](char C) { return isLower(C); }) != StringRef::npos &&
+      Is(Type, [](char C) { return isAlnum(C); }) &&
+      Is(Name, [](char C) { return isUpper(C) || isDigit(C) || C == '_'; }))
+    return Name;
+  return Value;
+}
+
 /// The elements of "[a, b]", "(a, b)"; of anything else none.
 static std::optional<SmallVector<StringRef, 8>> elements(StringRef Value) {
   if (Value.size() < 2 || !((Value[0] == '[' && Value.back() == ']') ||
@@ -121,8 +140,8 @@ static bool sameLists(ArrayRef<StringRef> A, ArrayRef<StringRef> B,
 }
 
 bool sameSettingValue(StringRef A, StringRef B, bool AsSet) {
-  A = bare(A);
-  B = bare(B);
+  A = enumMember(bare(A));
+  B = enumMember(bare(B));
   if (A == B)
     return true;
   if (isUnsetValue(A) || isUnsetValue(B))

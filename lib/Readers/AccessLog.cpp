@@ -26,7 +26,7 @@ Match AccessLogReader::matches(const InputFile &File) const {
 }
 
 Error AccessLogReader::read(InputFile &File, Source &Into) const {
-  RequestRows Rows(Into);
+  RequestRows Rows(Into, File.expectedSize());
   RequestRecord R;
   size_t Broken = 0;
   int64_t FirstBroken = 0, Next = 1;

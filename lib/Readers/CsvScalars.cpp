@@ -139,7 +139,9 @@ Match CsvScalarsReader::matches(const InputFile &File) const {
   StringRef Head = asUtf8(File.head(), Converted);
   StringRef Header = Head.take_until([](char C) { return C == '\n'; });
   char Separator = separatorOf(Header);
-  if (!Separator)
+  // JSON on one line has commas too.
+  if (!Separator || Header.ltrim().starts_with("{") ||
+      Header.ltrim().starts_with("["))
     return Match::No;
   CsvRecords Records(Head, Separator);
   if (!Records.next())

@@ -51,49 +51,88 @@ static BlockMasks masksOf(const char *Block) {
   return Out;
 }
 
+/// Of longer lines the rest is not looked at.
 static constexpr size_t KeyBytes = 4096;
 
-/// Calls \p Plain with each stretch of \p Line between words that hold a
-/// digit, and \p Volatile once for each of these.
+namespace {
+/// Divides a line into text and words that hold a digit, as far as it is asked
+/// to: of free text, which most bytes of some logs are, only the beginning is
+/// needed.
+class LineSplitter {
+public:
+  explicit LineSplitter(StringRef Line) : Line(Line.take_front(KeyBytes)) {}
+
+  /// Goes on until \p Text bytes of text have passed in all, or the line ends,
+  /// and calls \p Plain for each stretch of text, which is cut at that byte,
+  /// and \p Volatile for each word with a digit. Returns whether the line goes
+  /// on.
+  template <typename PlainFn, typename VolatileFn>
+  bool upTo(size_t Text, PlainFn Plain, VolatileFn Volatile);
+
+  /// Bytes of the line that have passed.
+  size_t position() const { return At; }
+
+private:
+  void readBlock();
+  /// The first place from \p From on whose bit, turned by \p Flip, is set; the
+  /// end without any.
+  size_t next(const uint64_t *Bits, size_t From, uint64_t Flip);
+  bool inWord(size_t Place) const {
+    return Words[Place / 64] >> (Place % 64) & 1;
+  }
+
+  StringRef Line;
+  size_t At = 0, Passed = 0;
+  size_t Blocks = 0; ///< Whose bits are known.
+  uint64_t Digits[KeyBytes / 64], Words[KeyBytes / 64];
+};
+} // namespace
+
+void LineSplitter::readBlock() {
+  const char *Block = Line.data() + Blocks * 64;
+  size_t Left = Line.size() - Blocks * 64;
+  char Last[64];
+  if (Left < 64) {
+    std::memset(Last, 0, sizeof(Last));
+    std::memcpy(Last, Block, Left);
+    Block = Last;
+  }
+  BlockMasks Masks = masksOf(Block);
+  Digits[Blocks] = Masks.Digits;
+  Words[Blocks] = Masks.Words;
+  ++Blocks;
+}
+
+size_t LineSplitter::next(const uint64_t *Bits, size_t From, uint64_t Flip) {
+  for (size_t B = From / 64; B * 64 < Line.size(); From = ++B * 64) {
+    if (B == Blocks)
+      readBlock();
+    if (uint64_t Rest = (Bits[B] ^ Flip) >> (From % 64))
+      return std::min<size_t>(From + std::countr_zero(Rest), Line.size());
+  }
+  return Line.size();
+}
+
 template <typename PlainFn, typename VolatileFn>
-static void splitLine(StringRef Line, PlainFn Plain, VolatileFn Volatile) {
-  Line = Line.take_front(KeyBytes);
-  uint64_t Digits[KeyBytes / 64 + 1], Words[KeyBytes / 64 + 1];
-  size_t Blocks = 0;
-  for (size_t At = 0; At < Line.size(); At += 64, ++Blocks) {
-    const char *Block = Line.data() + At;
-    char Last[64];
-    if (Line.size() - At < 64) {
-      std::memset(Last, 0, sizeof(Last));
-      std::memcpy(Last, Block, Line.size() - At);
-      Block = Last;
-    }
-    BlockMasks Masks = masksOf(Block);
-    Digits[Blocks] = Masks.Digits;
-    Words[Blocks] = Masks.Words;
-  }
-  Digits[Blocks] = Words[Blocks] = 0;
-  // The first position at or after At whose bit is set; the end without any.
-  auto Next = [&](const uint64_t *Bits, size_t At, uint64_t Flip) {
-    for (size_t B = At / 64; B < Blocks; ++B, At = B * 64)
-      if (uint64_t Rest = (Bits[B] ^ Flip) >> (At % 64))
-        return std::min<size_t>(At + std::countr_zero(Rest), Line.size());
-    return Line.size();
-  };
-  size_t Begin = 0;
-  while (Begin < Line.size()) {
-    size_t Digit = Next(Digits, Begin, 0);
+bool LineSplitter::upTo(size_t Text, PlainFn Plain, VolatileFn Volatile) {
+  while (At < Line.size()) {
+    size_t Digit = next(Digits, At, 0);
     size_t Word = Digit;
-    while (Digit != Line.size() && Word > Begin &&
-           (Words[(Word - 1) / 64] >> ((Word - 1) % 64) & 1))
+    while (Digit != Line.size() && Word > At && inWord(Word - 1))
       --Word;
-    if (Word > Begin)
-      Plain(Line.slice(Begin, Word));
+    size_t Length = std::min(Word - At, Text - Passed);
+    if (Length)
+      Plain(Line.substr(At, Length));
+    Passed += Length;
+    At += Length;
+    if (Passed == Text)
+      return At < Line.size();
     if (Digit == Line.size())
-      return;
+      return false;
     Volatile();
-    Begin = Next(Words, Digit, ~uint64_t(0));
+    At = next(Words, Digit, ~uint64_t(0));
   }
+  return false;
 }
 
 /// A hash of a short text, which most stretches between numbers are.
@@ -117,47 +156,47 @@ static uint64_t hashOf(StringRef Text) {
   return (Mixed ^ (Mixed >> 32) ^ Last) * 0xc2b2ae3d27d4eb4f;
 }
 
+namespace {
+/// The key of a line as far as it was read.
+class KeyReader {
+public:
+  explicit KeyReader(StringRef Line) : Split(Line) {}
+
+  bool upTo(size_t Text) {
+    return Split.upTo(
+        Text, [&](StringRef Plain) { mix(hashOf(Plain)); }, [&] { mix(1); });
+  }
+  /// As a key of a DenseMap, which has the two highest for itself.
+  uint64_t key() const { return Key >= ~uint64_t(1) ? 0 : Key; }
+  size_t position() const { return Split.position(); }
+
+private:
+  void mix(uint64_t Part) {
+    Key = std::rotl(Key * 0xff51afd7ed558ccd, 29) ^ Part;
+  }
+  LineSplitter Split;
+  uint64_t Key = 0x9e3779b97f4a7c15;
+};
+} // namespace
+
 LineKeys lineKeys(StringRef Line) {
   LineKeys Out;
-  uint64_t Key = 0x9e3779b97f4a7c15;
-  auto Mix = [&](uint64_t Part) {
-    Key = std::rotl(Key * 0xff51afd7ed558ccd, 29) ^ Part;
-  };
-  // A DenseMap has the two highest keys for itself.
-  auto Usable = [&] { return Key >= ~uint64_t(1) ? 0 : Key; };
-  size_t Plain = 0;
-  unsigned Level = 0;
-  splitLine(
-      Line,
-      [&](StringRef Text) {
-        // Cut where so much text has passed, whatever the length of numbers.
-        while (Level != LineKeys::Beginnings &&
-               Plain + Text.size() >= LineKeys::BeginningText[Level]) {
-          size_t Left = LineKeys::BeginningText[Level] - Plain;
-          Mix(hashOf(Text.take_front(Left)));
-          Out.Beginning[Level] = Usable();
-          Out.BeginningBytes[Level] = Text.begin() - Line.begin() + Left;
-          Plain += Left;
-          Text = Text.drop_front(Left);
-          ++Level;
-        }
-        Plain += Text.size();
-        Mix(hashOf(Text));
-      },
-      [&] { Mix(1); });
-  Out.Whole = Usable();
-  for (; Level != LineKeys::Beginnings; ++Level) {
-    Out.Beginning[Level] = Out.Whole;
-    Out.BeginningBytes[Level] = Line.size();
+  KeyReader Reader(Line);
+  for (unsigned Level = 0; Level != LineKeys::Beginnings; ++Level) {
+    Reader.upTo(LineKeys::BeginningText[Level]);
+    Out.Beginning[Level] = Reader.key();
+    Out.BeginningBytes[Level] = Reader.position();
   }
+  Reader.upTo(SIZE_MAX);
+  Out.Whole = Reader.key();
   return Out;
 }
 
 /// \p Text with each word that holds a digit as one #.
 static std::string skeleton(StringRef Text) {
   std::string Out;
-  splitLine(
-      Text, [&](StringRef Plain) { Out += Plain; }, [&] { Out += '#'; });
+  LineSplitter(Text).upTo(
+      SIZE_MAX, [&](StringRef Plain) { Out += Plain; }, [&] { Out += '#'; });
   return Out;
 }
 
@@ -184,35 +223,34 @@ bool numbersMatter(StringRef Line) {
 }
 
 LogKind &LogKinds::of(StringRef Line, size_t &BeginningBytes) {
-  LineKeys Keys = lineKeys(Line);
+  KeyReader Reader(Line);
   Beginning *Shorter = nullptr;
   for (unsigned Level = 0; Level != LineKeys::Beginnings; ++Level) {
+    Reader.upTo(LineKeys::BeginningText[Level]);
+    BeginningBytes = Reader.position();
     auto &Known = ByBeginning[Level];
-    auto It = Known.find(Keys.Beginning[Level]);
+    auto It = Known.find(Reader.key());
     if (It == Known.end()) {
       if (Known.size() == MaxKinds) {
         Rest.FreeText = true;
         BeginningBytes = 0;
         return Rest;
       }
-      It = Known
-               .try_emplace(Keys.Beginning[Level],
-                            std::make_unique<Beginning>())
-               .first;
+      It = Known.try_emplace(Reader.key(), std::make_unique<Beginning>()).first;
       It->second->Others.FreeText = true;
       if (Shorter)
         ++Shorter->Kinds;
     }
     Shorter = It->second.get();
-    BeginningBytes = Keys.BeginningBytes[Level];
     if (Shorter->Kinds == MaxAlike)
       return Shorter->Others;
   }
-  std::unique_ptr<LogKind> &Known = ByKey[Keys.Whole];
+  Reader.upTo(SIZE_MAX);
+  std::unique_ptr<LogKind> &Known = ByKey[Reader.key()];
   if (Known)
     return *Known;
   if (ByKey.size() > MaxKinds) {
-    ByKey.erase(Keys.Whole);
+    ByKey.erase(Reader.key());
     return Shorter->Others;
   }
   ++Shorter->Kinds;

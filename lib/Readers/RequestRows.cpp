@@ -150,6 +150,8 @@ StringRef hopOfPath(StringRef Path) { return wordOfPath(Path, Hops); }
 RequestRows::RequestRows(Source &S, uint64_t Bytes) : S(S) {
   while (Bytes / TextStride > TextBytes)
     TextStride *= 2;
+  if (TextStride > 1)
+    RowLimit = MaxRowsOfLarge;
   auto Id = [&](StringRef Text) {
     return Text.empty() ? NullString : S.pool().intern(Text);
   };
@@ -239,7 +241,7 @@ void RequestRows::add(const RequestRecord &R) {
   Kind &K = Kinds[Failed];
   if (!isChosen(Fate, K.Stride))
     return;
-  if (K.Rows == MaxRows) {
+  if (K.Rows == RowLimit) {
     thinOut(Failed);
     if (!isChosen(Fate, K.Stride))
       return;

@@ -76,8 +76,8 @@ llvm::StringRef hopOfPath(llvm::StringRef Path);
 
 /// Fills the tables of one Source, which must outlive it. Not thread-safe.
 ///
-/// Memory does not grow with the file. Of more requests than MaxRows every
-/// second is given up, then every second of these, and so on; those that failed
+/// Memory does not grow with the file. Of more requests than MaxRows, or than
+/// MaxRowsOfLarge of a large file, every second is given up, then every second of these, and so on; those that failed
 /// are counted apart, so that they go last. Which ones stay depends on the id
 /// alone: all attempts of a request share its fate. `weight` says how many
 /// requests a row stands for.
@@ -110,9 +110,10 @@ public:
   static llvm::StringRef capped(llvm::StringRef Text);
 
   /// Rows of one kind, failed or not, at most.
-  static constexpr size_t MaxRows = 1 << 17;
-  /// Of a file of more bytes than this, texts are kept of this much of it.
-  static constexpr uint64_t TextBytes = 128 << 20;
+  static constexpr size_t MaxRows = 1 << 18, MaxRowsOfLarge = 1 << 16;
+  /// A file of more bytes than this is large, and texts are kept of this much
+  /// of it.
+  static constexpr uint64_t TextBytes = 64 << 20;
 
 private:
   /// Requests that ended well, or those that failed.
@@ -126,6 +127,7 @@ private:
   StringId Run, Variant, PathHop, PromptId, AnswerId;
   size_t NumRequests = 0, NumTokens = 0;
   unsigned TextStride = 1;
+  size_t RowLimit = MaxRows;
   Kind Kinds[2];
   /// Of each row: the hash that decides about it, its lowest bit replaced by
   /// whether it failed.

@@ -10,6 +10,7 @@
 #include "Readers/LogLikeness.h"
 #include "Readers/LogLine.h"
 #include "Readers/LogRows.h"
+#include "Readers/LogSettings.h"
 #include "Readers/ServingLines.h"
 #include "Readers/StackLines.h"
 #include "Readers/StructuredLog.h"
@@ -78,13 +79,14 @@ private:
   StackLines Stacks;
   ServingLines Serving;
   CompileLines Compile;
+  LogSettings Settings;
 };
 } // namespace
 
 LogPass::LogPass(Source &S, const LogOptions &Options)
     : Options(Options), Rows(S, Options.Large), Scalars(S),
       Dialects(S, Scalars), Errors(S), Watchdog(S), Stacks(&S),
-      Serving(S, Options.Bytes), Compile(S) {}
+      Serving(S, Options.Bytes), Compile(S), Settings(S) {}
 
 /// A terminal shows the last state of a line; a bar that was drawn again and
 /// again, on one line of the file, has shown a metric each time.
@@ -123,6 +125,7 @@ LogPass::Found LogPass::fullLine(StringRef Raw, int64_t Number,
   Out.Serving = ServingLines::partOf(L);
   Serving.line(L, Out.Serving);
   Out.Eventful |= Compile.line(L);
+  Out.Eventful |= Settings.line(L.Text, Number);
   scanLine(L.Text, Scan);
   // A word of a metric alone, "acc" in a hash, makes no metric.
   Out.Eventful |= Scan.Other;
@@ -214,6 +217,7 @@ void LogPass::finish() {
   Stacks.finish();
   Serving.finish();
   Compile.finish();
+  Settings.finish();
   Dialects.finish();
   Scalars.finish();
   Rows.finish();

@@ -73,7 +73,7 @@ public:
   /// is longer than MaxLine comes in several pieces. The memory does not depend
   /// on the size of the file. The piece is only valid during the call.
   llvm::Error lines(llvm::function_ref<bool(llvm::StringRef)> Sink,
-                    size_t PieceBytes = 4 << 20);
+                    size_t PieceBytes = 512 << 10);
   static constexpr size_t MaxLine = 512 << 20;
 
   /// Bytes that one compressed file may become; what is beyond is left, and

@@ -42,6 +42,9 @@ local ASYNCHRONOUS = { ["illegal-access"] = true, ["device-assert"] = true, ["in
 -- Errors that speak of another process.
 local OF_OTHERS = { ["nccl-timeout"] = true, ["nccl-network"] = true, ["rank-exited"] = true }
 
+-- States and no events: they last, and the first word of them tells when they began.
+local LASTING = { ["nan-detected"] = true }
+
 -- How much an error says, the most telling first: which rows, score and severity, of warnings as well.
 local TIERS = {
   { rows = "(role is null or role == 'initiating') and (aftermath is null or aftermath == 'terminal')",
@@ -191,6 +194,10 @@ return {
 
     for signature, errors in own:where("signature is not null"):group("signature") do
       local tier, rows = most_telling(errors, serving)
+      if LASTING[signature] then
+        local all = errors:where("role is null or role == 'initiating'")
+        rows = all:count() > 0 and all or rows
+      end
       local first = rows:where("role == 'initiating'"):first() or rows:first()
       local named = errors:where("rank is not null")
       local ranks = named:distinct("rank"):count()

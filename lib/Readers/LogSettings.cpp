@@ -1,0 +1,158 @@
+//===- LogSettings.cpp ------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogSettings.h"
+#include "Support/FindText.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// A block whose end is missing ends here: the program was killed.
+static constexpr unsigned MaxBlock = 2000;
+
+static bool isKeyText(StringRef Key) {
+  return !Key.empty() && Key.size() <= 80 && (isAlpha(Key[0]) || Key[0] == '_') &&
+         all_of(Key, [](char C) { return isAlnum(C) || C == '_' || C == '.'; });
+}
+
+static bool isSecret(StringRef Key) {
+  const std::string L = Key.lower();
+  for (StringRef Word : {"api_key", "password", "secret", "credential"})
+    if (StringRef(L).contains(Word))
+      return true;
+  return L == "token" || StringRef(L).ends_with("_token_value") ||
+         L == "hf_token" || L == "hub_token" || L == "auth_token";
+}
+
+static StringRef withoutQuotes(StringRef Value) {
+  Value = Value.trim();
+  if (Value.size() >= 2 && (Value[0] == '"' || Value[0] == '\'') &&
+      Value.back() == Value[0])
+    return Value.drop_front().drop_back();
+  return Value;
+}
+
+void LogSettings::add(StringRef Key, StringRef Value, int64_t Number) {
+  Key = withoutQuotes(Key);
+  Value = withoutQuotes(Value);
+  if (!isKeyText(Key) || isSecret(Key))
+    return;
+  // vLLM's engine has its own name for what its server calls max_model_len.
+  if (Key == "max_seq_len" && Known.contains("max_model_len"))
+    Key = "max_model_len";
+  auto [It, New] = Known.try_emplace(Key, Value.str());
+  if (!New && It->second == Value)
+    return;
+  It->second = Value.str();
+  Rows.add(Key, Value, Number);
+}
+
+/// Adds "k=v, k=v" up to the bracket that closes the list, or its end.
+void LogSettings::fields(StringRef List, char Equals, int64_t Number) {
+  int Depth = 0;
+  char Quote = 0;
+  size_t Begin = 0;
+  for (size_t I = 0; I <= List.size(); ++I) {
+    const char C = I == List.size() ? '\0' : List[I];
+    if (Quote && C != '\0') {
+      if (C == '\\')
+        ++I;
+      else if (C == Quote)
+        Quote = 0;
+      continue;
+    }
+    if (C == '\'' || C == '"')
+      Quote = C;
+    else if (C == '(' || C == '[' || C == '{')
+      ++Depth;
+    const bool Closed = (C == ')' || C == ']' || C == '}') && --Depth < 0;
+    if (C != '\0' && !Closed && (C != ',' || Depth > 0))
+      continue;
+    auto [Key, Value] = List.slice(Begin, I).split(Equals);
+    // A list that breaks off within a value tells nothing of that value.
+    if (!Value.empty() && !Quote && Depth <= 0)
+      add(Key.trim(), Value, Number);
+    Begin = I + 1;
+    if (Closed || C == '\0')
+      return;
+  }
+}
+
+/// The text behind \p Mark; empty where \p Text has none.
+static StringRef behind(StringRef Text, StringRef Mark) {
+  const size_t At = Text.find(Mark);
+  return At == StringRef::npos ? "" : Text.drop_front(At + Mark.size());
+}
+
+bool LogSettings::inBlock(StringRef Text, int64_t Number) {
+  if (++OpenFor > MaxBlock) {
+    Open = Block::None;
+    return false;
+  }
+  if (Open == Block::Dotted) {
+    if (Text.contains("-- end of arguments --")) {
+      Open = Block::None;
+      return true;
+    }
+    // "  adam_beta1 ........ 0.9", perhaps behind a rank.
+    const size_t Dots = Text.find(" .");
+    if (Dots == StringRef::npos)
+      return false;
+    const StringRef Front = Text.take_front(Dots).rtrim();
+    const StringRef Key = Front.drop_front(Front.find_last_of(" \t") + 1);
+    const StringRef Rest = Text.drop_front(Dots + 1).ltrim('.');
+    if (!Rest.starts_with(" ") || !isKeyText(Key))
+      return false;
+    add(Key, Rest, Number);
+    return true;
+  }
+  const StringRef Body = Text.trim();
+  if (Body == ")") {
+    Open = Block::None;
+    return true;
+  }
+  auto [Key, Value] = Body.split('=');
+  if (!isKeyText(Key) || !Body.ends_with(","))
+    return false;
+  add(Key, Value.drop_back(), Number);
+  return true;
+}
+
+bool LogSettings::line(StringRef Text, int64_t Number) {
+  if (Open != Block::None && inBlock(Text, Number))
+    return true;
+  const bool Dotted = containsText(Text, "-- arguments --");
+  if (Dotted || (Text.ends_with("(") &&
+                 Text.rtrim().ends_with("TrainingArguments("))) {
+    Open = Dotted ? Block::Dotted : Block::Arguments;
+    OpenFor = 0;
+    return true;
+  }
+  // Few lines have settings, and many lines are asked.
+  if (!containsText(Text, "Args(") && !containsText(Text, "rguments(") &&
+      !containsText(Text, "amespace(") && !containsText(Text, "with config: ") &&
+      !containsText(Text, "args: {"))
+    return false;
+  for (StringRef Mark :
+       {"Namespace(", "ServerArgs(", "EngineArgs(", "TrainingArguments(",
+        "LLM engine (v"}) {
+    StringRef List = behind(Text, Mark);
+    if (Mark == "LLM engine (v")
+      List = behind(List, "with config: ");
+    if (List.empty())
+      continue;
+    fields(List, '=', Number);
+    return true;
+  }
+  if (StringRef List = behind(Text, "non-default args: {"); !List.empty()) {
+    fields(List, ':', Number);
+    return true;
+  }
+  return false;
+}
+
+} // namespace culprit
