@@ -66,6 +66,12 @@ bool LooseTree::read(LooseJson &In, StringRef Text, Token T) {
     default: {
       if (Nodes.size() == MaxValues)
         return fail("it has more than 4 million values");
+      if (!Open.empty() && !Key.empty()) {
+        // A container is open itself by now.
+        bool Inside = T == Token::Object || T == Token::Array;
+        if (size_t Depth = Open.size() - Inside)
+          Nodes[Open[Depth - 1]].Keys |= bitOf(Key);
+      }
       Node &N = Nodes.emplace_back();
       N.Key = Key;
       Key = "";
@@ -128,6 +134,8 @@ LooseValue LooseValue::operator[](StringRef Key) const {
   // Asked a hundred times a record: the first bytes tell nearly all keys
   // apart.
   const std::vector<LooseTree::Node> &Nodes = Tree->Nodes;
+  if (!Key.empty() && !(Nodes[Index].Keys & LooseTree::bitOf(Key)))
+    return {};
   const uint32_t Behind = Nodes[Index].End;
   for (uint32_t I = Index + 1; I < Behind; I = Nodes[I].End) {
     StringRef Own = Nodes[I].Key;

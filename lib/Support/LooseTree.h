@@ -101,10 +101,19 @@ private:
     llvm::StringRef Key;
     llvm::StringRef Text; ///< Of a string or number, as written.
     double Number = 0;
-    uint32_t End = 0; ///< Behind the last value inside.
+    uint64_t Keys = 0; ///< Of an object: a bit for each key it may have.
+    uint32_t End = 0;  ///< Behind the last value inside.
     LooseJson::Token Kind = LooseJson::Token::Null;
   };
 
+  /// The bit of \p Key in Node::Keys.
+  static uint64_t bitOf(llvm::StringRef Key) {
+    unsigned Mixed = Key.empty() ? 0
+                                 : unsigned(Key.size()) * 7 +
+                                       uint8_t(Key.front()) * 5 +
+                                       uint8_t(Key.back()) * 3;
+    return uint64_t(1) << (Mixed % 64);
+  }
   llvm::StringRef keep(llvm::StringRef Value, llvm::StringRef Text);
   bool fail(const char *Why);
 
