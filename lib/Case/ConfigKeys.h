@@ -32,7 +32,8 @@ struct ConfigKey {
   llvm::StringRef Kind; ///< seed, lr, batch-size, tokens, data, tokenizer,
                         ///< eval, hardware, schedule, precision, optimizer,
                         ///< loss, model, checkpoint, decoding, serving,
-                        ///< systems, software, other, bookkeeping.
+                        ///< systems, software, other, bookkeeping,
+                        ///< outcome.
   KeyEffect Effect;
   llvm::StringRef Causes; ///< With blanks between.
   llvm::StringRef Default;

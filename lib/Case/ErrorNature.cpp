@@ -29,7 +29,8 @@ bool ErrorText::isDriverNote() const {
 
 static bool isWarning(const ErrorText &E) {
   return E.Type == "warning" || E.Type.ends_with("Warning") ||
-         (E.Type == "NCCL" && E.Signature.empty()) ||
+         (E.Type == "NCCL" && E.Signature.empty() && E.Code.empty()) ||
+         (E.Type == "unknown" && E.Message.empty()) || // a log that breaks off
          (E.Type == "SXid" && E.Signature.empty());
 }
 
@@ -43,9 +44,17 @@ static constexpr StringLiteral Reports[] = {
     "BrokenProcessPool",      "CalledProcessError",
     "EngineDeadError",        "NodeDiedError"};
 
+/// Servers and wrappers refer to what another process printed.
+static bool refersToAnother(StringRef Message) {
+  return holdsAny(Message, {"see root cause above", "see stack trace",
+                            "stack trace above for the root cause"});
+}
+
 ErrorNature natureOf(const ErrorText &E) {
   if (E.isDriverNote())
     return ErrorNature::Note;
+  if (E.Signature == "terminated")
+    return ErrorNature::Stop;
   StringRef Class = className(E.Type);
   // Only the first line: the others hold PyTorch's hints.
   StringRef Message = E.Message.split('\n').first;
@@ -66,16 +75,26 @@ ErrorNature natureOf(const ErrorText &E) {
       holdsAny(E.Frames, {" __del__", " _exit_function", " _run_exitfuncs",
                           " destroy_process_group"}))
     return ErrorNature::Stop;
+  // A launcher's word; what crashed says so itself with the type "crash".
+  if (E.Signature == "native-crash" && E.Type != "crash" && !E.HasFrames)
+    return ErrorNature::Report;
   if (is_contained(Reports, Class) || E.Signature == "rank-exited" ||
+      refersToAnother(Message) ||
       holdsAny(Message, {"exited unexpectedly", "actor died",
                          "actor is dead", "worker died", "has died"}))
     return ErrorNature::Report;
-  if (E.Signature == "nccl-timeout" || E.Signature == "nccl-network")
+  if (E.Signature == "nccl-timeout" || E.Signature == "nccl-network" ||
+      E.Signature == "rdma-error")
     return ErrorNature::Sign;
   // What DistBackendError carries may be a cause ("Duplicate GPU detected").
   if ((Class == "DistBackendError" || Class == "DistNetworkError" ||
        Class == "DistStoreError") &&
       holdsAny(Message, {"abort", "timeout", "timed out", "connection"}))
+    return ErrorNature::Sign;
+  // NCCL's own checks fail where a peer has gone.
+  if (E.Code == "ncclInternalError" ||
+      (holdsAny(Message, {"NCCL error in"}) &&
+       holdsAny(Message, {"internal error", "system error"})))
     return ErrorNature::Sign;
   return ErrorNature::Root;
 }
@@ -103,12 +122,24 @@ static bool isOfCuda(const ErrorText &E) {
 bool explains(const ErrorText &First, const ErrorText &Later) {
   // A device has faults of its own, but those of a link or a switch show on
   // both sides of it.
+  // A kernel that faulted is not switched out in time.
+  if (First.fromDriver() && First.Signature == "illegal-access" &&
+      Later.Type == "Xid" && Later.Code == "109" &&
+      First.Device == Later.Device)
+    return true;
   if (First.fromDriver() && Later.fromDriver())
     return (First.Signature == "nvlink" && Later.Signature == "nvlink") ||
            (First.Device == Later.Device &&
             (isFaultOfDevice(First) || First.Code == Later.Code));
   if (First.kind() == Later.kind())
     return true;
+  // Whatever a process says that was told to end.
+  if (First.Signature == "terminated")
+    return !Later.fromDriver();
+  // A process that crashes leaves its peers with broken connections.
+  if (First.Type == "crash")
+    return Later.Type == "NCCL" || Later.Type.starts_with("nccl") ||
+           holdsAny(Later.Message, {"NCCL error"});
   if (Later.fromDriver())
     return isFaultOfDevice(First) && isFaultOfDevice(Later);
   return (isFaultOfDevice(First) || isFaultOfKernel(First)) &&

@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cmath>
+#include <set>
 
 using namespace llvm;
 
@@ -57,6 +58,7 @@ private:
   std::vector<Event> &Events;
   const RunTrail &Trail;
   const LogClock &Clock;
+  TrailPoints Reports; ///< Events that speak of another process.
   bool OneLog = true, Timed = true;
 };
 } // namespace
@@ -103,10 +105,7 @@ StringRef RunErrors::aftermath(const Event &E) const {
     return "";
   bool LastWord = E.Text.HasFrames &&
                   Clock.lastLine(E.At.Source) - E.At.Line <= LastWords;
-  bool Reported = Trail.endedAfter(E.At);
-  if (!Reported)
-    for (const Event &Other : Events)
-      Reported |= Other.Is == ErrorNature::Report && liesBefore(E.At, Other.At);
+  bool Reported = Trail.endedAfter(E.At) || Reports.anyAfter(E.At);
   if (Reported || LastWord || Trail.progressedBefore(E.At))
     return "terminal";
   return "";
@@ -129,6 +128,14 @@ bool RunErrors::tooLate(const Event &Sign, const Event &Root) const {
 const Event *RunErrors::initiator(Failure F) const {
   bool Ordered = OneLog || Timed;
   const Event *Root = nullptr, *Sign = nullptr;
+  // Rule 9: whoever ended the run says so, and nothing had failed before.
+  for (const Event &E : F) {
+    if (!Ordered || E.Is == ErrorNature::Root || E.Is == ErrorNature::Sign ||
+        E.Is == ErrorNature::Report)
+      break;
+    if (E.Text.Signature == "terminated" && !E.Preset)
+      return &E;
+  }
   for (const Event &E : F) {
     if (E.Preset)
       continue;
@@ -164,6 +171,9 @@ void RunErrors::markFollowers(Failure F, const Event &First) const {
   for (Event &E : F) {
     if (&E == &First || !E.Role.empty())
       continue;
+    if (E.Text.Signature == "terminated" &&
+        First.Text.Signature == "terminated")
+      E.Role = "cascade";
     if (E.Is == ErrorNature::Sign || E.Is == ErrorNature::Report ||
         (E.Is == ErrorNature::Root && explains(First.Text, E.Text)))
       E.Role = "cascade";
@@ -172,15 +182,14 @@ void RunErrors::markFollowers(Failure F, const Event &First) const {
 
 /// Rule 8: what the driver did after an event of the same device.
 void RunErrors::markDriverNotes(Failure F) const {
-  for (size_t I = 0; I != F.size(); ++I) {
-    if (!F[I].Text.isDriverNote())
-      continue;
-    for (const Event &Before : F.take_front(I))
-      if (Before.Text.fromDriver() && !Before.Text.isDriverNote() &&
-          Before.At.Source == F[I].At.Source &&
-          Before.Text.Device == F[I].Text.Device)
-        F[I].Role = "cascade";
-  }
+  std::set<std::pair<StringId, StringRef>> Failed; // devices, by log
+  for (Event &E : F)
+    if (E.Text.isDriverNote()) {
+      if (Failed.count({E.At.Source, E.Text.Device}))
+        E.Role = "cascade";
+    } else if (E.Text.fromDriver()) {
+      Failed.insert({E.At.Source, E.Text.Device});
+    }
 }
 
 void RunErrors::markFailure(Failure F) const {
@@ -213,6 +222,9 @@ void RunErrors::markFailure(Failure F) const {
 
 void RunErrors::mark() {
   order();
+  for (const Event &E : Events)
+    if (E.Is == ErrorNature::Report)
+      Reports.add(E.At);
   for (Event &E : Events) {
     E.Ordinal = Trail.ordinal(E.At);
     E.Aftermath = aftermath(E);

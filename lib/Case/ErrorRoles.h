@@ -43,6 +43,8 @@
 ///      *cascade*, and the first of the chain is the root.
 ///   8. Xid 43, 45 and 154 tell what the driver did; after another event of
 ///      the same device in the same log they are *cascade*.
+///   9. Where a scheduler or a signal ended the run before anything failed,
+///      that is *initiating*, and all that follows comes of it.
 ///
 /// What came after:
 ///

@@ -15,25 +15,8 @@ using namespace llvm;
 namespace culprit {
 
 static constexpr double NoTime = std::numeric_limits<double>::quiet_NaN();
-/// Lines and seconds within which a retry belongs to an error.
+/// Lines within which a retry belongs to an error.
 static constexpr int64_t RetryLines = 20;
-/// Times of the first year are those of stamps without a year.
-static constexpr double FirstYear = 366 * 86400.0;
-
-static bool comparable(double A, double B) {
-  return !std::isnan(A) && !std::isnan(B) &&
-         (A < FirstYear) == (B < FirstYear);
-}
-
-bool liesBefore(const TrailPoint &A, const TrailPoint &B) {
-  if (A.Source && A.Source == B.Source && A.Line != NullInt &&
-      B.Line != NullInt)
-    return A.Line < B.Line;
-  if (comparable(A.Time, B.Time))
-    return A.Time < B.Time;
-  // The step of the error may have been printed before it failed.
-  return A.Step != NullInt && B.Step != NullInt && A.Step + 1 < B.Step;
-}
 
 void RunTrail::progress(const TrailPoint &P, bool Request) {
   Progress &To = Sources[{P.Source, Request}];
@@ -62,24 +45,17 @@ bool RunTrail::progressedBefore(const TrailPoint &E) const {
   });
 }
 
-static bool anyAfter(ArrayRef<TrailPoint> Points, const TrailPoint &E) {
-  return any_of(Points,
-                [&](const TrailPoint &P) { return liesBefore(E, P); });
-}
-
-bool RunTrail::restartedAfter(const TrailPoint &E) const {
-  return anyAfter(Restarts, E) || anyAfter(Agains, E);
-}
-
-bool RunTrail::endedAfter(const TrailPoint &E) const {
-  return anyAfter(Ends, E);
+void RunTrail::restart(const TrailPoint &P) {
+  Begun.add(P);
+  Restarts[P.Source].push_back(P);
 }
 
 bool RunTrail::retriedAfter(const TrailPoint &E) const {
-  return any_of(Retries, [&](const TrailPoint &P) {
-    return P.Source == E.Source && P.Line >= E.Line &&
-           P.Line - E.Line <= RetryLines;
-  });
+  if (E.Line == NullInt)
+    return false;
+  auto It = Retries.lower_bound({E.Source, E.Line});
+  return It != Retries.end() && It->first == E.Source &&
+         It->second - E.Line <= RetryLines;
 }
 
 std::pair<size_t, size_t> RunTrail::ordinal(const TrailPoint &E) const {
@@ -89,9 +65,13 @@ std::pair<size_t, size_t> RunTrail::ordinal(const TrailPoint &E) const {
       Size = S.Points.size();
       Steps = Size - S.after(E);
     }
-  size_t Begun = count_if(
-      Restarts, [&](const TrailPoint &P) { return liesBefore(P, E); });
-  return {Steps, Begun};
+  size_t Before = 0;
+  for (const auto &[Source, Points] : Restarts)
+    Before += std::partition_point(
+                  Points.begin(), Points.end(),
+                  [&](const TrailPoint &P) { return liesBefore(P, E); }) -
+              Points.begin();
+  return {Steps, Before};
 }
 
 LogClock::LogClock(const Table &Lines) {

@@ -18,44 +18,33 @@
 #define CULPRIT_CASE_RUNTRAIL_H
 
 #include "Case/Case.h"
-#include "Table/Table.h"
+#include "Case/TrailPoints.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 #include <map>
+#include <set>
 #include <vector>
 
 namespace culprit {
-
-/// A point in the record of a run. A member that is not known is NullInt or
-/// NaN.
-struct TrailPoint {
-  StringId Source = NullString;
-  int64_t Line = NullInt;
-  double Time = 0; ///< Unix seconds; NaN for none.
-  int64_t Step = NullInt;
-};
-
-/// Whether \p A is known to lie before \p B.
-bool liesBefore(const TrailPoint &A, const TrailPoint &B);
 
 class RunTrail {
 public:
   /// A step that was not reached before, or a request that was answered.
   void progress(const TrailPoint &P, bool Request);
   /// A step that the run had reached before: it began again from a checkpoint.
-  void again(const TrailPoint &P) { Agains.push_back(P); }
-  void restart(const TrailPoint &P) { Restarts.push_back(P); }
-  void retry(const TrailPoint &P) { Retries.push_back(P); }
-  void end(const TrailPoint &P) { Ends.push_back(P); }
+  void again(const TrailPoint &P) { Begun.add(P); }
+  void restart(const TrailPoint &P);
+  void retry(const TrailPoint &P) { Retries.insert({P.Source, P.Line}); }
+  void end(const TrailPoint &P) { Ends.add(P); }
 
   /// Whether the run went on after \p E: two new steps or five requests. One
   /// step may have been on its way, printed late by another rank.
   bool progressedAfter(const TrailPoint &E) const;
   /// Whether what ran died and was started again between \p E and then.
-  bool restartedAfter(const TrailPoint &E) const;
+  bool restartedAfter(const TrailPoint &E) const { return Begun.anyAfter(E); }
   /// Whether the log speaks of another try within a few lines of \p E.
   bool retriedAfter(const TrailPoint &E) const;
-  bool endedAfter(const TrailPoint &E) const;
+  bool endedAfter(const TrailPoint &E) const { return Ends.anyAfter(E); }
   /// Whether there was any step before \p E, so that none after it tells.
   bool progressedBefore(const TrailPoint &E) const;
   /// Steps and restarts before \p E, in the log that has most of them: two
@@ -70,7 +59,9 @@ private:
     size_t after(const TrailPoint &E) const;
   };
   std::map<std::pair<StringId, bool>, Progress> Sources;
-  std::vector<TrailPoint> Agains, Restarts, Retries, Ends;
+  TrailPoints Begun, Ends; ///< Begun: again, from a checkpoint or anew.
+  std::map<StringId, std::vector<TrailPoint>> Restarts; ///< As in the file.
+  std::set<std::pair<StringId, int64_t>> Retries;       ///< By their line.
 };
 
 /// The last stamp at or before a line, for every log.

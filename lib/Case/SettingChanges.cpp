@@ -4,8 +4,8 @@
 
 #include "Case/SettingChanges.h"
 #include "Case/BatchSize.h"
+#include "Case/SettingSide.h"
 #include "Case/SettingValue.h"
-#include "Support/Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -15,147 +15,6 @@ using namespace llvm;
 
 namespace culprit {
 
-std::string SettingValues::text() const { return join(Values, ", "); }
-
-/// Elements that have a row each, layers.0 and layers.1, as one value: YAML
-/// writes lists so, JSON does not.
-static void joinElements(Settings &S) {
-  std::map<std::string, std::map<uint64_t, std::string>> Lists;
-  std::set<std::string> Nested;
-  for (const auto &[Key, Value] : S) {
-    auto [Parent, Last] = StringRef(Key).rsplit('.');
-    uint64_t Number = 0;
-    if (!Last.empty() && !Last.getAsInteger(10, Number))
-      Lists[Parent.str()][Number] = Key;
-    else if (!Last.empty())
-      Nested.insert(Parent.str());
-  }
-  for (const auto &[Parent, Elements] : Lists) {
-    if (Nested.count(Parent) || S.count(Parent) ||
-        Elements.rbegin()->first + 1 != Elements.size())
-      continue;
-    std::string Joined;
-    const int64_t Row = S[Elements.begin()->second].Row;
-    for (const auto &[Number, Key] : Elements) {
-      Joined += (Joined.empty() ? "" : ", ") + S[Key].text();
-      S.erase(Key);
-    }
-    S[Parent] = {{"[" + Joined + "]"}, Row};
-  }
-}
-
-std::optional<Settings> settingsOf(const Table &T) {
-  const ColumnView *Key = T.find("key"), *Value = T.find("value");
-  const bool Config = Key && Value;
-  if (!Config) {
-    Key = T.find("name");
-    Value = T.find("version");
-  }
-  if (!Key || !Value || Key->type() != ColumnType::String ||
-      Value->type() != ColumnType::String)
-    return std::nullopt;
-  Settings Out;
-  for (size_t I = 0; I != T.rows(); ++I)
-    if (!Key->isNull(I))
-      Out[T.pool()->text(Key->getString(I)).str()] = {
-          {Value->isNull(I) ? std::string()
-                            : T.pool()->text(Value->getString(I)).str()},
-          int64_t(I)};
-  if (Config)
-    joinElements(Out);
-  return Out;
-}
-
-static std::string valueText(StringRef Value, StringRef Default) {
-  if (!Value.empty())
-    return shortened(Value, 60);
-  return Default.empty() ? "-" : "- (default " + Default.str() + ")";
-}
-
-std::string SettingChange::text() const {
-  std::string Name = Key;
-  if (!OtherKey.empty())
-    Name += " (" + OtherKey + ")";
-  return Name + " " + valueText(Before, DefaultBefore) + " -> " +
-         valueText(After, DefaultAfter);
-}
-
-namespace {
-
-/// A setting of one side while partners are sought.
-struct Entry {
-  const std::string *Key;
-  const SettingValues *Value;
-  std::string Plain;
-  KeyFacts Facts;
-  bool Paired = false;
-};
-
-/// A side and whose defaults count in it.
-struct Side {
-  std::vector<Entry> Entries;
-  std::set<StringRef> Libraries;
-
-  explicit Side(const Settings &S);
-  std::string defaultOf(const KeyFacts &Facts) const;
-};
-
-} // namespace
-
-/// The library that reads a configuration with key \p Plain; empty where the
-/// key does not tell.
-static StringRef libraryOf(StringRef Plain) {
-  const StringRef Leaf = Plain.substr(Plain.rfind('.') + 1);
-  static constexpr StringRef Trainer[] = {
-      "per_device_train_batch_size", "num_train_epochs", "lr_scheduler_type",
-      "per_device_eval_batch_size",  "save_total_limit"};
-  static constexpr StringRef Vllm[] = {
-      "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens",
-      "enforce_eager", "enable_prefix_caching", "served_model_name"};
-  static constexpr StringRef Megatron[] = {
-      "tensor_model_parallel_size", "pipeline_model_parallel_size",
-      "ffn_hidden_size", "lr_warmup_iters", "clip_grad"};
-  static constexpr StringRef OpenAi[] = {"max_completion_tokens", "messages",
-                                         "reasoning_effort",
-                                         "parallel_tool_calls"};
-  if (Plain.starts_with("generation."))
-    return "hf-generation";
-  if (is_contained(Trainer, Leaf))
-    return "hf";
-  if (is_contained(Vllm, Leaf))
-    return "vllm";
-  if (is_contained(Megatron, Leaf))
-    return "megatron";
-  if (is_contained(OpenAi, Leaf) || Plain.starts_with("messages."))
-    return "openai";
-  return "";
-}
-
-Side::Side(const Settings &S) {
-  for (const auto &[Key, Value] : S) {
-    Entry E{&Key, &Value, plainKey(Key), aboutKey(Key)};
-    if (StringRef Library = libraryOf(E.Plain); !Library.empty())
-      Libraries.insert(Library);
-    Entries.push_back(std::move(E));
-  }
-}
-
-/// What counts where the key is absent; empty where nobody knows.
-std::string Side::defaultOf(const KeyFacts &Facts) const {
-  if (!Facts.Row)
-    return "";
-  SmallVector<StringRef, 4> Parts;
-  Facts.Row->Default.split(Parts, ';', -1, false);
-  for (StringRef Part : Parts) {
-    auto [Library, Value] = Part.split('=');
-    if (!Part.contains('='))
-      return Part.str();
-    if (Library.empty() || Libraries.count(Library))
-      return Value.str();
-  }
-  return "";
-}
-
 static StringRef leafOf(StringRef Plain) {
   return Plain.substr(Plain.rfind('.') + 1);
 }
@@ -164,9 +23,17 @@ static StringRef leafOf(StringRef Plain) {
 /// and 5000 under request_timeout_ms.
 static bool sameWithUnit(StringRef A, StringRef B, double UnitA, double UnitB,
                          bool AsSet) {
+  const std::optional<double> OfA = settingSeconds(A), OfB = settingSeconds(B);
+  std::optional<double> X = settingNumber(A), Y = settingNumber(B);
+  // 30s beside 30000 under a key in milliseconds.
+  if (OfA || OfB) {
+    X = OfA ? OfA : X ? *X * UnitA : X;
+    Y = OfB ? OfB : Y ? *Y * UnitB : Y;
+    return X && Y ? std::fabs(*X - *Y) <= 1e-9 * std::fabs(*X)
+                  : sameSettingValue(A, B, AsSet);
+  }
   if (UnitA == UnitB)
     return sameSettingValue(A, B, AsSet);
-  const std::optional<double> X = settingNumber(A), Y = settingNumber(B);
   return X && Y &&
          std::fabs(*X * UnitA - *Y * UnitB) <= 1e-9 * std::fabs(*X * UnitA);
 }
@@ -185,10 +52,6 @@ static bool sameValues(const Entry &A, const Entry &B) {
          all_of(Y, [&](const auto &V) { return In(V, X, false); });
 }
 
-bool SettingValues::isUnset() const {
-  return all_of(Values, [](const std::string &V) { return isUnsetValue(V); });
-}
-
 namespace {
 class Comparison {
 public:
@@ -204,6 +67,11 @@ private:
   std::vector<SettingChange> Out;
 };
 } // namespace
+
+/// auto: DeepSpeed takes what the trainer was told, vLLM what the model says.
+static bool isAuto(StringRef Value) {
+  return Value.trim("\"' ").equals_insensitive("auto");
+}
 
 void Comparison::pair(Entry &X, Entry &Y) {
   X.Paired = Y.Paired = true;
@@ -223,6 +91,9 @@ void Comparison::pair(Entry &X, Entry &Y) {
       return sameSettingValue(Each, Default);
     });
   };
+  // Of some keys it is known what auto is: the model's own format.
+  C.Filled = isAuto(C.Before) != isAuto(C.After) &&
+             !(X.Facts.Row && X.Facts.Row->Default.contains("auto"));
   // null beside the default: somebody wrote it down.
   if (X.Value->isUnset()) {
     C.DefaultBefore = A.defaultOf(X.Facts);
@@ -264,6 +135,8 @@ void Comparison::alone(const Entry &E, bool InA) {
   C.Key = *E.Key;
   C.Facts = E.Facts;
   std::string Default = (InA ? B : A).defaultOf(E.Facts);
+  if (Default.empty())
+    Default = (InA ? B : A).derived(E.Plain);
   // The other side may be too short to tell its library.
   if (Default.empty())
     Default = (InA ? A : B).defaultOf(E.Facts);
@@ -380,20 +253,27 @@ std::vector<SettingChange> comparePackages(const Settings &A,
 
 size_t countThings(ArrayRef<SettingChange> Changes) {
   size_t Single = 0;
-  bool Batch = false, Packages = false, Seeds = false;
+  bool Batch = false, Packages = false, Seeds = false, Filled = false,
+       Formats = false;
   for (const SettingChange &C : Changes) {
     if (C.effect() != KeyEffect::Results)
       continue;
-    if (C.Facts.Kind == "seed")
+    if (batchPart(C.Key) != BatchPart::None)
+      Batch = true;
+    else if (C.Filled)
+      Filled = true;
+    else if (C.Facts.Row && (C.Facts.Row->name() == "bf16" ||
+                             C.Facts.Row->name() == "fp16" ||
+                             C.Facts.Row->name() == "dtype"))
+      Formats = true;
+    else if (C.Facts.Kind == "seed")
       Seeds = true;
     else if (C.Facts.Kind == "software")
       Packages = true;
-    else if (batchPart(C.Key) != BatchPart::None)
-      Batch = true;
     else
       ++Single;
   }
-  return Single + Batch + Packages + Seeds;
+  return Single + Batch + Packages + Seeds + Filled + Formats;
 }
 
 } // namespace culprit

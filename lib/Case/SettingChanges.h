@@ -54,6 +54,8 @@ struct SettingChange {
   std::string Compensated;
   int64_t BeforeRow = -1, AfterRow = -1;
   bool Package = false;
+  /// One side says auto, so that another setting decides: it may be no change.
+  bool Filled = false;
 
   KeyEffect effect() const {
     return Compensated.empty() ? Facts.Effect : KeyEffect::Cost;
@@ -72,7 +74,8 @@ std::vector<SettingChange> comparePackages(const Settings &A,
                                            const Settings &B);
 
 /// How many things \p Changes are of those that may change results: factors of
-/// one batch size are one thing, packages are one, seeds are one.
+/// one batch size are one thing, packages are one, seeds are one, values in
+/// the place of auto are one, and so are fp16 and bf16.
 size_t countThings(llvm::ArrayRef<SettingChange> Changes);
 
 /// Which of the usual confounders of a comparison differ, are equal and are

@@ -64,9 +64,12 @@ static StringRef numberFormat(StringRef Value) {
   Value.consume_front_insensitive("jnp.");
   Value.consume_front_insensitive("np.");
   return StringSwitch<StringRef>(Value)
-      .CasesLower("bf16", "bfloat16", "bf16")
+      // The last ones are Lightning's names, old and new.
+      .CasesLower("bf16", "bfloat16", "bf16-mixed", "bf16")
       .CasesLower("fp16", "float16", "f16", "half", "fp16")
+      .CasesLower("16-mixed", "16", "fp16")
       .CasesLower("fp32", "float32", "f32", "float", "single", "fp32")
+      .CasesLower("32-true", "32", "fp32")
       .CasesLower("fp64", "float64", "f64", "double", "fp64")
       .CasesLower("fp8", "float8_e4m3fn", "fp8_e4m3", "fp8_e4m3fn", "fp8")
       .CasesLower("fp8_e5m2", "float8_e5m2", "fp8_e5m2")
@@ -84,7 +87,8 @@ static StringRef enumMember(StringRef Value) {
   const auto Is = [](StringRef Text, auto Fits) {
     return !Text.empty() && llvm::all_of(Text, Fits);
   };
-  if (Type.size() > 2 && isUpper(Type[0]) &&
+  if (Type.size() > 2 && isUpper(Type[0]) && !Name.empty() &&
+      isUpper(Name[0]) && // Qwen2.5 is none
       Type.find_if([](char C) { return isLower(C); }) != StringRef::npos &&
       Is(Type, [](char C) { return isAlnum(C); }) &&
       Is(Name, [](char C) { return isUpper(C) || isDigit(C) || C == '_'; }))
@@ -123,30 +127,41 @@ static std::optional<SmallVector<StringRef, 8>> elements(StringRef Value) {
   return Out;
 }
 
-static bool sameLists(ArrayRef<StringRef> A, ArrayRef<StringRef> B,
-                      bool AsSet) {
-  const auto In = [](StringRef One, ArrayRef<StringRef> List) {
-    return any_of(List,
-                  [&](StringRef X) { return sameSettingValue(One, X); });
+/// Lists within lists are taken apart so far; beyond, they are texts.
+static constexpr unsigned MostNested = 16;
+
+static bool isSameValue(StringRef A, StringRef B, bool AsSet, unsigned Depth);
+
+static bool sameLists(ArrayRef<StringRef> A, ArrayRef<StringRef> B, bool AsSet,
+                      unsigned Depth) {
+  const auto Same = [&](StringRef X, StringRef Y) {
+    return isSameValue(X, Y, /*AsSet=*/false, Depth + 1);
+  };
+  const auto In = [&](StringRef One, ArrayRef<StringRef> List) {
+    return any_of(List, [&](StringRef X) { return Same(One, X); });
   };
   // A set of thousands, as the names of frozen parameters, is compared in
   // order: the square of it is not worth the wait.
   if (AsSet && A.size() * B.size() <= 4'000'000)
     return all_of(A, [&](StringRef X) { return In(X, B); }) &&
            all_of(B, [&](StringRef X) { return In(X, A); });
-  return A.size() == B.size() && all_of(zip(A, B), [](const auto &P) {
-           return sameSettingValue(std::get<0>(P), std::get<1>(P));
+  return A.size() == B.size() && all_of(zip(A, B), [&](const auto &P) {
+           return Same(std::get<0>(P), std::get<1>(P));
          });
 }
 
-bool sameSettingValue(StringRef A, StringRef B, bool AsSet) {
+static bool isSameValue(StringRef A, StringRef B, bool AsSet, unsigned Depth) {
   A = enumMember(bare(A));
   B = enumMember(bare(B));
   if (A == B)
     return true;
   if (isUnsetValue(A) || isUnsetValue(B))
     return isUnsetValue(A) && isUnsetValue(B);
-  auto ListA = elements(A), ListB = elements(B);
+  std::optional<SmallVector<StringRef, 8>> ListA, ListB;
+  if (Depth != MostNested) {
+    ListA = elements(A);
+    ListB = elements(B);
+  }
   if (AsSet && (ListA || ListB)) {
     if (!ListA)
       ListA.emplace(1, A);
@@ -154,10 +169,14 @@ bool sameSettingValue(StringRef A, StringRef B, bool AsSet) {
       ListB.emplace(1, B);
   }
   if (ListA && ListB)
-    return sameLists(*ListA, *ListB, AsSet);
+    return sameLists(*ListA, *ListB, AsSet, Depth);
   if (isTruthWord(A) || isTruthWord(B))
     return truth(A) && truth(A) == truth(B);
   const std::optional<double> X = settingNumber(A), Y = settingNumber(B);
+  // A double holds no more than 15 digits: an id is no number.
+  if (X && Y && A.size() > 15 && llvm::all_of(A, isDigit) &&
+      llvm::all_of(B, isDigit))
+    return A == B;
   if (X && Y)
     return *X == *Y;
   if (StringRef Format = numberFormat(A);
@@ -166,6 +185,28 @@ bool sameSettingValue(StringRef A, StringRef B, bool AsSet) {
   if (A.size() > 64 || B.size() > 64)
     return false;
   return A.rtrim('/').equals_insensitive(B.rtrim('/'));
+}
+
+bool sameSettingValue(StringRef A, StringRef B, bool AsSet) {
+  return isSameValue(A, B, AsSet, 0);
+}
+
+std::optional<double> settingSeconds(StringRef Value) {
+  Value = bare(Value);
+  const size_t End = Value.find_if([](char C) { return isAlpha(C); });
+  if (End == StringRef::npos || End == 0)
+    return std::nullopt;
+  const std::optional<double> Number =
+      settingNumber(Value.take_front(End).rtrim());
+  const double Unit = StringSwitch<double>(Value.drop_front(End))
+                          .Case("ms", 1e-3)
+                          .Cases("s", "sec", "secs", "seconds", 1)
+                          .Cases("m", "min", "mins", "minutes", 60)
+                          .Cases("h", "hours", 3600)
+                          .Default(0);
+  if (!Number || Unit == 0)
+    return std::nullopt;
+  return *Number * Unit;
 }
 
 double unitOfKey(StringRef Plain) {

@@ -28,6 +28,10 @@ std::optional<double> settingNumber(llvm::StringRef Value);
 /// byte, shorter ones without regard to case.
 bool sameSettingValue(llvm::StringRef A, llvm::StringRef B, bool AsSet = false);
 
+/// Of a duration with its unit behind it, "30s" or "500 ms", the seconds; none
+/// for a mere number.
+std::optional<double> settingSeconds(llvm::StringRef Value);
+
 /// The factor that takes a number under key \p Plain to seconds, where the
 /// key's end names a unit: 0.001 for request_timeout_ms. 1 for any other.
 double unitOfKey(llvm::StringRef Plain);

@@ -34,6 +34,14 @@ static std::string conclusion(const ConfigComparison &C) {
                ? "no setting differs in meaning"
                : "no setting that can change results differs";
   const SettingChange &First = C.Changes.front();
+  const size_t Upgraded = count_if(C.Changes, [](const SettingChange &Each) {
+    return Each.Package && matters(Each);
+  });
+  if (C.Things == 1 && Upgraded > 1)
+    return formatv("{0} packages that compute changed and nothing else that "
+                   "can change results: an effect can be attributed to them "
+                   "together; to find which, take back one at a time",
+                   Upgraded);
   if (C.Things == 1)
     return "one change that can change results: an effect can be attributed "
            "to it";
@@ -60,20 +68,53 @@ static ConfigComparison compare(const Settings &A, const Settings &B,
   return Out;
 }
 
+/// What the requests of a side ask for, beside its files of settings: a log of
+/// requests is how a client was set. A side may have several values of each.
+static void addRequestSettings(const Case &C, Settings &Into) {
+  static constexpr StringRef Columns[] = {"model",      "temperature",
+                                          "top_p",      "max_tokens",
+                                          "seed",       "endpoint"};
+  static constexpr size_t MostValues = 8;
+  const Table &T = C.table(TableId::requests);
+  for (const StringRef Column : Columns) {
+    const std::string Key = Column.str();
+    const ColumnView *Found = T.find(Column);
+    if (!Found || Into.count(Key))
+      continue;
+    const ColumnView &V = *Found;
+    SettingValues Values;
+    for (size_t I = 0; I != T.rows() && Values.Values.size() <= MostValues; ++I)
+      if (!V.isNull(I))
+        Values.Values.insert(
+            V.type() == ColumnType::String
+                ? T.pool()->text(V.getString(I)).str()
+                : formatNumber(V.type() == ColumnType::Int
+                                   ? double(V.getInt(I))
+                                   : V.getDouble(I), 9));
+    // A seed a request each is no setting.
+    if (!Values.Values.empty() && Values.Values.size() <= MostValues)
+      Into[Key] = std::move(Values);
+  }
+}
+
 Expected<ConfigComparison> compareConfigs(const Case &A, StringRef APath,
                                           const Case &B, StringRef BPath) {
   const auto Side = [](const Case &C, TableId Id) {
     return settingsOf(C.table(Id)).value_or(Settings());
   };
-  const bool Config = A.has(TableId::config) && B.has(TableId::config);
+  Settings OfA = Side(A, TableId::config), OfB = Side(B, TableId::config);
+  if (A.has(TableId::requests) && B.has(TableId::requests)) {
+    addRequestSettings(A, OfA);
+    addRequestSettings(B, OfB);
+  }
+  const bool Config = !OfA.empty() && !OfB.empty();
   const bool Packages = A.has(TableId::packages) && B.has(TableId::packages);
   if (!Config && !Packages)
     return failure("compare: the sides have no settings or packages in common",
                    "give two files of settings, two folders that hold some, or "
                    "two lists of packages");
   ConfigComparison Out = compare(
-      Side(A, TableId::config), Side(B, TableId::config),
-      Side(A, TableId::packages), Side(B, TableId::packages));
+      OfA, OfB, Side(A, TableId::packages), Side(B, TableId::packages));
   Out.A = APath.str();
   Out.B = BPath.str();
   return Out;
@@ -133,6 +174,9 @@ std::optional<ConfigComparison> compareSidesOf(const Case &C) {
 static std::string remarkOf(const SettingChange &C) {
   if (!C.Compensated.empty())
     return C.Compensated;
+  if (C.Filled)
+    return "auto is filled in from other settings: whether it differs stands "
+           "there, or in the log of the program";
   if (!C.Facts.Row)
     return C.Package ? "" : "unknown key: what it does is not known here";
   SmallVector<StringRef, 8> Causes;
@@ -140,6 +184,11 @@ static std::string remarkOf(const SettingChange &C) {
   std::string Out;
   for (StringRef Each : ArrayRef(Causes).take_front(MostCauses))
     Out += (Out.empty() ? "can cause " : ", ") + Each.str();
+  // Nobody wrote it down, and no default is known.
+  if (matters(C) && ((C.Before.empty() && C.DefaultBefore.empty()) ||
+                     (C.After.empty() && C.DefaultAfter.empty())))
+    Out += std::string(Out.empty() ? "" : "; ") +
+           "on one side the program's default counts, which is not known here";
   return Out;
 }
 
@@ -174,13 +223,28 @@ static std::string bookkeepingOf(const ConfigComparison &C) {
   std::string Out;
   size_t Count = 0;
   for (const SettingChange &Each : C.Changes)
-    if (Each.effect() == KeyEffect::None && ++Count <= 8)
+    if (Each.effect() == KeyEffect::None && Each.Facts.Kind != "outcome" &&
+        ++Count <= 8)
       Out += (Out.empty() ? "" : ", ") + Each.Key;
   if (Count == 0)
     return "";
   if (Count > 8)
     Out += formatv(" and {0} more", Count - 8);
   return "without influence on results: " + Out;
+}
+
+/// "outcomes beside the settings: results.arc_easy.acc 0.62 -> 0.55".
+static std::string outcomesOf(const ConfigComparison &C) {
+  std::string Out;
+  size_t Count = 0;
+  for (const SettingChange &Each : C.Changes)
+    if (Each.Facts.Kind == "outcome" &&
+        StringRef(Each.Key).starts_with("results.") && ++Count <= 8)
+      Out += (Out.empty() ? "outcomes beside the settings: " : ", ") +
+             Each.text();
+  if (Count > 8)
+    Out += formatv(" and {0} more", Count - 8);
+  return Out;
 }
 
 void printConfigs(raw_ostream &OS, const ConfigComparison &C, unsigned Top) {
@@ -195,9 +259,12 @@ void printConfigs(raw_ostream &OS, const ConfigComparison &C, unsigned Top) {
     if (Changes.size() > Top)
       OS << "    " << Changes.size() - Top << " more; --top shows more\n";
   }
-  const std::string Rest = bookkeepingOf(C), Usual = confoundersOf(C);
-  if (!Rest.empty() || !Usual.empty())
+  const std::string Rest = bookkeepingOf(C), Usual = confoundersOf(C),
+                    Outcomes = outcomesOf(C);
+  if (!Rest.empty() || !Usual.empty() || !Outcomes.empty())
     OS << '\n';
+  if (!Outcomes.empty())
+    OS << Outcomes << '\n';
   if (!Rest.empty())
     OS << Rest << '\n';
   if (!Usual.empty())
@@ -220,6 +287,8 @@ void printConfigsMarkdown(raw_ostream &OS, const ConfigComparison &C,
          << " | " << markdownCell(remarkOf(*Each)) << " |\n";
   }
   OS << '\n';
+  if (std::string Outcomes = outcomesOf(C); !Outcomes.empty())
+    OS << "- " << markdownCell(Outcomes) << '\n';
   if (std::string Rest = bookkeepingOf(C); !Rest.empty())
     OS << "- " << markdownCell(Rest) << '\n';
   if (std::string Usual = confoundersOf(C); !Usual.empty())

@@ -250,7 +250,7 @@ Error checkForm(const GoldenItem &Item, StringRef Path) {
           Where + "there is no tolerance '" + Name + "' of a " + R.Name,
           R.Tolerances.size() == 0 ? Twine("it has none: write none")
                                    : "one of " + join(R.Tolerances, ", "));
-    if (!(Value >= 0))
+    if (!(Value >= 0) || std::isinf(Value))
       return failure(Where + "tolerance '" + Name + "' is " +
                          formatNumber(Value) + ", not a number from 0 on",
                      "for example " + Name + ": 0.1");

@@ -14,9 +14,12 @@ using namespace llvm;
 
 namespace culprit {
 
-/// A folder of one machine says nothing of the next.
+/// A folder of one machine says nothing of the next, and another seed is
+/// another draw: what does not hold under one is held as a sample elsewhere.
 static bool isLocal(StringRef Key, StringRef Value) {
-  return changeKind(Key) == "bookkeeping" || Value.starts_with("/") ||
+  const StringRef Kind = changeKind(Key);
+  return Kind == "bookkeeping" || Kind == "outcome" || Kind == "seed" ||
+         Value.starts_with("/") ||
          Value.starts_with("~/") || Value.starts_with("file:");
 }
 
@@ -52,8 +55,8 @@ void observeSettings(const Case &C, const InputNames &Names, GoldenRun &Run) {
     O.Where = File;
     O.Item.set("fields", std::vector<std::pair<std::string, std::string>>(
                              Keys.begin(), Keys.end()));
-    O.Item.Why = "settings change by hand alone; names, folders and logging "
-                 "are left out";
+    O.Item.Why = "settings change by hand alone; names, folders, logging and "
+                 "seeds are left out";
     O.Places = std::move(Places[File]);
     Run.Items.push_back(std::move(O));
   }

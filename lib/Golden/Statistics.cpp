@@ -75,6 +75,7 @@ double kolmogorovTail(double Lambda) {
 }
 
 /// The largest of Sign * (F_A - F_B), and where, with \p B moved by \p Shift.
+/// All of them finite.
 static std::pair<double, double> largestGap(ArrayRef<double> A,
                                             ArrayRef<double> B, double Shift,
                                             double Sign) {

@@ -67,6 +67,12 @@ static bool takeRequest(StringRef Quoted, AccessLine &Out) {
 
 static bool takeStatus(StringRef &Text, AccessLine &Out) {
   Text = skipBlanks(Text);
+  // Envoy's, of a client that left before there was an answer.
+  if (Text.starts_with("0 DC ")) {
+    Out.Status = 499;
+    Text = Text.drop_front(1);
+    return true;
+  }
   return Text.size() >= 3 && !Text.take_front(3).getAsInteger(10, Out.Status) &&
          Out.Status >= 100 && Out.Status < 600 &&
          (Text = Text.drop_front(3), Text.empty() || !isAlnum(Text[0]));
@@ -94,6 +100,11 @@ static void takeExtras(StringRef Text, AccessLine &Out) {
       std::optional<double> Number = parseNumber(Word);
       if (!Bare && Number && Word.contains('.') && *Number >= 0)
         Bare = Number;
+      // Traefik ends its lines so; its time is that of the beginning.
+      if (!Bare && !Number && Word.ends_with("ms")) {
+        Bare = parseDuration(Word);
+        Out.Begun = Bare.has_value();
+      }
       continue;
     }
     if (Key == "rt" || Key == "request_time" || Key == "time" ||
@@ -135,6 +146,32 @@ static std::optional<AccessLine> parseGin(StringRef Line) {
   return Out;
 }
 
+/// What Envoy writes behind the status: flags, bytes received and sent, the
+/// milliseconds of all and of the server behind, then in quotes addresses,
+/// agent and id. False where it is another format.
+static bool takeEnvoy(StringRef Text, AccessLine &Out) {
+  SmallVector<StringRef, 8> Words;
+  Text.split(Words, ' ', 6, false);
+  if (Words.size() != 6 && Words.size() != 7)
+    return false;
+  auto IsFlag = [](char C) { return isUpper(C) || C == ',' || C == '-'; };
+  int64_t Received, Sent, Ms;
+  // Details of the response may stand between, in newer formats.
+  if (!all_of(Words[0], IsFlag) || Words[1].getAsInteger(10, Received) ||
+      Words[2].getAsInteger(10, Sent) || Words[3].getAsInteger(10, Ms) ||
+      Ms < 0)
+    return false;
+  Out.Bytes = Sent;
+  Out.Latency = Ms * 1e-3;
+  Out.Begun = true;
+  // The fields in quotes: forwarded for, agent, id, authority, upstream.
+  SmallVector<StringRef, 8> Fields;
+  Text.split(Fields, '"');
+  if (Fields.size() > 5 && Fields[5] != "-")
+    Out.Id = Fields[5];
+  return true;
+}
+
 std::optional<AccessLine> parseAccessLine(StringRef Line) {
   size_t Quote = Line.find('"');
   if (Quote == StringRef::npos)
@@ -165,6 +202,8 @@ std::optional<AccessLine> parseAccessLine(StringRef Line) {
     return std::nullopt;
   Out.Combined = true;
   Rest = skipBlanks(Rest);
+  if (Open == 0 && takeEnvoy(Rest, Out))
+    return Out;
   StringRef Bytes = Rest.take_until([](char C) { return C == ' '; });
   int64_t Size;
   if (!Bytes.getAsInteger(10, Size))

@@ -31,6 +31,7 @@ struct AccessLine {
   std::optional<int64_t> Bytes;
   std::optional<double> Latency; ///< Seconds.
   std::optional<double> At;      ///< Unix seconds, when it was answered.
+  bool Begun = false;            ///< The time is that of its beginning.
   bool Combined = false;         ///< Of nginx or Apache.
 };
 

@@ -50,7 +50,7 @@ Error AccessLogReader::read(InputFile &File, Source &Into) const {
     R.Latency = L->Latency;
     // The line is written when the answer is out.
     R.At = L->At;
-    if (R.At && R.Latency)
+    if (R.At && R.Latency && !L->Begun)
       *R.At -= *R.Latency;
     R.Hop = "gateway";
     R.Place = Number;

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLParser.h"
+#include <cmath>
 #include <cstring>
 
 using namespace llvm;
@@ -66,7 +67,7 @@ public:
       std::string Name = scalar(Pair.getKey());
       if (Name == "culprit_case")
         continue;
-      if (Error E = table(Name, Pair.getValue()))
+      if (Error E = table(Name, Pair.getKey(), Pair.getValue()))
         return E;
     }
     if (Stream.failed())
@@ -84,9 +85,13 @@ private:
     return "";
   }
 
-  /// The line of \p N, for messages.
+  /// The line of \p N, for messages; 0 where it stands nowhere, as a value
+  /// that is left out or that the text breaks off in.
   unsigned lineOf(yaml::Node *N) {
-    return N ? SM.getLineAndColumn(N->getSourceRange().Start).first : 0;
+    SMLoc At = N ? N->getSourceRange().Start : SMLoc();
+    return At.isValid() && SM.FindBufferContainingLoc(At)
+               ? SM.getLineAndColumn(At).first
+               : 0;
   }
 
   WrittenCell cell(yaml::Node *N) {
@@ -105,8 +110,8 @@ private:
     return Out;
   }
 
-  Error table(StringRef Name, yaml::Node *Value) {
-    unsigned Line = lineOf(Value);
+  Error table(StringRef Name, yaml::Node *Key, yaml::Node *Value) {
+    unsigned Line = lineOf(Value) ? lineOf(Value) : lineOf(Key);
     std::optional<TableId> Id = findTable(Name);
     if (!Id || schema(*Id).Kind == TableSchema::Origin::Derived) {
       std::vector<std::string> Names;
@@ -175,7 +180,8 @@ private:
               if (Key == "data")
                 Values.push_back(V);
               else
-                Record.Data.Shape.push_back(static_cast<int64_t>(V));
+                Record.Data.Shape.push_back(V >= 0 && V < 1e15 ? int64_t(V)
+                                                               : 0);
             }
           continue;
         }
@@ -223,16 +229,16 @@ private:
       else if (Type == "float64")
         put(V);
       else
-        put(static_cast<int64_t>(V));
+        put(std::fabs(V) < 9.2e18 ? static_cast<int64_t>(V) : int64_t(0));
     }
     Record.Data.Type = Type == "float32"   ? DType::Float32
                        : Type == "float64" ? DType::Float64
                                            : DType::Int64;
-    int64_t Numel = 1;
+    double Numel = 1; // a product may be of any size
     for (int64_t D : Record.Data.Shape)
-      Numel *= D;
+      Numel *= static_cast<double>(D);
     if (Record.Data.Shape.empty() ||
-        Numel != static_cast<int64_t>(Values.size()))
+        Numel != static_cast<double>(Values.size()))
       Record.Data.Shape = {static_cast<int64_t>(Values.size())};
     Record.Data.Bytes = *Bytes;
     Into.keepAlive(Bytes);

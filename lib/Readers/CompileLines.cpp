@@ -211,7 +211,8 @@ void CompileLines::goesOn(StringRef M, Voice &V) {
     R.Function = Name;
     R.Site = Place.rtrim(") ");
   } else if (M.consume_front("last reason: ") || M.consume_front("reasons: ")) {
-    R.Reason += ": " + guardText(M.ltrim());
+    if (R.Reason.size() < TextBytes)
+      R.Reason += ": " + guardText(M.ltrim());
   }
 }
 

@@ -26,7 +26,9 @@ uint64_t TextBudget::of(StringRef Path, uint64_t DiskSize) {
   std::error_code Problem;
   StringRef Parent = sys::path::parent_path(Path);
   sys::fs::directory_iterator It(Parent.empty() ? "." : Parent, Problem), End;
-  for (; !Problem && It != End; It.increment(Problem)) {
+  // Behind so many bytes no part is more than Whole, however many follow.
+  for (; !Problem && It != End && All / (Folder / Whole) <= DiskSize;
+       It.increment(Problem)) {
     if (sys::path::filename(It->path()) == sys::path::filename(Path) ||
         !mayHoldData(It->path()))
       continue;

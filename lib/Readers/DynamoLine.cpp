@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/DynamoLine.h"
+#include "Readers/TimeStamp.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -15,8 +16,6 @@ static constexpr size_t PrefixBytes = 240;
 
 /// V1122 01:32:42.556000 in a prefix, in seconds since the new year.
 static std::optional<double> stampWithoutYear(StringRef Prefix) {
-  static constexpr int DaysBefore[] = {0,   31,  59,  90,  120, 151,
-                                       181, 212, 243, 273, 304, 334};
   for (size_t I = 0; I + 14 < Prefix.size(); ++I) {
     StringRef T = Prefix.drop_front(I);
     auto Two = [&](size_t At) {
@@ -32,7 +31,7 @@ static std::optional<double> stampWithoutYear(StringRef Prefix) {
     if (Month < 1 || Month > 12 || Day < 1 || Day > 31 || Hour < 0 ||
         Minute < 0 || Second < 0)
       continue;
-    double Time = ((DaysBefore[Month - 1] + Day - 1) * 24.0 + Hour) * 3600 +
+    double Time = (daysIntoYear(Month, Day) * 24.0 + Hour) * 3600 +
                   Minute * 60 + Second;
     StringRef Part = T.drop_front(14);
     if (Part.starts_with("."))

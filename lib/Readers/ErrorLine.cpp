@@ -68,13 +68,11 @@ int yearOf(double Unix) {
 
 static std::optional<double> unixTime(int Year, int Month, int Day,
                                       double Seconds) {
-  constexpr int Before[] = {0,   31,  59,  90,  120, 151,
-                            181, 212, 243, 273, 304, 334};
   if (Year < 1970 || Year > 2200 || Month < 1 || Month > 12 || Day < 1 ||
       Day > 31)
     return std::nullopt;
-  int64_t Days = daysToYear(Year) + Before[Month - 1] +
-                 (Month > 2 && isLeap(Year)) + Day - 1;
+  int64_t Days = daysToYear(Year) + daysIntoYear(Month, Day) +
+                 (Month > 2 && isLeap(Year));
   return Days * 86400.0 + Seconds;
 }
 
@@ -130,7 +128,7 @@ static std::optional<double> syslogStamp(StringRef &Text, int Year) {
 
 /// "E321 02:07:08.4" or "E0321 02:07:08.4" at the start of \p Text.
 static std::optional<double> glogStamp(StringRef Text, int Year) {
-  if (Text.size() < 10 || !StringRef("IWEF").contains(Text[0]))
+  if (Text.size() < 10 || !StringRef("VDIWEFC").contains(Text[0]))
     return std::nullopt;
   Text = Text.drop_front();
   StringRef Digits = Text.take_while(isDigit);

@@ -248,10 +248,16 @@ static bool countIsZero(StringRef After) {
   return Digits.empty() || Digits.ltrim('0').empty();
 }
 
+/// Of a line of many MB so many phrases are looked at, and so much text on
+/// either side of each.
+static constexpr size_t MaxHits = 256, Beside = 32 * 1024;
+
 static bool accepts(const Signature &S, StringRef Text, StringRef Lower,
                     const PhraseFinder::Hit &H, bool Exception) {
   if (!atWordLimits(Text, H))
     return false;
+  // What a phrase is asked for stands beside it.
+  Lower = Lower.slice(H.Begin - std::min(H.Begin, Beside), H.End + Beside);
   if (S.Kind == Rule::If && !globMatch(S.Glob, Lower))
     return false;
   if (S.Kind == Rule::Count && countIsZero(Text.drop_front(H.End)))
@@ -276,6 +282,11 @@ static bool listsCodes(StringRef After) {
   return false;
 }
 
+/// Where the address of a device ends, which is no longer than this.
+static size_t endOfAddress(StringRef Text) {
+  return Text.take_front(64).take_until([](char C) { return C == ')'; }).size();
+}
+
 /// "NVRM: Xid (PCI:0000:9b:00): 79, pid=...", "Xid 79", "XID: 79".
 static std::optional<ErrorMatch> findXid(StringRef Text,
                                          const PhraseFinder::Hit &H) {
@@ -284,7 +295,7 @@ static std::optional<ErrorMatch> findXid(StringRef Text,
   StringRef Rest = Text.drop_front(H.End).ltrim();
   bool Driver = Rest.consume_front("(");
   if (Driver)
-    Rest = Rest.drop_until([](char C) { return C == ')'; }).ltrim(')');
+    Rest = Rest.drop_front(endOfAddress(Rest)).ltrim(')');
   Rest = Rest.ltrim(" :=#");
   for (StringRef Word : {"error", "event", "code"})
     if (Rest.consume_front_insensitive(Word))
@@ -316,7 +327,7 @@ static std::optional<ErrorMatch> findSXid(StringRef Text,
   StringRef Rest = Text.drop_front(H.End).ltrim();
   if (!Rest.consume_front("("))
     return std::nullopt;
-  Rest = Rest.drop_until([](char C) { return C == ')'; }).ltrim(") :");
+  Rest = Rest.drop_front(endOfAddress(Rest)).ltrim(") :");
   StringRef Digits = Rest.take_while(isDigit);
   unsigned Code = 0;
   if (Digits.getAsInteger(10, Code) || Code == 0 || Code > 99999)
@@ -335,7 +346,7 @@ std::optional<ErrorMatch> findError(StringRef Text, const LineScan &Scan,
   const Signature *Best = nullptr;
   std::string Lower;
   unsigned Xid = phrases().FirstTrigger;
-  for (const PhraseFinder::Hit &H : Scan.Hits) {
+  for (const PhraseFinder::Hit &H : ArrayRef(Scan.Hits).take_front(MaxHits)) {
     // The driver's own number says more than any text beside it.
     if (H.Phrase == Xid)
       if (std::optional<ErrorMatch> Event = findXid(Text, H))

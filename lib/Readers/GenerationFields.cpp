@@ -12,7 +12,7 @@ namespace culprit {
 // Of several names the first that is there counts. "answer" is last among
 // the answers: beside another one it is what was expected.
 static constexpr StringLiteral IdKeys[] = {
-    "custom_id", "request_id", "id",          "rid",
+    "custom_id", "request_id", "id",          "rid", "trace_id",
     "doc_id",    "task_id",    "question_id", "idx"};
 static constexpr StringLiteral PromptKeys[] = {
     "prompt", "question", "query", "problem", "instruction", "input", "inputs"};
@@ -30,16 +30,16 @@ static constexpr StringLiteral TimeKeys[] = {
     "created_at", "created"};
 static constexpr StringLiteral PromptTokenKeys[] = {
     "prompt_tokens", "input_tokens", "num_prompt_tokens", "prompt_len",
-    "input_length", "input_len", "prompt_eval_count"};
+    "input_length", "input_len", "prompt_eval_count", "tokens_evaluated"};
 static constexpr StringLiteral AnswerTokenKeys[] = {
     "completion_tokens", "output_tokens", "generated_tokens",
-    "num_generated_tokens", "output_len", "eval_count"};
+    "num_generated_tokens", "output_len", "eval_count", "tokens_predicted"};
 static constexpr StringLiteral LimitKeys[] = {
     "max_tokens", "max_completion_tokens", "max_new_tokens",
     "max_output_tokens", "n_predict", "num_predict"};
 static constexpr StringLiteral ParameterKeys[] = {
     "parameters", "sampling_params", "options", "generation_config",
-    "gen_kwargs"};
+    "gen_kwargs", "generation_settings"};
 
 static GenerationParts responseParts(LooseValue Record, LooseValue Body) {
   GenerationParts Out;
@@ -144,8 +144,17 @@ static void findCounts(LooseValue From, RequestRecord &R) {
 static void setReason(LooseValue V, RequestRecord &R) {
   if (V.isObject()) // SGLang
     V = V["type"];
-  if (R.FinishReason.empty() && V.isText())
-    R.FinishReason = V.text().str();
+  if (!R.FinishReason.empty() || !V.isText())
+    return;
+  R.FinishReason = V.text().str();
+  // llama.cpp has words of its own.
+  if (V.key() == "stop_type")
+    R.FinishReason = V.text() == "limit" ? "length" : "stop";
+}
+
+/// The body that llama.cpp's own /completion answers with.
+static bool isLlamaCpp(LooseValue Body) {
+  return Body["tokens_predicted"] && Body["content"];
 }
 
 static void findPrompt(const GenerationParts &P, RequestRecord &R,
@@ -234,6 +243,8 @@ static LooseValue findAnswer(const GenerationParts &P, RequestRecord &R) {
   LooseValue Body = P.Response, Found;
   if (Body["meta_info"].isObject())
     Found = Body["text"];
+  else if (isLlamaCpp(Body))
+    Found = Body["content"];
   else if (Body["type"].text() == "message" && Body["role"])
     Found = Body["content"]; // Anthropic
   else if (Body["message"].isObject())
@@ -285,7 +296,7 @@ RequestRecord requestOf(const GenerationParts &P) {
       R.Status = From.any(StatusKeys).integer();
   LooseValue Details = P.Response["details"];
   static constexpr StringLiteral Reasons[] = {"finish_reason", "stop_reason",
-                                              "done_reason"};
+                                              "done_reason", "stop_type"};
   for (LooseValue From :
        {P.Response, Details, P.Response["meta_info"], P.Record})
     setReason(From.any(Reasons), R);
@@ -293,6 +304,13 @@ RequestRecord requestOf(const GenerationParts &P) {
     findParameters(From, R);
     findParameters(From.any(ParameterKeys), R);
   }
+  findParameters(P.Response.any(ParameterKeys), R); // llama.cpp repeats them
+  // A sampler that is switched off takes the likeliest token.
+  if (!R.Temperature && !R.TopP)
+    for (LooseValue From : {P.Request, P.Record})
+      for (LooseValue In : {From, From.any(ParameterKeys)})
+        if (In["do_sample"].boolean() == false)
+          R.Temperature = 0;
   if (!R.Seed)
     R.Seed = Details["seed"].integer();
   LooseValue Answered;
@@ -311,7 +329,17 @@ RequestRecord requestOf(const GenerationParts &P) {
     R.Attempt = *Retries + 1;
   static constexpr StringLiteral Urls[] = {"url", "endpoint", "path"};
   R.Endpoint = P.Record.any(Urls).text().str();
+  // Two bodies that one endpoint alone answers with; it takes the prompt as it
+  // is.
+  if (R.Endpoint.empty() && isLlamaCpp(P.Response))
+    R.Endpoint = "/completion";
+  if (R.Endpoint.empty() && P.Response["meta_info"].isObject())
+    R.Endpoint = "/generate";
   R.Method = P.Record["method"].text().str();
+  // Many answers may wait for their end.
+  for (std::optional<std::string> *Text : {&R.Prompt, &R.Response, &R.Expected})
+    if (*Text)
+      (*Text)->resize(RequestRows::capped(**Text).size());
   return R;
 }
 

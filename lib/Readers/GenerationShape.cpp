@@ -111,6 +111,8 @@ static bool isServer(const SeenKeys &Keys) {
     if (Keys.text(At("role")) && Keys.list(At("content")) &&
         Keys.any(At("stop_reason")))
       return true; // Anthropic
+    if (Keys.any(At("tokens_predicted")) && Keys.text(At("content")))
+      return true; // llama.cpp
     if (Keys.any(At("done")) && Keys.any(At("created_at")) &&
         (Keys.object(At("message")) || Keys.text(At("response"))))
       return true; // Ollama
@@ -140,6 +142,20 @@ static GenerationShape shapeByNames(const SeenKeys &Keys) {
   for (StringRef Key : {"response", "answer", "completion", "generated_text",
                         "prediction", "generation", "model_output"})
     ClearAnswer |= Keys.text(Key);
+  // A row without texts: how many tokens, how long, and how it ended.
+  bool Count = false, Length = false, Ended = false;
+  for (StringRef Key : {"prompt_tokens", "input_tokens", "completion_tokens",
+                        "output_tokens"})
+    Count |= Keys.any(Key) || Keys.any(("usage/" + Key).str());
+  for (StringRef Base : {"latency", "e2e_latency", "duration", "elapsed",
+                         "response_time", "request_time", "total_time"})
+    for (StringRef Unit : {"", "_s", "_ms", "_us", "_seconds"})
+      Length |= Keys.any((Base + Unit).str());
+  for (StringRef Key : {"status", "status_code", "http_status",
+                        "finish_reason"})
+    Ended |= Keys.any(Key);
+  if (Count && Length && Ended && !Keys.any("level"))
+    return GenerationShape::Clear;
   bool Answer = ClearAnswer || Keys.text("output");
   bool Judged = false;
   for (StringRef Key : {"expected", "reference", "target", "gold",

@@ -40,9 +40,13 @@ bool GenerationStreams::whole(const GenerationParts &P, int64_t Place) {
     return true;
   }
   bool First = true;
+  // One record for all of them: a long prompt is not copied for each.
+  RequestRecord Own = R;
   for (LooseValue C = P.Choices.first(); C; C = C.next()) {
-    RequestRecord Own = R;
     Own.Id = idOfChoice(R.Id, C);
+    Own.Response = R.Response;
+    Own.FinishReason = R.FinishReason;
+    Own.CompletionTokens = R.CompletionTokens;
     addChoice(C, Own);
     // With several answers nobody says how many tokens each has.
     bool Alone = First && !C.next();
@@ -61,12 +65,13 @@ bool GenerationStreams::whole(const GenerationParts &P, int64_t Place) {
 }
 
 GenerationStreams::Stream &
-GenerationStreams::stream(const std::string &Id, const GenerationParts &P,
+GenerationStreams::stream(const std::string &Id, const RequestRecord &Begin,
                           int64_t Place) {
-  auto [It, New] = ById.try_emplace(Id, nullptr);
-  if (!New)
-    return *It->second;
-  RequestRecord R = requestOf(P);
+  if (auto Known = ById.find(Id); Known != ById.end())
+    return *Known->second;
+  if (Open.size() >= MaxOpen)
+    flush();
+  RequestRecord R = Begin;
   // A stream without an id is named by its first record.
   R.Id = Id.empty() ? "#" + itostr(Number) : Id;
   R.Place = Place;
@@ -74,12 +79,10 @@ GenerationStreams::stream(const std::string &Id, const GenerationParts &P,
   std::string Name = R.Id;
   Open.push_back(std::make_unique<Stream>(
       Stream{std::move(R), GenerationTokens(Rows, std::move(Name))}));
-  return *(It->second = Open.back().get());
+  return *(ById[Id] = Open.back().get());
 }
 
 bool GenerationStreams::chunk(const GenerationParts &P, int64_t Place) {
-  if (Open.size() >= MaxOpen)
-    flush();
   std::string Id = idOf(P);
   RequestRecord Now = requestOf(P);
   auto Update = [&](RequestRecord &R) {
@@ -98,7 +101,7 @@ bool GenerationStreams::chunk(const GenerationParts &P, int64_t Place) {
   };
   if (P.Choices) {
     for (LooseValue C = P.Choices.first(); C; C = C.next()) {
-      Stream &S = stream(idOfChoice(Id, C), P, Place);
+      Stream &S = stream(idOfChoice(Id, C), Now, Place);
       if (!S.R.Response || S.R.Response->size() < RequestRows::MaxText)
         addChoice(C, S.R);
       else if (C["finish_reason"].isText())
@@ -113,7 +116,7 @@ bool GenerationStreams::chunk(const GenerationParts &P, int64_t Place) {
   bool Again = P.Response["meta_info"].isObject();
   if (!Token && !Again && !ById.contains(Id) && !hasContent(Now))
     return ById.empty() ? false : true; // usage alone, or a ping
-  Stream &S = stream(Id, P, Place);
+  Stream &S = stream(Id, Now, Place);
   Update(S.R);
   if (!Now.FinishReason.empty())
     S.R.FinishReason = Now.FinishReason;

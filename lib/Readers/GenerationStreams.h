@@ -48,7 +48,8 @@ private:
 
   bool whole(const GenerationParts &P, int64_t Place);
   bool chunk(const GenerationParts &P, int64_t Place);
-  Stream &stream(const std::string &Id, const GenerationParts &P,
+  /// The open stream of \p Id; a new one begins as \p Begin.
+  Stream &stream(const std::string &Id, const RequestRecord &Begin,
                  int64_t Place);
   std::string nameOf(const GenerationParts &P);
   void flush();

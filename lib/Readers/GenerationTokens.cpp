@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/GenerationTokens.h"
+#include <cmath>
 
 using namespace llvm;
 
@@ -29,6 +30,9 @@ static TokenChoice fromObject(LooseValue V) {
   if (LooseValue Id = V.any(Ids))
     C.Id = Id.integer();
   C.Logprob = V["logprob"].number();
+  // llama.cpp, where probabilities were asked for behind the samplers.
+  if (std::optional<double> P = V["prob"].number(); P && !C.Logprob && *P >= 0)
+    C.Logprob = std::log(*P);
   C.Rank = V["rank"].integer();
   return C;
 }
@@ -64,7 +68,8 @@ void GenerationTokens::add(const TokenChoice &Chosen, bool OfPrompt,
 void GenerationTokens::chat(LooseValue Content, int64_t Place) {
   for (LooseValue V = Content.first(); V; V = V.next()) {
     Others.clear();
-    for (LooseValue A = V["top_logprobs"].first(); A; A = A.next())
+    static constexpr StringLiteral Tops[] = {"top_logprobs", "top_probs"};
+    for (LooseValue A = V.any(Tops).first(); A; A = A.next())
       Others.push_back(fromObject(A));
     add(fromObject(V), false, Place);
   }
@@ -157,6 +162,7 @@ void GenerationTokens::response(LooseValue Body, int64_t Place) {
     objects(Details["prefill"], {}, true, Place);
     objects(Details["tokens"], Details["top_tokens"], false, Place);
   }
+  chat(Body["completion_probabilities"], Place); // llama.cpp
   // One token of a stream of TGI.
   if (LooseValue Token = Body["token"]; Token.isObject()) {
     Others.clear();

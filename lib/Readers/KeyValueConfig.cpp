@@ -190,8 +190,8 @@ Error KeyValueConfigReader::read(InputFile &File, Source &Into) const {
     return true;
   });
   if (Broken)
-    Into.warn(Into.path() + ":" + Twine(First) + ": neither 'key = value' nor " +
-                  "a section" +
+    Into.warn(Into.path() + ":" + Twine(First) +
+                  ": neither 'key = value' nor a section" +
                   (Broken > 1 ? ", like " + formatCount(Broken - 1) +
                                     " lines behind it"
                               : std::string()),

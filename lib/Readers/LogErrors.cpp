@@ -134,6 +134,7 @@ void LogErrors::line(const LogLine &L, const LineScan &Scan,
     Chains[L.Rank.value_or(-1)] = L.Number;
     return;
   }
+  noteDevice(L);
   Row R;
   auto [Class, Message] = splitException(L.Body);
   bool Exception = isErrorClass(Class) && !isCountOfNone(Message);
@@ -155,8 +156,18 @@ void LogErrors::line(const LogLine &L, const LineScan &Scan,
   std::optional<int64_t> Named = stepIn(R.Message);
   R.Step = Named ? Named : Step;
   R.Device = deviceIn(L.Text);
+  // "NVRM: The NVIDIA GPU 0000:b3:00.0", whose sentence ends two lines below.
+  if (R.Type == "Xid" && R.Device.empty() && L.Number - NamedLine <= 3)
+    R.Device = NamedDevice;
   if (!repeatsLast(R))
     keep(std::move(R));
+}
+
+void LogErrors::noteDevice(const LogLine &L) {
+  if (!L.Text.contains("NVRM: The NVIDIA GPU "))
+    return;
+  NamedDevice = deviceIn(L.Text);
+  NamedLine = L.Number;
 }
 
 void LogErrors::add(const Row &R) {

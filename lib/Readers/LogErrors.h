@@ -70,6 +70,10 @@ private:
   /// Where the step changed, lately: a traceback is complete long after its
   /// head where other ranks write on.
   std::deque<std::pair<int64_t, int64_t>> Steps;
+  /// Remembers the device that the driver names ahead of what befell it.
+  void noteDevice(const LogLine &L);
+  std::string NamedDevice; ///< By the driver, at NamedLine.
+  int64_t NamedLine = -100;
   std::optional<double> LastTime; ///< Has the year that other stamps lack.
 };
 

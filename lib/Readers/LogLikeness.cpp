@@ -78,11 +78,20 @@ static bool isTestResult(StringRef Line) {
          Body.ends_with(" sec");
 }
 
+/// A line of the kernel's or the driver's that has lost its stamp.
+static bool isKernelLine(StringRef Line) {
+  StringRef Body = Line.ltrim();
+  return Body.starts_with("kernel: ") || Body.starts_with("NVRM: ");
+}
+
 namespace {
 /// Counts over the lines of a head.
 struct Signs {
   unsigned Lines = 0, Marked = 0, Metrics = 0, Errors = 0, Tracebacks = 0;
-  unsigned Code = 0, Markup = 0;
+  unsigned Code = 0, Data = 0, Markup = 0;
+  /// Heads of tracebacks of any form, and what bash says of a killed process:
+  /// not enough for a text of any name.
+  unsigned Heads = 0;
 };
 } // namespace
 
@@ -90,33 +99,44 @@ static Signs countSigns(StringRef Head, bool Whole) {
   Signs Out;
   LogLineParser Parser;
   LineScan Scan;
-  bool TracebackHead = false;
+  bool TracebackHead = false, InTraceback = false;
   forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t Number) {
     if (Line.trim().empty())
       return true;
     ++Out.Lines;
     LogLine L = Parser.parse(Line, Number);
+    scanLine(L.Text, Scan);
+    InTraceback = Scan.Traceback || (InTraceback && isSpace(Line[0]));
     if (L.Stamped || L.Prefixed || L.Text.contains("%|") ||
         isTestResult(Line) || isStructuredLine(Line.ltrim()) ||
-        parseAccessLine(Line) || parseDynamoLine(L)) {
+        parseAccessLine(Line) || parseDynamoLine(L) || isKernelLine(Line)) {
       ++Out.Marked;
-    } else {
+    } else if (!InTraceback) { // which quotes code
+      Out.Data += isDataObject(Line);
       Out.Code += isCode(Line) || isDataObject(Line);
       Out.Markup += isMarkup(Line);
     }
-    scanLine(L.Text, Scan);
     // Documents quote the head indented, or without frames.
     Out.Tracebacks += TracebackHead && L.Body.ltrim().starts_with("File \"");
     TracebackHead = Scan.Traceback && !isSpace(Line[0]);
     if (Scan.Metric || Scan.Overflow)
       Out.Metrics += isMetricsLine(L.Body);
     Out.Errors += findError(L.Text, Scan).has_value();
+    Out.Heads += (Scan.Traceback && !isSpace(Line[0])) || L.Body == "Killed";
     return Out.Lines < 1000;
   });
   return Out;
 }
 
-LogLikeness logLikeness(StringRef Head, bool Whole) {
+/// What a file with the name of a log is, by what is in it: what documents and
+/// programs quote is no quotation there, but its data may be that of others.
+static LogLikeness likenessOfNamed(const Signs &S) {
+  if (S.Data * 4 >= S.Lines)
+    return LogLikeness::No;
+  return S.Errors || S.Heads ? LogLikeness::Strong : LogLikeness::No;
+}
+
+LogLikeness logLikeness(StringRef Head, bool Whole, bool Named) {
   if (Head.trim().empty() || !isText(Head))
     return LogLikeness::No;
   Signs S = countSigns(Head, Whole);
@@ -124,6 +144,8 @@ LogLikeness logLikeness(StringRef Head, bool Whole) {
     return LogLikeness::No; // one line longer than the head: no log
   unsigned Good = S.Marked + S.Metrics;
   if (Good * 2 >= S.Lines)
+    return LogLikeness::Strong;
+  if (Named && likenessOfNamed(S) != LogLikeness::No)
     return LogLikeness::Strong;
   // Programs and documents quote errors; a traceback's own code lines are
   // fewer than a program's.

@@ -22,8 +22,9 @@ enum class LogLikeness {
   Strong ///< Most lines have a time stamp, a level or metrics.
 };
 
-/// Looks at \p Head, the beginning of a text, \p Whole if there is no more.
-LogLikeness logLikeness(llvm::StringRef Head, bool Whole);
+/// Looks at \p Head, the beginning of a text, \p Whole if there is no more and
+/// \p Named if the file is called a log: `train.log`, `slurm-1.out`.
+LogLikeness logLikeness(llvm::StringRef Head, bool Whole, bool Named);
 
 } // namespace culprit
 

@@ -112,16 +112,22 @@ static StringRef levelOf(StringRef Word) {
   }
 }
 
-/// [E321 02:07:08.4 Foo.cpp:607], E0101 12:00:00.1 and [E Foo.cpp:563], as
-/// glog and PyTorch's C++ write them.
+/// glog's letters, and those that PyTorch's Python adds: V (verbose), D and C.
+static StringRef levelOfLetter(char C) {
+  return C == 'V' || C == 'D'   ? "debug"
+         : C == 'I'             ? "info"
+         : C == 'W'             ? "warning"
+         : C == 'E'             ? "error"
+         : C == 'F' || C == 'C' ? "critical"
+                                : "";
+}
+
+/// [E321 02:07:08.4 Foo.cpp:607], V1122 12:00:00.1 and [E Foo.cpp:563], as
+/// glog and PyTorch's C++ and Python write them.
 static StringRef glogLevel(StringRef Text) {
   if (Text.size() < 4)
     return "";
-  StringRef Level = Text[0] == 'I'   ? "info"
-                    : Text[0] == 'W' ? "warning"
-                    : Text[0] == 'E' ? "error"
-                    : Text[0] == 'F' ? "critical"
-                                     : "";
+  StringRef Level = levelOfLetter(Text[0]);
   if (Level.empty())
     return "";
   StringRef Rest = Text.drop_front();
@@ -174,6 +180,8 @@ public:
 private:
   bool takeOne();
   bool takeStamp();
+  void takeLabels();
+  bool takePlace();
   bool takeBracket();
   bool takeWorker();
   bool takeWord();
@@ -197,7 +205,49 @@ bool PrefixReader::takeStamp() {
   if (!L.Stamped && Rest.begin() == L.Text.begin())
     L.Unstamped = L.Text.drop_front(Stamp->Length);
   L.Stamped = L.Prefixed = true;
+  bool Open = Rest.starts_with("[") &&
+              !Rest.take_front(Stamp->Length).ends_with("]");
   Rest = Rest.drop_front(Stamp->Length);
+  if (Open)
+    takeLabels();
+  return true;
+}
+
+/// What some servers put behind a stamp in its bracket: " TP6 PP1]" of SGLang,
+/// " E 135782 135782]" of Ray.
+void PrefixReader::takeLabels() {
+  size_t Close = Rest.take_front(40).find(']');
+  if (Close == StringRef::npos || !Rest.starts_with(" "))
+    return;
+  StringRef Inner = Rest.slice(1, Close);
+  for (char C : Inner)
+    if (!isAlnum(C) && C != ' ' && C != '_' && C != '-')
+      return;
+  if (Inner.size() > 2 && Inner[1] == ' ' && isDigit(Inner[2]))
+    level(levelOfLetter(Inner[0]));
+  Rest = Rest.drop_front(Close + 1);
+}
+
+/// "158 torch/_dynamo/convert_frame.py:1551] " or "engine.py:135] " behind a
+/// stamp: process and source line.
+bool PrefixReader::takePlace() {
+  StringRef Probe = Rest;
+  StringRef Process = Probe.take_while(isDigit);
+  if (!Process.empty()) {
+    Probe = Probe.drop_front(Process.size());
+    if (!Probe.consume_front(" "))
+      return false;
+  }
+  size_t Close = Probe.take_front(160).find(']');
+  if (Close == StringRef::npos)
+    return false;
+  StringRef Place = Probe.take_front(Close);
+  auto [File, Line] = Place.rsplit(':');
+  if (Place.contains(' ') || Line.empty() || !all_of(Line, isDigit) ||
+      !(File.ends_with(".py") || File.ends_with(".cpp") ||
+        File.ends_with(".cc")))
+    return false;
+  Rest = Probe.drop_front(Close + 1);
   return true;
 }
 
@@ -265,6 +315,8 @@ bool PrefixReader::takeWord() {
   }
   if (!L.Stamped)
     return false;
+  if (takePlace())
+    return true;
   if (Rest.starts_with("- ") || Rest.starts_with("| ")) {
     Rest = Rest.drop_front(2);
     return true;

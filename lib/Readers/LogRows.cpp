@@ -46,12 +46,31 @@ static bool isSevere(StringRef Level) {
   return Level == "warning" || Level == "error" || Level == "critical";
 }
 
+/// Up to \p Most bytes of \p Text, cut before a character.
+static StringRef cut(StringRef Text, size_t Most) {
+  if (Text.size() <= Most)
+    return Text;
+  while (Most && (Text[Most] & 0xC0) == 0x80)
+    --Most;
+  return Text.take_front(Most);
+}
+
+StringId LogRows::textOf(const LogLine &L) {
+  StringRef Text = L.Text;
+  if (Large)
+    Text = cut(Text, Kept < TextBytes ? MaxLine : Begin);
+  Kept += Text.size();
+  return S.pool().intern(Text);
+}
+
 unsigned LogRows::addWith(const LogLine &L) {
+  if (Large)
+    Form.resize(cut(Form, MaxTemplate).size());
   auto It = ByText.find(Form);
   if (It == ByText.end() && Templates.size() == MaxTemplates) {
     ++Untold;
     if (!Large)
-      addRow(L, S.pool().intern(L.Text), S.pool().intern(Form));
+      addRow(L, textOf(L), S.pool().intern(Form));
     return None;
   }
   // Most texts occur once; a cache in front of the pool would only copy them.
@@ -60,7 +79,7 @@ unsigned LogRows::addWith(const LogLine &L) {
     It = ByText.try_emplace(Form, Templates.size()).first;
     Template T;
     T.Text = S.pool().intern(Form);
-    T.Example = Text = S.pool().intern(L.Text);
+    T.Example = Text = textOf(L);
     T.Level = L.Level;
     T.Rank = L.Rank ? L.Rank : FileRank;
     T.First = L.Number;
@@ -78,7 +97,7 @@ unsigned LogRows::addWith(const LogLine &L) {
   unsigned Most = isSevere(T.Level) ? RowsOfSevere : RowsOfTemplate;
   if (!Large || (T.Rows < Most && Rows < MaxRows)) {
     ++T.Rows;
-    addRow(L, Text ? Text : S.pool().intern(L.Text), T.Text);
+    addRow(L, Text ? Text : textOf(L), T.Text);
   }
   return It->second;
 }

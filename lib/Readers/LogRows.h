@@ -54,6 +54,13 @@ public:
   /// Rows of one template in a large log, and of all together.
   static constexpr unsigned RowsOfTemplate = 20, RowsOfSevere = 200;
   static constexpr size_t MaxRows = 1 << 18;
+  /// Bytes of a template and of a line in a large log, and of all its lines
+  /// together, beyond which lines are kept to their begin.
+  static constexpr size_t MaxTemplate = 4 << 10, MaxLine = 64 << 10;
+  static constexpr size_t TextBytes = 256 << 20, Begin = 256;
+
+  /// More was read than a log of few lines has.
+  void becomeLarge() { Large = true; }
 
 private:
   struct Template {
@@ -67,6 +74,7 @@ private:
     unsigned Rows = 0;
   };
   unsigned addWith(const LogLine &L);
+  StringId textOf(const LogLine &L);
   void addRow(const LogLine &L, StringId Text, StringId Form);
 
   Source &S;
@@ -76,7 +84,7 @@ private:
   std::string Form;
   std::vector<Template> Templates;
   llvm::StringMap<unsigned> ByText;
-  size_t Rows = 0;
+  size_t Rows = 0, Kept = 0; ///< Kept: bytes of lines.
   uint64_t Untold = 0; ///< Lines without a template of their own.
 };
 

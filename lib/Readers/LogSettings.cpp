@@ -15,7 +15,8 @@ namespace culprit {
 static constexpr unsigned MaxBlock = 2000;
 
 static bool isKeyText(StringRef Key) {
-  return !Key.empty() && Key.size() <= 80 && (isAlpha(Key[0]) || Key[0] == '_') &&
+  return !Key.empty() && Key.size() <= 80 &&
+         (isAlpha(Key[0]) || Key[0] == '_') &&
          all_of(Key, [](char C) { return isAlnum(C) || C == '_' || C == '.'; });
 }
 
@@ -134,7 +135,8 @@ bool LogSettings::line(StringRef Text, int64_t Number) {
   }
   // Few lines have settings, and many lines are asked.
   if (!containsText(Text, "Args(") && !containsText(Text, "rguments(") &&
-      !containsText(Text, "amespace(") && !containsText(Text, "with config: ") &&
+      !containsText(Text, "amespace(") &&
+      !containsText(Text, "with config: ") &&
       !containsText(Text, "args: {"))
     return false;
   for (StringRef Mark :

@@ -115,12 +115,15 @@ MemoryFigures memoryFigures(StringRef Text) {
   MemoryFigures Out;
   for (StringRef Words :
        {"tried to allocate ", "attempting to allocate ", "failed to allocate ",
-        "you tried to allocate ", "anon-rss:"})
+        "you tried to allocate ", "anon-rss:",
+        "alloc_buffer: allocating "})
     if (!Out.Asked)
       Out.Asked = sizeAfter(Text, Words);
   if (!Out.Asked)
     Out.Asked = shapeBytes(Text);
   Out.Capacity = sizeAfter(Text, "total capacity of ");
+  if (!Out.Capacity) // as PyTorch 2.1 spelt it
+    Out.Capacity = sizeAfter(Text, "total capacty of ");
   if (!Out.Capacity)
     Out.Capacity = sizeBefore(Text, "total capacity");
   Out.ReservedUnallocated =

@@ -16,6 +16,8 @@
 #include "Readers/Gguf.h"
 #include "Readers/JsonConfig.h"
 #include "Readers/JsonLines.h"
+#include "Readers/KeyValueConfig.h"
+#include "Readers/LaunchScript.h"
 #include "Readers/KinetoTrace.h"
 #include "Readers/MemorySnapshot.h"
 #include "Readers/MemoryTimeline.h"

@@ -66,6 +66,15 @@ void findTimes(LooseValue Object, RequestRecord &R) {
   if (!Object.isObject())
     return;
   findVllmTimes(Object, R);
+  // `timings` of llama.cpp: the prompt, then the answer.
+  std::optional<double> Prompt = Object["prompt_ms"].number(),
+                        Answer = Object["predicted_ms"].number();
+  if (Prompt && Answer && *Prompt >= 0 && *Answer >= 0) {
+    if (!R.Ttft)
+      R.Ttft = *Prompt * 1e-3;
+    if (!R.Latency)
+      R.Latency = (*Prompt + *Answer) * 1e-3;
+  }
   for (LooseValue V = Object.first(); V; V = V.next()) {
     double Factor;
     StringRef Base = withoutUnit(V.key(), Factor);

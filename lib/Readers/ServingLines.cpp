@@ -4,6 +4,7 @@
 
 #include "Readers/ServingLines.h"
 #include "Readers/AccessLine.h"
+#include "Readers/TimeStamp.h"
 #include "Support/FindText.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/StringExtras.h"
@@ -26,8 +27,6 @@ static bool takeDigits(StringRef &Text, unsigned Digits, int &Value) {
 
 /// 02-01 06:36:05 behind the level; false where there is none.
 static bool stampWithoutYear(StringRef Text, int &Month, double &Seconds) {
-  static constexpr int DaysBefore[] = {0,   31,  59,  90,  120, 151,
-                                       181, 212, 243, 273, 304, 334};
   Text = Text.take_front(PrefixBytes);
   for (StringRef Level : {"INFO ", "WARNING ", "ERROR ", "DEBUG "}) {
     size_t At = findText(Text, Level);
@@ -41,7 +40,7 @@ static bool stampWithoutYear(StringRef Text, int &Month, double &Seconds) {
         takeDigits(Rest, 2, Minute) && Rest.consume_front(":") &&
         takeDigits(Rest, 2, Second) && Month >= 1 && Month <= 12 && Day >= 1 &&
         Day <= 31) {
-      Seconds = ((DaysBefore[Month - 1] + Day - 1) * 24.0 + Hour) * 3600 +
+      Seconds = (daysIntoYear(Month, Day) * 24.0 + Hour) * 3600 +
                 Minute * 60 + Second;
       // .123456 in the logs of some versions
       if (std::optional<double> Part = parseNumber(Rest.take_while(
@@ -166,6 +165,9 @@ void ServingLines::received(StringRef Text, const LogLine &L) {
   if (R.Prompt && R.PromptTokens && *R.PromptTokens > 0 &&
       numCharacters(*R.Prompt) == static_cast<size_t>(*R.PromptTokens))
     R.PromptTokens = std::nullopt;
+  // Thousands wait for their end.
+  if (R.Prompt)
+    R.Prompt->resize(RequestRows::capped(*R.Prompt).size());
   if (R.Id.empty() || (!R.Prompt && Settings.empty()))
     return; // a sentence about requests
   if (Open.size() >= MaxOpen)
@@ -196,9 +198,13 @@ void ServingLines::generated(StringRef Text, const LogLine &L) {
     R.Response = std::move(Output);
   else if (Output && R.Response->size() < RequestRows::MaxText)
     *R.Response += *Output;
+  const size_t Characters =
+      R.Response && !Delta ? numCharacters(*R.Response) : 0;
+  if (R.Response)
+    R.Response->resize(RequestRows::capped(*R.Response).size());
   if (std::optional<int64_t> Count = countOf(Rest, "output_token_ids:")) {
     bool Cut = R.Response && !Delta && *Count > 0 &&
-               numCharacters(*R.Response) == static_cast<size_t>(*Count);
+               Characters == static_cast<size_t>(*Count);
     if (Delta)
       R.CompletionTokens = R.CompletionTokens.value_or(0) + *Count;
     else if (!Cut)
@@ -311,6 +317,8 @@ void ServingLines::textGeneration(StringRef Text, const LogLine &L) {
     R.At = *L.WallTime - *R.Latency; // logged at the end
   R.Temperature = setting(Text, "temperature");
   R.TopP = setting(Text, "top_p");
+  if (!R.Temperature && !R.TopP && containsText(Text, " do_sample: false"))
+    R.Temperature = 0; // the likeliest token each time
   R.MaxTokens = integerSetting(Text, "max_new_tokens");
   R.Seed = integerSetting(Text, "seed");
   // The one is the other divided by the number of tokens.
@@ -343,7 +351,7 @@ void ServingLines::access(const LogLine &L) {
   R.Bytes = A->Bytes;
   R.Latency = A->Latency;
   R.At = A->At ? A->At : timeOf(L);
-  if (R.At && R.Latency)
+  if (R.At && R.Latency && !A->Begun)
     *R.At -= *R.Latency;
   R.Hop = A->Combined ? "gateway" : "server";
   R.Place = L.Number;

@@ -20,6 +20,8 @@
 #include "Readers/WatchdogLines.h"
 #include "Support/FindText.h"
 #include "Support/Units.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Path.h"
 
 using namespace llvm;
 
@@ -28,7 +30,12 @@ namespace culprit {
 Match TextLogReader::matches(const InputFile &File) const {
   bool Whole = File.head().size() < InputFile::HeadBytes;
   std::string Converted;
-  switch (logLikeness(asUtf8(File.head(), Converted), Whole)) {
+  StringRef Path = File.path();
+  if (!Path.consume_back(".gz"))
+    Path.consume_back(".zst");
+  StringRef Extension = sys::path::extension(Path);
+  bool Named = is_contained({".log", ".out", ".err"}, Extension);
+  switch (logLikeness(asUtf8(File.head(), Converted), Whole, Named)) {
   case LogLikeness::No:
     return Match::No;
   case LogLikeness::Weak:
@@ -46,6 +53,10 @@ public:
   LogPass(Source &S, const LogOptions &Options);
 
   void line(StringRef Raw, int64_t Number);
+  void becomeLarge() {
+    Options.Large = true;
+    Rows.becomeLarge();
+  }
   /// The text of the lines so far goes away.
   void endPiece();
   void finish();
@@ -223,6 +234,9 @@ void LogPass::finish() {
   Rows.finish();
 }
 
+/// Of a log beyond this not every line gets a row.
+static constexpr uint64_t LargeLog = 64 << 20;
+
 namespace {
 /// Feeds the lines of a log to a pass, piece by piece.
 class LogText {
@@ -236,10 +250,14 @@ private:
   LogPass Pass;
   StructuredLog Json;
   int64_t Next = 1;
+  uint64_t Read = 0;
 };
 } // namespace
 
 void LogText::piece(StringRef Text) {
+  // What a compressed file says of its size may be wrong by any factor.
+  if ((Read += Text.size()) > LargeLog)
+    Pass.becomeLarge();
   Next = forEachLine(
       Text,
       [&](StringRef Line, int64_t Number) {
@@ -251,6 +269,9 @@ void LogText::piece(StringRef Text) {
             Pass.line(Part, Number);
             return true;
           });
+        // The text that was made of the line goes with the next one.
+        if (Plain.data() != Line.data())
+          Pass.endPiece();
         return true;
       },
       Next);
@@ -263,8 +284,6 @@ void readLogText(StringRef Text, Source &Into, const LogOptions &Options) {
   Log.finish();
 }
 
-/// Of a log beyond this not every line gets a row.
-static constexpr uint64_t LargeLog = 64 << 20;
 
 Error TextLogReader::read(InputFile &File, Source &Into) const {
   LogOptions Options;

@@ -143,6 +143,34 @@ static bool takeSyslog(StringRef &Text) {
   return true;
 }
 
+/// 01-05 08:59:57 or 01-05 08:59, as vLLM writes them: no year, so no point in
+/// time.
+static bool takeMonthAndDay(StringRef &Text) {
+  StringRef Rest = Text;
+  int Month = 0, Day = 0, Hour = 0, Minute = 0;
+  double Ignored;
+  if (!takeNumber(Rest, 2, Month) || !Rest.consume_front("-") ||
+      !takeNumber(Rest, 2, Day) || !Rest.consume_front(" ") || Month < 1 ||
+      Month > 12 || Day < 1 || Day > 31)
+    return false;
+  StringRef Short = Rest;
+  if (!takeTime(Rest, Ignored)) {
+    if (!takeNumber(Short, 2, Hour) || !Short.consume_front(":") ||
+        !takeNumber(Short, 2, Minute) || Hour > 23 || Minute > 59 ||
+        !Short.starts_with(" "))
+      return false;
+    Rest = Short;
+  }
+  Text = Rest;
+  return true;
+}
+
+int daysIntoYear(int Month, int Day) {
+  static constexpr int DaysBefore[] = {0,   31,  59,  90,  120, 151,
+                                       181, 212, 243, 273, 304, 334};
+  return Month < 1 || Month > 12 ? 0 : DaysBefore[Month - 1] + Day - 1;
+}
+
 /// [12345.678901], the kernel's seconds since boot.
 static bool takeUptime(StringRef &Text) {
   StringRef Rest = Text;
@@ -203,7 +231,7 @@ std::optional<TimeStamp> leadingTimeStamp(StringRef Text) {
   double Seconds;
   if ((isDigit(Rest.empty() ? 'x' : Rest[0]) && takeTime(Rest, Seconds) &&
        (!Bracket || Rest.consume_front("]"))) ||
-      takeSyslog(Rest))
+      takeSyslog(Rest) || (!Bracket && takeMonthAndDay(Rest)))
     return done();
   return std::nullopt;
 }

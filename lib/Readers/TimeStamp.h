@@ -24,12 +24,17 @@ struct TimeStamp {
 
 /// The stamp that \p Text begins with: 2026-01-05 08:59:57,600,
 /// [2026-01-05T08:59:57.6Z], 01/05/2026 08:59:57, Jan  5 08:59:57,
-/// [12345.678901] or 08:59:57. Brackets around it belong to it.
+/// [12345.678901], 01-05 08:59:57 (vLLM's) or 08:59:57. Brackets around it
+/// belong to it.
 std::optional<TimeStamp> leadingTimeStamp(llvm::StringRef Text);
 
 /// 05/Jan/2026:08:59:57 +0000, of access logs, as Unix seconds; UTC without a
 /// zone.
 std::optional<double> commonLogTime(llvm::StringRef Text);
+
+/// Days from the new year to \p Day of \p Month, both from 1, for stamps that
+/// name no year: none is taken for a leap year.
+int daysIntoYear(int Month, int Day);
 
 } // namespace culprit
 

@@ -61,8 +61,10 @@ TracebackReader::Step TracebackReader::advanceMessage(Traceback &T,
                                                       StringRef Rest) {
   // A blank line ends a message, but PyTorch's have blank lines inside; what
   // follows them is advice and C++ frames that nobody misses.
+  // A stamp inside a common prefix is that of each line of one record.
+  bool OwnStamp = L.Unstamped.size() != L.Text.size();
   bool Ends = Rest.trim().empty() || ++T.MessageLines >= MaxMessageLines ||
-              L.Stamped || Rest.contains("%|") ||
+              OwnStamp || Rest.contains("%|") ||
               Rest.starts_with("During handling of") ||
               Rest.starts_with("The above exception") ||
               Rest.starts_with("terminate called") ||
@@ -98,6 +100,32 @@ TracebackReader::Step TracebackReader::advance(Traceback &T, const LogLine &L,
   return Step::Own;
 }
 
+/// Whether \p Prefix ends as a sentence or a progress bar does.
+static bool endsWithWords(StringRef Prefix) {
+  return Prefix.ends_with(":") || Prefix.ends_with("it/s]") ||
+         Prefix.ends_with("s/it]");
+}
+
+/// "Scheduler hit an exception: Traceback (...)": the head has words in front
+/// that the lines below it lack; their first frame shows what the prefix is.
+void TracebackReader::adoptPrefix(StringRef Text) {
+  size_t At = Text.find("  File \"");
+  if (At == StringRef::npos || Open.empty())
+    return;
+  StringRef Base = Text.take_front(At);
+  Traceback *Fresh = nullptr;
+  for (Traceback &T : Open) {
+    if (T.Prefix == Base)
+      return; // its own
+    StringRef Words = T.Prefix;
+    if (T.Error.Frames.empty() && !T.InMessage && Words.consume_front(Base) &&
+        endsWithWords(Words.rtrim()) && !Words.starts_with("[rank"))
+      Fresh = &T;
+  }
+  if (Fresh)
+    Fresh->Prefix = Base.str();
+}
+
 TracebackReader::Use TracebackReader::line(const LogLine &L, bool Head,
                                            Sink Done) {
   // Time stamps differ from line to line and are no part of a prefix.
@@ -106,6 +134,11 @@ TracebackReader::Use TracebackReader::line(const LogLine &L, bool Head,
     size_t At = Text.find("Traceback (most recent call last)");
     StringRef Prefix = Text.take_front(At == StringRef::npos ? 0 : At);
     // "  + Exception Group Traceback", whose lines begin with "  | ".
+    // Rich draws a box and IPython writes the class in front; their frames
+    // have other forms, and the exception's own line below them says enough.
+    if (Prefix.contains("\xe2\x94\x80") ||
+        (Prefix.ends_with("    ") && isExceptionName(Prefix.trim())))
+      return Use::Part;
     std::string Own = Prefix.str();
     if (size_t Plus = Prefix.find("+ Exception Group ");
         Plus != StringRef::npos)
@@ -125,6 +158,7 @@ TracebackReader::Use TracebackReader::line(const LogLine &L, bool Head,
     Open.push_back(std::move(T));
     return Use::Part;
   }
+  adoptPrefix(Text);
   // The longest prefix owns the line; the empty one is everybody's.
   size_t Best = Open.size();
   for (size_t I = 0; I != Open.size(); ++I)

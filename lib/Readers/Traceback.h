@@ -77,6 +77,8 @@ private:
   Step advance(Traceback &T, const LogLine &L, llvm::StringRef Rest);
   Step advanceMessage(Traceback &T, const LogLine &L, llvm::StringRef Rest);
 
+  void adoptPrefix(llvm::StringRef Text);
+
   std::vector<Traceback> Open;
 };
 

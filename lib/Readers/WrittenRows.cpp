@@ -46,9 +46,10 @@ static Error setCells(TableBuilder &B, const TableSchema &T, StringRef Place,
       if (StringRef(Row[I].Text).getAsInteger(10, Value))
         return wrong();
       if (C.Unit == "time")
-        Value += Copy * Every;
+        Value = static_cast<int64_t>(uint64_t(Value) +
+                                     uint64_t(Copy) * uint64_t(Every));
       else if (C.Name == "correlation" || C.Name == "step" || C.Name == "seq")
-        Value += Copy;
+        Value = static_cast<int64_t>(uint64_t(Value) + uint64_t(Copy));
       B.set(Columns[I], Value);
       break;
     }
@@ -94,7 +95,7 @@ static void fillIn(TableBuilder &B, const TableSchema &T,
     if (const WrittenCell *A = given("start"), *Z = given("stop");
         A && Z && !StringRef(A->Text).getAsInteger(10, Start) &&
         !StringRef(Z->Text).getAsInteger(10, Stop))
-      B.set(*Dur, Stop - Start);
+      B.set(*Dur, static_cast<int64_t>(uint64_t(Stop) - uint64_t(Start)));
   if (auto Rank = missing("rank"))
     if (T.Name != "errors" && T.Name != "log_lines")
       B.set(*Rank, int64_t(0));

@@ -98,6 +98,10 @@ static bool isSettingKey(StringRef Key) {
          !Key.contains('(') && !isDigit(Key[0]) && !Shouts;
 }
 
+static bool isBalanced(StringRef Flow) {
+  return Flow.count('[') + Flow.count('{') <= Flow.count(']') + Flow.count('}');
+}
+
 Match YamlConfigReader::matches(const InputFile &File) const {
   StringRef Head = File.head();
   if (Head.starts_with("{") || Head.starts_with("<") || Head.contains('\0'))
@@ -107,8 +111,27 @@ Match YamlConfigReader::matches(const InputFile &File) const {
     return Match::No;
   unsigned Pairs = 0, Other = 0;
   bool Whole = Head.size() < InputFile::HeadBytes;
+  std::optional<int64_t> Block; // indent of the key of a text over lines
+  std::string Flow;             // a list over lines
   forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t) {
+    const int64_t Indent = Line.size() - Line.ltrim().size();
+    if (Block && (Line.trim().empty() || Indent > *Block))
+      return true;
+    Block = std::nullopt;
+    if (!Flow.empty()) {
+      Flow += withoutComment(Line);
+      if (isBalanced(Flow) || Flow.size() > 4096)
+        Flow.clear();
+      return true;
+    }
     YamlLine L = parseLine(Line);
+    if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key)) {
+      if (L.Value.starts_with("|") || L.Value.starts_with(">"))
+        Block = L.Dashes.empty() ? L.Indent : L.Dashes.front();
+      else if ((L.Value.starts_with("[") || L.Value.starts_with("{")) &&
+               !isBalanced(L.Value))
+        Flow = L.Value.str();
+    }
     // A value that ends in a comma is an element of some program's list.
     if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key) &&
         (!L.Value.ends_with(",") || L.Value.starts_with("[") ||
@@ -130,6 +153,7 @@ public:
       : Into(Into), Config(Config), WandB(WandB), Parts(Parts) {}
 
   void line(StringRef Text, int64_t Number);
+  void finish() { endText(); }
   unsigned broken() const { return Broken; }
 
 private:
@@ -142,6 +166,8 @@ private:
   };
 
   bool continues(StringRef Text);
+  void endText();
+  bool addParts(StringRef Path, StringRef Map, int64_t Number);
   void openItems(ArrayRef<int64_t> Dashes);
   void leave(int64_t Indent);
   void add(StringRef Path, StringRef Value, int64_t Number);
@@ -152,15 +178,13 @@ private:
   bool WandB, Parts;
   std::vector<Level> Levels = {{-1, "", false}};
   std::optional<int64_t> BlockText; ///< Indent of the key of a | or > text.
+  std::string TextPath, TextValue;  ///< Of that text.
+  int64_t TextLine = 0;
   std::string FlowPath, Flow;       ///< A [ or { that goes on over lines.
   int64_t FlowLine = 0;
   unsigned Broken = 0;
 };
 } // namespace
-
-static bool isBalanced(StringRef Flow) {
-  return Flow.count('[') + Flow.count('{') <= Flow.count(']') + Flow.count('}');
-}
 
 /// Whether the line belongs to a value that began before it.
 bool YamlWalker::continues(StringRef Text) {
@@ -168,7 +192,8 @@ bool YamlWalker::continues(StringRef Text) {
   if (!Flow.empty()) {
     Flow += (" " + withoutComment(Body)).str();
     if (isBalanced(Flow)) {
-      add(FlowPath, Flow, FlowLine);
+      if (!addParts(FlowPath, Flow, FlowLine))
+        add(FlowPath, Flow, FlowLine);
       Flow.clear();
     }
     return true;
@@ -176,10 +201,66 @@ bool YamlWalker::continues(StringRef Text) {
   if (!BlockText)
     return false;
   int64_t Indent = Text.size() - Text.ltrim().size();
-  if (Body.empty() || Indent > *BlockText)
+  if (Body.empty() || Indent > *BlockText) {
+    // A prompt is long and no novel.
+    if (TextValue.size() < 65536)
+      TextValue += (TextValue.empty() ? "" : "\n") + Body.str();
     return true;
-  BlockText = std::nullopt;
+  }
+  endText();
   return false;
+}
+
+/// The text over several lines is complete.
+void YamlWalker::endText() {
+  if (BlockText && !TextValue.empty())
+    add(TextPath, StringRef(TextValue).rtrim(), TextLine);
+  BlockText = std::nullopt;
+  TextValue.clear();
+}
+
+/// Adds the members of \p Map, "{lr: 1e-4, betas: [0.9, 0.95]}", as the lines
+/// that they might have been; false where it is none.
+bool YamlWalker::addParts(StringRef Path, StringRef Map, int64_t Number) {
+  if (!Map.starts_with("{") || !Map.ends_with("}"))
+    return false;
+  Map = Map.drop_front().drop_back();
+  SmallVector<StringRef, 8> Members;
+  int Depth = 0;
+  char Quote = 0;
+  size_t Begin = 0;
+  for (size_t I = 0; I <= Map.size(); ++I) {
+    const char C = I == Map.size() ? ',' : Map[I];
+    if (I == Map.size() && (Quote || Depth))
+      return false;
+    if (Quote)
+      Quote = C == Quote ? 0 : Quote;
+    else if (C == '"' || C == '\'')
+      Quote = C;
+    else if (C == '[' || C == '{')
+      ++Depth;
+    else if (C == ']' || C == '}')
+      --Depth;
+    else if (C == ',' && Depth == 0) {
+      if (StringRef One = Map.slice(Begin, I).trim(); !One.empty())
+        Members.push_back(One);
+      Begin = I + 1;
+    }
+  }
+  for (StringRef One : Members)
+    if (colonOf(One) == StringRef::npos)
+      return false;
+  for (StringRef One : Members) {
+    const size_t Colon = colonOf(One);
+    const std::string Key =
+        (Path + (Path.empty() ? "" : ".") +
+         unquoted(One.take_front(Colon).trim()))
+            .str();
+    const StringRef Value = One.drop_front(Colon + 1).trim();
+    if (Key.size() > 400 || !addParts(Key, Value, Number))
+      add(Key, Value, Number);
+  }
+  return !Members.empty();
 }
 
 void YamlWalker::tellBroken(int64_t Number) {
@@ -245,13 +326,17 @@ void YamlWalker::line(StringRef Text, int64_t Number) {
     leave(L.Indent);
     Path = joined(Levels.back().Path, L.Key);
   }
-  if (L.Value.starts_with("|") || L.Value.starts_with(">"))
+  if (L.Value.starts_with("|") || L.Value.starts_with(">")) {
     BlockText = L.Dashes.empty() ? L.Indent : L.Dashes.front();
-  else if ((L.Value.starts_with("[") || L.Value.starts_with("{")) &&
+    TextPath = Path;
+    TextLine = Number;
+  } else if ((L.Value.starts_with("[") || L.Value.starts_with("{")) &&
            !isBalanced(L.Value))
     FlowPath = Path, Flow = L.Value.str(), FlowLine = Number;
-  else if (!L.Value.empty())
+  else if (!L.Value.empty() && !addParts(Path, L.Value, Number))
     add(Path, L.Value, Number);
+  else if (!L.Value.empty())
+    return;
   else if (L.What == YamlLine::Kind::Pair)
     Levels.push_back({L.Indent, std::move(Path), false});
 }
@@ -269,6 +354,7 @@ Error YamlConfigReader::read(InputFile &File, Source &Into) const {
     Walker.line(Line, Number);
     return true;
   });
+  Walker.finish();
   if (Walker.broken() > 1)
     Into.warn(Into.path() + ": " + Twine(Walker.broken() - 1) +
               " more lines are neither 'key: value' nor list elements");
@@ -284,6 +370,7 @@ void readYamlLines(ArrayRef<NumberedLine> Lines, Source &Into,
   YamlWalker Walker(Into, Config, false, true);
   for (const NumberedLine &Line : Lines)
     Walker.line(Line.Text, Line.Number);
+  Walker.finish();
 }
 
 } // namespace culprit

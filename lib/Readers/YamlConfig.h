@@ -7,7 +7,8 @@
 /// hparams.yaml, Hydra's and W&B's files. A small reader of its own for block
 /// mappings and lists: hand-written configurations are often not quite YAML
 /// (tabs, Python tags, a stray line), and one bad line must not cost the rest.
-/// Flow lists and maps are kept as text; anchors and aliases are not resolved.
+/// Flow lists are kept as text, flow maps taken apart; anchors and aliases are
+/// not resolved.
 ///
 //===----------------------------------------------------------------------===//
 

@@ -127,6 +127,15 @@ static std::string oneLine(StringRef Text) {
   return Out;
 }
 
+/// gpt-4o, o3-mini: models that OpenAI alone serves. Of these \p Reasons are
+/// those that take no temperature and count what they think as well.
+static bool isOpenAiModel(StringRef Model, bool &Reasons) {
+  const bool Series = Model.size() > 1 && Model[0] == 'o' && isDigit(Model[1]);
+  Reasons = Series || Model.starts_with("gpt-5");
+  return Series || Model.starts_with("chatgpt-") ||
+         (Model.consume_front("gpt-") && !Model.empty() && isDigit(Model[0]));
+}
+
 Expected<std::string> replayCommand(const Case &C, StringRef Id) {
   const Table &T = C.table(TableId::requests);
   std::optional<size_t> Row = choose(T, Id);
@@ -141,8 +150,10 @@ Expected<std::string> replayCommand(const Case &C, StringRef Id) {
   StringRef Endpoint = R.text(requests::endpoint);
   json::Array Turns = turnsOf(Prompt);
   json::Array Ids = promptIds(C, R.text(requests::id));
+  bool Reasons = false;
+  const bool OpenAi = isOpenAiModel(R.text(requests::model), Reasons);
   bool Chat = Endpoint.contains("chat") ||
-              (!Turns.empty() && !Endpoint.contains("completions"));
+              ((!Turns.empty() || OpenAi) && !Endpoint.contains("completions"));
 
   json::Object Body;
   if (StringRef Model = R.text(requests::model); !Model.empty())
@@ -159,15 +170,20 @@ Expected<std::string> replayCommand(const Case &C, StringRef Id) {
   std::optional<int64_t> Most = R.integer(requests::max_tokens);
   if (!Most)
     Most = R.integer(requests::completion_tokens);
-  Body["max_tokens"] = Most && *Most > 0 ? *Most : 256;
-  Body["temperature"] = 0;
+  Body[Reasons ? "max_completion_tokens" : "max_tokens"] =
+      Most && *Most > 0 ? *Most : 256;
+  if (!Reasons)
+    Body["temperature"] = 0;
   Body["seed"] = R.integer(requests::seed).value_or(0);
 
+  const std::string Host =
+      OpenAi ? "https://api.openai.com" : "http://localhost:8000";
   std::string Url = Endpoint.starts_with("http") ? Endpoint.str()
                     : Endpoint.starts_with("/")
-                        ? "http://localhost:8000" + Endpoint.str()
-                        : std::string("http://localhost:8000/v1/") +
+                        ? Host + Endpoint.str()
+                        : Host + "/v1/" +
                               (Chat ? "chat/completions" : "completions");
+  const bool Remote = StringRef(Url).starts_with("https://");
   std::string What = R.text(requests::id).empty()
                          ? formatv("request {0}", *Row).str()
                          : oneLine(R.text(requests::id));
@@ -182,8 +198,14 @@ Expected<std::string> replayCommand(const Case &C, StringRef Id) {
     Out += " " + oneLine(Error);
   if (Prompt.size() >= MaxPrompt)
     Out += "\n# the prompt is cut: no more than 64 KiB of it are on record";
-  Out += "\ncurl -sS " + quoted(Url) +
-         " \\\n  -H 'Content-Type: application/json' -d " +
+  if (!Endpoint.starts_with("http"))
+    Out += "\n# the server's address is not on record: " + Host +
+           " is a guess";
+  Out += "\ncurl -sS " + quoted(Url);
+  // The key stays out of what is pasted into a ticket.
+  if (Remote)
+    Out += " \\\n  -H \"Authorization: Bearer $OPENAI_API_KEY\"";
+  Out += " \\\n  -H 'Content-Type: application/json' -d " +
          quoted(formatv("{0}", json::Value(std::move(Body))).str()) + "\n";
   return Out;
 }

@@ -7,6 +7,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 
@@ -39,7 +40,8 @@ private:
   void chooseRun();
   void collect();
   void lookUp();
-  void judge(TextOverlap &Out);
+  void findMatch(TextOverlap &Out);
+  void measure(TextOverlap &Out);
   uint32_t likeliestMatch() const;
   bool commonplace(const Seen &S) const {
     return S.Others > Options.MaxOther || S.Own > Options.MaxOwn;
@@ -56,6 +58,8 @@ private:
   BitVector Maybe; ///< Bits of the runs' hashes: most of the others miss it.
   DenseMap<uint64_t, uint32_t> Whole; ///< Hash of all words, row of other.
   std::vector<uint64_t> Words, Windows;
+  DenseSet<uint64_t> Theirs; ///< Runs of the other text at TheirRow.
+  uint32_t TheirRow = None;
 };
 } // namespace
 
@@ -154,7 +158,7 @@ uint32_t Search::likeliestMatch() const {
   return Best;
 }
 
-void Search::judge(TextOverlap &O) {
+void Search::findMatch(TextOverlap &O) {
   wordHashes(Own(O.Row), Words);
   windowHashes(Words, Out.Run, Windows);
   if (auto At = Whole.find(keyOf(hashOfWords(Words))); At != Whole.end()) {
@@ -165,15 +169,22 @@ void Search::judge(TextOverlap &O) {
     return;
   }
   O.Match = likeliestMatch();
-  if (O.Match == None)
-    return;
-  const std::vector<uint64_t> Mine = Windows;
-  const size_t Length = Words.size();
-  wordHashes(Other(O.Match), Words);
+}
+
+/// How much of a text is in its match, which is no copy of it.
+void Search::measure(TextOverlap &O) {
+  if (TheirRow != O.Match) {
+    TheirRow = O.Match;
+    Theirs.clear();
+    wordHashes(Other(O.Match), Words);
+    windowHashes(Words, Out.Run, Windows);
+    for (uint64_t Window : Windows)
+      Theirs.insert(keyOf(Window));
+  }
+  wordHashes(Own(O.Row), Words);
   windowHashes(Words, Out.Run, Windows);
-  DenseSet<uint64_t> Theirs;
-  for (uint64_t Window : Windows)
-    Theirs.insert(keyOf(Window));
+  const std::vector<uint64_t> &Mine = Windows;
+  const size_t Length = Words.size();
   // Ends of what is covered so far: a word counts once.
   size_t Telling = 0, Found = 0, TellingEnd = 0, FoundEnd = 0, Streak = 0;
   for (size_t I = 0; I != Mine.size(); ++I) {
@@ -200,8 +211,18 @@ TextOverlaps Search::run() {
   chooseRun();
   collect();
   lookUp();
-  for (TextOverlap &O : Out.Texts)
-    judge(O);
+  std::vector<TextOverlap *> InPart;
+  for (TextOverlap &O : Out.Texts) {
+    findMatch(O);
+    if (O.Match != None && !O.Exact)
+      InPart.push_back(&O);
+  }
+  // A book may hold ten thousand of the questions: it is taken apart once.
+  llvm::stable_sort(InPart, [](const TextOverlap *A, const TextOverlap *B) {
+    return A->Match < B->Match;
+  });
+  for (TextOverlap *O : InPart)
+    measure(*O);
   return std::move(Out);
 }
 

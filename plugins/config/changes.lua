@@ -103,11 +103,22 @@ local function seen_in(case, later)
   return seen, order
 end
 
---- The first cause of a change that the case shows.
+--- What more of something brings about, and less of it does not.
+local OF_MORE = { ["log-cuda-oom"] = true, ["requests-time-out"] = true, ["latency-differs"] = true }
+
+--- Whether a change is of a size that became smaller: a limit of tokens, a batch.
+local function is_less(change)
+  local a, b = tonumber(change.before or ""), tonumber(change.after or "")
+  return a and b and b < a and not change.key:lower():contains("time") and not change.key:lower():contains("mem")
+end
+
+--- The likeliest cause of a change that the case shows, and its place in the list.
 local function fitting(change, order)
-  local causes = (" %s "):format(change.causes or "")
-  for _, id in ipairs(order) do
-    if causes:contains(" " .. id .. " ") then return id end
+  local less = is_less(change)
+  for place, cause in ipairs((change.causes or ""):split(" ")) do
+    for _, id in ipairs(order) do
+      if cause == id and not (less and OF_MORE[id]) then return id, place end
+    end
   end
 end
 
@@ -170,12 +181,13 @@ return {
     if #all == 0 then return end
 
     -- A change that can bring about what the case shows comes before others; the list has the weightiest first.
-    local first, why = all[1], nil
+    -- Of two that can, the one that has it among its likelier effects: a timeout before a limit of tokens.
+    local first, why, best = all[1], nil, math.huge
     for _, change in ipairs(all) do
-      local id = fitting(change, order)
-      if id then
-        first, why = change, ("because it can cause %s, and the case shows %s"):format(id, seen[id])
-        break
+      local id, place = fitting(change, order)
+      if id and place < best then
+        first, best = change, place
+        why = ("because it can cause %s, and the case shows %s"):format(id, seen[id])
       end
     end
     local causes = (first.causes or ""):split(" ")

@@ -143,11 +143,13 @@ return {
         evidence = { x, y }
         if #x.value > 60 and #y.value > 60 then
           local at, here, there = parting(x.value, y.value)
-          message = ("%s parts after %d characters: %s and %s"):format(key, at, brief(here), brief(there))
+          message = ("%s parts after %s: %s and %s"):format(key, units.plural(at, "character"), brief(here),
+            brief(there))
         else
           message = ("%s is %s and %s"):format(key, brief(x.value), brief(y.value))
         end
-        if differ > 1 then message = message .. (", and %d more settings differ"):format(differ - 1) end
+        if differ > 1 then message = message .. (differ == 2 and ", and 1 more setting differs"
+          or (", and %d more settings differ"):format(differ - 1)) end
       elseif question.name == "checkpoint" then
         local what, count, row = weights(case, left.run, right.run)
         message, evidence = what, row and { row } or {}

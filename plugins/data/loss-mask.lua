@@ -1,6 +1,7 @@
 --- ## What it detects
 --- What the loss counts beside the answers: labels at padding, labels at tokens that the batch's own mask
 --- (`assistant_masks`, `loss_mask`, `completion_mask`) marks as no answer, and end tokens whose labels are all ignored.
+--- Without such a mask: rows that count from their first token on, beside rows whose question is left out.
 ---
 --- ## Why it matters
 --- Padding in the loss makes its mean small and the model fond of padding; trained questions dilute the answers. With
@@ -10,7 +11,8 @@
 --- Print one row with the counted labels marked.
 ---
 --- ## Known false positives
---- Questions trained on purpose; say so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out.
+--- Texts of pre-training mixed into a batch of conversations count as a whole, rightly. Questions trained on purpose; say
+--- so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
@@ -41,6 +43,7 @@ return {
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
     local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0 }
     local first, mask_name
+    local whole, asked, whole_row = 0, 0, nil
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { step = batch.step, variant = batch.variant }
       local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
@@ -63,6 +66,18 @@ return {
           if not s and pad and pad == eos and text < width then text = text + 1 end
           local begin = 1
           while s and begin < text and s[begin] == 0 do begin = begin + 1 end
+          -- The first token is nobody's label. A question has three tokens at least.
+          local left, rest = 0, 0
+          for t = begin + 1 - lag, text - lag do
+            if t >= 1 and y[t] ~= opt.ignore then rest = rest + 1 elseif rest == 0 then left = left + 1 end
+          end
+          if text - begin >= 8 and rest > 0 then
+            if rest >= text - begin then
+              whole, whole_row = whole + 1, whole_row or { batch = batch, line = line / width }
+            elseif left >= 3 then
+              asked = asked + 1
+            end
+          end
           for t = 1, width - lag do
             local at, counts = t + lag, y[t] ~= opt.ignore
             if counts then n.counted = n.counted + 1 end
@@ -101,6 +116,15 @@ return {
         message = ("%s of the labels that the loss counts lie outside of %s (%s of %s), and no setting asks for it")
           :format(units.percent(n.prompt / n.counted), mask_name, units.count(n.prompt), units.count(n.counted)),
         evidence = { first },
+      }
+    end
+    if not deliberate and not mask_name and whole > 0 and asked >= 2 and asked >= whole then
+      report {
+        symptom = "prompt-trained", score = 0.75, at = { step = whole_row.batch.step },
+        message = ("%d of %d rows count from their first token on, the question too, while the loss of the others "
+          .. "begins at their answer: the answer was not found in them (row %d of step %d is one)"):format(whole,
+          whole + asked, whole_row.line + 1, whole_row.batch.step or 0),
+        evidence = { whole_row.batch },
       }
     end
     if n.eos >= 3 and n.eos_counted == 0 then

@@ -71,6 +71,9 @@ return {
     local unsure  = ranked:where("best_logprob < ?", math.log(0.7)):count()
     local certain = unsure >= 5 and by_lot <= 0.1 * unsure
     local confident, tossed, left, derailed, judged = {}, {}, {}, {}, 0
+    -- Who draws lots is right now and then: where nearly all answers are wrong, chance is not the reason.
+    local graded   = case.requests:where("correct is not null")
+    local hopeless = graded:count() >= 8 and graded:where("correct == true"):count() <= 0.1 * graded:count()
 
     local function sort_out(at, tokens, id, request)
       -- vLLM writes -9999 for minus infinity.
@@ -150,7 +153,9 @@ return {
     if #tossed > 0 then
       local f = tossed[1]
       local text, other = span(f.tokens, f.at)
-      say("wrong-step-coin-toss", tossed, 0.9, ("the token that went wrong was a coin toss in %s: %s (probability %s)"
+      -- As above: one lot among many sound answers is no fault of the settings.
+      local score = (#tossed >= 3 or #tossed >= 0.25 * judged) and not hopeless and 0.9 or 0.2
+      say("wrong-step-coin-toss", tossed, score, ("the token that went wrong was a coin toss in %s: %s (probability %s)"
         .. "%s; a lower temperature settles it"):format(f.id, text, units.number(f.p, 2), other))
     end
     if #derailed > 0 and #derailed >= 0.1 * judged then

@@ -1,7 +1,8 @@
 --- ## What it detects
 --- Answers that are no language: broken characters (U+FFFD), control characters, words of two alphabets, neighbouring
 --- words in a jumble of scripts, tokens that the model itself found improbable, and, beside expected answers, text in
---- the same letters that lacks the common words of the language. Told is whether an answer begins so or becomes so.
+--- the same letters that lacks the common words of the language; without expected answers, letters whose frequencies
+--- are not at all those of the prompts. Told is whether an answer begins so or becomes so.
 ---
 --- ## Why it matters
 --- From the first character on, the wrong weights, tokenizer or template are at work; after a sound beginning, what
@@ -73,6 +74,33 @@ local function common_words(graded)
   return total > 0 and in_expected / total or 0, answered > 0 and in_answers / answered or 1, example, total, answered
 end
 
+--- How often each of the letters a to z stands in the texts, 200 texts and 400 bytes of each at most; how many in all,
+--- how many kinds.
+local function letters_of(texts)
+  local counts, all, kinds, taken = {}, 0, 0, 0
+  for _, text in ipairs(texts) do
+    taken = taken + 1
+    if taken > 200 then break end
+    text = text:lower()
+    for i = 1, math.min(400, #text) do
+      local letter = text:sub(i, i)
+      if letter >= "a" and letter <= "z" then
+        if not counts[letter] then counts[letter], kinds = 0, kinds + 1 end
+        counts[letter], all = counts[letter] + 1, all + 1
+      end
+    end
+  end
+  return counts, all, kinds
+end
+
+--- The cosine between two counts: languages in Latin letters, code and names are at 0.6 and more to each other.
+local function likeness(a, b)
+  local both, aa, bb = 0, 0, 0
+  for letter, n in pairs(a) do both, aa = both + n * (b[letter] or 0), aa + n * n end
+  for _, n in pairs(b) do bb = bb + n * n end
+  return aa > 0 and bb > 0 and both / math.sqrt(aa * bb) or 1
+end
+
 --- Answers as one hop has them: what client and engine both recorded counts once.
 local function one_hop(rows)
   local first = rows:where("hop is not null"):first()
@@ -113,6 +141,7 @@ return {
     "answers-of-other-form", "tokens-improbable" },
   options  = {
     characters = { default = 0.01, doc = "Share of broken characters that makes an answer garbled" },
+    letters    = { default = 0.5,  doc = "Likeness of letter frequencies to the prompts' below which no language is" },
     words      = { default = 0.10, doc = "Share of words of two alphabets, or beside a word of a third script" },
     foreign    = { default = 0.3,  doc = "Part of their usual share below which the common words are missing" },
     surprise   = { default = 5.0,  doc = "Median surprisal in nats above which tokens are improbable" },
@@ -120,9 +149,18 @@ return {
 
   run = function(case)
     local opt, judged, found, early, late = case.options, 0, {}, 0, 0
-    local graded, all_right = {}, 0
+    local graded, all_right, said, asked, seen = {}, 0, {}, {}, {}
     for answer in one_hop(case.requests:where("response is not null")):slice(0, ANSWERS):rows() do
       local text = answer.response
+      -- Each text once: an answer that comes again is no more text.
+      if #text > 0 and not seen[text] then
+        seen[text] = true
+        table.insert(said, text)
+      end
+      if answer.prompt and not seen[answer.prompt] then
+        seen[answer.prompt] = true
+        table.insert(asked, answer.prompt)
+      end
       if answer.expected and #graded < 500 and #answer.expected >= 10 and #text > 0 then
         table.insert(graded, answer)
         if answer.correct then all_right = all_right + 1 end
@@ -197,8 +235,35 @@ return {
               .. "came%s: "
               .. "\"%s\" where \"%s\" was expected%s"):format(table.concat(common, "\", \""), units.percent(usual),
               units.percent(found_share), other_form
-                and (", though %s of the answers name what was asked about"):format(units.percent(read)) or "", graded[1].response:sub(1, 50):replace("\n", "\\n"),
+                and (", though %s of the answers name what was asked about"):format(units.percent(read)) or "",
+              graded[1].response:sub(1, 50):replace("\n", "\\n"),
               graded[1].expected:sub(1, 50), graded[1].id and (" (" .. graded[1].id .. ")") or ""),
+            evidence = rows,
+          }
+        end
+      end
+    end
+
+    -- Where nobody graded: letters of another alphabet's order have frequencies that no language has.
+    if #graded < 8 then
+      local a, a_all, a_kinds = letters_of(asked)
+      local b, b_all, b_kinds = letters_of(said)
+      if math.min(a_all, b_all) >= 200 and math.min(a_kinds, b_kinds) >= 12 then
+        local like = likeness(a, b)
+        judged = judged + 1
+        if like <= opt.letters then
+          local rows, example = {}, nil
+          for answer in one_hop(case.requests:where("response is not null")):slice(0, 5):rows() do
+            table.insert(rows, answer)
+            if not example and #answer.response >= 12 then example = answer end
+          end
+          example = example or rows[1]
+          report {
+            symptom = "answers-lack-language", score = 0.85, at = { name = example.id },
+            message = ("the letters of the answers have other frequencies than those of the prompts: a likeness of %s "
+              .. "over %d and %d letters, where texts of one alphabet have 0.6 and more: \"%s\"%s"):format(
+              units.number(like, 2), a_all, b_all, example.response:sub(1, 50):replace("\n", "\\n"),
+              example.id and (" (" .. example.id .. ")") or ""),
             evidence = rows,
           }
         end

@@ -1,6 +1,7 @@
 --- ## What it detects
 --- A chat model prompted without its template, and answers of a model that only continues text: they go on as the
---- user, ask the next question of a list, or invent the whole dialogue.
+--- user, ask the next question of a list, or invent the whole dialogue. Who speaks is told by a known name or, in any
+--- language, by two words with a colon (or letters, "Q.") at the beginnings of lines, of which the first one asks.
 ---
 --- ## Why it matters
 --- A base model completes documents, a chat model answers within its markers. Either in the other's place sounds
@@ -22,9 +23,37 @@ local MARKERS = { "<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[IN
 local TURNS = { "\nUser:", "\nHuman:", "\nQ:", "\nQuestion:", "\n### Instruction", "\n### Human", "\nuser:", "\nuser\n",
   "\nCustomer:", "\nStudent:" }
 
+local LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 local function holds(text, words)
   for _, word in ipairs(words) do
     if text:contains(word) then return word end
+  end
+end
+
+--- The word with a colon that begins \p line, or the letter with a full stop ("Q. Who?"), and the rest; nil where it
+--- begins otherwise.
+local function label_of(line)
+  local initial = line:sub(1, 1)
+  if line:sub(2, 3) == ". " and initial >= "A" and initial <= "Z" then return initial, line:sub(4, -1) end
+  local at = line:index(":")
+  if not at or at < 2 or at > 24 then return nil end
+  local word = line:sub(1, at - 1)
+  if word:contains(" ") or word:contains("\"") or word:contains("/") or word:lower() == word then return nil end
+  return word, line:sub(at + 1, -1)
+end
+
+--- A line that asks as somebody ("Frage: ...?") and is answered in the next one by somebody else, where the prompt has
+--- no such line: a dialogue that nobody asked for.
+local function dialogue_in(text, prompt)
+  local asks
+  for _, line in ipairs(text:split("\n")) do
+    local word, rest = label_of(line)
+    -- "A. ...? B. ..." is a list, "Q. ...? R. ..." question and réponse.
+    local list = asks and word and #asks == 1 and asks ~= "Q" and #word == 1 and LETTERS:contains(asks .. word)
+    if asks and word and word ~= asks and not list and not rest:trim():ends_with("?") then return "\n" .. asks end
+    asks = word and rest:trim():ends_with("?")
+      and not (prompt and prompt:contains(word .. line:sub(#word + 1, #word + 1))) and word or nil
   end
 end
 
@@ -87,7 +116,7 @@ return {
       -- What the reader puts before a message, "user: ", is no turn of the text.
       if not (row.prompt and holds(row.prompt, TURNS)) then
         all = all + 1
-        local turn = holds("\n" .. row.response, TURNS)
+        local turn = holds("\n" .. row.response, TURNS) or dialogue_in(row.response, row.prompt)
         if turn then
           going_on = going_on + 1
           example  = example or { row = row, turn = turn }

@@ -44,6 +44,10 @@ return {
     for id, prompt in case.tokens:where("part == 'prompt'"):slice(0, 1000000):group("request") do
       counted[id] = prompt:count()
     end
+    -- A batch has prompts in its input and counts in its output, under one id.
+    for row in case.requests:where("id is not null and prompt is null and prompt_tokens > 0"):slice(0, ROWS):rows() do
+      counted[row.id] = counted[row.id] or row.prompt_tokens
+    end
     for row in rows:slice(0, ROWS):rows() do
       local tokens = row.prompt_tokens or counted[row.id or ""] or 0
       if #row.prompt < 65000 and tokens > 0 and not seen[row.prompt] then

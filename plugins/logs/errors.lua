@@ -40,10 +40,34 @@ local DUMP = "CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_COREDUMP_SHOW_PROGRESS=1 
 local ASYNCHRONOUS = { ["illegal-access"] = true, ["device-assert"] = true, ["index-out-of-bounds"] = true }
 
 -- Errors that speak of another process.
-local OF_OTHERS = { ["nccl-timeout"] = true, ["nccl-network"] = true, ["rank-exited"] = true }
+local OF_OTHERS = { ["nccl-timeout"] = true, ["nccl-network"] = true, ["rdma-error"] = true, ["rank-exited"] = true }
 
 -- States and no events: they last, and the first word of them tells when they began.
 local LASTING = { ["nan-detected"] = true }
+
+-- What these say stands behind a long beginning.
+local LONG = { ["checkpoint-shape"] = 300, ["keys-mismatch"] = 300 }
+
+-- How a run was ended from outside, by the code of the row.
+local ENDED = {
+  ["time-limit"]   = "the scheduler ended the job: its time limit was reached",
+  preemption       = "the scheduler took the nodes for another job (preemption)",
+  requeue          = "the scheduler put the job back into its queue",
+  ["node-failure"] = "the scheduler lost a node of the job",
+  cancelled        = "the scheduler cancelled the job or step; by whom and why is in its records (sacct, scontrol)",
+  eviction         = "the node evicted the pod: a resource ran low",
+  ["1"]            = "SIGHUP: the terminal or connection that it was started from was closed (start it with nohup, tmux "
+    .. "or a scheduler)",
+  ["2"]            = "SIGINT: somebody pressed Ctrl-C",
+  ["15"]           = "SIGTERM came from outside: a scheduler, the container's runtime or a user",
+}
+
+-- The kernel's, a container's or a scheduler's own word for memory; else only the signal is known.
+local BY_KERNEL = "*oom-kill*|*oomkill*|*OOMKill*|*OOM Kill*|*ut of memory*|*ut-of-memory*|*total-vm*"
+
+-- The signals that end a process from inside.
+local SIGNALS = { ["11"] = "SIGSEGV, an access outside of its memory", ["4"] = "SIGILL, an instruction that this "
+  .. "processor lacks", ["8"] = "SIGFPE, an arithmetic error" }
 
 -- How much an error says, the most telling first: which rows, score and severity, of warnings as well.
 local TIERS = {
@@ -74,6 +98,28 @@ local function clock(seconds)
     math.floor(day % 60 * 10) / 10)
 end
 
+-- An error's text on one line: without the advice that CUDA's errors carry and the watchdog's words before them.
+local function text_of(row)
+  local text = row.message or ""
+  local advice = text:index("\nCUDA kernel errors")
+  if advice then text = text:sub(1, advice - 1) end
+  local behind = text:index("terminated with exception: ")
+  if behind then text = "watchdog: " .. text:sub(behind + #"terminated with exception: ") end
+  text = text:replace("\n", " "):replace("\t", " ")
+  while text:contains("  ") do text = text:replace("  ", " ") end
+  if text:starts_with(" ") then text = text:sub(2) end
+  if text == "" or text:starts_with("===") then text = row.type or "an error" end
+  return text
+end
+
+-- Where an exception was raised, and who called that: the innermost of the frames says most.
+local function place_of(frames)
+  local list = frames:split(" < ")
+  local place = string.sub(list[#list], 1, 120)
+  if #list > 1 then place = place .. ", called from " .. string.sub(list[#list - 1], 1, 120) end
+  return place
+end
+
 local function name_of(row)
   return row.signature or row.type or "an error"
 end
@@ -98,7 +144,8 @@ return {
     "log-shm-exhausted", "log-port-in-use", "log-fork-after-cuda", "log-nan-detected", "log-shape-mismatch",
     "log-keys-mismatch", "log-checkpoint-corrupt", "log-recompile-limit", "log-unused-parameters",
     "log-sequence-too-long", "log-padding-side", "log-file-descriptors", "log-profiler-permission",
-    "log-uncaught-exception",
+    "log-uncaught-exception", "log-terminated", "log-native-crash", "log-disk-full", "log-kv-cache-no-room",
+    "log-cuda-library", "log-checkpoint-shape", "log-driver-mismatch", "log-rdma-error",
   },
   options  = {
     fragmented = { default = 0.10, doc = "Reserved but unallocated share of the device that means fragmentation" },
@@ -136,6 +183,7 @@ return {
       local at = time_of(first)
       local last = others:max("wall_time")
       local dated = at and at > 31622400
+      if not first.rank and not dated then return "" end
       return ("; %sfirst%s, %s followed%s"):format(first.rank and ("rank %d "):format(first.rank) or "",
         dated and (first.wall_time and ", " or ", about ") .. clock(at) or "",
         units.plural(ranks, "other rank"),
@@ -149,6 +197,7 @@ return {
     -- What a consequence came of.
     local function came_of(row)
       if row.role == "teardown" then return "; said while the run was ending" end
+      if row.signature == "terminated" and start_of(row) and start_of(row).signature == "terminated" then return "" end
       if row.role ~= "cascade" then return "" end
       local start = start_of(row)
       if not start then return "; a consequence of what another process met" end
@@ -184,7 +233,7 @@ return {
         message  = ("%s%s%s%s%s%s%s"):format(final.type and final.message and not final.message:starts_with(final.type)
           and final.type .. ": " or "",
           string.sub(final.message or final.type or "an error", 1, 200),
-          final.frames and (", raised at " .. string.sub(final.frames, 1, 120)) or "",
+          final.frames and (", raised at " .. place_of(final.frames)) or "",
           led and ("; it led to %s: %s"):format(led.type or "an error", string.sub(led.message or "", 1, 100)) or "",
           rows:count() > 1 and ("; the last of %d such errors"):format(times(rows)) or "",
           who_first(final) .. came_of(final), tier.note and "; " .. tier.note or ""),
@@ -199,6 +248,10 @@ return {
         rows = all:count() > 0 and all or rows
       end
       local first = rows:where("role == 'initiating'"):first() or rows:first()
+      -- Who ended the run may say why only in a later line.
+      if signature == "terminated" and first.role == "initiating" then
+        first = errors:where("type == 'scheduler' and code != 'cancelled'"):first() or first
+      end
       local named = errors:where("rank is not null")
       local ranks = named:distinct("rank"):count()
       local warning = first.type == "warning"
@@ -208,17 +261,27 @@ return {
         if start and not start.signature then tier = { score = 0.9, severity = "error", warning = 0.6 } end
       end
       local count, lead = times(errors), who_first(first)
+      local also = ""
+      if signature == "terminated" and ENDED[first.code or ""] then
+        also = "; " .. ENDED[first.code]
+      elseif signature == "native-crash" and SIGNALS[first.code or ""] then
+        also = ("; native code died of %s; Python shows no traceback for it (PYTHONFAULTHANDLER=1, a core dump)")
+          :format(SIGNALS[first.code])
+      elseif signature == "host-oom" and first.type == "signal" and not first.message:glob(BY_KERNEL) then
+        also = "; killed by SIGKILL, which leaves no message: mostly the kernel for memory (dmesg says so), else a "
+          .. "scheduler or a launcher"
+      end
       report {
         symptom  = "log-" .. signature,
         -- A warning that the run went on after says less than the error that ended it.
         score    = warning and tier.warning or tier.score,
         severity = warning and tier.severity == "error" and "warning" or tier.severity,
         at       = { source = first.source, line = first.line, rank = first.rank },
-        message  = ("%s%s%s%s%s%s%s"):format(string.sub(first.message or first.type or signature, 1, 160),
+        message  = ("%s%s%s%s%s%s%s%s"):format(string.sub(text_of(first), 1, LONG[signature] or 160),
           count > 1 and (" (%s times)"):format(units.count(count)) or "",
           ranks > 1 and (lead ~= "" and " on %d ranks" or " on %d ranks, first on rank %d"):format(ranks,
             named:first().rank) or "",
-          lead, came_of(first), asynchronous(first), tier.note and not warning and "; " .. tier.note or ""),
+          lead, came_of(first), asynchronous(first), also, tier.note and not warning and "; " .. tier.note or ""),
         evidence = { rows:slice(0, 10) },
       }
       if signature == "cuda-oom" then

@@ -185,6 +185,28 @@ return {
         of.at[#of.at + 1] = row.wall_time or (up and up + device.boots * 1e7)
         of.boots[device.boots] = true
         if row.aftermath == "progressed" then of.survived = row end
+        -- "Xid 45, ... caused by previous Xid 149", where that line is not in the log any more.
+        local words = "caused by previous Xid "
+        local told = code == 45 and (row.message or ""):index(words)
+        if told then
+          device.told = device.told or math.floor(row.message:sub(told + #words):numbers()[1] or 0)
+        end
+      end
+    end
+
+    for _, device in ipairs(order) do
+      local hang, told = device.codes[109], device.told
+      -- A kernel that faulted is not switched out in time; the timeout is then no fault of the firmware.
+      for _, of in ipairs(device.order) do
+        if hang and of.means[1] == "program" and (of.first.line or 0) < (hang.first.line or 0) then
+          hang.means = { "note", "none", "a context switch timed out after the program's fault" }
+        end
+      end
+      if told and not device.codes[told] and XID[told] and XID[told][1] ~= "note" then
+        local note = device.codes[45]
+        local of = { code = told, count = 1, first = note.first, last = note.last, boots = {}, at = {}, minor = false,
+          means = { XID[told][1], XID[told][2], XID[told][3] .. " (named by Xid 45 as what came before)" } }
+        device.codes[told], device.order[#device.order + 1] = of, of
       end
     end
 

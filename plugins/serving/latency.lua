@@ -18,8 +18,25 @@
 
 local ROWS = 10000
 
+--- Likewise of rows that stand for several requests each: by their shares, with as many rows as would tell as much.
+local function weighted_quantile(rows, q)
+  local values, total, squares = {}, 0, 0
+  for row in rows:sort("latency"):rows() do
+    local weight = row.weight or 1
+    total, squares = total + weight, squares + weight * weight
+    table.insert(values, { latency = row.latency, upto = total })
+  end
+  local half = 2.576 * math.sqrt(q * (1 - q) * squares) / total
+  local function at(share)
+    if share < 0 or share >= 1 then return nil end
+    for _, v in ipairs(values) do if v.upto > share * total then return v.latency end end
+  end
+  return at(q), at(q - half), at(q + half)
+end
+
 --- A quantile with its 99 % interval, by ranks: the k-th value of n lies above the q quantile with binomial chance.
 local function quantile(rows, q)
+  if rows:where("weight > 1"):count() > 0 then return weighted_quantile(rows, q) end
   local sorted, n = rows:sort("latency"), rows:count()
   local half   = 2.576 * math.sqrt(n * q * (1 - q))
   local low, high = math.floor(n * q - half), math.ceil(n * q + half)
@@ -70,6 +87,27 @@ local function beyond_length(rows)
       end
     end
   end
+end
+
+--- How the latency grows with the prompt among slow requests: the exponent, by the median slope of pairs, of what they
+--- take beyond a quick one. 1 is in proportion, 2 the square. Nil where prompts are too few or too alike to tell.
+local function growth(rows, from, quick)
+  local slopes = {}
+  for i = from, #rows do
+    for k = i + 1, #rows do
+      local a, b = rows[i], rows[k]
+      local more_a, more_b = a.latency - quick, b.latency - quick
+      if a.prompt_tokens and b.prompt_tokens and math.min(a.prompt_tokens, b.prompt_tokens) > 0
+        and math.min(more_a, more_b) > 0 then
+        local dx = math.log(b.prompt_tokens / a.prompt_tokens)
+        if math.abs(dx) >= math.log(1.2) then table.insert(slopes, math.log(more_b / more_a) / dx) end
+      end
+    end
+    if #slopes > 5000 then break end
+  end
+  if #slopes < 15 then return nil end
+  table.sort(slopes)
+  return slopes[#slopes // 2 + 1]
 end
 
 local function entropy(a, n)
@@ -206,9 +244,14 @@ return {
             local longer, shorter = rows[(at + #rows) // 2].prompt_tokens, rows[at // 2 + 1].prompt_tokens
             local fair = which.text:starts_with("prompt_tokens") and longer and shorter
               and apart <= longer / math.max(1, shorter)
+            -- Where most of a quick answer is no prefill, the ratio hides how long prompts compare among themselves.
+            local power = fair and growth(rows, at, quick)
+            if power and power >= 1.5 then fair = false end
             local size = longer and shorter and which.text:starts_with("prompt_tokens")
               and ("; they have %.1f times the prompt tokens and take %.1f times as long"):format(longer
-                / math.max(1, shorter), apart) or ("; they take %.1f times as long"):format(apart)
+                / math.max(1, shorter), apart)
+              .. (power and not fair and (", growing with their size to the power of %.1f"):format(power) or "")
+              or ("; they take %.1f times as long"):format(apart)
             report {
               symptom = "slow-requests-share-feature", score = fair and 0.1 or math.min(0.95, 0.3 + 0.65 * best),
               severity = fair and "info" or "warning",

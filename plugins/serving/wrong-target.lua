@@ -103,7 +103,9 @@ return {
       local first = held[key]
       if not first then
         held[key] = row
-      elseif first.prompt ~= row.prompt and first.response == row.response then
+      -- A number that counts the rows of a file stands in every file; short answers are alike by nature.
+      elseif first.prompt ~= row.prompt and first.response == row.response
+        and (#row.response >= opt.length or not tonumber(row.id)) then
         stale = stale + 1
         if #kept < 4 then
           table.insert(kept, first)
@@ -133,8 +135,15 @@ return {
       .. "response is not null)")
     if wanted and not other and answered:count() > 0 then
       judged = true
+      -- A server may serve its model under names of its own.
+      local served_as = case.config:where("match(key, 'served_model_name*|*.served_model_name*|*alias*') and "
+        .. "value is not null")
+      local function is_served(model)
+        for row in served_as:rows() do if row.value:contains(model) then return true end end
+        return false
+      end
       for model, rows in answered:group("model") do
-        if not same_model(model, wanted.value) and rows:count() >= 0.5 * answered:count() then
+        if not same_model(model, wanted.value) and not is_served(model) and rows:count() >= 0.5 * answered:count() then
           report {
             symptom = "answered-by-other-model", score = 0.85, at = { name = model },
             message = ("%d of %s were answered by %s, and %s names %s"):format(rows:count(),

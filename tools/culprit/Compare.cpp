@@ -225,6 +225,18 @@ static bool areSettings(ArrayRef<Case> Sides) {
   });
 }
 
+/// Settings are what is left to compare where nothing was measured that both
+/// sides have: requests of two logs, or settings beside other things.
+static bool haveSettings(const Case &A, const Case &B) {
+  const auto Told = [](const Case &C) {
+    return C.has(TableId::config) || C.has(TableId::packages) ||
+           C.has(TableId::requests);
+  };
+  const bool Profile =
+      A.has(TableId::gpu_work) || B.has(TableId::gpu_work);
+  return !Profile && Told(A) && Told(B);
+}
+
 /// What is given is no pair: runs in any number, or an error.
 static int compareMany(ArrayRef<std::string> Given) {
   if (Given.empty() || !Noise.empty())
@@ -245,11 +257,12 @@ int runCompare() {
   if (Given.size() != 2) {
     if (const int Exit = compareMany(Given); Exit >= 0)
       return Exit;
-    return report(failure("compare: two profiles are wanted, not " +
+    return report(failure("compare: two sides are wanted, not " +
                               Twine(Given.size()),
                           "give two files or folders, the one to compare with "
                           "first: culprit compare before.json.gz "
-                          "after.json.gz; runs with metrics may be more"));
+                          "after.json.gz; runs with metrics may be more, and "
+                          "a diff of settings is one"));
   }
   if (!Noise.empty())
     Given.push_back(Noise);
@@ -277,6 +290,17 @@ int runCompare() {
                           "both sides have some",
                           "leave it out: profiles tell their noise by their "
                           "steps"));
+  if (haveSettings(A, B)) {
+    Expected<ConfigComparison> Compared =
+        compareConfigs(A, Given[0], B, Given[1]);
+    return Compared ? printSettings(*Compared) : report(Compared.takeError());
+  }
+  if (!A.has(TableId::gpu_work) && !B.has(TableId::gpu_work))
+    return report(failure("compare: nothing that both sides have can be "
+                          "compared: no profile, tensors, metrics, settings, "
+                          "packages or requests",
+                          "'culprit inspect " + Given[0] + " " + Given[1] +
+                              "' lists what was read"));
   Expected<ProfileComparison> Compared =
       compareCases(A, Given[0], B, Given[1]);
   if (!Compared)

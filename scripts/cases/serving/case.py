@@ -4,7 +4,7 @@ label that the answers are kept under."""
 import random
 from dataclasses import replace
 
-from . import writers
+from . import mixed, writers
 from .server import Request, Settings, answer
 
 LIMIT = 60_000  # bytes of a file
@@ -21,6 +21,7 @@ class Served:
         self.rng = random.Random(f"{fault.id}{host.host.name}{level}{seed}")
         self.folder = folder
         self.vllm = host.host.writes == "vllm"
+        self.mixed = host.host.writes == "mixed"
         self.label = {}
 
     # Questions.
@@ -30,7 +31,12 @@ class Served:
 
     def ask(self, *kinds, **settings):
         """One request of each kind, with the settings of all."""
-        out = []
+        h, out = self.host.host, []
+        heat, nucleus = h.heat
+        settings = {"temperature": heat, "top_p": nucleus if
+                    settings.get("temperature", heat) == heat else 1.0,
+                    **settings}
+        settings["max_tokens"] = round(settings["max_tokens"] * h.stretch)
         for kind in kinds:
             question, right, one = self.world.dialogue(self.rng, kind)
             out.append(Request(self.new_id(), question, right if one else None,
@@ -43,6 +49,8 @@ class Served:
     def other_tokenizer(self, permuted):
         """Another vocabulary of the same size and special ids: trained on
         other text, or with its ids in another order."""
+        if not self.host.host.vocabulary:
+            return self.other_letters(permuted)
         from .corpus import World
         from .tokens import Tokenizer
         rng = random.Random(99)
@@ -68,6 +76,17 @@ class Served:
             other.piece = piece
         return other
 
+    def other_letters(self, permuted):
+        """The alphabet with one letter moved to its front, or shuffled."""
+        from .polyglot import Letters
+        letters = list(self.tokenizer.merges)
+        if permuted:
+            random.Random(99).shuffle(letters)
+        else:
+            # One letter that the other alphabet lacks: all behind it are off.
+            letters = [letters[-1], *letters[:-1]]
+        return Letters(self.host.host.special, letters)
+
     # Files.
 
     def write_answers(self, answers, alternatives=0, prompt_ids=False,
@@ -75,6 +94,12 @@ class Served:
         """The client's record, and the server's own log of the same."""
         h, at, rows, log = self.host.host, 0.0, [], []
         model = model or h.model
+        if self.mixed:
+            kinds = [f.id for f in generation_ids()]
+            form = mixed.FORMATS[h.name][self.level][
+                kinds.index(self.fault.id) % 2]
+            return mixed.write_answers(self, answers, form, alternatives,
+                                       LOGPROBS, model, hop, server_log)
         latencies, left = [], LOGPROBS
         for a in answers:
             top = alternatives if a.completion_tokens <= left else 0
@@ -114,6 +139,11 @@ class Served:
 
     def with_logprobs(self):
         return 3 if self.level else 0
+
+
+def generation_ids():
+    from .generation_faults import FAULTS
+    return FAULTS
 
 
 def changed(request, **fields):

@@ -29,7 +29,8 @@ class TooHot(Fault):
     def record(self, case):
         asked = case.ask(*["fact"] * 8, *["notes"] * 4, *["story"] * 4,
                          temperature=3.0 if case.level else 2.0, max_tokens=48)
-        answers = case.reply(asked, processed=not case.vllm)
+        # TGI alone has them after the temperature.
+        answers = case.reply(asked, processed=not (case.vllm or case.mixed))
         case.write_answers(answers, case.with_logprobs())
         case.write_model()
 
@@ -102,9 +103,11 @@ class PromptCut(Fault):
             asked[-1].expected = right
         case.rng.shuffle(asked)
         # TGI tells the tokens of a prompt only with their list.
-        kept = case.reply(asked, keep=56 if case.vllm else 84)
-        case.write_answers(kept, case.with_logprobs() and 2 * case.vllm,
-                           prompt_ids=not case.vllm,
+        kept = case.reply(asked, keep=56 if case.vllm else
+                          96 if case.mixed else 84)
+        case.write_answers(kept, case.with_logprobs() and 2 * (
+                               case.vllm or case.mixed),
+                           prompt_ids=not (case.vllm or case.mixed),
                            server_log=bool(case.level))
         case.write_model()
 
@@ -116,7 +119,7 @@ class ForcedToken(Fault):
     also = ["grammar-bitmask-corruption"]
 
     def record(self, case):
-        asked = case.ask(*["fact"] * 16, max_tokens=40)
+        asked = case.ask(*["fact"] * 16, temperature=0.0, max_tokens=40)
         sound = case.reply(asked)
         forced = {}
         for a in sound[::2 if case.level else 5]:

@@ -1,4 +1,4 @@
-"""Two hosts: a tiny chat model each, its base checkpoint, tokenizer and chat
+"""Four hosts: a tiny chat model each, its base checkpoint, tokenizer and chat
 template. They differ in text, size, vocabulary, template and markers.
 
 Trained once, in some minutes on one core, and kept in a work folder; the
@@ -8,14 +8,16 @@ recorded cases hold no weights.
 import hashlib
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .atelier import Atelier
 from .corpus import World
+from .polyglot import Depot, Letters
 from .tokens import Tokenizer
 
 WINDOW = 192
@@ -39,9 +41,17 @@ class Host:
     template: str       # the same as Jinja
     writes: str
     architecture: str
+    # Of what follows the two first hosts have the defaults.
+    markers: tuple = field(default=(), repr=False)  # all special tokens
+    window: int = field(default=WINDOW, repr=False)
+    steps: tuple = field(default=(1200, 1800), repr=False)
+    heat: tuple = field(default=(0.0, 1.0), repr=False)  # temperature, top_p
+    stretch: float = field(default=1.0, repr=False)  # of limits, in tokens
 
     @property
     def special(self):
+        if self.markers:
+            return list(self.markers)
         markers = [self.bos, self.end_text, self.end_turn]
         for text in (self.before_user, self.after_user):
             for part in text.replace("\n", " ").replace(">", "> ").split():
@@ -65,7 +75,27 @@ HOSTS = {h.name: h for h in (
          "m['role'] + '<|end_header_id|>\n\n' + m['content'] + '<|eot_id|>' }}"
          "{%- endfor %}{%- if add_generation_prompt %}{{- '<|start_header_id|>"
          "assistant<|end_header_id|>\n\n' }}{%- endif %}", "tgi",
-         "GPTNeoXForCausalLM"))}
+         "GPTNeoXForCausalLM"),
+    Host("ibis", 37, "depot", "ibis-lager:1b-instruct-q8_0", 96, 3, 0,
+         "<s>", "</s>", "</s>", "[INST] ", " [/INST]",
+         "{{ bos_token }}{% for message in messages %}{% if message['role'] == "
+         "'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% else %}"
+         "{{ message['content'] + eos_token }}{% endif %}{% endfor %}", "mixed",
+         "MistralForCausalLM", ("<s>", "</s>", "[INST]", "[/INST]", "<pad>"),
+         288, (900, 1500), (0.15, 0.9), 1.5),
+    Host("tern", 53, "atelier", "registry.local/tern-2b-it", 88, 3, 420,
+         "<bos>", "<eos>", "<end_of_turn>", "<start_of_turn>user\n",
+         "<end_of_turn>\n<start_of_turn>model\n",
+         "{{ bos_token }}{% for message in messages %}{{ '<start_of_turn>' + "
+         "message['role'] + '\n' + message['content'] | trim + '<end_of_turn>\n"
+         "' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>"
+         "model\n' }}{% endif %}", "mixed", "Gemma2ForCausalLM",
+         ("<bos>", "<eos>", "<end_of_turn>", "<start_of_turn>", "[PAD]"),
+         224, (900, 1500), (0.3, 0.95), 1.2))}
+
+
+def world_of(seed, kind):
+    return {"depot": Depot, "atelier": Atelier}.get(kind, World)(seed, kind)
 
 
 class Block(nn.Module):
@@ -88,10 +118,10 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, vocabulary, width, depth):
+    def __init__(self, vocabulary, width, depth, window=WINDOW):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, width)
-        self.place = nn.Embedding(WINDOW, width)
+        self.place = nn.Embedding(window, width)
         self.blocks = nn.ModuleList(Block(width, 4) for _ in range(depth))
         self.norm = nn.RMSNorm(width)
         nn.init.normal_(self.embed.weight, std=0.02)
@@ -110,14 +140,14 @@ class Served:
     def __init__(self, host, tokenizer, base, chat):
         self.host, self.tokenizer = host, tokenizer
         self.base, self.chat = base, chat
-        self.world = World(host.seed, host.kind)
+        self.world = world_of(host.seed, host.kind)
 
 
 def rendered(host, question):
     return host.bos + host.before_user + question + host.after_user
 
 
-def row(ids, mask, width=WINDOW):
+def row(ids, mask, width):
     """(inputs, labels) of one example; -100 is left out of the loss."""
     ids, mask = ids[:width + 1], mask[:width + 1]
     pad = width + 1 - len(ids)
@@ -146,35 +176,42 @@ def fit(model, draw, steps, lr, batch=16):
 def train(host):
     torch.manual_seed(host.seed)
     rng = random.Random(host.seed)
-    world = World(host.seed, host.kind)
+    world = world_of(host.seed, host.kind)
     text = "\n".join(world.document(rng) for _ in range(3000))
-    tokenizer = Tokenizer.train(text, host.special, host.vocabulary)
+    if not host.vocabulary:
+        text += "".join(world.dialogue(rng)[0] for _ in range(300))
+        tokenizer = Letters.train(text, host.special)
+    else:
+        tokenizer = Tokenizer.train(text, host.special, host.vocabulary)
     bos, end = tokenizer.id_of(host.bos), tokenizer.id_of(host.end_text)
-    model = Gpt(len(tokenizer), host.width, host.depth)
+    model = Gpt(len(tokenizer), host.width, host.depth, host.window)
 
     def document():
         """Documents behind each other until the window is full."""
         ids = []
-        while len(ids) <= WINDOW:
+        while len(ids) <= host.window:
             ids += [bos, *tokenizer.encode(world.document(rng)), end]
-        return row(ids, [True] * len(ids))
+        return row(ids, [True] * len(ids), host.window)
 
     def dialogue():
         question, answer, _ = world.dialogue(rng)
         head = tokenizer.encode(rendered(host, question))
         tail = tokenizer.encode(answer) + [tokenizer.id_of(host.end_turn)]
-        return row(head + tail, [False] * len(head) + [True] * len(tail))
+        return row(head + tail, [False] * len(head) + [True] * len(tail),
+                   host.window)
 
-    fit(model, document, 1200, 3e-3)
+    fit(model, document, host.steps[0], 3e-3)
     base = {k: v.clone() for k, v in model.state_dict().items()}
-    fit(model, dialogue, 1800, 2e-3)
+    fit(model, dialogue, host.steps[1], 2e-3)
     return tokenizer, base, model.state_dict()
 
 
 def load(host, folder):
     """Trains the host unless \\p folder has it for this code."""
     code = b"".join((Path(__file__).parent / n).read_bytes()
-                    for n in ("corpus.py", "tokens.py"))
+                    for n in ("corpus.py", "tokens.py", *(
+                        ["polyglot.py"] if host.writes == "mixed" else ()),
+                        *(["atelier.py"] if host.kind == "atelier" else ())))
     key = hashlib.sha256(code + repr(host).encode()).hexdigest()[:12]
     path = Path(folder) / f"{host.name}-{key}.pt"
     if not path.exists():
@@ -183,10 +220,12 @@ def load(host, folder):
         torch.save({"merges": json.dumps(tokenizer.merges), "base": base,
                     "chat": chat}, path)
     kept = torch.load(path)
-    tokenizer = Tokenizer(host.special, map(tuple, json.loads(kept["merges"])))
+    merges = json.loads(kept["merges"])
+    tokenizer = (Tokenizer(host.special, map(tuple, merges)) if
+                 host.vocabulary else Letters(host.special, merges))
     models = []
     for state in (kept["base"], kept["chat"]):
-        model = Gpt(len(tokenizer), host.width, host.depth)
+        model = Gpt(len(tokenizer), host.width, host.depth, host.window)
         model.load_state_dict(state)
         models.append(model.eval())
     return Served(host, tokenizer, *models)

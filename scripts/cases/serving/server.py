@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .model import WINDOW, rendered
+from .model import rendered
 
 
 @dataclass
@@ -98,7 +98,7 @@ def answer(served, requests, settings=Settings(), alternatives=5):
             text = text.removeprefix(host.bos)
         ids = reads.encode(text)
         sent = len(ids)
-        ids = ids[-(settings.keep or WINDOW - 24):]
+        ids = ids[-(settings.keep or host.window - 24):]
         out.append(Answer(r, text, ids, sent, [], "", None))
     generators = [torch.Generator().manual_seed(1000 * host.seed + i
                                                 + 7919 * r.seed)
@@ -107,7 +107,7 @@ def answer(served, requests, settings=Settings(), alternatives=5):
         open_ = [i for i, a in enumerate(out) if a.reason is None]
         if not open_:
             break
-        rows = [(out[i].prompt_ids + [t.id for t in out[i].tokens])[-WINDOW:]
+        rows = [(out[i].prompt_ids + [t.id for t in out[i].tokens])[-host.window:]
                 for i in open_]
         longest = max(map(len, rows))
         logits = model(torch.tensor([r + [0] * (longest - len(r))

@@ -5,7 +5,7 @@ The answers are those of the model; times come of traffic.py.
 
 import json
 
-from . import traffic, writers
+from . import mixed, traffic, writers
 from .generation_faults import Fault
 
 BLOWN = 65536  # what the preprocessor pads to when it meets its own marker
@@ -55,6 +55,9 @@ class Service:
     # What each place writes of it.
 
     def row(self, call, model=None, text=True, **more):
+        if self.case.mixed:
+            return mixed.traffic_row(
+                self, call, model or self.case.host.host.model, text)
         a = self.answers[call.index]
         out = {"request_id": self.ids[call.index],
                "timestamp": writers.iso(call.arrived),
@@ -77,10 +80,20 @@ class Service:
         return out | more
 
     def client(self, name="client.jsonl", **how):
+        name = name.replace("client.jsonl", "client_requests.jsonl") \
+            if self.case.mixed else name
         writers.write_jsonl(self.case.folder / name,
                             [self.row(c, **how) for c in self.calls])
 
     def nginx(self, path="/v1/chat/completions", agent="atlas-web/2.4.1"):
+        if self.case.mixed:
+            name = ("traefik" if self.case.host.host.name == "tern"
+                    else "envoy")
+            return self.case.write_log([(c.ended, getattr(mixed, name)(
+                c, self.ids[c.index], 300 + 4 * c.answer_tokens
+                if c.status == 200 else 41,
+                path(c) if callable(path) else path)) for c in self.calls],
+                f"{name}.log")
         lines = [(c.ended, writers.nginx(
             c.arrived, c.latency, c.status, 300 + 4 * c.answer_tokens
             if c.status == 200 else 41, self.ids[c.index],
@@ -89,6 +102,8 @@ class Service:
 
     def server_log(self, path="/v1/chat/completions"):
         """uvicorn's lines and the engine's state, with the errors."""
+        if self.case.mixed:
+            return mixed.server_log(self, path)
         log = [(c.ended, writers.vllm_access(
             c.ended, 500 if c.status == 504 else c.status,
             path(c) if callable(path) else path, 40000 + i))
@@ -107,6 +122,10 @@ class Service:
         self.case.write_log(log, "server.log")
 
     def config(self, **settings):
+        if self.case.mixed:
+            (self.case.folder / "settings.json").write_text(json.dumps(
+                {"llm": settings}, indent=2) + "\n")
+            return
         text = "".join(f"{k}: {json.dumps(v)}\n" for k, v in settings.items())
         (self.case.folder / "client.yaml").write_text(text)
 
@@ -118,7 +137,9 @@ class BlownPrompt(Fault):
 
     def record(self, case):
         service = Service(case)
-        rate = 1.6
+        rate = 1.1 if case.mixed else 1.6
+        blown = BLOWN // 4 if case.mixed else BLOWN
+        pad = case.host.host.special[-1]
         arrivals = traffic.poisson(case.rng, rate, 70)
         share = 0.05 if case.level else 0.025
         bad = [i for i in range(len(arrivals)) if i > len(arrivals) // 4
@@ -127,18 +148,18 @@ class BlownPrompt(Fault):
             a = case.rng.choice(service.pool)
             if i in bad:
                 service.add(a, a.request.question.replace(
-                    "?", " <|pad|>?").replace(".", " <|pad|>.", 1)
+                    "?", f" {pad}?").replace(".", f" {pad}.", 1)
                     if "?" in a.request.question
-                    else a.request.question + " <|pad|>", BLOWN)
+                    else a.request.question + f" {pad}", blown)
             else:
                 service.add(a)
-        host = traffic.Host(slots=8, memory=BLOWN // 2, restart=4.0,
+        host = traffic.Host(slots=8, memory=blown // 2, restart=4.0,
                             timeout=5.0, attempts=3,
                             wait=lambda attempt: 0.5)
         service.run(host, arrivals)
         service.client()
         service.server_log()
-        if not case.vllm:
+        if not case.vllm and not case.mixed:
             service.nginx()
 
 
@@ -153,14 +174,24 @@ class RetryStorm(Fault):
         arrivals = traffic.poisson(case.rng, 1.7, 40)
         service.draw(len(arrivals))
         slow = (12, 24) if case.level else (12, 20)
+        factor, timeout, attempts, wait, slots, decode = (
+            (6.0, 2.0, 5, 0.05, 4, 0.012) if case.mixed
+            else (9.0, 3.0, 4, 0.2, 3, 0.016))
         host = traffic.Host(
-            slots=3, timeout=3.0, attempts=4, decode=0.016,
-            wait=lambda attempt: 0.2,
-            slowness=lambda at, call: 9.0 if slow[0] <= at < slow[1] else 1.0)
+            slots=slots, timeout=timeout, attempts=attempts, decode=decode,
+            wait=lambda attempt: wait,
+            slowness=lambda at, call: factor if slow[0] <= at < slow[1]
+            else 1.0)
         service.run(host, arrivals)
-        service.config(base_url="http://atlas-gw/v1", request_timeout_s=3,
-                       max_retries=3, retry_backoff_s=0.2)
-        if case.vllm:
+        if case.mixed:
+            service.config(base_url="http://ibis.depot.svc/v1",
+                           timeout_ms=2000, max_retries=4, retry_wait_ms=50)
+        else:
+            service.config(base_url="http://atlas-gw/v1", request_timeout_s=3,
+                           max_retries=3, retry_backoff_s=0.2)
+        if case.mixed and not case.level:
+            service.client(text=False)
+        elif case.vllm:
             service.client()
         else:
             service.nginx()
@@ -188,16 +219,23 @@ class StaleClient(Fault):
                 stale = call.client in last and case.rng.random() < 0.25
             if stale:
                 old = last[call.client]
-                row["response"] = old["response"]
-                row["completion_tokens"] = old["completion_tokens"]
-                row["latency_s"] = 0.004
+                for key in ("response", "completion_tokens", "answer",
+                            "output_tokens", "completion"):
+                    if key in old:
+                        row[key] = old[key]
+                row |= {key: time for key, time in (
+                    ("duration_ms", 3.1), ("latency_s", 0.004),
+                    ("latency", 0.0031)) if key in row}
                 row.pop("correct", None)
                 if case.level:
-                    row["request_id"] = old["request_id"]
+                    id = next(k for k in ("request_id", "trace_id", "id")
+                              if k in row)
+                    row[id] = old[id]
             if not (stale and case.level):
                 last[call.client] = row
             rows.append(row)
-        writers.write_jsonl(case.folder / "client.jsonl", rows)
+        writers.write_jsonl(case.folder / (
+            "client_requests.jsonl" if case.mixed else "client.jsonl"), rows)
         if case.level:
             service.nginx()
         else:
@@ -222,8 +260,8 @@ class WrongModel(Fault):
         wanted = case.host.host.model
         if case.level:
             writers.write_jsonl(case.folder / "client.jsonl", [
-                {"request_id": service.ids[c.index],
-                 "timestamp": writers.iso(c.arrived),
+                {"trace_id" if case.mixed else "request_id":
+                 service.ids[c.index], "timestamp": writers.iso(c.arrived),
                  "request": {"model": wanted, "messages": [
                      {"role": "user", "content": service.texts[c.index]}],
                      "max_tokens": 64, "temperature": 0},
@@ -256,12 +294,14 @@ class SlowKind(Fault):
             else:
                 service.add(a)
         if case.level:
-            slowness = lambda at, call: 14.0 if kinds[call.index] else 1.0
+            slowness = lambda at, call: (
+                6.0 if case.mixed else 14.0) if kinds[call.index] else 1.0
         else:
             slowness = lambda at, call: 1 + (call.prompt_tokens / 150) ** 2 / 2
         host = traffic.Host(slots=16, slowness=slowness)
         service.run(host, arrivals)
-        path = lambda call: ("/v1/chat/completions/structured"
+        path = lambda call: (("/v1/extract" if case.mixed else
+                              "/v1/chat/completions/structured")
                              if case.level and kinds[call.index]
                              else "/v1/chat/completions")
         if case.level:

@@ -197,28 +197,30 @@ def hash_of(text):
 
 # The model's folder.
 
-def model_folder(folder, host, tokenizer, checkpoint="chat", window=192,
-                 **changes):
+def model_folder(folder, host, tokenizer, checkpoint="chat", **changes):
     folder.mkdir(parents=True, exist_ok=True)
 
     def write(name, value):
         (folder / name).write_text(json.dumps(value, indent=1) + "\n")
 
     name = host.model if checkpoint == "chat" else host.model.replace(
-        "-chat", "").replace("-it", "")
+        "-chat", "").replace("-it", "").replace("-instruct", "")
+    end = tokenizer.id_of(host.end_turn)
+    kinds = {"vllm": "llama", "tgi": "gpt_neox", "mixed": "mistral"}
     write("config.json", {
         "_name_or_path": name, "architectures": [host.architecture],
-        "model_type": "llama" if host.writes == "vllm" else "gpt_neox",
+        "model_type": kinds[host.writes],
         "hidden_size": host.width, "num_hidden_layers": host.depth,
         "num_attention_heads": 4, "vocab_size": len(tokenizer),
-        "max_position_embeddings": window,
-        "bos_token_id": 0, "eos_token_id": 2, "torch_dtype": "float32"})
+        "max_position_embeddings": host.window,
+        "bos_token_id": 0, "eos_token_id": end, "torch_dtype": "float32"})
     write("generation_config.json", changes.get(
-        "generation", {"bos_token_id": 0, "eos_token_id": [2, 1]}))
+        "generation", {"bos_token_id": 0, "eos_token_id":
+                       [end, 1] if end != 1 else 1}))
     write("tokenizer_config.json", {
         "add_bos_token": False, "bos_token": host.bos,
-        "eos_token": host.end_turn, "pad_token": "<|pad|>",
-        "model_max_length": window, "chat_template": host.template,
+        "eos_token": host.end_turn, "pad_token": host.special[-1],
+        "model_max_length": host.window, "chat_template": host.template,
         "added_tokens_decoder": {
             str(i): {"content": s, "special": True}
             for i, s in enumerate(tokenizer.special)},

@@ -199,6 +199,35 @@ TEST_F(ErrorRoles, ADyingProcessPrintsLate) {
   EXPECT_EQ(roles(), "cascade/ initiating/");
 }
 
+// A scheduler ends the run; what its ranks then say is no cause.
+TEST_F(ErrorRoles, WhoEndedTheRunIsNoConsequence) {
+  Log L = log("run/train.log");
+  L.error(5, "scheduler", "terminated", "CANCELLED DUE TO PREEMPTION", {}, 100);
+  L.error(6, "gloo", "nccl-network", "connection refused", 0, 101);
+  L.error(7, "launcher", "rank-exited", "failed (exitcode: 1)", {}, 102);
+  add(L);
+  EXPECT_EQ(roles(), "initiating/terminal cascade/terminal cascade/");
+}
+
+// A launcher ends the others after one has failed.
+TEST_F(ErrorRoles, ASignalAfterAFailureIsItsEnd) {
+  Log L = log("run/train.log");
+  L.error(5, "OutOfMemoryError", "cuda-oom", "CUDA out of memory", 3, 100);
+  L.error(6, "signal", "terminated", "got signal: 15", 0, 101);
+  add(L);
+  EXPECT_EQ(roles(), "initiating/ teardown/");
+}
+
+TEST_F(ErrorRoles, ACrashExplainsTheBrokenConnections) {
+  Log L = log("run/train.log");
+  L.error(5, "crash", "native-crash", "Caught signal 11", {}, 100);
+  L.error(6, "NCCL", "nccl-network", "NCCL WARN Net : Call to recv", 1, 101);
+  L.error(7, "RuntimeError", "", "NCCL error in: x.cpp, internal error", 1,
+          102);
+  add(L);
+  EXPECT_EQ(roles(), "initiating/ cascade/ cascade/");
+}
+
 TEST_F(ErrorRoles, ReportsAloneNameNobody) {
   Log L = log("run/train.log");
   L.error(5, "gloo", "rank-exited", "connection reset by peer", 0);

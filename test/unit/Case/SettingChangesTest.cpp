@@ -30,6 +30,11 @@ TEST(SettingValueTest, OneMeaning) {
            {"1_000", "1000"},
            {"[0.9, 0.95]", "(0.90,.95)"},
            {"AdamW", "adamw"},
+           {"bf16-mixed", "bf16"},
+           {"16-mixed", "fp16"},
+           {"SchedulerType.COSINE", "cosine"},
+           {"<SaveStrategy.STEPS: 'steps'>", "steps"},
+           {"LoadFormat.AUTO", "auto"},
            {"/data/x/", "/data/x"}}) {
     EXPECT_TRUE(sameSettingValue(A, B)) << A.str() << " " << B.str();
     EXPECT_TRUE(sameSettingValue(B, A)) << B.str() << " " << A.str();
@@ -48,6 +53,9 @@ TEST(SettingValueTest, TwoMeanings) {
            {"[1, 2]", "[1]"},
            {"[[1, 2], 3]", "[1, 2, 3]"},
            {"1.10", "1.1.0"},
+           {"Qwen2.5", "Qwen3.5"},
+           {"123456789012345678", "123456789012345679"},
+           {"SchedulerType.COSINE", "SchedulerType.LINEAR"},
            {"nan", "0"}}) {
     EXPECT_FALSE(sameSettingValue(A, B)) << A.str() << " " << B.str();
     EXPECT_FALSE(sameSettingValue(B, A)) << B.str() << " " << A.str();
@@ -55,6 +63,21 @@ TEST(SettingValueTest, TwoMeanings) {
   // Case matters in a template, which is long.
   const std::string Long(65, 'a');
   EXPECT_FALSE(sameSettingValue(Long, StringRef(Long).upper()));
+  // Nested as deep as a stack is not.
+  const auto Nested = [](size_t Depth, const std::string &Inner) {
+    return std::string(Depth, '[') + Inner + std::string(Depth, ']');
+  };
+  EXPECT_FALSE(sameSettingValue(Nested(300000, "1"), Nested(300000, "2")));
+  EXPECT_TRUE(sameSettingValue(Nested(10, "1"), Nested(10, "1.0")));
+  EXPECT_FALSE(sameSettingValue(Nested(10, "1"), Nested(10, "2")));
+}
+
+TEST(SettingValueTest, Durations) {
+  EXPECT_EQ(settingSeconds("30s"), 30);
+  EXPECT_EQ(settingSeconds("500 ms"), 0.5);
+  EXPECT_EQ(settingSeconds("'2m'"), 120);
+  for (StringRef None : {"30", "s", "7B", "3 monkeys", ""})
+    EXPECT_FALSE(settingSeconds(None)) << None.str();
 }
 
 TEST(SettingValueTest, Sets) {

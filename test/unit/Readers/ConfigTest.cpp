@@ -85,7 +85,7 @@ TEST_F(ConfigFiles, ReadsYaml) {
   EXPECT_EQ(match(Yaml, Text), Match::Possible);
   read(Yaml, Text);
   EXPECT_TRUE(Said.empty());
-  ASSERT_EQ(rows(TableId::config), 9u);
+  ASSERT_EQ(rows(TableId::config), 10u);
   EXPECT_EQ(setting(0), "model.type|gpt # not a comment|3");
   EXPECT_EQ(setting(1), "model.dims|[1, 2]|4");
   EXPECT_EQ(setting(2), "optimizer.groups.0.name|a|8");
@@ -93,8 +93,9 @@ TEST_F(ConfigFiles, ReadsYaml) {
   EXPECT_EQ(setting(4), "optimizer.groups.1.name|b|10");
   EXPECT_EQ(setting(5), "optimizer.groups.1.betas.0|0.9|12");
   EXPECT_EQ(setting(6), "optimizer.groups.1.betas.1|0.95|13");
-  EXPECT_EQ(setting(7), "obj|3|16");
-  EXPECT_EQ(setting(8), "url|http://host:80/x|17");
+  EXPECT_EQ(setting(7), "note|key: inside a text|14");
+  EXPECT_EQ(setting(8), "obj|3|16");
+  EXPECT_EQ(setting(9), "url|http://host:80/x|17");
 }
 
 TEST_F(ConfigFiles, UnwrapsWandB) {

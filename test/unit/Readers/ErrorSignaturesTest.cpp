@@ -69,7 +69,41 @@ static const std::pair<StringRef, StringRef> KnownErrors[] = {
     {"nccl-network", "ncclSystemError: System call (e.g. socket, malloc) or "
                      "external library call failed or device error."},
     {"nccl-network",
+     "host:5:17 [3] NCCL WARN Net : Call to recv from 10.0.0.1 failed"},
+    {"rdma-error",
      "host:5:17 [3] NCCL WARN NET/IB : Got completion from peer with error 12"},
+    {"host-oom", "[Wed Dec  6 23:54:11 2017] Killed process 5282 (java) "
+                 "total-vm:33221024kB, anon-rss:16777216kB, file-rss:0kB"},
+    {"host-oom", "(raylet) node_manager.cc:3069: 1 Workers (tasks / actors) "
+                 "killed due to memory pressure (OOM), 0 Workers crashed"},
+    {"shm-exhausted", "['python', 'main.py'] exits with return code = -7"},
+    {"cuda-oom", "ggml_backend_cuda_buffer_type_alloc_buffer: allocating "
+                 "144817.04 MiB on device 0: cudaMalloc failed: out of memory"},
+    {"kv-cache-no-room", "ValueError: No available memory for the cache "
+                         "blocks. Try increasing `gpu_memory_utilization`"},
+    {"kv-cache-no-room",
+     "ValueError: The model's max seq len (131072) is larger than the maximum "
+     "number of tokens that can be stored in KV cache (43520)."},
+    {"native-crash", "failed (exitcode: -11) local_rank: 0 (pid: 4122)"},
+    {"native-crash", "[a:183006:0:183006] Caught signal 11 (Segmentation fault: "
+                     "address not mapped to object at address 0x8)"},
+    {"native-crash", "text_generation_launcher: Shard process was signaled to "
+                     "shutdown with signal 4 rank=0"},
+    {"terminated", "slurmstepd: error: *** JOB 49 ON node01 CANCELLED AT "
+                   "2024-04-20T09:09:37 DUE TO TIME LIMIT ***"},
+    {"terminated", "SignalException: Process 4711 got signal: 15"},
+    {"disk-full", "OSError: [Errno 28] No space left on device"},
+    {"disk-full", "RuntimeError: [enforce fail at inline_container.cc:445] . "
+                  "PytorchStreamWriter failed writing file data/176: file "
+                  "write failed"},
+    {"cuda-library", "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED "
+                     "when calling `cublasCreate(handle)`"},
+    {"checkpoint-shape",
+     "\tsize mismatch for embed.weight: copying a param with shape "
+     "torch.Size([32001, 4096]) from checkpoint, the shape in current model is "
+     "torch.Size([32000, 4096])."},
+    {"rank-exited", "vllm.v1.engine.exceptions.EngineDeadError: EngineCore "
+                    "encountered an issue."},
     {"rank-exited", "NCCL error, remote process exited or there was a network "
                     "error, NCCL version 2.18.1"},
     {"rank-exited", "[../gloo/transport/tcp/pair.cc:534] Connection closed by "
@@ -99,7 +133,7 @@ static const std::pair<StringRef, StringRef> KnownErrors[] = {
                      "for execution on the device"},
     {"library-mismatch", "ImportError: /x/flash_attn_2_cuda.so: undefined "
                          "symbol: _ZN2at4_ops5zeros4callE"},
-    {"library-mismatch",
+    {"driver-mismatch",
      "Failed to initialize NVML: Driver/library version mismatch"},
     {"library-mismatch", "ImportError: libcudnn.so.9: cannot open shared "
                          "object file: No such file or directory"},
@@ -157,7 +191,7 @@ TEST(ErrorSignatures, CoversTheVocabulary) {
   std::set<StringRef> Seen;
   for (auto [Signature, Line] : KnownErrors)
     Seen.insert(Signature);
-  EXPECT_EQ(Seen.size(), 28u + 1u) << "28 signatures and the errors without";
+  EXPECT_EQ(Seen.size(), 36u + 1u) << "36 signatures and the errors without";
 }
 
 TEST(ErrorSignatures, LeavesLookalikesAlone) {
@@ -190,6 +224,9 @@ TEST(ErrorSignatures, LeavesLookalikesAlone) {
            "Hardware limit: 101376",
            "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64",
            "Xid errors: 0",
+           "(raylet) 0 Workers (tasks / actors) killed due to memory pressure "
+           "(OOM), 1 Workers crashed due to other reasons",
+           "Sending process 4800 closing signal SIGTERM",
            "XID counter reset",
            "step 40 loss nan grad_norm nan",
            "Setting pad_token_id to eos_token_id:2 for open-end generation.",
@@ -279,4 +316,20 @@ TEST(OutOfMemory, ReadsShapesAndTheKernel) {
   EXPECT_EQ(memoryFigures("Killed process 1 (python) anon-rss:1024kB,").Asked,
             1 << 20);
   EXPECT_FALSE(memoryFigures("").Asked);
+}
+
+// Each would take minutes if the whole line were searched for each phrase.
+TEST(ErrorSignatures, LinesOfManyPhrases) {
+  const auto Repeated = [](StringRef Text) {
+    std::string Out;
+    while (Out.size() < size_t(4) << 20)
+      Out += Text;
+    return Out;
+  };
+  EXPECT_EQ(signatureOf(Repeated("Xid (")), "none");
+  EXPECT_EQ(signatureOf(Repeated("SXid (")), "none");
+  // Without total-vm behind it, it is no kill.
+  EXPECT_EQ(signatureOf(Repeated("killed process ")), "none");
+  EXPECT_EQ(signatureOf(Repeated("x ") + "killed process 3 total-vm:9kB"),
+            "host-oom");
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogKinds.h"
+#include "Readers/LogRows.h"
 #include "Readers/RequestRows.h"
 #include "Readers/TextLog.h"
 #include "TextFileTest.h"
@@ -145,6 +146,46 @@ TEST_F(LargeLog, CountsWhatItWouldHaveRead) {
   // The errors: one exit of a killed worker and the exception.
   EXPECT_NE(All.find("host-oom"), std::string::npos);
   EXPECT_NE(All.find("ValueError"), std::string::npos);
+}
+
+// The text that is made of an object goes with the next one: the kinds of
+// lines alternate, so that the last one of each was another one's before.
+TEST_F(LargeLog, CountsObjects) {
+  std::string Text;
+  raw_string_ostream OS(Text);
+  for (unsigned I = 0; I != 100; ++I) {
+    std::string Front = "{\"timestamp\":\"2026-01-05T08:00:" +
+                        std::to_string(10 + I % 50) +
+                        "Z\",\"level\":\"INFO\",\"message\":\"";
+    OS << Front << "served " << I << " in one go\"}\n";
+    if (I < 90) // 08:00:49 is the last
+      OS << Front << "took " << I << " ms\"}\n";
+  }
+  readLog(Text, false);
+  std::string All = everything();
+  EXPECT_EQ(rows(TableId::log_templates), 2u);
+  readLog(Text, true);
+  EXPECT_EQ(everything(), All);
+}
+
+TEST_F(LargeLog, LongLinesAreCut) {
+  std::string Text;
+  for (unsigned I = 0; I != 30; ++I) // 30 kinds
+    Text += std::string(1, 'a' + I % 26) + std::string(1 + I / 26, 'z') + ' ' +
+            std::string(LogRows::MaxLine + I, 'x') + '\n';
+  readLog(Text, true);
+  ASSERT_EQ(rows(TableId::log_lines), 30u);
+  ASSERT_EQ(rows(TableId::log_templates), 30u);
+  for (size_t Row = 0; Row != 30; ++Row) {
+    EXPECT_EQ(row(TableId::log_lines, Row, {log_lines::text}).size(),
+              LogRows::MaxLine);
+    EXPECT_EQ(
+        row(TableId::log_templates, Row, {log_templates::template_}).size(),
+        LogRows::MaxTemplate);
+  }
+  readLog(Text, false);
+  EXPECT_GT(row(TableId::log_lines, 0, {log_lines::text}).size(),
+            LogRows::MaxLine);
 }
 
 TEST_F(LargeLog, FreeTextIsStillSearched) {

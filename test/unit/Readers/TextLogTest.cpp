@@ -57,6 +57,22 @@ TEST(LogLine, ShowsWhatATerminalShows) {
   EXPECT_EQ(P.parse("bad \xff byte", 1).Text, "bad \xEF\xBF\xBD byte");
 }
 
+// Each would take hours if a run were searched from each of its places.
+TEST(LogTemplate, LooksAtARunOnce) {
+  constexpr size_t Size = 1 << 20;
+  for (char C : {'.', '~', '-'})
+    EXPECT_EQ(templateOf(std::string(Size, C)), std::string(Size, C));
+  std::string Words;
+  while (Words.size() < Size)
+    Words += "ff-";
+  EXPECT_EQ(templateOf(Words + "z"), Words + "z");
+  // What begins behind a run that was none is still found.
+  EXPECT_EQ(templateOf("... /tmp ./a/b"), "... /tmp <*>");
+  EXPECT_EQ(templateOf("~.~ ~/a/b"), "~.~ <*>");
+  EXPECT_EQ(templateOf("a-a-a 12ab34cd"), "a-a-a <*>");
+  EXPECT_EQ(templateOf("dead-0x1f"), "dead-<*>");
+}
+
 TEST(LogTemplate, ReplacesWhatVaries) {
   EXPECT_EQ(templateOf("step 12/100 loss 3.4e-05 at 0x7f3a"),
             "step <*> loss <*> at <*>");

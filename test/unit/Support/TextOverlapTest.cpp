@@ -51,6 +51,25 @@ TEST(TextOverlap, ShareAndLongestPieceOfAnEditedCopy) {
   EXPECT_EQ(Found.Texts[0].Longest, 40u);
 }
 
+// Parts of two books in turn, and one of neither: each is measured against its
+// own, whatever the order.
+TEST(TextOverlap, PartsOfTwoBooksInTurn) {
+  std::vector<std::string> Own;
+  for (int I = 0; I != 6; ++I)
+    Own.push_back(words(I % 2 * 10000 + I * 100, 30 + 5 * I) + " " +
+                  words(50000 + I * 1000, 70 - 5 * I)); // 100 words
+  Own.push_back(words(90000, 100));
+  TextOverlaps Found = overlaps(Own, {words(0, 1000), words(10000, 1000)});
+  ASSERT_EQ(Found.Texts.size(), 7u);
+  for (int I = 0; I != 6; ++I) {
+    EXPECT_EQ(Found.Texts[I].Row, uint32_t(I));
+    EXPECT_EQ(Found.Texts[I].Match, uint32_t(I % 2));
+    EXPECT_DOUBLE_EQ(Found.Texts[I].Share, 0.3 + 0.05 * I);
+    EXPECT_EQ(Found.Texts[I].Longest, uint32_t(30 + 5 * I));
+  }
+  EXPECT_EQ(Found.Texts[6].Match, TextOverlap::None);
+}
+
 TEST(TextOverlap, SameWordsAreExact) {
   TextOverlaps Found = overlaps({"The " + words(0, 20) + "."},
                                 {words(50, 90), "the " + words(0, 20)});
