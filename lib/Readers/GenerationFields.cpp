@@ -28,6 +28,9 @@ static constexpr StringLiteral CorrectKeys[] = {
 static constexpr StringLiteral TimeKeys[] = {
     "timestamp", "ts", "time", "at", "start_time", "arrival_time",
     "created_at", "created"};
+/// Times that a record of request and answer has of its own.
+static constexpr StringLiteral AskedTimeKeys[] = {
+    "timestamp", "ts", "time", "at", "start_time", "arrival_time", "sent_at"};
 static constexpr StringLiteral PromptTokenKeys[] = {
     "prompt_tokens", "input_tokens", "num_prompt_tokens", "prompt_len",
     "input_length", "input_len", "prompt_eval_count", "tokens_evaluated"};
@@ -273,6 +276,8 @@ RequestRecord requestOf(const GenerationParts &P) {
   for (LooseValue From : {P.Response, P.Request, P.Record})
     if (R.Model.empty() && From["model"].isText())
       R.Model = From["model"].text().str();
+  if (P.Response && P.Request["model"].isText())
+    R.AskedModel = P.Request["model"].text().str();
   for (LooseValue From : {P.Response, P.Record})
     if (LooseValue Usage = From["usage"])
       findCounts(Usage, R);
@@ -289,6 +294,11 @@ RequestRecord requestOf(const GenerationParts &P) {
   for (LooseValue From : {P.Record, P.Request, P.Response})
     if (!R.At)
       R.At = unixTimeOf(From.any(TimeKeys));
+  // Beside a time of who asked, the answer's own tells how old it is.
+  static constexpr StringLiteral MadeKeys[] = {"created", "created_at"};
+  LooseValue Made = P.Response.any(MadeKeys);
+  if (Made && (P.Record.any(AskedTimeKeys) || P.Request.any(AskedTimeKeys)))
+    R.Created = unixTimeOf(Made);
   static constexpr StringLiteral StatusKeys[] = {"status_code", "http_status",
                                                  "status"};
   for (LooseValue From : {P.Record, P.Record["response"]})

@@ -149,8 +149,8 @@ static uint64_t hashOf(StringRef Text) {
     std::memcpy(&First, P, 4);
     std::memcpy(&Last, P + Size - 4, 4);
   } else if (Size) {
-    First = uint64_t(uint8_t(P[0])) << 16 | uint64_t(uint8_t(P[Size / 2])) << 8 |
-            uint8_t(P[Size - 1]);
+    for (size_t I : {size_t(0), Size / 2, Size - 1})
+      First = First << 8 | uint8_t(P[I]);
   }
   uint64_t Mixed = (First ^ Size) * 0x9fb21c651e98df25;
   return (Mixed ^ (Mixed >> 32) ^ Last) * 0xc2b2ae3d27d4eb4f;

@@ -222,12 +222,14 @@ void RequestRows::finish() {
   for (uint64_t Fate : Fates)
     Weights.push_back(Kinds[Fate & 1].Stride);
   S.table(TableId::requests).fill(requests::weight, Weights);
+  auto Share = [](const Kind &K) {
+    return K.Stride == 1 ? std::string("all") : "one in " + utostr(K.Stride);
+  };
   S.Remarks.push_back(
       {Severity::Note,
        S.path() + ": of " + formatCount(NumRequests) + " requests " +
            formatCount(Fates.size()) + " are kept",
-       "one in " + utostr(Kinds[0].Stride) + " of those that ended well and " +
-           (Kinds[1].Stride == 1 ? "all" : "one in " + utostr(Kinds[1].Stride)) +
+       Share(Kinds[0]) + " of those that ended well and " + Share(Kinds[1]) +
            " of those that failed, chosen by id; requests.weight counts the "
            "others"});
 }
@@ -296,6 +298,8 @@ void RequestRows::add(const RequestRecord &R) {
   Word(column::endpoint, R.Endpoint);
   Word(column::method, R.Method);
   Set(column::bytes, R.Bytes);
+  Set(column::created, R.Created);
+  Word(column::asked_model, R.AskedModel);
 }
 
 void RequestRows::token(StringRef Request, int64_t Position, bool OfPrompt,

@@ -24,6 +24,8 @@ namespace culprit {
 struct RequestRecord {
   std::string Id;
   std::string Model;
+  std::string AskedModel; ///< Of the request, where both are on record.
+  std::optional<double> Created; ///< When the answer says it was made.
   std::optional<int64_t> PromptTokens, CompletionTokens;
   std::optional<double> Ttft, Latency; ///< Seconds.
   std::optional<int64_t> Status;
@@ -77,10 +79,10 @@ llvm::StringRef hopOfPath(llvm::StringRef Path);
 /// Fills the tables of one Source, which must outlive it. Not thread-safe.
 ///
 /// Memory does not grow with the file. Of more requests than MaxRows, or than
-/// MaxRowsOfLarge of a large file, every second is given up, then every second of these, and so on; those that failed
-/// are counted apart, so that they go last. Which ones stay depends on the id
-/// alone: all attempts of a request share its fate. `weight` says how many
-/// requests a row stands for.
+/// MaxRowsOfLarge of a large file, every second is given up, then every second
+/// of these, and so on; those that failed are counted apart, so that they go
+/// last. Which ones stay depends on the id alone: all attempts of a request
+/// share its fate. `weight` says how many requests a row stands for.
 class RequestRows {
 public:
   /// \p Bytes: of the file, as far as it is known. Of a large one texts and

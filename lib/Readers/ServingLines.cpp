@@ -4,6 +4,7 @@
 
 #include "Readers/ServingLines.h"
 #include "Readers/AccessLine.h"
+#include "Readers/ServingText.h"
 #include "Readers/TimeStamp.h"
 #include "Support/FindText.h"
 #include "Support/LooseJson.h"
@@ -65,69 +66,6 @@ std::optional<double> ServingLines::timeOf(const LogLine &L) {
     YearStart += 365 * 86400.0;
   Months = Month;
   return YearStart + Seconds;
-}
-
-/// The number behind \p Key in vLLM's and TGI's lists of settings, as in
-/// temperature=0.7 and "temperature: Some(0.7)".
-static std::optional<double> setting(StringRef Text, StringRef Key) {
-  for (size_t At = findText(Text, Key); At != StringRef::npos;
-       At = findText(Text, Key, At + 1)) {
-    StringRef Rest = Text.drop_front(At + Key.size());
-    if (At == 0 || isAlnum(Text[At - 1]) || Text[At - 1] == '_' ||
-        !(Rest.consume_front("=") || Rest.consume_front(": ")))
-      continue;
-    Rest.consume_front("\"");
-    Rest.consume_front("Some(");
-    return parseNumber(Rest.take_while([](char C) {
-      return isAlnum(C) || C == '.' || C == '-' || C == '+';
-    }));
-  }
-  return std::nullopt;
-}
-
-/// Likewise of integers, which may have more digits than a double.
-static std::optional<int64_t> integerSetting(StringRef Text, StringRef Key) {
-  std::optional<double> Value = setting(Text, Key);
-  if (!Value || !(std::fabs(*Value) < 9e18) || *Value != std::trunc(*Value))
-    return std::nullopt;
-  return static_cast<int64_t>(*Value);
-}
-
-/// Elements of the list of numbers behind \p Key; none where it is None.
-static std::optional<int64_t> countOf(StringRef Text, StringRef Key) {
-  size_t At = findText(Text, Key);
-  if (At == StringRef::npos)
-    return std::nullopt;
-  StringRef Rest = Text.drop_front(At + Key.size()).ltrim();
-  if (!Rest.consume_front("[") && !Rest.consume_front("("))
-    return std::nullopt;
-  StringRef List = Rest.take_until([](char C) { return C == ']' || C == ')'; });
-  if (List.size() == Rest.size())
-    return std::nullopt; // breaks off
-  List = List.trim().rtrim(',');
-  return List.empty() ? 0 : static_cast<int64_t>(List.count(',')) + 1;
-}
-
-/// The id in front of the first of \p Stops.
-static StringRef idBefore(StringRef Text, StringRef Stops) {
-  return Text.take_front(std::min(Text.find_first_of(Stops), Text.size()))
-      .rtrim(".")
-      .take_front(256);
-}
-
-/// Reads Python's repr of a text or None behind \p Key; \p Text goes on behind
-/// it. None also where it breaks off.
-static std::optional<std::string> quotedAfter(StringRef &Text, StringRef Key) {
-  size_t At = findText(Text, Key);
-  if (At == StringRef::npos)
-    return std::nullopt;
-  Text = Text.drop_front(At + Key.size());
-  LooseJson In(Text);
-  if (In.next() != LooseJson::Token::String)
-    return std::nullopt;
-  std::string Out = In.text().str();
-  Text = Text.drop_front(In.end());
-  return Out;
 }
 
 static size_t numCharacters(StringRef Text) {
@@ -376,7 +314,8 @@ static constexpr HeadWords Heads[] = {
 ServingLines::Part ServingLines::partOf(const LogLine &L) {
   // Nearly no line of a training log is looked at twice.
   if (L.Text.contains('"')) {
-    if (containsText(L.Text, " total_time=\"") || containsText(L.Text, "{total_time=\""))
+    if (containsText(L.Text, " total_time=\"") ||
+        containsText(L.Text, "{total_time=\""))
       return Part::TextGeneration;
     if (containsText(L.Text, " HTTP/") || containsText(L.Text, "[GIN] "))
       return Part::Access;

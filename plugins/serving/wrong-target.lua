@@ -37,8 +37,9 @@ return {
   summary  = "Another model, or another answer, than asked for",
   needs    = { any = { requests = {}, config = { "value", key = "model" } } },
   symptoms = { "answered-by-other-model", "models-differ-between-sides", "same-answer-to-different-prompts",
-    "client-shows-other-answer" },
+    "client-shows-other-answer", "answer-older-than-request" },
   options  = {
+    old    = { default = 60,  doc = "Seconds before its request from which an answer is an old one" },
     length = { default = 120, doc = "Characters of an answer that are not alike by chance" },
     min    = { default = 2,   doc = "Different prompts with one answer worth reporting" },
   },
@@ -125,6 +126,45 @@ return {
             units.number(row.latency, 2)) or ""),
         evidence = kept,
       }
+    end
+
+    -- An answer that was made before it was asked for was kept by somebody. A clock that is off is so by the same for all.
+    local aged = case.requests:where("created is not null and at is not null"):with { early = "at - created" }
+    if aged:count() >= opt.min then
+      judged = true
+      local off = aged:col("early"):quantile(0.05)
+      local old = aged:where("early > ? and early > ?", opt.old, off + opt.old):sort("at")
+      if old:count() >= opt.min then
+        local oldest = old:top(1, "early"):first()
+        report {
+          symptom = "answer-older-than-request", score = math.min(0.95, 0.8 + 0.05 * old:count()),
+          at = { name = oldest.id },
+          message = ("%d of %s say that they were made before they were asked for, that of %s by %s s"):format(
+            old:count(), units.plural(aged:count(), "answer"), oldest.id or "one", units.number(oldest.early, 3)),
+          evidence = { old:slice(0, 4) },
+        }
+      end
+    end
+
+    -- The record has the model asked for beside the one that answered.
+    local asked = case.requests:where("asked_model is not null and model is not null")
+    if asked:count() > 0 then
+      judged = true
+      local count, one = 0, nil
+      for row in asked:slice(0, ROWS):rows() do
+        if not same_model(row.model, row.asked_model) then count, one = count + 1, one or row end
+      end
+      if one and not other then
+        report {
+          -- All of them alike may be a name that the server gives its model.
+          symptom = "answered-by-other-model", score = count < asked:count() and 0.9 or 0.6,
+          at      = { name = one.model },
+          message = ("%d of %s got another model than they asked for: %s asked for %s and was answered by %s"):format(
+            count, units.plural(math.min(asked:count(), ROWS), "request"), one.id or "one", one.asked_model,
+            one.model),
+          evidence = { one },
+        }
+      end
     end
 
     -- A config of the client names the model.
