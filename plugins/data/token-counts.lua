@@ -49,6 +49,8 @@ return {
       end
       local constant = 0
       for _, n in pairs(by) do constant = math.max(constant, n) end
+      -- Fewer bytes than tokens on both sides: the texts on record are not all that was tokenized.
+      if bytes < tokens and bytes < others then compared = 0 end
       judged = judged or compared >= case.options.prompts
       if compared >= case.options.prompts and differ >= 0.5 * compared and constant < 0.8 * compared then
         report {
