@@ -28,29 +28,9 @@ using namespace llvm;
 
 namespace culprit {
 
-/// Half the distance of 1 to the next number; 0 for integers.
-static double unitOf(DType Type) {
-  switch (Type) {
-  case DType::Float64:
-    return 0x1p-53;
-  case DType::Float32:
-    return 0x1p-24;
-  case DType::Float16:
-    return 0x1p-11;
-  case DType::BFloat16:
-    return 0x1p-8;
-  case DType::Float8E4M3:
-    return 0x1p-4;
-  case DType::Float8E5M2:
-    return 0x1p-3;
-  default:
-    return 0;
-  }
-}
-
 /// Smallest positive number of a floating type.
 static double smallestOf(DType Type) {
-  return smallestNormal(Type) * 2 * unitOf(Type);
+  return smallestNormal(Type) * 2 * unitRoundoff(Type);
 }
 
 namespace {
@@ -73,7 +53,7 @@ static bool hasDigits(double X, int Digits, bool &Full) {
 /// The format that the values of \p View have, at most that of its type. Wants
 /// 64 numbers that are not whole and spread over several binades.
 static Format formatOf(const TensorView &View) {
-  Format Own = {unitOf(View.Type), smallestOf(View.Type),
+  Format Own = {unitRoundoff(View.Type), smallestOf(View.Type),
                 toString(View.Type).str()};
   if (View.Type != DType::Float32 && View.Type != DType::Float64)
     return Own;
@@ -107,7 +87,7 @@ static Format formatOf(const TensorView &View) {
     // would be on any grid.
     if (All && Count >= 64 && Full * 4 >= Count && Fractions * 2 >= Count &&
         Most - Least >= 3)
-      return {unitOf(N.Type), N.Type == DType::Float16 ? 0x1p-24 : 0,
+      return {unitRoundoff(N.Type), N.Type == DType::Float16 ? 0x1p-24 : 0,
               (toString(N.Type) + " values in " + toString(View.Type)).str()};
   }
   return Own;

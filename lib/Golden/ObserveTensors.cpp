@@ -28,29 +28,9 @@ namespace culprit {
 
 static constexpr int64_t Parts = 16;
 
-static double roundoff(DType Type) {
-  switch (Type) {
-  case DType::Float64:
-    return 0x1p-53;
-  case DType::Float32:
-    return 0x1p-24;
-  case DType::Float16:
-    return 0x1p-11;
-  case DType::BFloat16:
-    return 0x1p-8;
-  case DType::Float8E4M3:
-  case DType::Float8E4M3FNUZ:
-    return 0x1p-4;
-  case DType::Float8E5M2:
-  case DType::Float8E5M2FNUZ:
-    return 0x1p-3;
-  default:
-    return 0.5;
-  }
-}
-
 static double toleranceFor(DType Type) {
-  const double U = roundoff(Type), Carried = std::min(U, 0x1p-24);
+  const double U = isFloating(Type) ? unitRoundoff(Type) : 0.5;
+  const double Carried = std::min(U, 0x1p-24);
   // Two digits are all there is to say.
   double Out = 0;
   StringRef(formatNumber((U + Carried * 64) * 8, 2)).getAsDouble(Out);

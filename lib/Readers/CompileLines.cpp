@@ -5,6 +5,7 @@
 #include "Readers/CompileLines.h"
 #include "Readers/ScalarRows.h"
 #include "Support/LooseJson.h"
+#include "Support/Text.h"
 #include <algorithm>
 #include <cmath>
 
@@ -50,7 +51,7 @@ void CompileLines::write(const Record &R, std::optional<int64_t> Rank) {
   Row.addRow();
   auto Text = [&](unsigned Column, StringRef Value) {
     if (!Value.empty())
-      Row.set(Column, Value.take_front(TextBytes));
+      Row.set(Column, wholeCharacters(Value, TextBytes));
   };
   Row.set(column::kind, R.Kind);
   Text(column::function, R.Function);

@@ -6,6 +6,7 @@
 #include "Readers/ErrorLine.h"
 #include "Readers/OutOfMemory.h"
 #include "Readers/ScalarRows.h"
+#include "Support/Text.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -51,7 +52,7 @@ void LogErrors::exception(const PythonError &E, std::optional<int64_t> Step) {
   R.Rank = E.Rank;
   R.WallTime = E.WallTime;
   R.Type = E.Type.empty() ? "unknown" : E.Type;
-  R.Message = StringRef(E.Message).take_front(MaxMessage).str();
+  R.Message = wholeCharacters(E.Message, MaxMessage).str();
   R.Frames = joinFrames(E.Frames);
   std::string Whole = E.Type + ": " + E.Message;
   if (std::optional<ErrorMatch> Match = findError(Whole, /*Exception=*/true)) {
@@ -152,7 +153,7 @@ void LogErrors::line(const LogLine &L, const LineScan &Scan,
     R.Code = Match->Code;
     R.Signature = Match->Signature.str();
   }
-  R.Message = (Exception ? Message : L.Body).take_front(MaxMessage).str();
+  R.Message = wholeCharacters(Exception ? Message : L.Body, MaxMessage).str();
   std::optional<int64_t> Named = stepIn(R.Message);
   R.Step = Named ? Named : Step;
   R.Device = deviceIn(L.Text);
@@ -178,7 +179,7 @@ void LogErrors::add(const Row &R) {
     T.set(errors::code, StringRef(R.Code));
   if (!R.Signature.empty())
     T.set(errors::signature, StringRef(R.Signature));
-  T.set(errors::message, StringRef(R.Message).take_front(MaxMessage));
+  T.set(errors::message, StringRef(R.Message));
   if (!R.Frames.empty())
     T.set(errors::frames, StringRef(R.Frames));
   if (R.Rank)

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/RequestRows.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -163,12 +164,7 @@ RequestRows::RequestRows(Source &S, uint64_t Bytes) : S(S) {
 }
 
 StringRef RequestRows::capped(StringRef Text) {
-  if (Text.size() <= MaxText)
-    return Text;
-  size_t End = MaxText;
-  while (End > MaxText - 4 && (Text[End] & 0xC0) == 0x80)
-    --End;
-  return Text.take_front(End);
+  return wholeCharacters(Text, MaxText);
 }
 
 /// A number that looks random and that all attempts of a request share; bit 0

@@ -9,14 +9,20 @@ using namespace llvm;
 
 namespace culprit {
 
+StringRef wholeCharacters(StringRef Text, size_t Most) {
+  if (Text.size() <= Most)
+    return Text;
+  size_t End = Most;
+  // The first byte that is left out begins a character.
+  while (End != 0 && Most - End < 4 && (uint8_t(Text[End]) & 0xc0) == 0x80)
+    --End;
+  return Text.take_front(End);
+}
+
 std::string shortened(StringRef Text, size_t Most) {
   if (Text.size() <= Most)
     return Text.str();
-  size_t End = Most - 3;
-  // The first byte that is left out begins a character.
-  while (End != 0 && (uint8_t(Text[End]) & 0xc0) == 0x80)
-    --End;
-  return Text.take_front(End).str() + "...";
+  return wholeCharacters(Text, Most - 3).str() + "...";
 }
 
 json::Value jsonText(StringRef Text) {

@@ -17,6 +17,10 @@
 
 namespace culprit {
 
+/// The beginning of \p Text, at most \p Most bytes, without half of a character
+/// of UTF-8 at its end.
+llvm::StringRef wholeCharacters(llvm::StringRef Text, size_t Most);
+
 /// \p Text in at most \p Most bytes, at least 4: what is longer is cut before
 /// a character of UTF-8 and ends in "...".
 std::string shortened(llvm::StringRef Text, size_t Most);

@@ -18,29 +18,30 @@ struct DTypeInfo {
   bool Floating;
   double Largest;
   double SmallestNormal;
+  double Roundoff; ///< Half the distance of 1 to the next number.
 };
 } // namespace
 
 // In the order of DType.
 static constexpr DTypeInfo Infos[] = {
-    {"float64", 8, true, 0x1.fffffffffffffp1023, 0x1p-1022},
-    {"float32", 4, true, 0x1.fffffep127, 0x1p-126},
-    {"float16", 2, true, 65504, 0x1p-14},
-    {"bfloat16", 2, true, 0x1.fep127, 0x1p-126},
-    {"float8_e4m3", 1, true, 448, 0x1p-6},
-    {"float8_e5m2", 1, true, 57344, 0x1p-14},
-    {"float8_e4m3fnuz", 1, true, 240, 0x1p-7},
-    {"float8_e5m2fnuz", 1, true, 57344, 0x1p-15},
-    {"float8_e8m0fnu", 1, true, 0x1p127, 0x1p-127},
-    {"int64", 8, false, 0x1p63, 0},
-    {"int32", 4, false, 2147483647.0, 0},
-    {"int16", 2, false, 32767, 0},
-    {"int8", 1, false, 127, 0},
-    {"uint64", 8, false, 0x1p64, 0},
-    {"uint32", 4, false, 4294967295.0, 0},
-    {"uint16", 2, false, 65535, 0},
-    {"uint8", 1, false, 255, 0},
-    {"bool", 1, false, 1, 0},
+    {"float64", 8, true, 0x1.fffffffffffffp1023, 0x1p-1022, 0x1p-53},
+    {"float32", 4, true, 0x1.fffffep127, 0x1p-126, 0x1p-24},
+    {"float16", 2, true, 65504, 0x1p-14, 0x1p-11},
+    {"bfloat16", 2, true, 0x1.fep127, 0x1p-126, 0x1p-8},
+    {"float8_e4m3", 1, true, 448, 0x1p-6, 0x1p-4},
+    {"float8_e5m2", 1, true, 57344, 0x1p-14, 0x1p-3},
+    {"float8_e4m3fnuz", 1, true, 240, 0x1p-7, 0x1p-4},
+    {"float8_e5m2fnuz", 1, true, 57344, 0x1p-15, 0x1p-3},
+    {"float8_e8m0fnu", 1, true, 0x1p127, 0x1p-127, 0.5},
+    {"int64", 8, false, 0x1p63, 0, 0},
+    {"int32", 4, false, 2147483647.0, 0, 0},
+    {"int16", 2, false, 32767, 0, 0},
+    {"int8", 1, false, 127, 0, 0},
+    {"uint64", 8, false, 0x1p64, 0, 0},
+    {"uint32", 4, false, 4294967295.0, 0, 0},
+    {"uint16", 2, false, 65535, 0, 0},
+    {"uint8", 1, false, 255, 0, 0},
+    {"bool", 1, false, 1, 0, 0},
 };
 static_assert(std::size(Infos) == static_cast<size_t>(DType::Bool) + 1);
 
@@ -53,6 +54,7 @@ unsigned sizeOf(DType Type) { return infoOf(Type).Size; }
 bool isFloating(DType Type) { return infoOf(Type).Floating; }
 double largest(DType Type) { return infoOf(Type).Largest; }
 double smallestNormal(DType Type) { return infoOf(Type).SmallestNormal; }
+double unitRoundoff(DType Type) { return infoOf(Type).Roundoff; }
 
 int64_t TensorView::numel() const {
   // An empty dimension makes the tensor empty, however large the others are.

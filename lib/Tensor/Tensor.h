@@ -48,6 +48,8 @@ llvm::StringRef toString(DType Type);
 /// Bytes of an element.
 unsigned sizeOf(DType Type);
 bool isFloating(DType Type);
+/// Half the distance of 1 to the next number of \p Type; 0 for integers.
+double unitRoundoff(DType Type);
 /// Largest finite value of a floating type (65504 for float16); of an integer
 /// type, its largest value.
 double largest(DType Type);

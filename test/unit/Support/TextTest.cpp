@@ -29,4 +29,14 @@ TEST(TextTest, Json) {
   EXPECT_EQ(jsonNumber(-Infinity), llvm::json::Value("-inf"));
 }
 
+TEST(TextTest, KeepsCharactersWhole) {
+  // "ä" and the euro sign have 2 and 3 bytes.
+  EXPECT_EQ(wholeCharacters("ab", 2), "ab");
+  EXPECT_EQ(wholeCharacters("abc", 2), "ab");
+  EXPECT_EQ(wholeCharacters("a\xc3\xa4", 2), "a");
+  EXPECT_EQ(wholeCharacters("a\xc3\xa4", 3), "a\xc3\xa4");
+  EXPECT_EQ(wholeCharacters("\xe2\x82\xac!", 2), "");
+  EXPECT_EQ(wholeCharacters("\xe2\x82\xac!", 3), "\xe2\x82\xac");
+}
+
 } // namespace
