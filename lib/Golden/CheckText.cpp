@@ -4,6 +4,7 @@
 
 #include "Golden/Check.h"
 #include "Golden/LockFile.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -35,7 +36,7 @@ static std::string around(StringRef Text, size_t At) {
   size_t Begin = At > 32 ? At - 32 : 0;
   while (Begin < Text.size() && Begin > 0 && isContinued(Text[Begin]))
     ++Begin;
-  StringRef Part = headOf(Text.substr(Begin), At - Begin + 40);
+  StringRef Part = wholeCharacters(Text.substr(Begin), At - Begin + 40);
   return (Begin ? "..." : "") + quotedText(Part) +
          (Begin + Part.size() < Text.size() ? "..." : "");
 }

@@ -69,15 +69,6 @@ std::string InputNames::place(TableId Id, size_t Row) const {
   return Out;
 }
 
-StringRef headOf(StringRef Text, size_t Most) {
-  if (Text.size() <= Most)
-    return Text;
-  size_t End = Most;
-  while (End != 0 && (uint8_t(Text[End]) & 0xc0) == 0x80)
-    --End;
-  return Text.take_front(End);
-}
-
 std::string slugOf(StringRef Text, size_t Most) {
   std::string Out;
   for (char C : Text) {

@@ -109,8 +109,6 @@ Observation levelItem(std::string Id, double Value, double Low, double High,
 
 /// Longest text and list that a lock holds whole.
 inline constexpr size_t MaxHeldText = 2000, MaxHeldIds = 256;
-/// \p Text in at most \p Most bytes, cut before a character.
-llvm::StringRef headOf(llvm::StringRef Text, size_t Most);
 
 } // namespace culprit
 

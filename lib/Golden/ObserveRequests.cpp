@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Golden/Observe.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -211,7 +212,7 @@ void RequestItems::addRequest(const File &F, size_t Row, Decoding How) {
     O.Text = Prompt;
     O.Item.set("hash", goldenHash(Prompt));
     O.Item.set("bytes", int64_t(Prompt.size()));
-    O.Item.set("text", headOf(Prompt, MaxHeldText));
+    O.Item.set("text", wholeCharacters(Prompt, MaxHeldText));
     if (has(Row, requests::prompt_tokens))
       O.Item.set("tokens", int64_t(number(Row, requests::prompt_tokens)));
     O.Item.Why = "the same request sends the same prompt, and a tokenizer and "
@@ -234,10 +235,10 @@ void RequestItems::addRequest(const File &F, size_t Row, Decoding How) {
   O.Where = Where;
   O.Text = Answer;
   if (!Prompt.empty())
-    O.Item.set("prompt", headOf(Prompt, 200));
+    O.Item.set("prompt", wholeCharacters(Prompt, 200));
   O.Item.set("hash", goldenHash(Answer));
   O.Item.set("bytes", int64_t(Answer.size()));
-  O.Item.set("text", headOf(Answer, MaxHeldText));
+  O.Item.set("text", wholeCharacters(Answer, MaxHeldText));
   if (has(Row, requests::finish_reason))
     O.Item.set("finish", text(Row, requests::finish_reason));
   O.Item.Why =

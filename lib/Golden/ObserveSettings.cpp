@@ -6,6 +6,7 @@
 #include "Golden/Observe.h"
 #include "Golden/Schema.h"
 #include "Support/InputFile.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -44,7 +45,7 @@ void observeSettings(const Case &C, const InputNames &Names, GoldenRun &Run) {
     Files[File][Key] =
         Value.size() <= 200
             ? Value
-            : headOf(Value, 60).str() + "... " + goldenHash(Value);
+            : wholeCharacters(Value, 60).str() + "... " + goldenHash(Value);
     Places[File][Key] = Names.place(TableId::config, Row);
   }
   for (auto &[File, Keys] : Files) {

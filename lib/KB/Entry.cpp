@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Entry.h"
+#include "Support/Text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -62,10 +63,7 @@ std::string slug(StringRef Title, size_t Limit) {
     Out.resize(WordEnd);
   else {
     // One word longer than the limit; keep its characters whole.
-    size_t End = Limit;
-    while (End && (static_cast<unsigned char>(Out[End]) & 0xC0) == 0x80)
-      --End;
-    Out.resize(End);
+    Out.resize(wholeCharacters(Out, Limit).size());
   }
   return Out;
 }

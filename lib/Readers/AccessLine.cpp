@@ -212,4 +212,20 @@ std::optional<AccessLine> parseAccessLine(StringRef Line) {
   return Out;
 }
 
+void setRequest(const AccessLine &Line, std::optional<double> At, int64_t Place,
+                RequestRecord &R) {
+  R.Id = Line.Id;
+  R.Method = Line.Method;
+  R.Endpoint = Line.Endpoint;
+  R.Status = Line.Status;
+  R.Bytes = Line.Bytes;
+  R.Latency = Line.Latency;
+  // The line is written when the answer is out.
+  R.At = At;
+  if (R.At && R.Latency && !Line.Begun)
+    *R.At -= *R.Latency;
+  R.Hop = Line.Combined ? "gateway" : "server";
+  R.Place = Place;
+}
+
 } // namespace culprit

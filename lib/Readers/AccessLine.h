@@ -18,6 +18,7 @@
 #ifndef CULPRIT_READERS_ACCESSLINE_H
 #define CULPRIT_READERS_ACCESSLINE_H
 
+#include "Readers/RequestRows.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
 #include <optional>
@@ -36,6 +37,11 @@ struct AccessLine {
 };
 
 std::optional<AccessLine> parseAccessLine(llvm::StringRef Line);
+
+/// Puts the request of \p Line, logged at \p At in line \p Place, into \p R. A
+/// record that is used again keeps the memory of its texts.
+void setRequest(const AccessLine &Line, std::optional<double> At, int64_t Place,
+                RequestRecord &R);
 
 /// A length of time with its unit: 1.5s, 36.7ms, 12µs, 1m2.5s; seconds.
 std::optional<double> parseDuration(llvm::StringRef Text);

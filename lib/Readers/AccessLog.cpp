@@ -41,19 +41,8 @@ Error AccessLogReader::read(InputFile &File, Source &Into) const {
     }
     if (L->Status < 400 && Rows.passOver(L->Id))
       return true;
-    // The record is used again: its texts keep their memory.
-    R.Id = L->Id;
-    R.Method = L->Method;
-    R.Endpoint = L->Endpoint;
-    R.Status = L->Status;
-    R.Bytes = L->Bytes;
-    R.Latency = L->Latency;
-    // The line is written when the answer is out.
-    R.At = L->At;
-    if (R.At && R.Latency && !L->Begun)
-      *R.At -= *R.Latency;
+    setRequest(*L, L->At, Number, R);
     R.Hop = "gateway";
-    R.Place = Number;
     Rows.add(R);
     return true;
   };

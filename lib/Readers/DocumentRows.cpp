@@ -4,6 +4,7 @@
 
 #include "Readers/DocumentRows.h"
 #include "Readers/DocumentShape.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -48,16 +49,6 @@ DocumentRows::DocumentRows(Source &S, uint64_t Budget) : S(S), Budget(Budget) {
   File = Id(S.path());
   Run = Id(S.Run);
   Split = Id(splitOfPath(S.path()));
-}
-
-/// Up to \p Most bytes of \p Text, cut before a character.
-static StringRef capped(StringRef Text, size_t Most) {
-  if (Text.size() <= Most)
-    return Text;
-  size_t End = Most;
-  while (End > 0 && End + 4 > Most && (Text[End] & 0xC0) == 0x80)
-    --End;
-  return Text.take_front(End);
 }
 
 /// Content may be parts, [{"type": "text", "text": "..."}], or turns again.
@@ -137,13 +128,13 @@ bool DocumentRows::add(LooseValue Record, int64_t Line) {
   LooseValue Id = Record.any({"id", "_id", "uuid", "doc_id", "idx", "index",
                               "qid", "question_id", "prompt_id"});
   StringRef Written = Id.written();
-  Row.setId(column::id, S.pool().intern(
-                            Written.empty() ? "#" + utostr(Rows)
-                                            : capped(Written, 256).str()));
+  std::string Name = Written.empty() ? "#" + utostr(Rows)
+                                     : wholeCharacters(Written, 256).str();
+  Row.setId(column::id, S.pool().intern(Name));
   const uint64_t Most =
       Kept < Budget / 2 ? MaxText : Kept < Budget ? MaxStart : 0;
   if (Most) {
-    StringRef Part = capped(Text, Most);
+    StringRef Part = wholeCharacters(Text, Most);
     Cut += Most == MaxStart && Part.size() < Text.size();
     Kept += Part.size();
     Row.setId(column::text, S.pool().intern(Part));

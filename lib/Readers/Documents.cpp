@@ -22,11 +22,6 @@ static constexpr StringLiteral Skipped[] = {"input_ids", "labels",
 /// A line that is longer is no record.
 static constexpr size_t MaxLine = size_t(64) << 20;
 
-static StringRef withoutMark(StringRef Text) {
-  Text.consume_front("\xEF\xBB\xBF");
-  return Text;
-}
-
 namespace {
 /// The shapes of the first records.
 struct Shapes {

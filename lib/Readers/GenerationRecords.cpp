@@ -15,11 +15,6 @@ namespace culprit {
 
 using Token = LooseJson::Token;
 
-static StringRef withoutMark(StringRef Text) {
-  Text.consume_front("\xEF\xBB\xBF");
-  return Text;
-}
-
 /// Whether \p Line belongs to server-sent events beside their data.
 static bool isEventFrame(StringRef Line) {
   return Line.starts_with("event:") || Line.starts_with("id:") ||

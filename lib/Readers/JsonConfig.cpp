@@ -4,17 +4,13 @@
 
 #include "Readers/JsonConfig.h"
 #include "Readers/ConfigRows.h"
+#include "Readers/TextLines.h"
 
 using namespace llvm;
 
 namespace culprit {
 
 using Token = LooseJson::Token;
-
-static StringRef withoutMark(StringRef Text) {
-  Text.consume_front("\xEF\xBB\xBF");
-  return Text;
-}
 
 Match JsonConfigReader::matches(const InputFile &File) const {
   StringRef Head = withoutMark(File.head());

@@ -6,6 +6,7 @@
 #include "Readers/RequestRows.h"
 #include "Readers/ScalarRows.h"
 #include "Readers/TimeStamp.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 
 using namespace llvm;
@@ -46,26 +47,17 @@ static bool isSevere(StringRef Level) {
   return Level == "warning" || Level == "error" || Level == "critical";
 }
 
-/// Up to \p Most bytes of \p Text, cut before a character.
-static StringRef cut(StringRef Text, size_t Most) {
-  if (Text.size() <= Most)
-    return Text;
-  while (Most && (Text[Most] & 0xC0) == 0x80)
-    --Most;
-  return Text.take_front(Most);
-}
-
 StringId LogRows::textOf(const LogLine &L) {
   StringRef Text = L.Text;
   if (Large)
-    Text = cut(Text, Kept < TextBytes ? MaxLine : Begin);
+    Text = wholeCharacters(Text, Kept < TextBytes ? MaxLine : Begin);
   Kept += Text.size();
   return S.pool().intern(Text);
 }
 
 unsigned LogRows::addWith(const LogLine &L) {
   if (Large)
-    Form.resize(cut(Form, MaxTemplate).size());
+    Form.resize(wholeCharacters(Form, MaxTemplate).size());
   auto It = ByText.find(Form);
   if (It == ByText.end() && Templates.size() == MaxTemplates) {
     ++Untold;

@@ -280,20 +280,8 @@ void ServingLines::access(const LogLine &L) {
     return;
   if (A->Status < 400 && Rows.passOver(A->Id))
     return;
-  // Used again, so that its texts keep their memory.
-  RequestRecord &R = AccessRecord;
-  R.Id = A->Id;
-  R.Method = A->Method;
-  R.Endpoint = A->Endpoint;
-  R.Status = A->Status;
-  R.Bytes = A->Bytes;
-  R.Latency = A->Latency;
-  R.At = A->At ? A->At : timeOf(L);
-  if (R.At && R.Latency && !A->Begun)
-    *R.At -= *R.Latency;
-  R.Hop = A->Combined ? "gateway" : "server";
-  R.Place = L.Number;
-  Rows.add(R);
+  setRequest(*A, A->At ? A->At : timeOf(L), L.Number, AccessRecord);
+  Rows.add(AccessRecord);
 }
 
 namespace {

@@ -34,13 +34,19 @@ private:
   int64_t Line;
 };
 
+/// \p Text without a byte-order mark of UTF-8.
+inline llvm::StringRef withoutMark(llvm::StringRef Text) {
+  Text.consume_front("\xEF\xBB\xBF");
+  return Text;
+}
+
 /// Calls \p Each with every line of \p Text, without its line end, and its
 /// number, the first one's being \p Number, until it returns false. Returns the
 /// number of the line that comes next. A byte-order mark is left out.
 template <typename Fn>
 int64_t forEachLine(llvm::StringRef Text, Fn Each, int64_t Number = 1) {
   if (Number == 1)
-    Text.consume_front("\xEF\xBB\xBF");
+    Text = withoutMark(Text);
   for (; !Text.empty(); ++Number) {
     size_t End = Text.find('\n');
     llvm::StringRef Line = Text.take_front(End);

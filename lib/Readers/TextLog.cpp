@@ -262,16 +262,17 @@ void LogText::piece(StringRef Text) {
       Text,
       [&](StringRef Line, int64_t Number) {
         StringRef Plain = Json.plain(Line);
-        if (Plain.data() == Line.data())
+        if (Plain.data() == Line.data()) {
           Pass.line(Line, Number);
-        else // a message may be a traceback
-          forEachLine(Plain, [&](StringRef Part, int64_t) {
-            Pass.line(Part, Number);
-            return true;
-          });
+          return true;
+        }
+        // A message may be a traceback.
+        forEachLine(Plain, [&](StringRef Part, int64_t) {
+          Pass.line(Part, Number);
+          return true;
+        });
         // The text that was made of the line goes with the next one.
-        if (Plain.data() != Line.data())
-          Pass.endPiece();
+        Pass.endPiece();
         return true;
       },
       Next);
@@ -283,7 +284,6 @@ void readLogText(StringRef Text, Source &Into, const LogOptions &Options) {
   Log.piece(Text);
   Log.finish();
 }
-
 
 Error TextLogReader::read(InputFile &File, Source &Into) const {
   LogOptions Options;
