@@ -44,6 +44,13 @@ if os.path.isdir(os.path.join(shared, "traces")):
 else:
     lit_config.note("no shared traces beside the repository: their tests are unsupported")
 
+# Built by scripts/test; see the preset asan.
+sanitized = os.path.join(config.culprit_source, "build-asan", "unit")
+if os.path.exists(os.path.join(sanitized, "ScriptTests")):
+    config.available_features.add("sanitized")
+config.substitutions.append(("%sanitized", sanitized))
+config.environment["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+
 # Bisecting commits wants git.
 if shutil.which("git", path=config.environment.get("PATH", os.defpath)):
     config.available_features.add("git")

@@ -123,39 +123,6 @@ std::optional<PairNoise> pairNoise(ArrayRef<double> Differences) {
   return PairNoise{Of / std::sqrt(2.0), double(Blocks - 2)};
 }
 
-/// Ranks from 1, those of equal values averaged.
-static std::vector<double> ranksOf(ArrayRef<double> Values) {
-  std::vector<size_t> Order(Values.size());
-  std::iota(Order.begin(), Order.end(), 0);
-  stable_sort(Order, [&](size_t A, size_t B) { return Values[A] < Values[B]; });
-  std::vector<double> Out(Values.size());
-  for (size_t I = 0; I != Order.size();) {
-    size_t End = I;
-    while (End != Order.size() && Values[Order[End]] == Values[Order[I]])
-      ++End;
-    for (size_t J = I; J != End; ++J)
-      Out[Order[J]] = double(I + End + 1) / 2;
-    I = End;
-  }
-  return Out;
-}
-
-std::optional<double> rankCorrelation(ArrayRef<double> X, ArrayRef<double> Y) {
-  if (X.size() < 3 || X.size() != Y.size())
-    return std::nullopt;
-  const std::vector<double> A = ranksOf(X), B = ranksOf(Y);
-  const double Mean = double(A.size() + 1) / 2;
-  double AA = 0, BB = 0, AB = 0;
-  for (auto [P, Q] : zip(A, B)) {
-    AA += (P - Mean) * (P - Mean);
-    BB += (Q - Mean) * (Q - Mean);
-    AB += (P - Mean) * (Q - Mean);
-  }
-  if (AA <= 0 || BB <= 0)
-    return std::nullopt;
-  return AB / std::sqrt(AA * BB);
-}
-
 double rankCorrelationP(double Rho, size_t Count) {
   if (Count < 3)
     return 1;

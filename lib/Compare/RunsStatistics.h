@@ -56,11 +56,6 @@ struct PairNoise {
 /// Of paired differences in order; none for fewer than four.
 std::optional<PairNoise> pairNoise(llvm::ArrayRef<double> Differences);
 
-/// Spearman's rank correlation, ties averaged; none for fewer than three
-/// values or where one side is constant.
-std::optional<double> rankCorrelation(llvm::ArrayRef<double> X,
-                                      llvm::ArrayRef<double> Y);
-
 /// The probability of a rank correlation of at least \p Rho among \p Count
 /// unrelated values: exact up to 8, by Student's t beyond.
 double rankCorrelationP(double Rho, size_t Count);

@@ -11,6 +11,7 @@
 #include "Compare/Runs.h"
 #include "Compare/RunsStatistics.h"
 #include "Support/Units.h"
+#include "Table/Series.h"
 #include "Table/Statistics.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

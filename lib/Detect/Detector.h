@@ -91,6 +91,11 @@ struct Limits {
   size_t Memory = size_t(64) << 20; ///< Of the script's own values.
   /// Of the tables it holds at a time, beyond four times the case itself.
   size_t Tables = size_t(1) << 30;
+  /// Rows it may go over one by one, in all.
+  size_t Rows = 1'000'000;
+  /// Whether Outcome::Costs is wanted; this costs two looks at the clock a
+  /// call.
+  bool Timed = false;
 };
 
 /// Immutable, and run() may be called from several threads at once: a run
@@ -104,8 +109,8 @@ public:
 
   /// Looks at \p C, which has what info().Needs asks for. \p Options has one
   /// value for each of info().Options, in their order. Fills Kind, Reports,
-  /// Missing, Error, Log and PeakBytes of \p Result, whose Kind is Clear
-  /// before.
+  /// Missing, Unjudged, Error, Log, PeakBytes and Costs of \p Result, whose
+  /// Kind is Clear before.
   virtual void run(const Case &C, llvm::ArrayRef<Scalar> Options,
                    const Limits &Bounds, Outcome &Result) const = 0;
 

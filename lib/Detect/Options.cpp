@@ -17,7 +17,7 @@ Expected<OptionSetting> parseOptionSetting(StringRef Text) {
   if (Detector.empty() || Name.empty() || !Text.contains('='))
     return failure("'" + Text + "' does not set an option",
                    "write ID.NAME=VALUE, as in gpu/idle.min_idle=0.2");
-  return OptionSetting{Detector.str(), Name.str(), Value.str()};
+  return OptionSetting{Detector.str(), Name.str(), Value.str(), ""};
 }
 
 static const char *typeName(const Scalar &Value) {
@@ -47,37 +47,54 @@ static std::optional<Scalar> parseLike(StringRef Text, const Scalar &Like) {
   return Scalar(Number);
 }
 
-Expected<std::vector<Scalar>> optionValues(const DetectorInfo &Info,
-                                           ArrayRef<std::string> Settings) {
-  std::vector<Scalar> Values;
+Expected<std::vector<OptionChoice>>
+chooseOptions(const DetectorInfo &Info, ArrayRef<OptionSetting> Settings) {
+  std::vector<OptionChoice> Choices;
   std::vector<std::string> Names;
   for (const OptionSpec &Option : Info.Options) {
-    Values.push_back(Option.Default);
+    Choices.push_back({Option.Default, "default"});
     Names.push_back(Option.Name);
   }
+  for (const OptionSetting &S : Settings) {
+    if (S.Detector != Info.Id)
+      continue;
+    std::string Place = S.Origin.empty() ? "" : S.Origin + ": ";
+    size_t At = llvm::find(Names, S.Name) - Names.begin();
+    if (At == Names.size()) {
+      std::string Close = closestName(S.Name, Names);
+      std::string Hint = Close.empty() ? "" : "did you mean '" + Close + "'? ";
+      Hint += Names.empty() ? "it has none" : "options: " + join(Names, ", ");
+      return failure(Place + "unknown option '" + S.Name + "' of '" + Info.Id +
+                         "'",
+                     Hint);
+    }
+    std::optional<Scalar> Value = parseLike(S.Value, Info.Options[At].Default);
+    if (!Value)
+      return failure(Place + "option '" + Info.Id + "." + S.Name + "' wants " +
+                         typeName(Info.Options[At].Default) + ", not '" +
+                         S.Value + "'",
+                     "its default is " + toString(Info.Options[At].Default));
+    Choices[At] = {std::move(*Value),
+                   S.Origin.empty() ? "--option" : S.Origin};
+  }
+  return Choices;
+}
+
+Expected<std::vector<Scalar>> optionValues(const DetectorInfo &Info,
+                                           ArrayRef<std::string> Settings) {
+  std::vector<OptionSetting> Parsed;
   for (const std::string &Text : Settings) {
     Expected<OptionSetting> Setting = parseOptionSetting(Text);
     if (!Setting)
       return Setting.takeError();
-    if (Setting->Detector != Info.Id)
-      continue;
-    size_t At = llvm::find(Names, Setting->Name) - Names.begin();
-    if (At == Names.size()) {
-      std::string Close = closestName(Setting->Name, Names);
-      std::string Hint = Close.empty() ? "" : "did you mean '" + Close + "'? ";
-      Hint += Names.empty() ? "it has none" : "options: " + join(Names, ", ");
-      return failure(
-          "unknown option '" + Setting->Name + "' of '" + Info.Id + "'", Hint);
-    }
-    std::optional<Scalar> Value =
-        parseLike(Setting->Value, Info.Options[At].Default);
-    if (!Value)
-      return failure("option '" + Info.Id + "." + Setting->Name + "' wants " +
-                         typeName(Info.Options[At].Default) + ", not '" +
-                         Setting->Value + "'",
-                     "its default is " + toString(Info.Options[At].Default));
-    Values[At] = std::move(*Value);
+    Parsed.push_back(std::move(*Setting));
   }
+  Expected<std::vector<OptionChoice>> Choices = chooseOptions(Info, Parsed);
+  if (!Choices)
+    return Choices.takeError();
+  std::vector<Scalar> Values;
+  for (OptionChoice &C : *Choices)
+    Values.push_back(std::move(C.Value));
   return Values;
 }
 

@@ -103,6 +103,13 @@ unsigned coordinateRank(StringRef Key) {
   return static_cast<unsigned>(llvm::find(Known, Key) - std::begin(Known));
 }
 
+const UnjudgedSymptom *Outcome::unjudged(StringRef Symptom) const {
+  auto It = llvm::find_if(Unjudged, [&](const UnjudgedSymptom &U) {
+    return U.Symptom == Symptom;
+  });
+  return It == Unjudged.end() ? nullptr : &*It;
+}
+
 std::string describeFailure(const Outcome &O) {
   std::string Out = O.Detector + " failed";
   if (!O.Error)
@@ -116,8 +123,10 @@ std::string describeFailure(const Outcome &O) {
     Out += " ";
   }
   Out += E.Message;
-  for (unsigned Line : E.CalledFrom)
-    Out += "\n  note: called from line " + std::to_string(Line);
+  for (const CodePlace &Caller : E.CalledFrom)
+    Out += "\n  note: called from " +
+           (Caller.File == E.File ? "line " : Caller.File + ":") +
+           std::to_string(Caller.Line);
   if (!E.Hint.empty())
     Out += "\n  note: " + E.Hint;
   return Out;

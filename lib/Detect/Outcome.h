@@ -94,13 +94,36 @@ unsigned coordinateRank(llvm::StringRef Key);
 /// "info", "warning" or "error", the words of reports.
 llvm::StringRef severityName(Severity Level);
 
+/// A line of Lua.
+struct CodePlace {
+  std::string File;
+  unsigned Line = 0; ///< From 1; 0 when not known.
+
+  bool operator==(const CodePlace &Other) const = default;
+};
+
 /// Why a detector could not do its work.
 struct DetectorError {
   std::string Message; ///< Without the place: unknown column 'stopp' in ...
   std::string Hint;    ///< Empty when there is no remedy.
   std::string File;    ///< Empty when the place is not known.
   unsigned Line = 0;   ///< From 1; 0 when not known.
-  std::vector<unsigned> CalledFrom; ///< Lines of the callers, innermost first.
+  std::vector<CodePlace> CalledFrom; ///< The callers, innermost first.
+};
+
+/// A symptom that a detector could not judge although it ran.
+struct UnjudgedSymptom {
+  std::string Symptom;
+  std::string Needed; ///< What would be needed, in the detector's words.
+};
+
+/// What the calls of one verb in one line of a detector took.
+struct VerbCost {
+  CodePlace At;
+  std::string Verb; ///< Empty: Lua itself, between the verbs.
+  uint64_t Calls = 0;
+  int64_t Ns = 0;   ///< Without the verbs that it called in turn.
+  size_t Bytes = 0; ///< Of tables and columns that it made.
 };
 
 /// What became of one detector.
@@ -114,9 +137,20 @@ struct Outcome {
   std::optional<DetectorError> Error; ///< Failed alone.
   std::vector<Report> Reports;        ///< Matched; in the order reported.
   std::vector<std::string> Symptoms;  ///< All that it could have reported.
+  /// Of Symptoms those it had too little to judge; none of them is among
+  /// Reports. Matched and clear say nothing about them.
+  std::vector<UnjudgedSymptom> Unjudged;
   std::vector<std::string> Log;       ///< What it wrote with log().
   int64_t ElapsedNs = 0;
   size_t PeakBytes = 0; ///< Of the script's own memory.
+  /// Where the time went, the most first, if that was asked for.
+  std::vector<VerbCost> Costs;
+  /// It did not stop when its time was up and still runs in a thread of its
+  /// own, on the case and the detector.
+  bool Abandoned = false;
+
+  /// What \p Symptom could not be judged for want of; null when it could.
+  const UnjudgedSymptom *unjudged(llvm::StringRef Symptom) const;
 };
 
 /// The failure of \p O as it is printed, always in full:

@@ -4,12 +4,9 @@
 
 #include "Detect/Runner.h"
 #include "Detect/Options.h"
-#include "Support/Parallel.h"
+#include "Detect/Watchdog.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/raw_ostream.h"
-#include <algorithm>
 #include <thread>
 
 using namespace llvm;
@@ -73,6 +70,29 @@ static Expected<std::vector<Job>> select(const DetectorSet &Set,
   return Jobs;
 }
 
+/// When a detector that should have stopped by itself is given up.
+static std::chrono::nanoseconds hangsAfter(const Limits &Bounds) {
+  return Bounds.Time + std::max<std::chrono::nanoseconds>(
+                           Bounds.Time, std::chrono::seconds(1));
+}
+
+/// The outcome of \p D, which does not come back.
+static Outcome hung(const Detector &D, const Limits &Bounds) {
+  Outcome Out;
+  Out.Detector = D.id();
+  Out.Symptoms = D.info().Symptoms;
+  Out.Kind = OutcomeKind::Failed;
+  Out.Error.emplace();
+  Out.Error->File = D.info().File;
+  Out.Error->Message =
+      "hangs in native code: still running after " +
+      formatDuration(hangsAfter(Bounds).count()) + ", without a look at the clock";
+  Out.Error->Hint = "this is a fault of culprit, not of the detector; leave it "
+                    "out with --only '*,-" +
+                    D.id() + "' and report it with the case";
+  return Out;
+}
+
 Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
                                             const Case &C,
                                             const RunSettings &Settings) {
@@ -84,14 +104,20 @@ Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
   if (!Jobs)
     return Jobs.takeError();
 
-  std::vector<Outcome> Outcomes(Jobs->size());
-  const unsigned Threads =
-      Settings.Threads ? Settings.Threads : std::thread::hardware_concurrency();
-  // This thread works too, so that one detector or one thread starts none.
-  inParallel(Jobs->size(), Threads, [&](size_t I) {
-    Outcomes[I] =
-        runDetector(*(*Jobs)[I].What, C, (*Jobs)[I].Options, Settings.Bounds);
-  });
+  auto Shared = std::make_shared<const std::vector<Job>>(std::move(*Jobs));
+  WatchedJobs Watched;
+  Watched.Count = Shared->size();
+  Watched.Limit = hangsAfter(Settings.Bounds);
+  Watched.Do = [Shared, &C, Bounds = Settings.Bounds](size_t I) {
+    const Job &J = (*Shared)[I];
+    return runDetector(*J.What, C, J.Options, Bounds);
+  };
+  Watched.GiveUp = [Shared, Bounds = Settings.Bounds](size_t I) {
+    return hung(*(*Shared)[I].What, Bounds);
+  };
+  std::vector<Outcome> Outcomes = runWatched(
+      std::move(Watched),
+      Settings.Threads ? Settings.Threads : std::thread::hardware_concurrency());
 
   for (const BrokenDetector &B : Set.broken()) {
     if (Only && !Only->contains(B.Id))
@@ -112,39 +138,6 @@ Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
     return A.Detector < B.Detector;
   });
   return Outcomes;
-}
-
-std::string timingTable(ArrayRef<Outcome> Outcomes) {
-  std::vector<const Outcome *> Rows;
-  int64_t Total = 0;
-  size_t Width = 8;
-  for (const Outcome &O : Outcomes) {
-    Rows.push_back(&O);
-    Total += O.ElapsedNs;
-    Width = std::max(Width, O.Detector.size());
-  }
-  llvm::stable_sort(Rows, [](const Outcome *A, const Outcome *B) {
-    return A->ElapsedNs > B->ElapsedNs;
-  });
-  std::string Out;
-  raw_string_ostream OS(Out);
-  auto Line = [&](StringRef Name, StringRef Kind, StringRef Time,
-                  StringRef Share, StringRef Memory) {
-    OS << left_justify(Name, Width) << "  " << left_justify(Kind, 7) << "  "
-       << right_justify(Time, 8) << "  " << right_justify(Share, 6) << "  "
-       << right_justify(Memory, 8) << '\n';
-  };
-  Line("detector", "outcome", "time", "share", "memory");
-  for (const Outcome *O : Rows) {
-    double Share = Total ? 100.0 * static_cast<double>(O->ElapsedNs) /
-                               static_cast<double>(Total)
-                         : 0;
-    Line(O->Detector, toString(O->Kind), formatDuration(O->ElapsedNs),
-         formatv("{0:f1} %", Share).str(),
-         O->PeakBytes ? formatBytes(static_cast<double>(O->PeakBytes)) : "-");
-  }
-  Line("total", "", formatDuration(Total), "", "");
-  return Out;
 }
 
 } // namespace culprit

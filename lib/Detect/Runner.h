@@ -29,7 +29,9 @@ struct RunSettings {
 };
 
 /// Runs the selected detectors of \p Set over \p C. Detectors that did not
-/// load give a failed outcome each, if selected. Fails only for settings that
+/// load give a failed outcome each, if selected. One that hangs fails alone;
+/// its outcome is Abandoned, and \p Set and \p C must then stay where they are
+/// until the process ends. Fails only for settings that
 /// make no sense: a selection that no detector matches, an unknown detector or
 /// option, a value of the wrong type.
 llvm::Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
@@ -44,9 +46,6 @@ Outcome runDetector(const Detector &D, const Case &C,
 /// ignored.
 llvm::Expected<std::vector<Scalar>>
 optionValues(const DetectorInfo &Info, llvm::ArrayRef<std::string> Settings);
-
-/// What `--time-detectors` prints: a line a detector, the slowest first.
-std::string timingTable(llvm::ArrayRef<Outcome> Outcomes);
 
 } // namespace culprit
 

@@ -28,34 +28,36 @@ static Error forEachLine(StringRef Text,
   return Error::success();
 }
 
+Error Vocabulary::addSymptoms(StringRef Text, StringRef File) {
+  std::string Group;
+  return forEachLine(Text, [&](StringRef Line, unsigned Number) -> Error {
+    if (Line.consume_front("## "))
+      Group = Line.trim().str();
+    if (!Line.consume_front("- `"))
+      return Error::success();
+    size_t End = Line.find("`:");
+    if (End == StringRef::npos)
+      return failure(File + ":" + Twine(Number) +
+                         ": a symptom without a description",
+                     "write '- `id`: what was observed'");
+    SymptomTerm T{Line.take_front(End).str(),
+                  Line.drop_front(End + 2).trim().str(), Group};
+    if (!SymptomIndex.try_emplace(T.Id, Symptoms.size()).second)
+      return failure(File + ":" + Twine(Number) + ": symptom '" + T.Id +
+                     "' is defined twice");
+    Symptoms.push_back(std::move(T));
+    return Error::success();
+  });
+}
+
 Expected<Vocabulary> Vocabulary::parse(StringRef SymptomsMd,
                                        StringRef ClassesTsv,
                                        StringRef AliasesTsv) {
   Vocabulary V;
-  std::string Group;
-  Error E =
-      forEachLine(SymptomsMd, [&](StringRef Line, unsigned Number) -> Error {
-        if (Line.consume_front("## "))
-          Group = Line.trim().str();
-        if (!Line.consume_front("- `"))
-          return Error::success();
-        size_t End = Line.find("`:");
-        if (End == StringRef::npos)
-          return failure("symptoms.md:" + Twine(Number) +
-                             ": a symptom without a description",
-                         "write '- `id`: what was observed'");
-        SymptomTerm T{Line.take_front(End).str(),
-                      Line.drop_front(End + 2).trim().str(), Group};
-        if (!V.SymptomIndex.try_emplace(T.Id, V.Symptoms.size()).second)
-          return failure("symptoms.md:" + Twine(Number) + ": symptom '" + T.Id +
-                         "' is defined twice");
-        V.Symptoms.push_back(std::move(T));
-        return Error::success();
-      });
-  if (E)
+  if (Error E = V.addSymptoms(SymptomsMd, "symptoms.md"))
     return E;
 
-  E = forEachLine(ClassesTsv, [&](StringRef Line, unsigned Number) -> Error {
+  Error E = forEachLine(ClassesTsv, [&](StringRef Line, unsigned Number) -> Error {
     if (Number == 1 || Line.trim().empty() || Line.starts_with("#"))
       return Error::success();
     SmallVector<StringRef, 3> Cells;

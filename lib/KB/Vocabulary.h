@@ -54,6 +54,11 @@ public:
                                           llvm::StringRef ClassesTsv,
                                           llvm::StringRef AliasesTsv = "");
 
+  /// Adds a project's own symptoms, \p Text of \p File in the form of
+  /// `symptoms.md`. An id that is there already is an error. hash() stays: a
+  /// store built with fewer symptoms is as good.
+  llvm::Error addSymptoms(llvm::StringRef Text, llvm::StringRef File);
+
   llvm::ArrayRef<SymptomTerm> symptoms() const { return Symptoms; }
   llvm::ArrayRef<ClassTerm> classes() const { return Classes; }
   llvm::ArrayRef<AliasGroup> aliases() const { return Aliases; }

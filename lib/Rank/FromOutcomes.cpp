@@ -36,13 +36,15 @@ std::vector<SymptomEvidence> collectSymptoms(ArrayRef<Outcome> Outcomes) {
     for (const std::string &Symptom : O.Symptoms) {
       SymptomEvidence &E = ById[Symptom];
       E.Symptom = Symptom;
-      if (Ran && E.State == Presence::Unknown) {
+      const UnjudgedSymptom *Unjudged = O.unjudged(Symptom);
+      if (Ran && !Unjudged && E.State == Presence::Unknown) {
         E.State = Presence::Absent;
         E.Detector = O.Detector;
         E.Missing.clear();
-      } else if (!Ran && E.State == Presence::Unknown) {
+      } else if (E.State == Presence::Unknown) {
         E.Detector = O.Detector;
-        for (const std::string &M : O.Missing)
+        for (const std::string &M :
+             Unjudged ? ArrayRef(Unjudged->Needed) : ArrayRef(O.Missing))
           if (!is_contained(E.Missing, M))
             E.Missing.push_back(M);
         if (O.Kind == OutcomeKind::Failed)

@@ -133,31 +133,63 @@ private:
                          "' has no columns and rows",
                      "write columns: [...] and rows: [[...], ...]");
     WrittenRows Out;
-    Out.Place = (Path + ":" + Twine(Line)).str();
+    Out.File = Path.str();
+    Out.Line = Line;
     for (yaml::KeyValueNode &Pair : *Map) {
       std::string Key = scalar(Pair.getKey());
+      unsigned At = lineOf(Pair.getKey());
+      if (Error E = known(Key, {"columns", "rows", "repeat", "every"},
+                          "table '" + Name + "'", At))
+        return E;
       yaml::Node *Item = Pair.getValue();
       if (Key == "repeat" || Key == "every") {
-        StringRef(scalar(Item))
-            .getAsInteger(10, Key == "repeat" ? Out.Repeat : Out.Every);
+        if (StringRef(scalar(Item))
+                .getAsInteger(10, Key == "repeat" ? Out.Repeat : Out.Every))
+          return wrong(At, "'" + Key + "' must be a whole number");
         continue;
       }
       auto *List = dyn_cast_or_null<yaml::SequenceNode>(Item);
       if (!List)
-        continue;
-      for (yaml::Node &Element : *List) {
-        if (Key == "columns") {
+        return wrong(At, "'" + Key + "' must be a list",
+                     "write columns: [...] and rows: [[...], ...]");
+      if (Key == "columns")
+        Out.Line = At;
+      for (yaml::Node &Element : *List)
+        if (Key == "columns")
           Out.Columns.push_back(scalar(&Element));
-          continue;
-        }
-        std::vector<WrittenCell> Row;
-        if (auto *Cells = dyn_cast<yaml::SequenceNode>(&Element))
-          for (yaml::Node &C : *Cells)
-            Row.push_back(cell(&C));
-        Out.Rows.push_back(std::move(Row));
-      }
+        else if (Error E = row(Element, Out))
+          return E;
     }
     return addRows(*Id, Out, Into);
+  }
+
+  Error row(yaml::Node &Element, WrittenRows &Out) {
+    unsigned Line = lineOf(&Element);
+    auto *Cells = dyn_cast<yaml::SequenceNode>(&Element);
+    if (!Cells)
+      return wrong(Line, "a row must be a list of cells",
+                   "write rows: [[...], [...]]");
+    std::vector<WrittenCell> Row;
+    for (yaml::Node &C : *Cells)
+      Row.push_back(cell(&C));
+    Out.Rows.push_back(std::move(Row));
+    Out.Lines.push_back(Line);
+    return Error::success();
+  }
+
+  Error wrong(unsigned Line, const Twine &What, const Twine &Hint = "") {
+    return failure(Path + ":" + Twine(Line) + ": " + What, Hint);
+  }
+
+  /// Fails when \p Key of \p What is none of \p Keys.
+  Error known(StringRef Key, ArrayRef<std::string> Keys, const Twine &What,
+              unsigned Line) {
+    if (is_contained(Keys, Key))
+      return Error::success();
+    std::string Close = closestName(Key, Keys);
+    return wrong(Line, What + " has no '" + Key + "'",
+                 (Close.empty() ? "" : "did you mean '" + Close + "'? ") +
+                     "it has: " + join(Keys, ", "));
   }
 
   Error tensors(yaml::SequenceNode &List) {
@@ -170,6 +202,12 @@ private:
       std::string Type = "float32";
       for (yaml::KeyValueNode &Pair : *Map) {
         std::string Key = scalar(Pair.getKey());
+        if (Error E = known(Key,
+                            {"name", "layer", "role", "variant", "dtype",
+                             "step", "order", "token", "rank", "shape",
+                             "data"},
+                            "a tensor", lineOf(Pair.getKey())))
+          return E;
         yaml::Node *Value = Pair.getValue();
         int64_t Number = 0;
         if (Key == "data" || Key == "shape") {
@@ -253,11 +291,15 @@ private:
 
 } // namespace
 
+Error readCaseTables(StringRef Path, StringRef Text, Source &Into) {
+  return CaseText(Path, Into).read(Text);
+}
+
 Error CaseTablesReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Text = File.contents();
   if (!Text)
     return Text.takeError();
-  return CaseText(File.path(), Into).read(*Text);
+  return readCaseTables(File.path(), *Text, Into);
 }
 
 } // namespace culprit

@@ -38,6 +38,11 @@ public:
   llvm::Error read(InputFile &File, Source &Into) const override;
 };
 
+/// Reads the tables of \p Text, a map from their names as above, into \p Into;
+/// \p Path and the lines of \p Text are what errors name.
+llvm::Error readCaseTables(llvm::StringRef Path, llvm::StringRef Text,
+                           Source &Into);
+
 } // namespace culprit
 
 #endif // CULPRIT_READERS_CASETABLES_H

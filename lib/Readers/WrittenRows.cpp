@@ -118,7 +118,7 @@ Error addRows(TableId Id, const WrittenRows &Rows, Source &Into) {
   // A million rows are ten thousand times what anybody writes by hand.
   int64_t Most = 1000000 / std::max<int64_t>(1, Rows.Rows.size());
   if (Rows.Repeat < 1 || Rows.Repeat > Most)
-    return failure(Rows.Place + ": table '" + T.Name +
+    return failure(Rows.File + ":" + Twine(Rows.Line) + ": table '" + T.Name +
                        "' repeats to more than a million rows",
                    "lower 'repeat'");
   std::vector<unsigned> Columns;
@@ -129,8 +129,8 @@ Error addRows(TableId Id, const WrittenRows &Rows, Source &Into) {
       for (const ColumnSchema &S : T.Columns)
         All.push_back(S.Name.str());
       std::string Close = closestName(Name, All);
-      return failure(Rows.Place + ": unknown column '" + Name + "' in '" +
-                         T.Name + "'",
+      return failure(Rows.File + ":" + Twine(Rows.Line) +
+                         ": unknown column '" + Name + "' in '" + T.Name + "'",
                      Close.empty() ? "columns: " + join(All, ", ")
                                    : "did you mean '" + Close + "'?");
     }
@@ -138,14 +138,16 @@ Error addRows(TableId Id, const WrittenRows &Rows, Source &Into) {
   }
   TableBuilder &B = Into.table(Id);
   for (int64_t Copy = 0; Copy != Rows.Repeat; ++Copy)
-    for (const std::vector<WrittenCell> &Row : Rows.Rows) {
+    for (size_t I = 0; I != Rows.Rows.size(); ++I) {
+      const std::vector<WrittenCell> &Row = Rows.Rows[I];
+      const std::string Place = Rows.File + ":" + std::to_string(Rows.Lines[I]);
       if (Row.size() != Columns.size())
-        return failure(Rows.Place + ": a row of '" + T.Name + "' has " +
+        return failure(Place + ": a row of '" + T.Name + "' has " +
                            Twine(Row.size()) + " cells, not " +
                            Twine(Columns.size()),
                        "give one cell a column, ~ where there is no value");
       B.addRow();
-      if (Error E = setCells(B, T, Rows.Place, Columns, Row, Copy, Rows.Every))
+      if (Error E = setCells(B, T, Place, Columns, Row, Copy, Rows.Every))
         return E;
       fillIn(B, T, Columns, Row, Into.Run);
     }

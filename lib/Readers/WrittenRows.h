@@ -25,9 +25,11 @@ struct WrittenCell {
 
 /// The rows of one table.
 struct WrittenRows {
-  std::string Place; ///< "file:line", for messages.
+  std::string File;
+  unsigned Line = 0; ///< Of the columns.
   std::vector<std::string> Columns;
   std::vector<std::vector<WrittenCell>> Rows; ///< A cell a column.
+  std::vector<unsigned> Lines;                ///< A line a row.
   int64_t Repeat = 1; ///< How often the rows are there.
   int64_t Every = 0;  ///< How much later each time is, in ns.
 };

@@ -111,9 +111,12 @@ static Value reportJson(const Report &R) {
 }
 
 static Value outcomeJson(const Outcome &O) {
-  Array Missing, Reports;
+  Array Missing, Reports, Unjudged;
   for (const std::string &M : O.Missing)
     Missing.push_back(utf8(M));
+  for (const UnjudgedSymptom &U : O.Unjudged)
+    Unjudged.push_back(
+        Object{{"symptom", U.Symptom}, {"needed", utf8(U.Needed)}});
   for (const Report &R : O.Reports)
     Reports.push_back(reportJson(R));
   return Object{{"detector", O.Detector},
@@ -121,7 +124,8 @@ static Value outcomeJson(const Outcome &O) {
                 {"missing", std::move(Missing)},
                 {"error", O.Error ? Value(utf8(describeFailure(O)))
                                   : Value(nullptr)},
-                {"reports", std::move(Reports)}};
+                {"reports", std::move(Reports)},
+                {"unjudged", std::move(Unjudged)}};
 }
 
 static Value itemsJson(ArrayRef<EvidenceItem> Items) {

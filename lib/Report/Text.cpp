@@ -220,8 +220,10 @@ private:
       break;
     case Verdict::Insufficient:
       printWrapped(OS,
-                   "insufficient: these files hold nothing that a detector "
-                   "can decide on",
+                   anyFailed() ? "insufficient: detectors failed (below), and "
+                                 "the others found nothing to decide on"
+                               : "insufficient: these files hold nothing that "
+                                 "a detector can decide on",
                    "", "", Style.Width);
       break;
     default:
@@ -332,10 +334,26 @@ private:
     OS << '\n';
   }
 
+  bool anyFailed() const {
+    return llvm::any_of(R.Outcomes, [](const Outcome &O) {
+      return O.Kind == OutcomeKind::Failed;
+    });
+  }
+
   void failures() {
-    for (const Outcome &O : R.Outcomes)
-      if (O.Kind == OutcomeKind::Failed)
-        OS << "detector " << describeFailure(O) << '\n';
+    size_t Failed = 0, Ran = 0;
+    for (const Outcome &O : R.Outcomes) {
+      Ran += O.Kind == OutcomeKind::Matched || O.Kind == OutcomeKind::Clear;
+      if (O.Kind != OutcomeKind::Failed)
+        continue;
+      ++Failed;
+      OS << "detector " << describeFailure(O) << '\n';
+    }
+    if (Failed)
+      OS << formatv("  note: {0} other {1} ran; what is said above does not "
+                    "rest on {2}\n",
+                    Ran, Ran == 1 ? "detector" : "detectors",
+                    Failed == 1 ? "this one" : "these");
   }
 
   void footer() {

@@ -56,7 +56,9 @@ static constexpr StringLiteral ManualHead = R"(# The detector API
 Generated from `lib/Script/Api.def`; do not edit. This is version 1, which a detector names with `api = 1`. Functions may
 be added to it; what is described here is not changed or taken away.
 
-A detector is one file, `plugins/<group>/<name>.lua`, that returns one table. Its id is its path: `gpu/idle`.
+A detector is one file, `plugins/<group>/<name>.lua`, that returns one table. Its id is its path: `gpu/idle`. A project
+has its own in `.culprit/plugins/`. `docs/writing-a-detector.md` is the tutorial. `culprit run-lua -e CODE PATH` tries code
+on a recorded run, with `case` as a detector has it.
 
 ```lua
 --- ## What it detects
@@ -95,9 +97,9 @@ return {
 | `api` | the version of this API: 1 |
 | `summary` | in one sentence, what is wrong when it matches |
 | `needs` | the tables and columns that `run` reads |
-| `symptoms` | the ids of `kb/symptoms.md` that it may report |
+| `symptoms` | the ids of `kb/symptoms.md`, or of the project's `.culprit/symptoms.md`, that it may report |
 | `relies` | optional: the aspects of a recording its verdict leans on, as `capture_quality` measures them: `launches` (device work is joined to its launch calls), `kernels` (every kernel is a record of its own, not a whole graph), `host-times` (recording did not slow the host), `whole-record` (nothing dropped or cut off), `clocks` (times of several ranks compare). Where one is poor, reports count less, or the detector is skipped with the remedy |
-| `options` | settings with `default` and `doc`, read as `case.options.<name>` and set by `--option ID.NAME=VALUE`; optional |
+| `options` | settings with `default` and `doc`, read as `case.options.<name>` and set by `--option ID.NAME=VALUE` or in `.culprit.yaml`; optional |
 | `run` | the check: a function of the case |
 
 The comment above it, lines that begin with `---`, is what `culprit explain` prints. Its headings are What it detects, Why
@@ -129,25 +131,48 @@ needs = {
 | skipped | something in `needs` is missing, or `skip` was called and `report` was not |
 | failed | the file does not load, or `run` failed: its reports are dropped, and the other detectors go on |
 
+A detector of several symptoms may know enough for one and not for another. `skip("two runs at least", "one-rank-lines")`
+leaves that symptom open, and the outcome speaks of the others.
+
+### Modules
+
+What several detectors need stands in a module, `lib/<name>.lua` beside the groups: a file that returns a table.
+`require("<name>")` reads it, once a run; a project's modules go before those that are shipped. Modules have the same
+names and limits as detectors, and an error in one names its line and the line that called it.
+
 ### Limits
 
-10 s and 64 MiB of script memory a run; rows and columns of the case do not count to those. There are no files, clocks,
+| | | when it is passed |
+|---|---|---|
+| time | 10 s a run, in Lua and within verbs | `ran longer than 10.0 s`, at the line |
+| memory | 64 MiB of Lua's own values; tables that verbs make: 1 GiB and four times the case | `needs more than 64.0 MiB of script memory` |
+| rows | 10,000 a `rows()`, 1,000,000 one by one in all; 50,000 groups a `group()` | `rows() would go over ...` |
+
+A detector that passes one fails alone. Rows and columns of the case count to none of these. There are no files, clocks,
 random numbers, `pcall`, coroutines or `setmetatable`. Every run starts afresh, so nothing is kept between runs. All this
 protects from mistakes; it is no protection from someone who means harm.
 
 ## Expressions
 
 `where`, `with` and `compute` take them as text and run at about a nanosecond a row, a hundred times faster than a loop.
+A text is parsed once, so that it may be asked of many groups; give values by `?` rather than write them into the text.
 
 | | |
 |---|---|
 | `or`, `and`, `not` | a comparison with a missing value is never true |
 | `== != < <= > >=` | numbers with numbers, text with text |
 | `is null`, `is not null` | whether a value is missing |
-| `+ - * /` | exact in integers, but for `/` |
+| `x in (1, 2)`, `x not in ('a', ?)` | one of some constants |
+| `+ - * / %` | exact in integers, but for `/`; `%` has the sign of the divisor, and is missing for integers `% 0` |
 | `match(name, 'a*\|b?')` | glob; `\|` between alternatives |
-| `contains(text, 'x')` | part of a text |
+| `contains(text, 'x')`, `starts_with(text, 'x')`, `ends_with(text, 'x')` | part of a text |
+| `length(text)` | in bytes |
 | `finite(x)`, `abs(x)` | neither missing, NaN nor infinite; magnitude |
+| `floor(x)`, `ceil(x)`, `round(x)` | halves are rounded away from 0; integers stay |
+| `sqrt(x)`, `log(x)`, `exp(x)` | missing for the root of what is negative and the logarithm of what is not positive |
+| `min(a, b, ...)`, `max(a, b, ...)` | of one row; missing where one is missing |
+| `if(dur > 5, a, b)` | `b` where the condition is not true |
+| `coalesce(a, b, ...)` | the first that is not missing |
 | `product(grid)` | of the numbers of a list |
 | `42`, `1e6`, `'text'`, `true`, `?` | values; `?` is the next argument |
 | `dur`, `run.name`, `` `any name` `` | columns |
@@ -172,7 +197,10 @@ static void writeManualEntry(raw_ostream &OS, const ApiEntry &E) {
     OS << " -> `" << E.Result << '`';
   OS << "\n\n" << E.Doc << '\n';
   if (!E.Example.empty())
-    OS << "\n```lua\n" << E.Example << "\n```\n";
+    OS << "\n```lua\n"
+       << E.Example << '\n'
+       << (resultOf(E).empty() ? "" : ("--> " + resultOf(E) + "\n").str())
+       << "```\n";
 }
 
 /// Fields and functions of Lua, a line each.
@@ -189,10 +217,33 @@ static void writeManualTable(raw_ostream &OS, StringRef Receiver,
   }
 }
 
+/// What the examples are run over.
+static constexpr StringLiteral ManualSample = R"(
+## The sample of the examples
+
+The examples below are run by a test over this case; behind `-->` stands what they give.
+
+| `case.gpu_work`, also `work` and `steps` | start | stop | dur | device | kind | name |
+|---|---|---|---|---|---|---|
+| row 0 | 0 | 40 | 40 | 0 | kernel | gemm_a |
+| row 1 | 60 | 100 | 40 | 0 | kernel | gemm_b |
+| row 2 | 100 | 130 | 30 | 0 | copy | HtoD |
+| row 3 | 130 | 140 | 10 | 1 | kernel | softmax |
+
+`kernels` (and `downloads`) and `copies` (and `uploads`) are the rows of a kind, `values` and `losses` the column `dur`,
+`deltas` its `diff()`. `calls` and `waits` are two `host_calls` of role `sync`, [40, 55) and [200, 210). `gaps` and `idle`
+are `work:gaps()`. `loss` has the metric `loss` of steps 0 to 30: 2.00, 2.01, 2.02 over and over, but 50 at step 20
+(`spike`) and NaN at step 30.
+
+Tensors: `row` and `inputs` are the integers 1 to 6 of shape [2, 3], and `labels` the same shifted left with -100 at the
+ends; `before` and `now` are 1 to 6 and 1 to 5 with 8 last. `logits` of shape [1, 3, 2] has the softmax (1/4, 3/4), (3/4,
+1/4), (1/4, 3/4), and `ids` are 0, 1, 1. `probs` is [[0.9, 0.1], [0.5, 0.5]].
+)";
+
 std::string apiManual() {
   std::string Out;
   raw_string_ostream OS(Out);
-  OS << ManualHead;
+  OS << ManualHead << ManualSample;
   for (const ApiSection &S : apiSections()) {
     OS << "\n## " << S.Title << '\n';
     if (!S.Doc.empty())

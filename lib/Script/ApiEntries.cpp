@@ -42,6 +42,19 @@ static constexpr ApiSection Sections[] = {
 
 ArrayRef<ApiEntry> apiEntries() { return Entries; }
 
+StringRef resultOf(const ApiEntry &E) {
+  static constexpr struct {
+    StringRef Receiver, Name, Text;
+  } Results[] = {
+#define RESULT(RECEIVER, NAME, TEXT) {#RECEIVER, NAME, TEXT},
+#include "Script/ApiResults.def"
+  };
+  for (const auto &R : Results)
+    if (R.Receiver == E.Receiver && R.Name == E.Name)
+      return R.Text;
+  return "";
+}
+
 ArrayRef<ApiSection> apiSections() { return Sections; }
 
 SmallVector<StringRef, 4> parameters(StringRef Params) {

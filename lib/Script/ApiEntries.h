@@ -36,6 +36,9 @@ struct ApiSection {
 
 /// All lines of Api.def, in its order.
 llvm::ArrayRef<ApiEntry> apiEntries();
+/// What the example of \p E gives, as log() prints it; empty where it gives
+/// nothing.
+llvm::StringRef resultOf(const ApiEntry &E);
 /// All receivers, in the order of the manual.
 llvm::ArrayRef<ApiSection> apiSections();
 

@@ -47,6 +47,22 @@ static constexpr StringLiteral StubHead = R"(---@meta culprit
 ---@field run string
 )";
 
+/// The table of a group comes after as many values as there are columns, which
+/// a type cannot say of any number of them.
+static constexpr StringLiteral GroupTypes =
+    R"(---@overload fun(self: culprit.Table, a: string, b: string): fun(): any, any, culprit.Table
+---@overload fun(self: culprit.Table, a: string, b: string, c: string): fun(): any, any, any, culprit.Table
+---@return fun(): any, culprit.Table
+)";
+
+/// Editors replace their own string library, with its patterns, by this one.
+static constexpr StringLiteral StringClass = R"(
+---@class stringlib
+string = {}
+
+---@class string: stringlib
+)";
+
 static void writeStubFunction(raw_ostream &OS, const ApiEntry &E,
                               StringRef Owner) {
   OS << "\n---" << E.Doc << '\n';
@@ -58,7 +74,9 @@ static void writeStubFunction(raw_ostream &OS, const ApiEntry &E,
     auto [Name, Type] = Param.split(':');
     OS << "---@param " << Name << ' ' << Type.trim() << '\n';
   }
-  if (!E.Result.empty())
+  if (E.Receiver == "table" && E.Name == "group")
+    OS << GroupTypes;
+  else if (!E.Result.empty())
     OS << "---@return " << E.Result << '\n';
   if (E.Receiver == "table" && StringRef(E.Result) == "culprit.Table")
     OS << "---@nodiscard\n";
@@ -103,6 +121,7 @@ std::string apiStub() {
     }
     if (S.Receiver == "string") {
       Owner = "string";
+      OS << StringClass;
     } else if (!Owner.empty()) {
       writeStubClass(OS, S);
       if (S.Receiver == "units") {
@@ -114,7 +133,7 @@ std::string apiStub() {
     }
     for (const ApiEntry &E : apiEntries())
       if (E.Kind == ApiKind::Function && E.Receiver == S.Receiver &&
-          !is_contained({"tostring", "pairs", "next"}, E.Name))
+          !is_contained({"tostring", "pairs", "next", "require"}, E.Name))
         writeStubFunction(OS, E, Owner);
   }
   return Out;

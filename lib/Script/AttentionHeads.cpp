@@ -33,10 +33,8 @@ Expected<int> rowSumsAlong(Call &C) {
   if (!View)
     return View.takeError();
   const TensorView &T = **View;
-  if (Axis < 0 || Axis >= static_cast<int64_t>(T.Shape.size()))
-    return failure("the tensor has " + Twine(T.Shape.size()) +
-                       " axes and no axis " + Twine(Axis),
-                   "axes are counted from 0");
+  if (Error E = checkAxis(T, Axis))
+    return E;
   if (T.numel() == 0)
     return C.pushNil();
   int64_t Length = T.Shape[Axis], Inner = 1;

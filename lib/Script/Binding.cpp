@@ -16,6 +16,24 @@ namespace culprit {
 /// Bytes of a table besides its row index, about.
 static constexpr size_t TableBytes = 1024;
 
+namespace {
+/// Counts a call among the costs, where they are wanted.
+class TimedCall {
+public:
+  TimedCall(Host &H, lua_State *L) : Into(H.costs()) {
+    if (Into)
+      Into->begin(H.currentLine(L), lua_tostring(L, lua_upvalueindex(1)));
+  }
+  ~TimedCall() {
+    if (Into)
+      Into->end();
+  }
+
+private:
+  Costs *Into;
+};
+} // namespace
+
 int enter(lua_State *L, Binding Function, const char *SelfType) {
   {
     Host &H = Host::of(L);
@@ -31,10 +49,14 @@ int enter(lua_State *L, Binding Function, const char *SelfType) {
                     Twine("write a colon before it: value:") + Name + "(...)");
       } else {
         Call C(L, SelfType != nullptr);
+        TimedCall Timed(H, L);
         Expected<int> Results = Function(C);
-        if (Results)
+        if (!Results)
+          Problem = Results.takeError();
+        else if (H.expired()) // and so it may have stopped half-way
+          Problem = H.poll();
+        else
           return *Results;
-        Problem = Results.takeError();
       }
     } catch (const std::bad_alloc &) {
       Problem = failure("the machine ran out of memory");
@@ -54,9 +76,38 @@ void pushFunction(lua_State *L, const char *Name, lua_CFunction Function,
   lua_pushcclosure(L, Function, Upvalues + 1);
 }
 
+/// The words of three letters or more that \p Name is made of.
+static SmallVector<StringRef> wordsOf(StringRef Name) {
+  SmallVector<StringRef> Words;
+  while (!Name.empty()) {
+    size_t End = std::min(Name.find_first_of("-_/. "), Name.size());
+    if (End > 2)
+      Words.push_back(Name.take_front(End));
+    Name = Name.drop_front(std::min(End + 1, Name.size()));
+  }
+  return Words;
+}
+
 std::string suggestion(StringRef Unknown, ArrayRef<std::string> Known) {
-  std::string Close = closestName(Unknown, Known);
-  return Close.empty() ? "" : "did you mean '" + Close + "'? ";
+  if (std::string Close = closestName(Unknown, Known); !Close.empty())
+    return "did you mean '" + Close + "'? ";
+  // Another word order, or one word of several: those that share most words.
+  std::vector<std::pair<size_t, StringRef>> Shared;
+  SmallVector<StringRef> Words = wordsOf(Unknown);
+  for (StringRef Name : Known) {
+    SmallVector<StringRef> Its = wordsOf(Name);
+    size_t Same = llvm::count_if(
+        Words, [&](StringRef Word) { return is_contained(Its, Word); });
+    if (Same)
+      Shared.push_back({Same, Name});
+  }
+  llvm::stable_sort(Shared, [](const auto &A, const auto &B) {
+    return A.first > B.first;
+  });
+  std::string Out;
+  for (const auto &[Same, Name] : ArrayRef(Shared).take_front(4))
+    Out += (Out.empty() ? "near it: " : ", ") + Name.str();
+  return Out.empty() ? Out : Out + "; ";
 }
 
 Call::Call(lua_State *L, bool HasSelf)

@@ -133,7 +133,7 @@ template <Binding Function, typename Self> int enterMethod(lua_State *L) {
 void pushFunction(lua_State *L, const char *Name, lua_CFunction Function,
                   int Upvalues = 0);
 
-/// "did you mean 'stop'? ", or empty.
+/// "did you mean 'stop'? ", "near it: gpu-idle, idle-unresolved; ", or empty.
 std::string suggestion(llvm::StringRef Unknown,
                        llvm::ArrayRef<std::string> Known);
 

@@ -24,14 +24,32 @@ static Expected<std::vector<double>> numbersOf(const ColumnValue &Column) {
   return Column.T->numbers(Column.view().Name);
 }
 
+/// Calls \p Use with the receiver's values, which are copied only where the
+/// column does not hold them as they are.
+template <typename Fn>
+static Error withNumbers(const ColumnValue &Column, Fn Use) {
+  const ColumnView &View = Column.view();
+  if (View.type() == ColumnType::Double && !View.Rows) {
+    Use(View.Data->doubles());
+    return Error::success();
+  }
+  Expected<std::vector<double>> Values = numbersOf(Column);
+  if (!Values)
+    return Values.takeError();
+  Use(ArrayRef<double>(*Values));
+  return Error::success();
+}
+
 /// Pushes what \p Operation makes of the receiver's values.
 template <typename Callable>
 static Expected<int> pushMapped(Call &C, StringRef Name, Callable Operation) {
   const ColumnValue &Column = C.selfColumn();
-  Expected<std::vector<double>> Values = numbersOf(Column);
-  if (!Values)
-    return Values.takeError();
-  return C.pushColumn(*Column.T, Name, doubleColumn(Operation(*Values)));
+  std::vector<double> Mapped;
+  if (Error E = withNumbers(Column, [&](ArrayRef<double> Values) {
+        Mapped = Operation(Values);
+      }))
+    return E;
+  return C.pushColumn(*Column.T, Name, doubleColumn(std::move(Mapped)));
 }
 
 /// A window of 0 has no meaning, and one beyond the rows no other than all.
@@ -58,16 +76,24 @@ Expected<int> columnDiff(Call &C) {
         C, "diff", [](ArrayRef<double> Values) { return difference(Values); });
   // Times in ns stay exact.
   auto Out = std::make_shared<culprit::Column>(ColumnType::Int);
-  int64_t Before = NullInt;
-  for (size_t I = 0; I != Column.rows(); ++I) {
-    int64_t Value = Column.view().getInt(I);
-    if (Value == NullInt || Before == NullInt)
-      Out->addNull();
-    else
-      Out->addInt(static_cast<int64_t>(static_cast<uint64_t>(Value) -
-                                       static_cast<uint64_t>(Before)));
-    Before = Value;
-  }
+  std::vector<int64_t> &Steps = Out->mutableInts();
+  Steps.resize(Column.rows());
+  auto fill = [&](auto Get) {
+    int64_t Before = NullInt;
+    for (size_t I = 0, E = Steps.size(); I != E; ++I) {
+      int64_t Value = Get(I);
+      Steps[I] = Value == NullInt || Before == NullInt
+                     ? NullInt
+                     : static_cast<int64_t>(static_cast<uint64_t>(Value) -
+                                            static_cast<uint64_t>(Before));
+      Before = Value;
+    }
+  };
+  ArrayRef<int64_t> Values = Column.view().Data->ints();
+  if (const RowIndex *Rows = Column.view().Rows.get())
+    fill([&](size_t I) { return Values[(*Rows)[I]]; });
+  else
+    fill([&](size_t I) { return Values[I]; });
   return C.pushColumn(*Column.T, "diff", std::move(Out));
 }
 
@@ -92,20 +118,19 @@ Expected<int> columnRolling(Call &C) {
 }
 
 Expected<int> columnLog(Call &C) {
-  return pushMapped(C, "log", [](std::vector<double> Values) {
-    for (double &Value : Values)
+  return pushMapped(C, "log", [](ArrayRef<double> Values) {
+    std::vector<double> Out = Values.vec();
+    for (double &Value : Out)
       Value = Value > 0 ? std::log(Value) : nullDouble();
-    return Values;
+    return Out;
   });
 }
 
 Expected<int> columnSlope(Call &C) {
   const ColumnValue &Column = C.selfColumn();
   std::vector<double> X;
-  if (C.missing(1)) {
-    for (size_t I = 0; I != Column.rows(); ++I)
-      X.push_back(static_cast<double>(I));
-  } else {
+  bool ByRow = C.missing(1);
+  if (!ByRow) {
     const ColumnValue &Over = C.column(1);
     if (C.failed())
       return C.error();
@@ -117,10 +142,12 @@ Expected<int> columnSlope(Call &C) {
       return Values.takeError();
     X = std::move(*Values);
   }
-  Expected<std::vector<double>> Y = numbersOf(Column);
-  if (!Y)
-    return Y.takeError();
-  return C.push(robustSlope(X, *Y));
+  std::optional<double> Slope;
+  if (Error E = withNumbers(Column, [&](ArrayRef<double> Y) {
+        Slope = ByRow ? robustSlope(Y) : robustSlope(X, Y);
+      }))
+    return E;
+  return C.push(Slope);
 }
 
 Expected<int> columnChangePoints(Call &C) {

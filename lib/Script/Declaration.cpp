@@ -118,7 +118,9 @@ bool DeclarationReader::readSymptoms() {
     lua_pop(L, 1);
     if (!Symptoms.empty() && !is_contained(Symptoms, Id))
       return fail(Id, "unknown symptom '" + Id + "'",
-                  suggestion(Id, Symptoms) + "kb/symptoms.md has all of them");
+                  suggestion(Id, Symptoms) +
+                      "'culprit list symptoms' has all of them; a project's "
+                      "own stand in .culprit/symptoms.md");
     if (is_contained(Into.Symptoms, Id))
       return fail(Id, "symptom '" + Id + "' is declared twice");
     Into.Symptoms.push_back(std::move(Id));

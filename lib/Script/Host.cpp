@@ -3,7 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Script/Host.h"
+#include "Script/Modules.h"
 #include "Script/Sandbox.h"
+#include "Support/Deadline.h"
 #include "Support/Units.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -14,17 +16,19 @@ using namespace llvm;
 
 namespace culprit {
 
-/// The name of the chunk in Lua's own messages, replaced by the file. Lua
-/// would cut a long path short.
-static constexpr StringLiteral ChunkName = "script";
+/// With its number the name of a chunk in Lua's own messages, replaced by the
+/// file. Lua would cut a long path short.
+static constexpr StringLiteral ChunkName = "chunk";
 static constexpr int HookInstructions = 1000;
 static constexpr size_t MaxCallers = 4;
 static constexpr size_t MaxLines = 64;
 
 Host::Host(std::string File, const Limits &Bounds)
-    : File(std::move(File)), Bounds(Bounds),
-      Deadline(std::chrono::steady_clock::now() + Bounds.Time),
+    : Files{std::move(File)}, Bounds(Bounds),
+      Ends(std::chrono::steady_clock::now() + Bounds.Time),
       TableLimit(Bounds.Tables) {
+  if (Bounds.Timed)
+    Times.emplace();
   State = lua_newstate(allocate, this);
   if (!State)
     return; // run() reports it
@@ -79,44 +83,91 @@ Error Host::poll() const {
 
 void Host::onCount(lua_State *L, lua_Debug *) {
   Host &H = Host::of(L);
+  if (Costs *Times = H.costs())
+    Times->tick(H.currentLine(L));
   if (!H.expired())
     return;
   H.fail(L, H.poll());
   lua_error(L);
 }
 
-std::vector<unsigned> Host::lines(lua_State *L) {
-  std::vector<unsigned> Lines;
+/// The line that \p Frame is at; none in C.
+static std::optional<ScriptLine> lineOf(lua_State *L, lua_Debug &Frame) {
+  ScriptLine At;
+  if (!lua_getinfo(L, "Sl", &Frame) || Frame.currentline <= 0)
+    return std::nullopt;
+  StringRef Name = Frame.short_src;
+  if (!Name.consume_front(ChunkName) || Name.getAsInteger(10, At.Chunk))
+    return std::nullopt;
+  At.Line = static_cast<unsigned>(Frame.currentline);
+  return At;
+}
+
+std::vector<ScriptLine> Host::lines(lua_State *L) {
+  std::vector<ScriptLine> Lines;
   lua_Debug Frame;
   for (int Level = 0;
        Lines.size() != MaxLines && lua_getstack(L, Level, &Frame); ++Level)
-    if (lua_getinfo(L, "l", &Frame) && Frame.currentline > 0)
-      Lines.push_back(static_cast<unsigned>(Frame.currentline));
+    if (std::optional<ScriptLine> At = lineOf(L, Frame))
+      Lines.push_back(*At);
   return Lines;
 }
 
-/// Fills the place of \p E from \p Lines, the innermost first. Recursion
-/// repeats a line, which tells nothing.
-static void setPlace(DetectorError &E, ArrayRef<unsigned> Lines) {
+ScriptLine Host::currentLine(lua_State *L) const {
+  lua_Debug Frame;
+  for (int Level = 0; lua_getstack(L, Level, &Frame); ++Level)
+    if (std::optional<ScriptLine> At = lineOf(L, Frame))
+      return *At;
+  return {};
+}
+
+/// Fills the place of the failure from \p Lines, the innermost first.
+/// Recursion repeats a line, which tells nothing.
+void Host::setPlace(ArrayRef<ScriptLine> Lines) {
   if (Lines.empty())
     return;
-  E.Line = Lines.front();
-  for (unsigned Line : Lines.drop_front()) {
-    unsigned Before = E.CalledFrom.empty() ? E.Line : E.CalledFrom.back();
-    if (Line != Before && E.CalledFrom.size() < MaxCallers)
-      E.CalledFrom.push_back(Line);
+  Failure.File = Files[Lines.front().Chunk];
+  Failure.Line = Lines.front().Line;
+  ScriptLine Before = Lines.front();
+  for (ScriptLine At : Lines.drop_front()) {
+    if (At != Before && Failure.CalledFrom.size() < MaxCallers)
+      Failure.CalledFrom.push_back({Files[At.Chunk], At.Line});
+    Before = At;
   }
+}
+
+std::vector<VerbCost> Host::costList() const {
+  std::vector<VerbCost> Out;
+  if (Times)
+    for (const auto &[Where, C] : Times->all())
+      Out.push_back({{Files[Where.first.Chunk], Where.first.Line},
+                     Where.second,
+                     C.Calls,
+                     C.Ns,
+                     C.Bytes});
+  llvm::stable_sort(
+      Out, [](const VerbCost &A, const VerbCost &B) { return A.Ns > B.Ns; });
+  return Out;
+}
+
+Error Host::countRow() {
+  if (++RowsSeen <= Bounds.Rows)
+    return Error::success();
+  return failure("went over more than " +
+                     formatCount(static_cast<int64_t>(Bounds.Rows)) +
+                     " rows one by one",
+                 "let verbs do the work: where, group, aggregate, join");
 }
 
 void Host::fail(lua_State *L, Error E) {
   Failure = DetectorError();
-  Failure.File = File;
+  Failure.File = Files.front();
   for (Diagnostic &D : toDiagnostics(std::move(E))) {
     Failure.Message = std::move(D.Message);
     Failure.Hint = std::move(D.Hint);
     break;
   }
-  setPlace(Failure, lines(L));
+  setPlace(lines(L));
   // onError() knows by it that the failure is described already.
   lua_pushlightuserdata(L, this);
 }
@@ -136,23 +187,26 @@ static std::string hintFor(StringRef Message) {
 
 void Host::describe(lua_State *L, StringRef Message) {
   Failure = DetectorError();
-  Failure.File = File;
-  std::vector<unsigned> Lines = lines(L);
-  // Lua writes "script:13: what". error("what", 2) blames the caller's line.
+  Failure.File = Files.front();
+  std::vector<ScriptLine> Lines = lines(L);
+  // Lua writes "chunk0:13: what". error("what", 2) blames the caller's line.
   StringRef Rest = Message;
-  unsigned Line = 0;
-  if (Rest.consume_front(ChunkName) && Rest.consume_front(":") &&
-      !Rest.consumeInteger(10, Line) && Rest.consume_front(": ")) {
+  ScriptLine At;
+  if (Rest.consume_front(ChunkName) && !Rest.consumeInteger(10, At.Chunk) &&
+      Rest.consume_front(":") && !Rest.consumeInteger(10, At.Line) &&
+      Rest.consume_front(": ") && At.Chunk < Files.size()) {
     Message = Rest;
-    ArrayRef<unsigned> Outer = Lines;
-    while (!Outer.empty() && Outer.front() != Line)
+    ArrayRef<ScriptLine> Outer = Lines;
+    while (!Outer.empty() && Outer.front() != At)
       Outer = Outer.drop_front();
+    // A file that does not compile is not among the functions being run, but
+    // those that asked for it are.
     if (Outer.empty())
-      Lines = {Line};
+      Lines.insert(Lines.begin(), At);
     else
       Lines = Outer.vec();
   }
-  setPlace(Failure, Lines);
+  setPlace(Lines);
   if (Message.starts_with("stack overflow")) // Lua adds its own traceback
     Message = "stack overflow";
   Failure.Message = Message.str();
@@ -177,6 +231,7 @@ int Host::onError(lua_State *L) {
 }
 
 bool Host::run(function_ref<void(lua_State *)> Body) {
+  Deadline WithinVerbs(Ends);
   int Status = LUA_ERRMEM;
   if (State) {
     lua_settop(State, 0);
@@ -196,7 +251,7 @@ bool Host::run(function_ref<void(lua_State *)> Body) {
     return true;
   if (Status == LUA_ERRMEM) {
     Failure = DetectorError();
-    Failure.File = File;
+    Failure.File = Files.front();
     Failure.Message = "needs more than " +
                       formatBytes(static_cast<double>(Bounds.Memory)) +
                       " of script memory";
@@ -207,22 +262,38 @@ bool Host::run(function_ref<void(lua_State *)> Body) {
       Failure.Message = "stack overflow";
       Failure.Hint = hintFor(Failure.Message);
     }
-    setPlace(Failure, LinesAtRefusal);
+    setPlace(LinesAtRefusal);
   } else if (Failure.Message.empty()) {
-    Failure.File = File;
+    Failure.File = Files.front();
     Failure.Message = "failed while an error was handled";
   }
   return false;
 }
 
-void Host::load(lua_State *L, StringRef Source) {
-  openSandbox(L);
-  if (luaL_loadbufferx(L, Source.data(), Source.size(),
-                       ("=" + ChunkName).str().c_str(), "t") != LUA_OK)
+/// Compiles \p Source as chunk \p Number and runs it for one value.
+static void runChunk(lua_State *L, StringRef Source, size_t Number) {
+  // On Lua's own stack: an error leaves this function without its locals'
+  // destructors where Lua was built as C.
+  lua_pushfstring(L, "=%s%d", ChunkName.data(), static_cast<int>(Number));
+  if (luaL_loadbufferx(L, Source.data(), Source.size(), lua_tostring(L, -1),
+                       "t") != LUA_OK)
     lua_error(L);
+  lua_remove(L, -2);
   pushEnvironment(L);
   lua_setupvalue(L, -2, 1); // _ENV is the only upvalue of a chunk
+  if (Costs *Times = Host::of(L).costs())
+    Times->tick({}); // what came before is of no line
   lua_call(L, 0, 1);
+}
+
+void Host::load(lua_State *L, StringRef Source) {
+  openSandbox(L);
+  runChunk(L, Source, 0);
+}
+
+void Host::loadMore(lua_State *L, std::string Name, StringRef Source) {
+  Files.push_back(std::move(Name));
+  runChunk(L, Source, Files.size() - 1);
 }
 
 Error Host::charge(lua_State *L, size_t Bytes) {
@@ -239,6 +310,8 @@ Error Host::charge(lua_State *L, size_t Bytes) {
                    "filter with `where` before sorting, joining or adding "
                    "columns, and keep fewer tables in variables");
   Tables += Bytes;
+  if (Times)
+    Times->addBytes(Bytes);
   return Error::success();
 }
 

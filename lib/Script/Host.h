@@ -5,8 +5,9 @@
 /// \file
 /// A Host owns the Lua state of one run of one detector and keeps it within
 /// bounds: memory by its allocator, time by a hook every thousand
-/// instructions and by every binding. All Lua code runs inside run(), which
-/// turns whatever goes wrong into a DetectorError with file and line.
+/// instructions, before and after every binding, and within those that may
+/// take long. All Lua code runs inside run(), which turns whatever goes wrong
+/// into a DetectorError with file and line.
 ///
 /// The bounds protect from mistakes, not from attackers.
 ///
@@ -16,10 +17,13 @@
 #define CULPRIT_SCRIPT_HOST_H
 
 #include "Detect/Detector.h"
+#include "Script/Costs.h"
 #include "Script/Lua.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace culprit {
+
+class ModuleSet;
 
 /// Not thread-safe; one a thread.
 class Host {
@@ -45,12 +49,18 @@ public:
   /// Compiles \p Source in the sandbox and runs it, which leaves the value it
   /// returned on the stack. For use inside run().
   void load(lua_State *L, llvm::StringRef Source);
+  /// As load() for one more file of Lua, in the same sandbox.
+  void loadMore(lua_State *L, std::string Name, llvm::StringRef Source);
 
   // For bindings ----------------------------------------------------------//
 
   /// Fails when the time is up.
   llvm::Error poll() const;
-  bool expired() const { return std::chrono::steady_clock::now() > Deadline; }
+  bool expired() const { return std::chrono::steady_clock::now() > Ends; }
+  /// Counts a row that the script goes over; fails when these are too many.
+  llvm::Error countRow();
+  /// The line of Lua that is being run.
+  ScriptLine currentLine(lua_State *L) const;
 
   /// Records \p E as what went wrong, at the line that is being run, and
   /// pushes the value to throw with lua_error().
@@ -64,11 +74,18 @@ public:
   /// Sets how much that is; Limits::Tables when not set.
   void setTableLimit(size_t Bytes) { TableLimit = Bytes; }
 
+  /// Where the time went; null unless Limits::Timed.
+  Costs *costs() { return Times ? &*Times : nullptr; }
+  /// The same for people, once all has run.
+  std::vector<VerbCost> costList() const;
+
   // What the detector runs on; null while its declaration is read.
   const Case *Evidence = nullptr;
   const DetectorInfo *Info = nullptr;
   llvm::ArrayRef<Scalar> Options;
   Outcome *Result = nullptr;
+  /// What `require` finds; null for nothing.
+  const ModuleSet *Modules = nullptr;
 
 private:
   static void *allocate(void *Self, void *Old, size_t OldSize, size_t NewSize);
@@ -76,17 +93,20 @@ private:
   static int onError(lua_State *L);
   static int onPanic(lua_State *L);
   /// The lines of the Lua functions being run, innermost first.
-  static std::vector<unsigned> lines(lua_State *L);
+  static std::vector<ScriptLine> lines(lua_State *L);
+  void setPlace(llvm::ArrayRef<ScriptLine> Lines);
   void describe(lua_State *L, llvm::StringRef Message);
 
   lua_State *State = nullptr;
-  std::string File;
+  std::vector<std::string> Files; ///< By the number of the chunk.
   Limits Bounds;
-  std::chrono::steady_clock::time_point Deadline;
+  std::chrono::steady_clock::time_point Ends;
   size_t Used = 0, Peak = 0;
-  std::vector<unsigned> LinesAtRefusal; ///< When memory was last refused.
+  std::vector<ScriptLine> LinesAtRefusal; ///< When memory was last refused.
   size_t Tables = 0, TablesAtCollection = 0;
   size_t TableLimit;
+  size_t RowsSeen = 0;
+  std::optional<Costs> Times;
   DetectorError Failure;
 };
 

@@ -45,6 +45,8 @@ Expected<int> tableCovered(Call &C) { return overIntervals(C, coveredLength); }
 Expected<int> tableUnion(Call &C) { return overIntervals(C, unionOf); }
 Expected<int> tableGaps(Call &C) { return overIntervals(C, gapsOf); }
 
+Expected<int> tableDepth(Call &C) { return overIntervals(C, depthOf); }
+
 Expected<int> tableIntersect(Call &C) {
   const Table &Other = C.table(1);
   if (C.failed())

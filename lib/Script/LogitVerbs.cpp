@@ -46,10 +46,8 @@ Expected<int> rowDifferenceAlong(Call &C) {
   ArrayRef<int64_t> Shape = (*A)->Shape;
   if (Shape != ArrayRef<int64_t>((*B)->Shape))
     return C.pushNil();
-  if (Axis < 0 || Axis >= static_cast<int64_t>(Shape.size()))
-    return failure("the tensor has " + Twine(Shape.size()) +
-                       " axes and no axis " + Twine(Axis),
-                   "axes are counted from 0");
+  if (Error E = checkAxis(**A, Axis))
+    return E;
   int64_t Elements = (*A)->numel();
   int64_t Length = Shape[Axis];
   if (Length > MaxEntries)

@@ -20,17 +20,50 @@ namespace {
 
 class LuaDetector : public Detector {
 public:
-  LuaDetector(DetectorInfo Info, std::string Source)
-      : Detector(std::move(Info)), Source(std::move(Source)) {}
+  LuaDetector(DetectorInfo Info, std::string Source,
+              std::shared_ptr<const ModuleSet> Modules)
+      : Detector(std::move(Info)), Source(std::move(Source)),
+        Modules(std::move(Modules)) {}
 
   void run(const Case &C, ArrayRef<Scalar> Options, const Limits &Bounds,
            Outcome &Result) const override;
 
 private:
   std::string Source;
+  std::shared_ptr<const ModuleSet> Modules;
 };
 
 } // namespace
+
+/// Sets what \p Result is by what it holds, once \p Info's detector has run.
+static void settle(const DetectorInfo &Info, Outcome &Result) {
+  llvm::erase_if(Result.Unjudged, [&](const UnjudgedSymptom &U) {
+    return llvm::any_of(Result.Reports, [&](const Report &R) {
+      return R.Symptom == U.Symptom;
+    });
+  });
+  if (!Result.Reports.empty()) {
+    Result.Kind = OutcomeKind::Matched;
+    // skip() without a symptom speaks of those that were not reported.
+    for (const std::string &Needed : Result.Missing)
+      for (const std::string &Symptom : Info.Symptoms)
+        if (!Result.unjudged(Symptom) &&
+            llvm::none_of(Result.Reports, [&](const Report &R) {
+              return R.Symptom == Symptom;
+            }))
+          Result.Unjudged.push_back({Symptom, Needed});
+    Result.Missing.clear();
+    return;
+  }
+  if (Result.Missing.empty()) {
+    if (Result.Unjudged.size() < Info.Symptoms.size())
+      return; // clear of the others
+    for (const UnjudgedSymptom &U : Result.Unjudged)
+      if (!is_contained(Result.Missing, U.Needed))
+        Result.Missing.push_back(U.Needed);
+  }
+  Result.Kind = OutcomeKind::Skipped;
+}
 
 void LuaDetector::run(const Case &C, ArrayRef<Scalar> Options,
                       const Limits &Bounds, Outcome &Result) const {
@@ -39,6 +72,7 @@ void LuaDetector::run(const Case &C, ArrayRef<Scalar> Options,
   H.Info = &info();
   H.Options = Options;
   H.Result = &Result;
+  H.Modules = Modules.get();
   H.setTableLimit(Bounds.Tables + 4 * C.bytes());
   bool Done = H.run([&](lua_State *L) {
     H.load(L, Source);
@@ -47,17 +81,16 @@ void LuaDetector::run(const Case &C, ArrayRef<Scalar> Options,
     lua_call(L, 1, 0);
   });
   Result.PeakBytes = H.peakBytes();
+  Result.Costs = H.costList();
   if (!Done) {
     // What it reported before it failed may be wrong as well.
     Result.Kind = OutcomeKind::Failed;
     Result.Reports.clear();
     Result.Missing.clear();
+    Result.Unjudged.clear();
     Result.Error = H.error();
-  } else if (!Result.Reports.empty()) {
-    Result.Kind = OutcomeKind::Matched;
-    Result.Missing.clear();
-  } else if (!Result.Missing.empty()) {
-    Result.Kind = OutcomeKind::Skipped;
+  } else {
+    settle(info(), Result);
   }
 }
 
@@ -100,6 +133,7 @@ loadDetector(StringRef Id, StringRef File, StringRef Source,
   Info.File = File.str();
   Info.Doc = readDoc(Source);
   Host H(File.str(), Settings.Bounds);
+  H.Modules = Settings.Modules.get();
   std::optional<DeclarationMistake> Mistake;
   bool Done = H.run([&](lua_State *L) {
     H.load(L, Source);
@@ -108,7 +142,8 @@ loadDetector(StringRef Id, StringRef File, StringRef Source,
   if (!Done)
     return BrokenDetector{Id.str(), H.error()};
   if (!Mistake)
-    return std::make_unique<LuaDetector>(std::move(Info), Source.str());
+    return std::make_unique<LuaDetector>(std::move(Info), Source.str(),
+                                         Settings.Modules);
   DetectorError E;
   for (Diagnostic &D : toDiagnostics(std::move(Mistake->What))) {
     E.Message = std::move(D.Message);
@@ -138,16 +173,40 @@ static void loadAs(StringRef Id, StringRef File, const LoadSettings &Settings,
     Into.add(std::move(std::get<BrokenDetector>(Loaded)));
 }
 
+/// \p Settings with the modules of \p Folder before its own.
+static Expected<LoadSettings> withModules(StringRef Folder,
+                                          const LoadSettings &Settings) {
+  LoadSettings Out = Settings;
+  auto Modules = std::make_shared<ModuleSet>();
+  if (Settings.Modules)
+    *Modules = *Settings.Modules;
+  if (Error E = Modules->addFolder((Folder + "/lib").str()))
+    return E;
+  Out.Modules = std::move(Modules);
+  return Out;
+}
+
 void loadDetectorFile(StringRef File, const LoadSettings &Settings,
                       DetectorSet &Into) {
   StringRef Name = sys::path::stem(File);
   StringRef Group = sys::path::filename(sys::path::parent_path(File));
   std::string Id = Group.empty() ? Name.str() : (Group + "/" + Name).str();
-  loadAs(Id, File, Settings, Into);
+  StringRef Folder = sys::path::parent_path(sys::path::parent_path(File));
+  Expected<LoadSettings> Own =
+      withModules(Folder.empty() ? "." : Folder, Settings);
+  if (Own)
+    return loadAs(Id, File, *Own, Into);
+  DetectorError E;
+  E.Message = toString(Own.takeError());
+  E.File = File.str();
+  Into.add(BrokenDetector{std::move(Id), std::move(E)});
 }
 
 Error loadDetectors(StringRef Folder, const LoadSettings &Settings,
                     DetectorSet &Into) {
+  Expected<LoadSettings> Own = withModules(Folder, Settings);
+  if (!Own)
+    return Own.takeError();
   std::vector<std::string> Files;
   std::error_code EC;
   sys::fs::recursive_directory_iterator I(Folder, EC), End;
@@ -162,8 +221,8 @@ Error loadDetectors(StringRef Folder, const LoadSettings &Settings,
     StringRef Id = File;
     Id = Id.drop_front(Folder.size()).ltrim('/');
     Id.consume_back(".lua");
-    if (!Id.starts_with("meta/")) // type annotations for editors
-      loadAs(Id, File, Settings, Into);
+    if (!Id.starts_with("meta/") && !Id.starts_with("lib/"))
+      loadAs(Id, File, *Own, Into);
   }
   return Error::success();
 }

@@ -14,6 +14,7 @@
 #define CULPRIT_SCRIPT_LUADETECTOR_H
 
 #include "Detect/Detector.h"
+#include "Script/Modules.h"
 #include <memory>
 #include <string>
 #include <variant>
@@ -27,6 +28,8 @@ struct LoadSettings {
   /// The symptoms there are; any is accepted when empty.
   std::vector<std::string> Symptoms;
   Limits Bounds;
+  /// What `require` finds.
+  std::shared_ptr<const ModuleSet> Modules;
 };
 
 /// Loads the detector \p Id from its source text. \p File is what errors name.
@@ -34,12 +37,14 @@ std::variant<std::unique_ptr<Detector>, BrokenDetector>
 loadDetector(llvm::StringRef Id, llvm::StringRef File, llvm::StringRef Source,
              const LoadSettings &Settings);
 
-/// Loads the one file \p File; its id is the last two parts of its path.
+/// Loads the one file \p File; its id is the last two parts of its path. The
+/// modules of its folder go before those of \p Settings.
 void loadDetectorFile(llvm::StringRef File, const LoadSettings &Settings,
                       DetectorSet &Into);
 
-/// Loads every .lua file under \p Folder except `meta/`. A file that does not
-/// load becomes a BrokenDetector. Fails when the folder cannot be read.
+/// Loads every .lua file under \p Folder except `meta/`, types for editors, and
+/// `lib/`, the modules, which go before those of \p Settings. A file that does
+/// not load becomes a BrokenDetector. Fails when the folder cannot be read.
 llvm::Error loadDetectors(llvm::StringRef Folder, const LoadSettings &Settings,
                           DetectorSet &Into);
 

@@ -259,11 +259,25 @@ Expected<int> globalReport(Call &C) {
 
 Expected<int> globalSkip(Call &C) {
   StringRef Needed = C.text(1);
+  std::vector<std::string> Symptoms;
+  if (C.count() > 1)
+    Symptoms = C.texts(2);
   if (C.failed())
     return C.error();
-  if (!C.host().Result)
+  Host &H = C.host();
+  if (!H.Result)
     return failure("'skip' can be called in `run` alone");
-  C.host().Result->Missing.push_back(Needed.take_front(MaxText).str());
+  std::string What = Needed.take_front(MaxText).str();
+  if (Symptoms.empty())
+    H.Result->Missing.push_back(What);
+  for (std::string &Symptom : Symptoms) {
+    if (!is_contained(H.Info->Symptoms, Symptom))
+      return failure("symptom '" + Symptom + "' is not declared",
+                     suggestion(Symptom, H.Info->Symptoms) +
+                         "declared: " + join(H.Info->Symptoms, ", "));
+    if (!H.Result->unjudged(Symptom))
+      H.Result->Unjudged.push_back({std::move(Symptom), What});
+  }
   return 0;
 }
 

@@ -15,15 +15,14 @@ namespace culprit {
 /// Where the registry keeps the environment.
 static const char EnvironmentKey = 0;
 
-/// What to do instead of what scripts elsewhere do.
-static std::string insteadOf(StringRef Name) {
+std::string insteadOf(StringRef Name) {
   return StringSwitch<const char *>(Name)
       .Case("print", "log(...) writes for the author of a detector")
       .Cases("pcall", "xpcall",
              "an error ends the detector and is reported; "
              "test for nil instead")
-      .Cases("require", "dofile", "loadfile", "load", "loadstring",
-             "a detector is one file")
+      .Cases("dofile", "loadfile", "load", "loadstring",
+             "require(...) reads a module of the lib folder")
       .Cases("io", "os", "a detector sees the case alone: no files, no clock")
       .Cases("coroutine", "debug", "collectgarbage", "setmetatable",
              "getmetatable", "it is left out so that limits hold")
@@ -180,6 +179,15 @@ void openSandbox(lua_State *L) {
 
   protect(L, "");
   lua_rawsetp(L, LUA_REGISTRYINDEX, &EnvironmentKey);
+}
+
+void addGlobal(lua_State *L, const char *Name) {
+  pushEnvironment(L);
+  lua_getmetatable(L, -1);
+  lua_getfield(L, -1, "__index"); // what protect() hides
+  lua_pushvalue(L, -4);
+  lua_setfield(L, -2, Name);
+  lua_pop(L, 4);
 }
 
 void pushEnvironment(lua_State *L) {

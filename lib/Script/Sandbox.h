@@ -15,11 +15,21 @@
 #define CULPRIT_SCRIPT_SANDBOX_H
 
 #include "Script/Lua.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
 
 namespace culprit {
 
 /// Registers all of Api.def in \p L.
 void openSandbox(lua_State *L);
+
+/// What to do instead of what scripts elsewhere do with \p Name, as in
+/// `string.match`; empty when there is nothing to say.
+std::string insteadOf(llvm::StringRef Name);
+
+/// Adds the value on top of the stack as \p Name to the environment, and pops
+/// it.
+void addGlobal(lua_State *L, const char *Name);
 
 /// Pushes the environment for a chunk.
 void pushEnvironment(lua_State *L);

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Script/Binding.h"
+#include "Support/FindText.h"
 #include "Support/Glob.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
@@ -109,7 +110,7 @@ Expected<int> stringContains(Call &C) {
   StringRef Wanted = C.text(2);
   if (C.failed())
     return C.error();
-  return C.push(StringRef(Text).contains(Wanted));
+  return C.push(Wanted.empty() || containsText(Text, Wanted));
 }
 
 Expected<int> stringStartsWith(Call &C) {
@@ -154,7 +155,9 @@ Expected<int> stringIndex(Call &C) {
     C.rejectType(3, "1 or more");
   if (C.failed())
     return C.error();
-  size_t At = StringRef(Text).find(Wanted, static_cast<size_t>(From - 1));
+  size_t Begin = static_cast<size_t>(From - 1);
+  size_t At = Wanted.empty() ? (Begin <= Text.size() ? Begin : StringRef::npos)
+                             : findText(Text, Wanted, Begin);
   if (At == StringRef::npos)
     return C.pushNil();
   return C.push(static_cast<int64_t>(At + 1));
@@ -169,7 +172,12 @@ Expected<int> stringSplit(Call &C) {
   if (C.failed())
     return C.error();
   SmallVector<StringRef, 16> Parts;
-  StringRef(Text).split(Parts, Separator, static_cast<int>(MaxParts));
+  StringRef Rest = Text;
+  for (size_t At; Parts.size() != MaxParts &&
+                  (At = findText(Rest, Separator)) != StringRef::npos;
+       Rest = Rest.drop_front(At + Separator.size()))
+    Parts.push_back(Rest.take_front(At));
+  Parts.push_back(Rest);
   lua_createtable(L, static_cast<int>(Parts.size()), 0);
   for (size_t I = 0; I != Parts.size(); ++I) {
     lua_pushlstring(L, Parts[I].data(), Parts[I].size());
@@ -187,7 +195,7 @@ Expected<int> stringReplace(Call &C) {
     return C.error();
   std::string Out;
   StringRef Rest = Text;
-  for (size_t At; (At = Rest.find(Wanted)) != StringRef::npos;) {
+  for (size_t At; (At = findText(Rest, Wanted)) != StringRef::npos;) {
     Out += Rest.take_front(At);
     Out += By;
     Rest = Rest.drop_front(At + Wanted.size());

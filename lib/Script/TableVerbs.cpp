@@ -10,41 +10,32 @@ using namespace llvm;
 namespace culprit {
 
 /// where{ rank = 0, role = { "copy", "set" } }
-static Expected<int> whereValues(Call &C) {
+static Expected<int> whereFields(Call &C) {
   lua_State *L = C.state();
-  std::string Expression;
-  std::vector<Argument> Values;
+  std::vector<ColumnValues> Wanted;
   for (const std::string &Name : C.keys(1)) {
-    std::string Any;
-    auto Add = [&](int Slot) {
-      Values.push_back(C.value(Slot, "'" + Name + "'"));
-      Any += (Any.empty() ? "`" : " or `") + Name + "` == ?";
-    };
+    ColumnValues &Each = Wanted.emplace_back();
+    Each.Column = Name;
     lua_getfield(L, C.slot(1), Name.c_str());
     if (lua_istable(L, -1)) {
       for (lua_Integer I = 1, E = lua_rawlen(L, -1); I <= E; ++I) {
         lua_rawgeti(L, -1, I);
-        Add(-1);
+        Each.Values.push_back(C.value(-1, "'" + Name + "'"));
         lua_pop(L, 1);
       }
-      if (Any.empty())
-        Any = "false"; // one of no values
     } else {
-      Add(-1);
+      Each.Values.push_back(C.value(-1, "'" + Name + "'"));
     }
     lua_pop(L, 1);
-    Expression += (Expression.empty() ? "(" : " and (") + Any + ")";
   }
   if (C.failed())
     return C.error();
-  if (Expression.empty())
-    return C.push(C.self());
-  return C.push(where(C.self(), Expression, Values));
+  return C.push(whereValues(C.self(), Wanted));
 }
 
 Expected<int> tableWhere(Call &C) {
   if (lua_istable(C.state(), C.slot(1)))
-    return whereValues(C);
+    return whereFields(C);
   StringRef Expression = C.text(1);
   std::vector<Argument> Values = C.values(2);
   if (C.failed())
@@ -69,6 +60,26 @@ Expected<int> tableTop(Call &C) {
   if (C.failed())
     return C.error();
   return C.push(C.self().top(N, Column));
+}
+
+Expected<int> tableBottom(Call &C) {
+  size_t N = C.size(1);
+  StringRef Column = C.text(2);
+  if (C.failed())
+    return C.error();
+  // What has no value to compare comes last, and is left out as by top().
+  Expected<std::vector<double>> Values = C.self().numbers(Column);
+  if (!Values)
+    return Values.takeError();
+  RowIndex Rows;
+  for (size_t I = 0; I != Values->size(); ++I)
+    if ((*Values)[I] == (*Values)[I])
+      Rows.push_back(static_cast<uint32_t>(I));
+  Expected<Table> Sorted =
+      C.self().take(std::move(Rows)).sort({{Column.str(), false}});
+  if (!Sorted)
+    return Sorted.takeError();
+  return C.push(Sorted->slice(0, N));
 }
 
 Expected<int> tableSlice(Call &C) {
@@ -109,20 +120,6 @@ Expected<int> tableConcat(Call &C) {
     return E;
   C.host().release(Bytes);
   return C.push(C.self().concat(Other), C.self().columns().size());
-}
-
-Expected<int> tableJoin(Call &C) {
-  const Table &Other = C.table(1);
-  std::vector<std::string> Keys = C.textList(2);
-  StringRef Kind = C.text(3, "inner");
-  if (!C.failed() && Kind != "inner" && Kind != "left")
-    C.reject("a join is 'inner' or 'left', not '" + Kind + "'");
-  if (C.failed())
-    return C.error();
-  return C.push(C.self().join(Other, Keys,
-                              Kind == "left" ? Table::JoinKind::Left
-                                             : Table::JoinKind::Inner),
-                1);
 }
 
 /// \p Rows times \p Value.

@@ -39,6 +39,14 @@ Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row) {
   return tensorOf(C.host(), *Row.T, Row.Row);
 }
 
+Error checkAxis(const TensorView &View, int64_t Axis) {
+  if (Axis >= 0 && Axis < static_cast<int64_t>(View.Shape.size()))
+    return Error::success();
+  return failure("the tensor has " + Twine(View.Shape.size()) +
+                     " axes and no axis " + Twine(Axis),
+                 "axes are counted from 0");
+}
+
 Expected<int> rowValues(Call &C) {
   lua_State *L = C.state();
   int64_t First = C.integer(1, 0);

@@ -19,6 +19,9 @@ namespace culprit {
 /// table, and for a dump of statistics alone.
 llvm::Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row);
 
+/// Fails unless \p Axis, counted from 0, is one of \p View.
+llvm::Error checkAxis(const TensorView &View, int64_t Axis);
+
 } // namespace culprit
 
 #endif // CULPRIT_SCRIPT_TENSORVERBS_H

@@ -13,10 +13,21 @@ using namespace llvm;
 
 namespace culprit {
 
+/// Bytes of a needle from which the worst case matters.
+static constexpr size_t LongNeedle = 64;
+
 size_t findText(StringRef Text, StringRef Needle, size_t From) {
   if (From > Text.size() || Needle.size() > Text.size() - From)
     return StringRef::npos;
   const char *Begin = Text.data();
+  // Comparing at every place takes the product of both lengths in the worst
+  // case; a long needle is left to the two-way search of the C library.
+  if (Needle.size() > LongNeedle) {
+    const void *At =
+        memmem(Begin + From, Text.size() - From, Needle.data(), Needle.size());
+    return At ? static_cast<size_t>(static_cast<const char *>(At) - Begin)
+              : StringRef::npos;
+  }
   // Places where a whole needle may begin: [From, End).
   size_t End = Text.size() - Needle.size() + 1;
   size_t Last = Needle.size() - 1;

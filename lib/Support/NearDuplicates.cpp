@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Support/NearDuplicates.h"
+#include "Support/Deadline.h"
 #include "Support/TextWords.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
@@ -65,6 +66,7 @@ private:
   std::vector<std::pair<BandKeys, uint32_t>> Keys;
   // Of the text that is looked at.
   std::vector<uint64_t> Words, Windows, Kept;
+  TimeCheck Late;
 };
 } // namespace
 
@@ -74,7 +76,10 @@ static uint64_t keyOf(uint64_t Hash) { return Hash >> 1; }
 void Search::findExact() {
   DenseMap<uint64_t, uint32_t> Seen;
   for (size_t Row = 0; Row != Count; ++Row) {
-    wordHashes(TextAt(Row), Words);
+    StringRef Text = TextAt(Row);
+    if (Late(1 + Text.size()))
+      return;
+    wordHashes(Text, Words);
     if (Words.size() < Options.MinWords)
       continue;
     auto [At, New] = Seen.try_emplace(keyOf(hashOfWords(Words)),
@@ -94,6 +99,8 @@ void Search::findCommon() {
   for (; Sampled != Wanted && Taken < SampleRuns; ++Sampled) {
     // Blocks of one kind come one after another, so take them evenly.
     wordHashes(TextAt(Texts[Sampled * Texts.size() / Wanted].Row), Words);
+    if (Late(1 + 16 * Words.size()))
+      return;
     windowHashes(Words, Options.Run, Windows);
     llvm::sort(Windows);
     Windows.erase(std::unique(Windows.begin(), Windows.end()), Windows.end());
@@ -186,6 +193,8 @@ void Search::tryBucket(ArrayRef<std::pair<uint64_t, uint32_t>> Bucket) {
   SmallVector<uint32_t, MaxTries> Leaders;
   for (auto [Key, I] : Bucket) {
     bool Alone = true;
+    if (Late(256))
+      return;
     for (uint32_t Leader : Leaders) {
       const uint32_t A = rootOf(Leader), B = rootOf(I);
       Alone = A != B &&
@@ -203,6 +212,8 @@ void Search::tryBucket(ArrayRef<std::pair<uint64_t, uint32_t>> Bucket) {
 void Search::pairUp() {
   std::vector<std::pair<uint64_t, uint32_t>> Band(Keys.size());
   for (unsigned B = 0; B != Bands; ++B) {
+    if (Late(1 + 16 * Keys.size()))
+      return;
     for (size_t I = 0; I != Keys.size(); ++I)
       Band[I] = {Keys[I].first[B], Keys[I].second};
     llvm::sort(Band);
@@ -220,7 +231,7 @@ void Search::pairUp() {
 std::vector<ComparedText> Search::run() {
   findExact();
   findCommon();
-  for (size_t I = 0; I != Texts.size(); ++I) {
+  for (size_t I = 0; I != Texts.size() && !Late(1 + 4 * Words.size()); ++I) {
     addRuns(Texts[I]);
     if (Windows.size() >= MinRuns)
       Keys.push_back({bandKeys(), static_cast<uint32_t>(I)});

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Support/TextOverlap.h"
+#include "Support/Deadline.h"
 #include "Support/TextWords.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
@@ -60,6 +61,7 @@ private:
   std::vector<uint64_t> Words, Windows;
   DenseSet<uint64_t> Theirs; ///< Runs of the other text at TheirRow.
   uint32_t TheirRow = None;
+  TimeCheck Late;
 };
 } // namespace
 
@@ -72,6 +74,8 @@ void Search::chooseRun() {
     return;
   std::vector<size_t> Lengths;
   for (size_t Row = 0; Row != OwnCount; ++Row) {
+    if (Late(1 + Own(Row).size()))
+      break;
     wordHashes(Own(Row), Words);
     if (Words.size() >= 8)
       Lengths.push_back(Words.size());
@@ -88,6 +92,8 @@ void Search::chooseRun() {
 void Search::collect() {
   DenseSet<uint64_t> Texts;
   for (size_t Row = 0; Row != OwnCount; ++Row) {
+    if (Late(1 + 4 * Own(Row).size()))
+      break;
     wordHashes(Own(Row), Words);
     if (Words.size() < Out.Run) {
       ++Out.TooShort;
@@ -115,6 +121,8 @@ void Search::collect() {
 
 void Search::lookUp() {
   for (size_t Row = 0; Row != OtherCount; ++Row) {
+    if (Late(1 + 2 * Other(Row).size()))
+      return;
     wordHashes(Other(Row), Words);
     if (Words.size() < Out.Run ||
         !Whole.try_emplace(keyOf(hashOfWords(Words)),
@@ -213,6 +221,8 @@ TextOverlaps Search::run() {
   lookUp();
   std::vector<TextOverlap *> InPart;
   for (TextOverlap &O : Out.Texts) {
+    if (Late(1024))
+      break;
     findMatch(O);
     if (O.Match != None && !O.Exact)
       InPart.push_back(&O);
@@ -221,8 +231,11 @@ TextOverlaps Search::run() {
   llvm::stable_sort(InPart, [](const TextOverlap *A, const TextOverlap *B) {
     return A->Match < B->Match;
   });
-  for (TextOverlap *O : InPart)
+  for (TextOverlap *O : InPart) {
+    if (Late(1 + Own(O->Row).size() + Other(O->Match).size()))
+      break;
     measure(*O);
+  }
   return std::move(Out);
 }
 

@@ -26,6 +26,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Table/Statistics.h"
+#include "Support/Deadline.h"
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
 #include <cmath>
@@ -53,8 +54,11 @@ public:
     // A list of what to do, not recursion: there may be many levels.
     std::vector<std::pair<size_t, size_t>> Stretches = {{0, Values.size()}};
     std::vector<size_t> Out;
+    TimeCheck Late;
     while (!Stretches.empty()) {
       auto [First, Last] = Stretches.back();
+      if (Late(1 + 4 * (Last - First)))
+        break;
       Stretches.pop_back();
       SmallVector<size_t, 2> Splits = splitsOf(First, Last);
       for (size_t At : Splits) {

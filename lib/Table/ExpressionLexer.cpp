@@ -122,6 +122,7 @@ void ExpressionLexer::lexSymbol(ExpressionToken &Result) {
                  {"-", ""},
                  {"*", ""},
                  {"/", ""},
+                 {"%", ""},
                  {"(", ""},
                  {")", ""},
                  {",", ""},

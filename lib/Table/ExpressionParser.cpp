@@ -6,6 +6,9 @@
 #include "Support/Error.h"
 #include "Support/Glob.h"
 #include "Table/ExpressionLexer.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <optional>
 
@@ -21,27 +24,32 @@ Error expressionFailure(StringRef Text, const Twine &What, size_t At,
 
 namespace {
 
+struct Function {
+  StringLiteral Name;
+  NodeKind Kind;
+  unsigned Least, Most; ///< Arguments.
+};
+
+constexpr Function Functions[] = {
+#define FUNCTION(NAME, KIND, LEAST, MOST) {NAME, NodeKind::KIND, LEAST, MOST},
+#include "Table/ExpressionFunctions.def"
+};
+
 /// Recursive descent, one function a level of precedence. After the first
 /// error the input looks ended, so every function just returns.
 class Parser {
 public:
-  Parser(StringRef Text, ArrayRef<Argument> Arguments)
-      : Text(Text), Arguments(Arguments), Source(Text) {
+  explicit Parser(StringRef Text) : Text(Text), Source(Text) {
     Current = Source.next();
   }
 
-  Expected<std::vector<Node>> parse() {
+  Expected<ParsedExpression> parse() {
     parseOr();
     if (Current.Kind != ExpressionToken::End)
       fail("expected an operator");
     if (Problem)
       return expressionFailure(Text, *Problem, ProblemAt, Hint);
-    if (NextArgument != Arguments.size())
-      return failure("in \"" + Text + "\": " + Twine(NextArgument) +
-                         " '?' but " + Twine(Arguments.size()) +
-                         (Arguments.size() == 1 ? " argument" : " arguments"),
-                     "each '?' takes the next argument");
-    return std::move(Nodes);
+    return ParsedExpression{std::move(Nodes), NextArgument};
   }
 
 private:
@@ -78,7 +86,11 @@ private:
              "join them with 'and', as in 1 < x and x < 5");
       return Left;
     }
-    while (isKeyword("is")) {
+    while (isKeyword("is") || isKeyword("in") || isKeyword("not")) {
+      if (!isKeyword("is")) {
+        Left = parseIn(Left);
+        continue;
+      }
       size_t At = advance();
       bool Negated = isKeyword("not");
       if (Negated)
@@ -91,6 +103,32 @@ private:
     return Left;
   }
 
+  /// `x in (1, 2)` and `x not in (1, 2)`.
+  uint32_t parseIn(uint32_t Left) {
+    bool Negated = isKeyword("not");
+    size_t At = Negated ? advance() : Current.At;
+    if (!isKeyword("in"))
+      return fail("expected 'in'", "as in kind not in ('copy', 'set')");
+    advance();
+    expect("(");
+    std::vector<uint32_t> List;
+    while (!Problem) {
+      size_t Before = Nodes.size();
+      List.push_back(parseSign());
+      if (Before + 1 != Nodes.size() ||
+          Nodes[Before].Kind != NodeKind::Constant)
+        fail("expected a constant or '?'",
+             "a list after 'in' holds nothing else");
+      if (!isSymbol(","))
+        break;
+      advance();
+    }
+    expect(")");
+    Left = add(NodeKind::In, At, Left);
+    Nodes.back().List = std::move(List);
+    return Negated ? add(NodeKind::Not, At, Left) : Left;
+  }
+
   uint32_t parseSum() {
     uint32_t Left = parseProduct();
     while (isSymbol("+") || isSymbol("-"))
@@ -101,9 +139,11 @@ private:
 
   uint32_t parseProduct() {
     uint32_t Left = parseSign();
-    while (isSymbol("*") || isSymbol("/"))
-      Left = binary(isSymbol("*") ? NodeKind::Multiply : NodeKind::Divide, Left,
-                    &Parser::parseSign);
+    while (isSymbol("*") || isSymbol("/") || isSymbol("%"))
+      Left = binary(isSymbol("*")   ? NodeKind::Multiply
+                    : isSymbol("/") ? NodeKind::Divide
+                                    : NodeKind::Modulo,
+                    Left, &Parser::parseSign);
     return Left;
   }
 
@@ -111,7 +151,24 @@ private:
     if (!isSymbol("-"))
       return parsePrimary();
     size_t At = advance();
-    return add(NodeKind::Negate, At, nested(&Parser::parseSign));
+    uint32_t Operand = nested(&Parser::parseSign);
+    // -5 is a constant, as 5 is.
+    if (Operand + 1 == Nodes.size() &&
+        Nodes.back().Kind == NodeKind::Constant && !Nodes.back().Parameter &&
+        negate(Nodes.back().Value))
+      return Operand;
+    return add(NodeKind::Negate, At, Operand);
+  }
+
+  /// False for what is no number.
+  static bool negate(Argument &Value) {
+    if (auto *Int = std::get_if<int64_t>(&Value))
+      *Int = -*Int; // read from digits, and so not the least integer
+    else if (auto *Double = std::get_if<double>(&Value))
+      *Double = -*Double;
+    else
+      return false;
+    return true;
   }
 
   uint32_t parsePrimary() {
@@ -124,11 +181,9 @@ private:
       return constant(Value, advance());
     }
     if (isSymbol("?")) {
-      size_t At = advance();
-      size_t Number = NextArgument++;
-      // Too few are counted at the end, when the number wanted is known.
-      return constant(
-          Number < Arguments.size() ? Arguments[Number] : int64_t(0), At);
+      uint32_t Number = constant(int64_t(0), advance());
+      Nodes.back().Parameter = static_cast<uint32_t>(NextArgument++);
+      return Number;
     }
     if (isSymbol("(")) {
       advance();
@@ -149,28 +204,34 @@ private:
   }
 
   uint32_t parseCall(StringRef Name, size_t At) {
-    std::optional<NodeKind> Kind = StringSwitch<std::optional<NodeKind>>(Name)
-                                       .Case("match", NodeKind::Match)
-                                       .Case("contains", NodeKind::Contains)
-                                       .Case("finite", NodeKind::Finite)
-                                       .Case("abs", NodeKind::Abs)
-                                       .Case("product", NodeKind::Product)
-                                       .Default(std::nullopt);
-    if (!Kind) {
-      std::string Close = closestName(
-          Name, {"match", "contains", "finite", "abs", "product"});
+    const Function *F = llvm::find_if(
+        Functions, [&](const Function &Known) { return Known.Name == Name; });
+    if (F == std::end(Functions)) {
+      std::vector<std::string> Names;
+      for (const Function &Known : Functions)
+        Names.push_back(Known.Name.str());
+      std::string Close = closestName(Name, Names);
       return failAt("unknown function '" + Name.str() + "'", At,
                     (Close.empty() ? "" : "did you mean '" + Close + "'? ") +
-                        "functions: match, contains, finite, abs, product");
+                        "functions: " + llvm::join(Names, ", "));
     }
     advance();
-    uint32_t First = nested(&Parser::parseOr), Second = 0;
-    if (*Kind == NodeKind::Match || *Kind == NodeKind::Contains) {
+    SmallVector<uint32_t, 4> Operands = {nested(&Parser::parseOr)};
+    while (Operands.size() < F->Least ||
+           (Operands.size() < F->Most && isSymbol(","))) {
       expect(",");
-      Second = nested(&Parser::parseOr);
+      Operands.push_back(nested(&Parser::parseOr));
     }
     expect(")");
-    return add(*Kind, At, First, Second);
+    if (Operands.size() == 1)
+      return add(F->Kind, At, Operands[0]);
+    uint32_t Result = add(F->Kind, At, Operands[0], Operands[1]);
+    if (F->Kind == NodeKind::If)
+      Nodes.back().Third = Operands[2];
+    else
+      for (size_t I = 2; I < Operands.size(); ++I)
+        Result = add(F->Kind, At, Result, Operands[I]);
+    return Result;
   }
 
   std::optional<NodeKind> comparison() const {
@@ -263,7 +324,6 @@ private:
   }
 
   StringRef Text;
-  ArrayRef<Argument> Arguments;
   ExpressionLexer Source;
   ExpressionToken Current;
   std::vector<Node> Nodes;
@@ -276,9 +336,32 @@ private:
 
 } // namespace
 
-Expected<std::vector<Node>> parseExpression(StringRef Text,
-                                            ArrayRef<Argument> Arguments) {
-  return Parser(Text, Arguments).parse();
+Expected<ParsedExpression> parseExpression(StringRef Text) {
+  return Parser(Text).parse();
+}
+
+Expected<std::shared_ptr<const ParsedExpression>>
+parsedExpression(StringRef Text, size_t Arguments) {
+  // Detectors have some dozens. One that writes values into the text would
+  // fill memory.
+  constexpr size_t Most = 256;
+  thread_local StringMap<std::shared_ptr<const ParsedExpression>> Known;
+  std::shared_ptr<const ParsedExpression> Parsed = Known.lookup(Text);
+  if (!Parsed) {
+    Expected<ParsedExpression> New = parseExpression(Text);
+    if (!New)
+      return New.takeError();
+    Parsed = std::make_shared<const ParsedExpression>(std::move(*New));
+    if (Known.size() == Most)
+      Known.clear();
+    Known[Text] = Parsed;
+  }
+  if (size_t Wanted = Parsed->Parameters; Wanted != Arguments)
+    return failure("in \"" + Text + "\": " + Twine(Wanted) + " '?' but " +
+                       Twine(Arguments) +
+                       (Arguments == 1 ? " argument" : " arguments"),
+                   "each '?' takes the next argument");
+  return Parsed;
 }
 
 } // namespace culprit

@@ -2,20 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
-#include "Table/ExpressionProgram.h"
+#include "Support/FindText.h"
 #include "Support/Glob.h"
+#include "Table/ExpressionLoops.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <cmath>
 
 using namespace llvm;
 
 namespace culprit {
-
-// "No value" of each type; the loops below must inline these.
-static bool isNull(int64_t Value) { return Value == NullInt; }
-static bool isNull(double Value) { return isNullDouble(Value); }
-static bool isNull(uint8_t Value) { return Value == NullBool; }
-static bool isNull(StringId Value) { return Value == NullString; }
 
 bool textHolds(NodeKind Kind, StringRef Text, StringRef Wanted) {
   switch (Kind) {
@@ -32,7 +27,11 @@ bool textHolds(NodeKind Kind, StringRef Text, StringRef Wanted) {
   case NodeKind::GreaterEqual:
     return Text >= Wanted;
   case NodeKind::Contains:
-    return Text.contains(Wanted);
+    return Wanted.empty() || containsText(Text, Wanted);
+  case NodeKind::StartsWith:
+    return Text.starts_with(Wanted);
+  case NodeKind::EndsWith:
+    return Text.ends_with(Wanted);
   case NodeKind::Match:
     for (;;) {
       auto [Glob, Rest] = Wanted.split('|');
@@ -47,45 +46,21 @@ bool textHolds(NodeKind Kind, StringRef Text, StringRef Wanted) {
   }
 }
 
-namespace {
-
-/// An operand of a loop: a block of values, or one for all rows.
-template <typename T> struct Operand {
-  const T *Data;
-  bool Scalar;
-};
-
-} // namespace
-
-template <typename In, typename Out, typename Fn>
-static void mapOne(const In *A, Out *__restrict Result, size_t N, Fn F) {
-  for (size_t I = 0; I != N; ++I)
-    Result[I] = F(A[I]);
-}
-
-/// Three loops, so that a constant stays in a register.
-template <typename In, typename Out, typename Fn>
-static void mapTwo(Operand<In> A, Operand<In> B, Out *__restrict Result,
-                   size_t N, Fn F) {
-  if (B.Scalar) {
-    const In Y = *B.Data;
-    for (size_t I = 0; I != N; ++I)
-      Result[I] = F(A.Data[I], Y);
-  } else if (A.Scalar) {
-    const In X = *A.Data;
-    for (size_t I = 0; I != N; ++I)
-      Result[I] = F(X, B.Data[I]);
-  } else {
-    for (size_t I = 0; I != N; ++I)
-      Result[I] = F(A.Data[I], B.Data[I]);
-  }
+/// Asks for the values of the next block: blocks are too short for the
+/// processor to foresee more than a few lines of each column.
+template <typename T> static void prefetch(ArrayRef<T> Values) {
+  constexpr size_t PerLine = 64 / sizeof(T);
+  for (size_t I = 0; I < Values.size(); I += PerLine)
+    __builtin_prefetch(Values.data() + I);
 }
 
 template <typename T>
 static const T *gather(ArrayRef<T> Values, const ColumnView &View, T *Result,
                        size_t First, size_t Count) {
-  if (!View.Rows)
+  if (!View.Rows) {
+    prefetch(Values.drop_front(First + Count).take_front(Count));
     return Values.data() + First;
+  }
   const uint32_t *Rows = View.Rows->data() + First;
   for (size_t I = 0; I != Count; ++I)
     Result[I] = Values[Rows[I]];
@@ -115,7 +90,7 @@ static void arithmetic(NodeKind Op, Operand<double> A, Operand<double> B,
                        double *Out, size_t N) {
   auto run = [&](auto F) {
     mapTwo(A, B, Out, N, [F](double X, double Y) {
-      return isNull(X) | isNull(Y) ? nullDouble() : F(X, Y);
+      return orNull(isNull(X) | isNull(Y), F(X, Y));
     });
   };
   if (Op == NodeKind::Add)
@@ -271,7 +246,7 @@ const void *ExpressionProgram::step(Instruction &I, std::byte *Out,
   switch (I.Op) {
   case NodeKind::Widen:
     mapOne(ints(A), Doubles, N, [](int64_t X) {
-      return isNull(X) ? nullDouble() : static_cast<double>(X);
+      return orNull(isNull(X), static_cast<double>(X));
     });
     return Out;
   case NodeKind::Add:
@@ -335,6 +310,21 @@ const void *ExpressionProgram::step(Instruction &I, std::byte *Out,
     }
     return Out;
   }
+  case NodeKind::Modulo:
+  case NodeKind::Floor:
+  case NodeKind::Ceil:
+  case NodeKind::Round:
+  case NodeKind::Sqrt:
+  case NodeKind::Log:
+  case NodeKind::Exp:
+  case NodeKind::Min:
+  case NodeKind::Max:
+  case NodeKind::If:
+  case NodeKind::Coalesce:
+  case NodeKind::Length:
+  case NodeKind::In:
+    stepFunction(I, Out, N);
+    return Out;
   default:
     break;
   }

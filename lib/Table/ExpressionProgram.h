@@ -27,7 +27,7 @@ struct Instruction {
   ColumnType In = ColumnType::Int;   ///< Of the operands, both alike.
   ColumnType Type = ColumnType::Int; ///< Of the result.
   bool Scalar = false;               ///< One value for all rows.
-  uint32_t Left = 0, Right = 0;
+  uint32_t Left = 0, Right = 0, Third = 0;
   uint32_t Buffer = NoBuffer;         ///< Where a block of the result goes.
   const ColumnView *View = nullptr;   ///< Of a Column, and of what tests one.
   alignas(8) std::byte Value[8] = {}; ///< Of a Scalar.
@@ -36,6 +36,8 @@ struct Instruction {
   /// glob runs once a distinct string. Empty when the table is the smaller.
   std::vector<uint8_t> Verdicts;
   bool TestsText = false;
+  /// Of In: what is looked for, sorted: integers, bits of doubles, ids.
+  std::vector<int64_t> Wanted;
 };
 
 /// Whether \p Text compares so with \p Wanted, or matches or contains it.
@@ -48,6 +50,10 @@ public:
   /// \p T must outlive the program.
   static llvm::Expected<ExpressionProgram>
   compile(const Table &T, llvm::StringRef Text,
+          llvm::ArrayRef<Argument> Arguments);
+  /// As above, of nodes that were not written; \p Text is for errors.
+  static llvm::Expected<ExpressionProgram>
+  compile(const Table &T, llvm::StringRef Text, llvm::ArrayRef<Node> Nodes,
           llvm::ArrayRef<Argument> Arguments);
 
   /// The instruction that computes the result, the last.
@@ -77,6 +83,9 @@ private:
   const void *step(Instruction &I, std::byte *Out, size_t First, size_t Count);
   template <typename T> void compare(Instruction &I, uint8_t *Out, size_t N);
   void testText(Instruction &I, uint8_t *Out, size_t N);
+  /// The functions of one or more values; see ExpressionMath.cpp.
+  void stepFunction(Instruction &I, std::byte *Out, size_t N);
+  template <typename T> void choose(Instruction &I, T *Out, size_t N);
   void compareTexts(Instruction &I, uint8_t *Out, size_t N);
 
   std::vector<Instruction> Code;

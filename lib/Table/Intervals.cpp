@@ -208,6 +208,62 @@ Expected<ColumnRef> overlapWith(const Table &A, const Table &B) {
   return intColumn(std::move(Out));
 }
 
+Expected<ColumnRef> exposedTo(const Table &A, const Table &B) {
+  Expected<ColumnRef> Covered = overlapWith(A, B);
+  if (!Covered)
+    return Covered.takeError();
+  Expected<IntervalRows> Rows = IntervalRows::of(A);
+  if (!Rows)
+    return Rows.takeError();
+  std::vector<int64_t> Out((*Covered)->ints().vec());
+  Interval V;
+  for (size_t I = 0; I != Out.size(); ++I)
+    if (Rows->read(I, V))
+      Out[I] = length(Out[I], length(V.Start, V.Stop));
+  return intColumn(std::move(Out));
+}
+
+Expected<Table> depthOf(const Table &T) {
+  Expected<IntervalRows> Rows = IntervalRows::of(T);
+  if (!Rows)
+    return Rows.takeError();
+  std::vector<int64_t> Starts, Stops;
+  Rows->sweep([&](const Interval &V) {
+    Starts.push_back(V.Start);
+    Stops.push_back(V.Stop);
+  });
+  if (!std::is_sorted(Stops.begin(), Stops.end()))
+    std::sort(Stops.begin(), Stops.end());
+  // At each time what ends there ends, and then what begins there begins.
+  Cover Out;
+  std::vector<int64_t> Depths;
+  int64_t Depth = 0;
+  size_t Begun = 0, Ended = 0;
+  while (Ended != Stops.size()) {
+    int64_t At = Stops[Ended];
+    if (Begun != Starts.size())
+      At = std::min(At, Starts[Begun]);
+    int64_t Before = Depth;
+    for (; Ended != Stops.size() && Stops[Ended] == At; ++Ended)
+      --Depth;
+    for (; Begun != Starts.size() && Starts[Begun] == At; ++Begun)
+      ++Depth;
+    bool Last = Ended == Stops.size();
+    if (Before == Depth && Out.size() != 0 && !Last)
+      continue; // one ends where another begins
+    if (Out.size() != 0)
+      Out.Stops.back() = At;
+    if (!Last) {
+      Out.add(At, At);
+      Depths.push_back(Depth);
+    }
+  }
+  size_t Count = Out.size();
+  auto Columns = toColumns(std::move(Out));
+  Columns.emplace_back("depth", intColumn(std::move(Depths)));
+  return Table("depth of " + T.name(), T.pool(), std::move(Columns), Count);
+}
+
 Expected<ColumnRef> containing(const Table &A, const Table &B) {
   Expected<const ColumnView *> Start = A.column("start", ColumnType::Int);
   if (!Start)

@@ -40,6 +40,15 @@ llvm::Expected<Table> subtract(const Table &A, const Table &B);
 /// stop is before its start.
 llvm::Expected<ColumnRef> overlapWith(const Table &A, const Table &B);
 
+/// For each row of \p A, how many ns of it no row of \p B covers: its length
+/// less overlapWith().
+llvm::Expected<ColumnRef> exposedTo(const Table &A, const Table &B);
+
+/// How many intervals of \p T are open at a time: from the first start to the
+/// last stop the longest stretches of one number, which may be 0, as start,
+/// stop, dur and depth.
+llvm::Expected<Table> depthOf(const Table &T);
+
 /// For each row of \p A the row number in \p B of the interval that contains
 /// A's start, or null. If several do, the innermost: the latest start, then
 /// the earliest stop, then the first row.

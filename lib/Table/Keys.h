@@ -25,11 +25,16 @@ namespace culprit {
 class WordIndex {
 public:
   static constexpr uint32_t None = UINT32_MAX;
+  /// The word of a row that has no key. No column has it as a word.
+  static constexpr uint64_t Absent = UINT64_MAX;
 
   /// For words up to \p Last, about \p Expected of them.
   WordIndex(uint64_t Last, size_t Expected);
 
   uint32_t add(uint64_t Word);
+  /// Sets \p Numbers, as many, to what add() gives for each of \p Words; None
+  /// for Absent.
+  void addAll(llvm::ArrayRef<uint64_t> Words, uint32_t *Numbers);
   uint32_t find(uint64_t Word) const;
   size_t size() const { return Count; }
 
@@ -58,6 +63,8 @@ public:
   /// The row in which key \p Number appeared first.
   uint32_t firstRow(uint32_t Number) const { return First[Number]; }
   llvm::ArrayRef<uint32_t> firstRows() const { return First; }
+  /// The rows of each key, in order.
+  std::vector<RowIndex> members() const;
 
   /// For each row of \p Other the first row of the table with the same key,
   /// by columns of the same names, or None. Columns of another type agree
@@ -74,6 +81,22 @@ private:
     std::optional<WordIndex> Values; ///< Numbers of a wide column's values.
     std::optional<WordIndex> Before; ///< Numbers of the words so far.
   };
+
+  /// Whether the values of the column must be numbered first.
+  static bool isWide(const Step &S, bool First);
+  /// Sets how the columns go into the word by the first \p Rows rows. Returns
+  /// the largest word, or none where words do not fit.
+  std::optional<uint64_t>
+  setRanges(llvm::ArrayRef<const ColumnView *> Views, size_t Rows);
+  /// Makes the index of \p Rows rows anew, for the keys so far and new ranges.
+  void renumber(llvm::ArrayRef<const ColumnView *> Views, uint64_t Last,
+                size_t Rows);
+  /// Numbers the rows where words do not fit, with whole columns of words.
+  void addWide(llvm::ArrayRef<const ColumnView *> Views, size_t Rows);
+  /// Of firstRowsFor(), where that was so. \p Out is all None.
+  void findWide(llvm::ArrayRef<const ColumnView *> Views, RowIndex &Out) const;
+  /// Extends First by the keys that came with the rows from \p From on.
+  void noteFirstRows(size_t From);
 
   std::vector<Step> Steps;
   std::optional<WordIndex> Index;

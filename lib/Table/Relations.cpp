@@ -21,13 +21,9 @@ Expected<std::vector<Table>> Table::group(ArrayRef<std::string> Columns) const {
   Expected<KeyIndex> Index = KeyIndex::make(*this, Columns);
   if (!Index)
     return Index.takeError();
-  std::vector<RowIndex> Members(Index->size());
-  for (size_t I = 0; I != NumRows; ++I)
-    if (uint32_t Number = Index->numbers()[I]; Number != KeyIndex::None)
-      Members[Number].push_back(static_cast<uint32_t>(I));
   std::vector<Table> Out;
-  Out.reserve(Members.size());
-  for (RowIndex &Rows : Members)
+  Out.reserve(Index->size());
+  for (RowIndex &Rows : Index->members())
     Out.push_back(take(std::move(Rows)));
   return Out;
 }

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Table/Statistics.h"
+#include "Support/Deadline.h"
 #include "Table/Column.h"
 #include <algorithm>
 #include <cmath>
@@ -27,8 +28,7 @@ static std::vector<double> finiteOf(ArrayRef<double> Values) {
   return Out;
 }
 
-/// The quantile of finite \p Values, not empty, which it reorders.
-static double quantileOf(std::vector<double> &Values, double Q) {
+double quantileInPlace(std::vector<double> &Values, double Q) {
   Q = Q >= 0 ? std::min(Q, 1.0) : 0; // a NaN counts as 0
   double Place = Q * static_cast<double>(Values.size() - 1);
   size_t Low = static_cast<size_t>(Place);
@@ -44,7 +44,7 @@ std::optional<double> quantile(ArrayRef<double> Values, double Q) {
   std::vector<double> Finite = finiteOf(Values);
   if (Finite.empty())
     return std::nullopt;
-  return quantileOf(Finite, Q);
+  return quantileInPlace(Finite, Q);
 }
 
 std::optional<double> mean(ArrayRef<double> Values) {
@@ -78,10 +78,10 @@ std::optional<double> robustDeviation(ArrayRef<double> Values) {
   std::vector<double> Finite = finiteOf(Values);
   if (Finite.empty())
     return std::nullopt;
-  double Median = quantileOf(Finite, 0.5);
+  double Median = quantileInPlace(Finite, 0.5);
   for (double &Value : Finite)
     Value = std::fabs(Value - Median);
-  return NormalScale * quantileOf(Finite, 0.5);
+  return NormalScale * quantileInPlace(Finite, 0.5);
 }
 
 namespace {
@@ -143,7 +143,8 @@ std::vector<double> robustZ(ArrayRef<double> Values, size_t Window) {
   std::vector<double> Out(Values.size(), nullDouble());
   SortedWindow Seen;
   size_t Oldest = 0; // index of the oldest value in the window
-  for (size_t I = 0; I != Values.size(); ++I) {
+  TimeCheck Late;
+  for (size_t I = 0; I != Values.size() && !Late(1 + Seen.size() / 16); ++I) {
     double Value = Values[I];
     if (isNullDouble(Value))
       continue;
@@ -181,7 +182,8 @@ static std::vector<double> rollingMedian(ArrayRef<double> Values,
                                          size_t Window) {
   std::vector<double> Out(Values.size(), nullDouble());
   SortedWindow Seen;
-  for (size_t I = 0; I != Values.size(); ++I) {
+  TimeCheck Late;
+  for (size_t I = 0; I != Values.size() && !Late(1 + Seen.size() / 16); ++I) {
     if (I >= Window && std::isfinite(Values[I - Window]))
       Seen.erase(Values[I - Window]);
     if (std::isfinite(Values[I]))
@@ -192,71 +194,81 @@ static std::vector<double> rollingMedian(ArrayRef<double> Values,
   return Out;
 }
 
-namespace {
-
-/// What a stretch of values comes to, so that two stretches can be joined.
-struct Summary {
-  double Value = 0;
-  size_t Count = 0;
-};
-
-} // namespace
-
-static Summary join(Summary A, Summary B, RollingKind Kind) {
-  if (A.Count == 0 || B.Count == 0)
-    return A.Count == 0 ? B : A;
-  double Value = Kind == RollingKind::Mean  ? A.Value + B.Value
-                 : Kind == RollingKind::Min ? std::min(A.Value, B.Value)
-                                            : std::max(A.Value, B.Value);
-  return {Value, A.Count + B.Count};
-}
-
 /// Cuts the series into blocks of a window (van Herk, Gil and Werman). A window
 /// is then the end of one block and the beginning of the next. Two joins a
 /// value for any window and, unlike with a running sum, a huge value leaves
-/// nothing behind when it goes.
-std::vector<double> rolling(ArrayRef<double> Values, size_t Window,
-                            RollingKind Kind) {
-  Window = std::clamp<size_t>(Window, 1, std::max<size_t>(Values.size(), 1));
-  if (Kind == RollingKind::Median)
-    return rollingMedian(Values, Window);
-  auto one = [&](size_t I) {
-    return std::isfinite(Values[I]) ? Summary{Values[I], 1} : Summary();
+/// nothing behind when it goes. \p Neutral stands for what is not finite.
+template <typename Fn>
+static std::vector<double> rollingJoins(ArrayRef<double> Values, size_t Window,
+                                        double Neutral, bool Mean, Fn Join) {
+  auto one = [&](double Value) {
+    return std::isfinite(Value) ? Value : Neutral;
   };
-  std::vector<Summary> Ends(
-      Values.size()); // from each value to its block's end
-  for (size_t I = Values.size(); I-- != 0;) {
-    bool LastOfBlock = (I + 1) % Window == 0 || I + 1 == Values.size();
-    Ends[I] = LastOfBlock ? one(I) : join(one(I), Ends[I + 1], Kind);
-  }
   std::vector<double> Out(Values.size(), nullDouble());
-  Summary Beginning;
-  for (size_t I = 0; I != Values.size(); ++I) {
-    Beginning = I % Window == 0 ? one(I) : join(Beginning, one(I), Kind);
-    Summary Whole = Beginning;
-    if (I >= Window && (I + 1) % Window != 0)
-      Whole = join(Ends[I + 1 - Window], Beginning, Kind);
-    if (Whole.Count == 0)
-      continue;
-    Out[I] = Kind == RollingKind::Mean
-                 ? Whole.Value / static_cast<double>(Whole.Count)
-                 : Whole.Value;
+  std::vector<double> Ends(Window); // from each value of a block to its end
+  size_t Count = 0;                 // of finite values in the window
+  for (size_t First = 0; First < Values.size(); First += Window) {
+    ArrayRef<double> Block =
+        Values.slice(First, std::min(Window, Values.size() - First));
+    double Beginning = Neutral;
+    for (size_t I = 0; I != Block.size(); ++I) {
+      Beginning = Join(Beginning, one(Block[I]));
+      Count += std::isfinite(Block[I]);
+      double Whole = Beginning;
+      if (First != 0) {
+        Count -= std::isfinite(Values[First + I - Window]);
+        if (I + 1 != Window)
+          Whole = Join(Ends[I + 1], Beginning);
+      }
+      if (Count != 0)
+        Out[First + I] = Mean ? Whole / static_cast<double>(Count) : Whole;
+    }
+    double End = Neutral;
+    for (size_t I = Block.size(); I-- != 0;)
+      Ends[I] = End = Join(one(Block[I]), End);
   }
   return Out;
 }
 
-std::optional<double> robustSlope(ArrayRef<double> X, ArrayRef<double> Y) {
-  constexpr size_t MaxPoints = 512; // 131 thousand slopes
-  std::vector<std::pair<double, double>> Points;
-  for (size_t I = 0, E = std::min(X.size(), Y.size()); I != E; ++I)
-    if (std::isfinite(X[I]) && std::isfinite(Y[I]))
-      Points.emplace_back(X[I], Y[I]);
-  if (Points.size() > MaxPoints) {
-    // First and last stay, and the order: in place, as At only runs ahead.
-    for (size_t I = 0; I != MaxPoints; ++I)
-      Points[I] = Points[I * (Points.size() - 1) / (MaxPoints - 1)];
-    Points.resize(MaxPoints);
+std::vector<double> rolling(ArrayRef<double> Values, size_t Window,
+                            RollingKind Kind) {
+  Window = std::clamp<size_t>(Window, 1, std::max<size_t>(Values.size(), 1));
+  constexpr double Infinity = std::numeric_limits<double>::infinity();
+  switch (Kind) {
+  case RollingKind::Mean: // of -0 alone the sum is -0
+    return rollingJoins(Values, Window, -0.0, /*Mean=*/true,
+                        [](double A, double B) { return A + B; });
+  case RollingKind::Min:
+    return rollingJoins(Values, Window, Infinity, /*Mean=*/false,
+                        [](double A, double B) { return std::min(A, B); });
+  case RollingKind::Max:
+    return rollingJoins(Values, Window, -Infinity, /*Mean=*/false,
+                        [](double A, double B) { return std::max(A, B); });
+  case RollingKind::Median:
+    break;
   }
+  return rollingMedian(Values, Window);
+}
+
+/// As robustSlope(), of the points (\p X(row), \p Y[row]).
+template <typename Fn>
+static std::optional<double> slopeOf(Fn X, ArrayRef<double> Y, size_t Rows) {
+  constexpr size_t MaxPoints = 512; // 131 thousand slopes
+  auto isPoint = [&](size_t I) {
+    return std::isfinite(X(I)) && std::isfinite(Y[I]);
+  };
+  size_t Count = 0;
+  for (size_t I = 0; I != Rows; ++I)
+    Count += isPoint(I);
+  std::vector<std::pair<double, double>> Points;
+  // Evenly chosen, the first and the last among them.
+  auto placeOf = [&](size_t Chosen) {
+    return Count > MaxPoints ? Chosen * (Count - 1) / (MaxPoints - 1) : Chosen;
+  };
+  size_t Wanted = std::min(Count, MaxPoints);
+  for (size_t I = 0, Seen = 0; Points.size() != Wanted; ++I)
+    if (isPoint(I) && Seen++ == placeOf(Points.size()))
+      Points.emplace_back(X(I), Y[I]);
   std::vector<double> Slopes;
   Slopes.reserve(Points.size() * Points.size() / 2);
   for (size_t I = 0; I != Points.size(); ++I)
@@ -265,6 +277,15 @@ std::optional<double> robustSlope(ArrayRef<double> X, ArrayRef<double> Y) {
         Slopes.push_back((Points[I].second - Points[J].second) /
                          (Points[I].first - Points[J].first));
   return quantile(Slopes, 0.5);
+}
+
+std::optional<double> robustSlope(ArrayRef<double> X, ArrayRef<double> Y) {
+  return slopeOf([&](size_t I) { return X[I]; }, Y,
+                 std::min(X.size(), Y.size()));
+}
+
+std::optional<double> robustSlope(ArrayRef<double> Y) {
+  return slopeOf([](size_t I) { return static_cast<double>(I); }, Y, Y.size());
 }
 
 } // namespace culprit

@@ -23,6 +23,8 @@ namespace culprit {
 /// The \p Q quantile (0 to 1) with linear interpolation between order
 /// statistics (type 7, NumPy's default); none for no finite value.
 std::optional<double> quantile(llvm::ArrayRef<double> Values, double Q);
+/// As quantile(), of finite \p Values, not empty, which it reorders.
+double quantileInPlace(std::vector<double> &Values, double Q);
 std::optional<double> mean(llvm::ArrayRef<double> Values);
 /// Sample standard deviation (n - 1); none for fewer than two values.
 std::optional<double> standardDeviation(llvm::ArrayRef<double> Values);
@@ -52,6 +54,8 @@ std::vector<double> rolling(llvm::ArrayRef<double> Values, size_t Window,
 /// distinct X.
 std::optional<double> robustSlope(llvm::ArrayRef<double> X,
                                   llvm::ArrayRef<double> Y);
+/// The same over the row numbers 0, 1, ...
+std::optional<double> robustSlope(llvm::ArrayRef<double> Y);
 
 /// A place where the level of a series changes.
 struct ChangePoint {

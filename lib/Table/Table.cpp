@@ -5,24 +5,24 @@
 #include "Table/Table.h"
 #include "Support/Error.h"
 #include "Support/Glob.h"
-#include "Table/RunSort.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 using namespace llvm;
 
 namespace culprit {
 
+static double toDouble(int64_t Value) {
+  return Value == NullInt ? nullDouble() : static_cast<double>(Value);
+}
+
 double ColumnView::number(size_t I) const {
   size_t Row = row(I);
   switch (Data->type()) {
-  case ColumnType::Int: {
-    int64_t Value = Data->ints()[Row];
-    return Value == NullInt ? nullDouble() : static_cast<double>(Value);
-  }
+  case ColumnType::Int:
+    return toDouble(Data->ints()[Row]);
   case ColumnType::Double:
     return Data->doubles()[Row];
   case ColumnType::Bool: {
@@ -195,128 +195,6 @@ Table Table::renamed(std::string NewName) const {
   return Out;
 }
 
-namespace {
-
-/// Compares rows of one column: negative, zero, positive; nulls last.
-class RowOrder {
-public:
-  RowOrder(const ColumnView &View, const StringPool &Pool, bool Descending)
-      : View(View), Pool(Pool), Sign(Descending ? -1 : 1) {}
-
-  int operator()(uint32_t A, uint32_t B) const {
-    size_t RowA = View.row(A), RowB = View.row(B);
-    bool NullA = View.Data->isNull(RowA), NullB = View.Data->isNull(RowB);
-    if (NullA || NullB)
-      return int(NullA) - int(NullB);
-    switch (View.type()) {
-    case ColumnType::Int:
-      return Sign * three(View.Data->ints()[RowA], View.Data->ints()[RowB]);
-    case ColumnType::Bool:
-      return Sign * three(View.Data->bools()[RowA], View.Data->bools()[RowB]);
-    case ColumnType::Double: {
-      double X = View.Data->doubles()[RowA], Y = View.Data->doubles()[RowB];
-      // A NaN value sorts after every number, before the nulls.
-      if (std::isnan(X) || std::isnan(Y))
-        return int(std::isnan(X)) - int(std::isnan(Y));
-      return Sign * three(X, Y);
-    }
-    case ColumnType::String: {
-      StringId X = View.Data->strings()[RowA], Y = View.Data->strings()[RowB];
-      return X == Y ? 0 : Sign * Pool.text(X).compare(Pool.text(Y));
-    }
-    case ColumnType::IntList: {
-      ArrayRef<int64_t> X = View.Data->list(RowA), Y = View.Data->list(RowB);
-      if (std::lexicographical_compare(X.begin(), X.end(), Y.begin(), Y.end()))
-        return -Sign;
-      return X == Y ? 0 : Sign;
-    }
-    }
-    return 0;
-  }
-
-private:
-  template <typename T> static int three(T X, T Y) {
-    return X < Y ? -1 : Y < X ? 1 : 0;
-  }
-
-  const ColumnView &View;
-  const StringPool &Pool;
-  int Sign;
-};
-
-} // namespace
-
-Expected<Table> Table::sort(ArrayRef<SortKey> Keys) const {
-  SmallVector<RowOrder, 4> Orders;
-  SmallVector<const ColumnView *, 4> Columns;
-  for (const SortKey &Key : Keys) {
-    Expected<const ColumnView *> View = column(Key.Column);
-    if (!View)
-      return View.takeError();
-    Columns.push_back(*View);
-    Orders.emplace_back(**View, *Pool, Key.Descending);
-  }
-  RowIndex Rows(NumRows);
-  std::iota(Rows.begin(), Rows.end(), 0);
-
-  // One ascending Int key is what nearly every detector sorts by: compare a
-  // gathered copy instead of going through three indirections a comparison.
-  if (Keys.size() == 1 && !Keys[0].Descending &&
-      Columns[0]->type() == ColumnType::Int) {
-    std::vector<std::pair<int64_t, uint32_t>> Pairs(NumRows);
-    for (size_t I = 0; I != NumRows; ++I) {
-      int64_t Value = Columns[0]->getInt(I);
-      Pairs[I] = {Value == NullInt ? INT64_MAX : Value,
-                  static_cast<uint32_t>(I)};
-    }
-    if (std::is_sorted(Pairs.begin(), Pairs.end()))
-      return *this;
-    sortRuns(Pairs, std::less<>()); // the row breaks ties
-    for (size_t I = 0; I != NumRows; ++I)
-      Rows[I] = Pairs[I].second;
-    return take(std::move(Rows));
-  }
-
-  auto Less = [&](uint32_t A, uint32_t B) {
-    for (const RowOrder &Order : Orders)
-      if (int Result = Order(A, B))
-        return Result < 0;
-    return false;
-  };
-  if (std::is_sorted(Rows.begin(), Rows.end(), Less))
-    return *this;
-  sortRuns(Rows, Less);
-  return take(std::move(Rows));
-}
-
-Expected<Table> Table::top(size_t N, StringRef By) const {
-  Expected<const ColumnView *> View = column(By);
-  if (!View)
-    return View.takeError();
-  if ((*View)->type() == ColumnType::String ||
-      (*View)->type() == ColumnType::IntList)
-    return failure("top: column '" + By + "' in '" + Name + "' is " +
-                   toString((*View)->type()) + ", not a number");
-  RowIndex Rows;
-  Rows.reserve(NumRows);
-  for (size_t I = 0; I != NumRows; ++I)
-    if (!std::isnan((*View)->number(I)))
-      Rows.push_back(static_cast<uint32_t>(I));
-  N = std::min(N, Rows.size());
-  bool IsInt = (*View)->type() == ColumnType::Int;
-  std::partial_sort(Rows.begin(), Rows.begin() + N, Rows.end(),
-                    [&](uint32_t A, uint32_t B) {
-                      if (IsInt) {
-                        int64_t X = (*View)->getInt(A), Y = (*View)->getInt(B);
-                        return X != Y ? X > Y : A < B;
-                      }
-                      double X = (*View)->number(A), Y = (*View)->number(B);
-                      return X != Y ? X > Y : A < B;
-                    });
-  Rows.resize(N);
-  return take(std::move(Rows));
-}
-
 Expected<Table> Table::around(size_t OriginRowNumber, size_t N) const {
   for (size_t I = 0; I != NumRows; ++I) {
     if (originRow(I) != OriginRowNumber)
@@ -398,9 +276,24 @@ Expected<std::vector<double>> Table::numbers(StringRef Wanted) const {
       (*View)->type() == ColumnType::IntList)
     return failure("column '" + Wanted + "' in '" + Name + "' is " +
                    toString((*View)->type()) + ", not a number");
+  const Column &Data = *(*View)->Data;
+  const uint32_t *Rows = (*View)->Rows ? (*View)->Rows->data() : nullptr;
+  // An index of no rows has no data either.
+  if (!(*View)->Rows && Data.type() == ColumnType::Double)
+    return Data.doubles().vec();
   std::vector<double> Out(NumRows);
-  for (size_t I = 0; I != NumRows; ++I)
-    Out[I] = (*View)->number(I);
+  if (Data.type() == ColumnType::Double)
+    for (size_t I = 0; I != NumRows; ++I)
+      Out[I] = Data.doubles()[Rows[I]];
+  else if (Data.type() == ColumnType::Int && !Rows)
+    for (size_t I = 0; I != NumRows; ++I)
+      Out[I] = toDouble(Data.ints()[I]);
+  else if (Data.type() == ColumnType::Int)
+    for (size_t I = 0; I != NumRows; ++I)
+      Out[I] = toDouble(Data.ints()[Rows[I]]);
+  else
+    for (size_t I = 0; I != NumRows; ++I)
+      Out[I] = (*View)->number(I);
   return Out;
 }
 

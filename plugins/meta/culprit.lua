@@ -75,7 +75,7 @@ local Table = {}
 
 ---The rows for which an expression is true, or whose columns have the given values (a list of values means any of them). `?` in an expression stands for the next argument.
 ---```lua
----case.gpu_work:where("dur >= ? and match(name, '*gemm*')", 20 * units.us)
+---case.gpu_work:where("dur < ? and match(name, '*gemm*')", 20 * units.us):count()
 ---```
 ---@param filter string|table<string, any>
 ---@param ... any
@@ -85,7 +85,7 @@ function Table:where(filter, ...) end
 
 ---The rows in the order of the given columns; `-` before a name is largest first. Stable; rows without a value come last.
 ---```lua
----case.tensors:sort("step", "order")
+---work:sort("-dur", "start"):last().name
 ---```
 ---@param ... string
 ---@return culprit.Table
@@ -94,7 +94,7 @@ function Table:sort(...) end
 
 ---The `n` rows with the largest value of a column, largest first. Rows without a value and NaN are left out.
 ---```lua
----gaps:top(5, "dur")
+---gaps:top(5, "dur"):first().dur
 ---```
 ---@param n integer
 ---@param column string
@@ -102,9 +102,19 @@ function Table:sort(...) end
 ---@nodiscard
 function Table:top(n, column) end
 
+---The `n` rows with the smallest value of a column, smallest first. Rows without a value and NaN are left out.
+---```lua
+---work:bottom(2, "dur"):first().name
+---```
+---@param n integer
+---@param column string
+---@return culprit.Table
+---@nodiscard
+function Table:bottom(n, column) end
+
 ---`count` rows from row `first` on, counted from 0; fewer where the table ends.
 ---```lua
----kernels:slice(0, 5)
+---kernels:slice(0, 2):count()
 ---```
 ---@param first integer
 ---@param count integer
@@ -112,9 +122,18 @@ function Table:top(n, column) end
 ---@nodiscard
 function Table:slice(first, count) end
 
+---The rows at some positions, counted from 0, in that order; repeats are allowed. A column of positions, such as `before` of gaps, may have missing values, which are left out.
+---```lua
+---work:take(gaps:col("before")):first().name
+---```
+---@param rows integer[]|culprit.Column
+---@return culprit.Table
+---@nodiscard
+function Table:take(rows) end
+
 ---One row for each distinct combination of the given columns: the first.
 ---```lua
----case.collectives:distinct("rank"):count()
+---work:distinct("kind"):count()
 ---```
 ---@param ... string
 ---@return culprit.Table
@@ -123,7 +142,7 @@ function Table:distinct(...) end
 
 ---The row and the `n` rows before and after it in this table.
 ---```lua
----loss:around(spike, 16)
+---loss:around(spike, 2):count()
 ---```
 ---@param row culprit.Row
 ---@param n integer
@@ -133,7 +152,7 @@ function Table:around(row, n) end
 
 ---The rows of this table and then those of the other, in the columns both have.
 ---```lua
----uploads:concat(downloads)
+---uploads:concat(downloads):count()
 ---```
 ---@param other culprit.Table
 ---@return culprit.Table
@@ -142,7 +161,7 @@ function Table:concat(other) end
 
 ---Each row with the columns of the first row of `other` that agrees on the keys; a column whose name is taken gets `_right` after it. `inner`, the default, drops rows without a partner, `left` keeps them without values.
 ---```lua
----kernels:join(case.host_calls, { "rank", "correlation" })
+---kernels:join(case.host_calls, { "rank" }):first().role_right
 ---```
 ---@param other culprit.Table
 ---@param keys string|string[]
@@ -151,9 +170,31 @@ function Table:concat(other) end
 ---@nodiscard
 function Table:join(other, keys, kind) end
 
+---Each row with the columns of the row of `other` that stands nearest by the numbers or times in the column `on` of both, among those that agree on the keys: the last that is not later (`backward`, the default), the first that is not earlier, or the nearer of these, and no further away than `tolerance`. All rows are kept, without values where there is none; a column whose name is taken, as that of `on`, gets `_right`.
+---```lua
+---kernels:join_asof(calls, "start", { "rank" }):last().start_right
+---```
+---@param other culprit.Table
+---@param on string
+---@param keys? string|string[]
+---@param how? { direction?: "backward"|"forward"|"nearest", tolerance?: number }
+---@return culprit.Table
+---@nodiscard
+function Table:join_asof(other, on, keys, how) end
+
+---A row for each pair of intervals of the two tables that have some time in common and agree on the keys: the columns of both, those of `other` with `_right` where the name is taken, and `overlap`, the time in ns. In the order of this table, then of the other's starts. At most 10,000,000 pairs: `overlap` and `containing` need none.
+---```lua
+---gaps:join_overlapping(calls):sum("overlap")
+---```
+---@param other culprit.Table
+---@param keys? string|string[]
+---@return culprit.Table
+---@nodiscard
+function Table:join_overlapping(other, keys) end
+
 ---The table with columns added or replaced: a column, one value for all rows, or a string that is an expression over the columns that were there before.
 ---```lua
----launched:with { lead = "start - stop_right", z = values:robust_z(64) }
+---launched:with { lead = "start - stop_right", twice = values * 2 }:first().twice
 ---```
 ---@param columns table<string, string|number|boolean|culprit.Column>
 ---@return culprit.Table
@@ -162,7 +203,7 @@ function Table:with(columns) end
 
 ---The column that an expression computes.
 ---```lua
----work:compute("bytes / dur")
+---work:compute("dur / 2"):max()
 ---```
 ---@param expression string
 ---@param ... any
@@ -171,7 +212,7 @@ function Table:compute(expression, ...) end
 
 ---Only the given columns, in that order.
 ---```lua
----work:select("name", "dur")
+---#work:select("name", "dur"):columns()
 ---```
 ---@param ... string
 ---@return culprit.Table
@@ -180,7 +221,7 @@ function Table:select(...) end
 
 ---One column.
 ---```lua
----loss:col("value"):robust_z(64)
+---loss:col("value"):max()
 ---```
 ---@param name string
 ---@return culprit.Column
@@ -188,14 +229,14 @@ function Table:col(name) end
 
 ---The names of the columns.
 ---```lua
----#work:columns()
+---work:select("name", "dur"):columns()[2]
 ---```
 ---@return string[]
 function Table:columns() end
 
 ---Whether there is a column of this name and some row has a value in it.
 ---```lua
----if case.scalars:has("wall_time") then log("timed") end
+---case.scalars:has("wall_time")
 ---```
 ---@param column string
 ---@return boolean
@@ -210,7 +251,7 @@ function Table:name() end
 
 ---The table under another name: what evidence calls computed rows.
 ---```lua
----gaps:renamed("idle pieces")
+---gaps:renamed("idle pieces"):name()
 ---```
 ---@param name string
 ---@return culprit.Table
@@ -259,18 +300,31 @@ function Table:rows() end
 ---for device, work in case.gpu_work:group("device") do log(device, work:count()) end
 ---```
 ---@param ... string
----@return fun(): any
+---@overload fun(self: culprit.Table, a: string, b: string): fun(): any, any, culprit.Table
+---@overload fun(self: culprit.Table, a: string, b: string, c: string): fun(): any, any, any, culprit.Table
+---@return fun(): any, culprit.Table
 function Table:group(...) end
 
----One row for each distinct value of the keys, in order of first appearance, with computed columns: `count`, or `sum`, `min`, `max`, `mean`, `median`, `first` or `last` and a column. Rows without a key are left out.
+---One row for each distinct value of the keys, in order of first appearance, with computed columns: `count`, or `count`, `sum`, `min`, `max`, `mean`, `median`, `std`, a percentile such as `p99`, `distinct` (how many values), `first` or `last` and a column. Rows without a key are left out.
 ---```lua
----calls:aggregate({ "name" }, { n = "count", total = "sum dur" }):top(3, "total")
+---work:aggregate({ "kind" }, { n = "count", total = "sum dur", slow = "p99 dur" }):first().total
 ---```
 ---@param keys string|string[]
 ---@param columns table<string, string>
 ---@return culprit.Table
 ---@nodiscard
 function Table:aggregate(keys, columns) end
+
+---Windows of `width` ns one after another, from the earliest start (or `first`) to the one in which the last row begins: start, stop, dur, and columns as of `aggregate` over the rows that begin in each; `covered` is the time in ns that rows cover of it, whenever they begin. Windows without rows stand there too. At most 1,000,000.
+---```lua
+---work:windows(50, { n = "count", busy = "covered" }):first().busy
+---```
+---@param width integer
+---@param columns? table<string, string>
+---@param first? integer
+---@return culprit.Table
+---@nodiscard
+function Table:windows(width, columns, first) end
 
 ---The rows whose text in a column has 8 words or more, with the columns `copy_of` (row, from 0, of the first text of which this is a copy; none for a text that is no copy), `similarity` to it (Jaccard over runs of five words) and `exact` (an earlier row has the same words). Copies share `similarity` (0.8) or more of these runs, what most rows share not counted; case and punctuation do not count. MinHash: about 60 MB of text a second.
 ---```lua
@@ -368,6 +422,16 @@ function Table:span(start, stop) end
 ---@return integer
 function Table:covered(start, stop) end
 
+---How many rows are open at a time: the longest stretches of one number, which may be 0, from the first start to the last stop, as start, stop, dur and `depth`.
+---```lua
+---work:depth():max("depth")
+---```
+---@param start? string
+---@param stop? string
+---@return culprit.Table
+---@nodiscard
+function Table:depth(start, stop) end
+
 ---The longest intervals that the rows cover: start, stop, dur.
 ---```lua
 ---work:union():count()
@@ -380,7 +444,7 @@ function Table:union(start, stop) end
 
 ---The intervals between those that the rows cover: start, stop, dur, and `before` and `after`, the rows on either side.
 ---```lua
----work:gaps("start", "stop"):where("dur >= ?", 20 * units.us)
+---work:gaps("start", "stop"):where("dur >= ?", 20 * units.ns):first().start
 ---```
 ---@param start? string
 ---@param stop? string
@@ -408,15 +472,23 @@ function Table:subtract(other) end
 
 ---For each row the time in ns that rows of the other table cover of it.
 ---```lua
----copies:with { hidden = copies:overlap(kernels) }
+---gaps:with { waiting = gaps:overlap(calls) }:first().waiting
 ---```
 ---@param other culprit.Table
 ---@return culprit.Column
 function Table:overlap(other) end
 
+---For each row the time in ns that no row of the other table covers of it: its length less `overlap`.
+---```lua
+---copies:with { exposed = copies:exposed(kernels) }:sum("exposed")
+---```
+---@param other culprit.Table
+---@return culprit.Column
+function Table:exposed(other) end
+
 ---For each row the position in the other table of the innermost interval that its start lies in, or no value.
 ---```lua
----gaps:with { wait = gaps:containing(waits) }:where("wait is not null")
+---gaps:with { wait = gaps:containing(waits) }:where("wait is not null"):first().wait
 ---```
 ---@param other culprit.Table
 ---@return culprit.Column
@@ -442,7 +514,7 @@ function Table:ends_sooner(column, calls) end
 
 ---Rows of `tensors` beside the first row of `reference` that agrees on the keys, with `rel_err` (l2 of the difference over l2 of the reference), `max_abs`, `mean_abs`, `cosine`, `first_diff` (flat index of the first element that differs), `shapes_differ` and `reference`, the row of the partner. Rows without one are dropped; where shapes differ there are no figures; a value that is finite on one side alone makes `rel_err` and `max_abs` infinite.
 ---```lua
----cached:compare(full, { "token", "order", "layer" }):where("rel_err > 0.01")
+---cached:compare(full, { "token", "order", "layer" }):where("rel_err > 0.01"):first().max_abs
 ---```
 ---@param reference culprit.Table
 ---@param keys string|string[]
@@ -460,7 +532,7 @@ function Table:changes(after) end
 
 ---Of square attention weights in the order of their layers: how much each place of the input adds to what stands at `query` after the last, in row `row` (0) of the batch; heads are averaged and half of each step passes along the residual stream (attention rollout). Nil where shapes do not fit.
 ---```lua
----case.tensors:where { name = "attention" }:sort("order"):attention_rollout(1)
+---case.tensors:where { name = "attention" }:sort("order"):attention_rollout(1)[1]
 ---```
 ---@param query integer
 ---@param row? integer
@@ -473,12 +545,20 @@ local Row = {}
 
 ---Elements of a tensor, by flat index from 0; at most 10,000.
 ---```lua
----row:values(0, 16)
+---row:values(1, 2)[2]
 ---```
 ---@param first? integer
 ---@param count? integer
 ---@return number[]
 function Row:values(first, count) end
+
+---One element of a tensor: a place for each axis, counted from 0.
+---```lua
+---row:element({ 0, 1 })
+---```
+---@param places integer[]
+---@return number
+function Row:element(places) end
 
 ---A flat index of a tensor as a position: [0, 3, 17, 40].
 ---```lua
@@ -508,11 +588,38 @@ function Row:equal_share(other, shift, ignore) end
 
 ---What `compare` of tables says of two tensors: a table with rel_err, max_abs, mean_abs, cosine and first_diff, or nil when their shapes differ.
 ---```lua
----local d = now:compare(before)  if d and d.max_abs == 0 then log("unchanged") end
+---local d = now:compare(before)  if d then log(d.max_abs) end
 ---```
 ---@param reference culprit.Row
 ---@return table<string, number>?
 function Row:compare(reference) end
+
+---Whether each element of a tensor is as close to that of the reference as `atol` + `rtol` times its magnitude (1e-8 and 1e-5); how many are not, and the flat index of the first of these. What is not finite on one side alone is not close; what is not finite on both is. Nil when the shapes differ.
+---```lua
+---now:allclose(before)
+---```
+---@param reference culprit.Row
+---@param rtol? number
+---@param atol? number
+---@return boolean?, integer?, integer?
+function Row:allclose(reference, rtol, atol) end
+
+---The `q` quantile, 0 to 1, of a tensor's finite elements; of more than 2^22 elements as many are evenly chosen.
+---```lua
+---row:quantile(0.5)
+---```
+---@param q number
+---@return number?
+function Row:quantile(q) end
+
+---A figure for each place of an axis, counted from 0, over all other axes: of the finite elements, or how many are not finite. Without finite elements it is false. At most 100,000 places.
+---```lua
+---row:along(1, "max")[1]
+---```
+---@param axis integer
+---@param what "max"|"min"|"abs_max"|"mean"|"rms"|"sum"|"nonfinite"
+---@return number[]
+function Row:along(axis, what) end
 
 ---Of two tensors of one shape: the largest difference at each place of an axis (counted from 0), over all other axes, or only at place `first` of axis 0, against place `other` (the same if not given) of the reference. Infinite where one side alone is finite; nil when the shapes differ.
 ---```lua
@@ -537,7 +644,7 @@ function Row:argmax_share(other, shift, ignore) end
 
 ---Of a hidden state [..., positions, width], the weight [vocabulary, width] of the output layer and integer labels: the share of positions at which the product's largest value stands for the label `shift` places later, those equal to `ignore` left out. At most 256 positions, spread evenly; fewer where the weight is large. Nil when the shapes do not fit or the weight has more than 2^29 elements.
 ---```lua
----hidden:lens_share(head, labels)
+---units.number(hidden:lens_share(head, labels))
 ---```
 ---@param head culprit.Row
 ---@param labels culprit.Row
@@ -548,7 +655,7 @@ function Row:lens_share(head, labels, shift, ignore) end
 
 ---The mean cross-entropy in nats of a tensor of logits against integer labels, `shift` places later, those equal to `ignore` left out. With `twice`, what comes out when the logits went through a softmax before. Nil when the shapes do not fit, no label is left, or one lies outside the vocabulary.
 ---```lua
----logits:cross_entropy(labels, 0, -100)
+---units.number(logits:cross_entropy(labels, 0, -100))
 ---```
 ---@param labels culprit.Row
 ---@param shift? integer
@@ -559,7 +666,7 @@ function Row:cross_entropy(labels, shift, ignore, form) end
 
 ---Of attention weights [..., queries, keys] the largest share of one query's weights on keys after it, by more than `offset` places (0); the last query stands at the last key. Nil for what is no such tensor.
 ---```lua
----probs:mass_above_diagonal()
+---units.number(probs:mass_above_diagonal())
 ---```
 ---@param offset? integer
 ---@return number?
@@ -575,7 +682,7 @@ function Row:mass_across(bounds) end
 
 ---The sums of a tensor's elements along an axis, counted from 0: a table with min, max and mean of the finite sums, and nonfinite, the number of the others. Nil for a tensor without elements.
 ---```lua
----probs:sums_along(#probs.shape - 1).min
+---units.number(probs:sums_along(#probs.shape - 1).min)
 ---```
 ---@param axis integer
 ---@return table<string, number>?
@@ -583,7 +690,7 @@ function Row:sums_along(axis) end
 
 ---Attention weights [rows, heads, queries, keys] head by head, the last query at the last key: row, head, queries (lines that count), nan (lines with a value that is not finite) and first_nan, empty (lines of zeros), sum_min, sum_max and sum_mean of the lines, off (largest distance of a sum from 1) with off_sum and off_query, entropy (mean, 1 for even weights over the keys that are visible), sink and sink_min (share of the first key, over later queries). With integers `ids` [rows, keys], of which those equal to `marked` (0) mark keys: lines of marked queries are left out, and marked, marked_max and marked_query say what share of a line lies on marked keys. Nil for what is no such tensor, and where the ids do not fit.
 ---```lua
----probs:attention_heads():top(1, "off"):first()
+---probs:attention_heads():top(1, "off"):first().queries
 ---```
 ---@param ids? culprit.Row
 ---@param marked? integer
@@ -612,7 +719,7 @@ local Column = {}
 
 ---Deviation of each value from the median of the `window` values before it, in robust standard deviations of those; up is positive. No value for the first ones.
 ---```lua
----loss:col("value"):robust_z(64)
+---loss:col("value"):robust_z(16):argmax()
 ---```
 ---@param window integer
 ---@return culprit.Column
@@ -620,14 +727,14 @@ function Column:robust_z(window) end
 
 ---Each value less the one before it.
 ---```lua
----steps:col("start"):diff()
+---steps:col("start"):diff():at(1)
 ---```
 ---@return culprit.Column
 function Column:diff() end
 
 ---Over the `window` values that end at each row.
 ---```lua
----loss:col("value"):rolling(32, "median")
+---loss:col("value"):rolling(3, "median"):at(20)
 ---```
 ---@param window integer
 ---@param kind "mean"|"median"|"min"|"max"
@@ -641,9 +748,40 @@ function Column:rolling(window, kind) end
 ---@return culprit.Column
 function Column:abs() end
 
+---The value `by` rows before each (1), or after it when negative; no value where there is no such row. Of any type.
+---```lua
+---(steps:col("start") - steps:col("stop"):shift()):at(1)
+---```
+---@param by? integer
+---@return culprit.Column
+function Column:shift(by) end
+
+---The sum of all values up to each row, exact for integers. What has no finite value adds nothing and stays without.
+---```lua
+---work:col("dur"):cumsum():at(2)
+---```
+---@return culprit.Column
+function Column:cumsum() end
+
+---The place of each value in ascending order, from 1; equal values share the mean of their places.
+---```lua
+---work:col("dur"):rank():at(0)
+---```
+---@return culprit.Column
+function Column:rank() end
+
+---Values below `low` as `low`, and above `high` as `high`; either may be nil.
+---```lua
+---work:col("dur"):clip(20, nil):min()
+---```
+---@param low? number
+---@param high? number
+---@return culprit.Column
+function Column:clip(low, high) end
+
 ---Natural logarithms; no value for what is not positive.
 ---```lua
----norms:log():slope(norms_step)
+---units.number(values:log():max())
 ---```
 ---@return culprit.Column
 function Column:log() end
@@ -714,11 +852,51 @@ function Column:robust_std() end
 
 ---Robust (Theil-Sen) slope over `x`, or over the row number; nil for fewer than two distinct `x`.
 ---```lua
----loss:col("value"):slope(loss:col("step"))
+---units.number(work:col("stop"):slope(work:col("start")))
 ---```
 ---@param x? culprit.Column
 ---@return number?
 function Column:slope(x) end
+
+---Pearson's correlation with another column of the same rows, or Spearman's, which is that of the ranks, over the rows where both have finite values; nil for fewer than two, or where one is all the same.
+---```lua
+---work:col("start"):correlation(work:col("dur"), "spearman")
+---```
+---@param other culprit.Column
+---@param kind? "pearson"|"spearman"
+---@return number?
+function Column:correlation(other, kind) end
+
+---The row, from 0, of the largest finite value, the first of several; nil without values.
+---```lua
+---work:col("stop"):argmax()
+---```
+---@return integer?
+function Column:argmax() end
+
+---The row, from 0, of the smallest finite value, the first of several; nil without values.
+---```lua
+---work:col("dur"):argmin()
+---```
+---@return integer?
+function Column:argmin() end
+
+---How many finite values lie in each of some bins of equal width between the smallest and the largest value, or between edges that rise: from, to (which is not in the bin, but for the last) and `count`. Values beyond the edges are not counted.
+---```lua
+---work:col("dur"):histogram({ 0, 20, 50 }):row(1).count
+---```
+---@param bins integer|number[]
+---@return culprit.Table
+function Column:histogram(bins) end
+
+---Of a column of texts the edit distance of each to a text, as `distance` of texts.
+---```lua
+---work:col("name"):distance("gemm"):min()
+---```
+---@param text string
+---@param limit? integer
+---@return culprit.Column
+function Column:distance(text, limit) end
 
 ---Where the level changes, in order: `at` (row from 0), `before`, `after`, `score`. Each stretch is at least `min_segment` values long, 8 when not given.
 ---```lua
@@ -730,7 +908,7 @@ function Column:change_points(min_segment) end
 
 ---Whether a column of whole numbers or texts ends in a loop: its longest tail that is one piece `repeats` times (4) or more, the last turn perhaps unfinished. A table with period, repeats, length and onset (the first row of the loop, from 0), or nil.
 ---```lua
----loss:col("name"):loop(4)
+---loss:col("name"):loop(4).period
 ---```
 ---@param repeats? integer
 ---@return table<string, integer>?
@@ -758,12 +936,13 @@ function Column:values() end
 ---@param finding culprit.Report
 function report(finding) end
 
----Says that the case is not enough to judge by, and what would be: the outcome is `skipped`, unless something was reported.
+---Says that the case is not enough to judge by, and what would be: the outcome is `skipped`, unless something was reported; then the symptoms that were not are left open. With symptoms after it, these alone are left open. It does not leave `run`: write `return skip(...)`.
 ---```lua
 ---skip("at least 32 kernels: record more steps")
 ---```
 ---@param needed string
-function skip(needed) end
+---@param ... string
+function skip(needed, ...) end
 
 ---Writes a line for the author of the detector; nobody else sees it.
 ---```lua
@@ -834,6 +1013,11 @@ function units.percent(share) end
 ---@return string
 function units.number(value, digits) end
 
+---@class stringlib
+string = {}
+
+---@class string: stringlib
+
 ---As in Lua: %d %i %u %c %x %X %o %e %f %g %a %s %q %%. A whole number is good for %d whatever its type.
 ---```lua
 ---("GPU %d is idle %.0f%%"):format(0, 12.5)
@@ -845,7 +1029,7 @@ function string.format(format, ...) end
 
 ---The characters from `first` to `last`, counted from 1, from the end when negative.
 ---```lua
----name:sub(1, 60)
+---name:sub(1, 6)
 ---```
 ---@param s string
 ---@param first integer
@@ -915,7 +1099,7 @@ function string.contains(s, text) end
 
 ---Whether the string begins so.
 ---```lua
----name:starts_with("void ")
+---name:starts_with("module.")
 ---```
 ---@param s string
 ---@param text string
@@ -933,7 +1117,7 @@ function string.ends_with(s, text) end
 
 ---Whether the whole string matches: `*` any run, `?` any character, `|` between alternatives. As `match` in expressions.
 ---```lua
----name:glob("*gemm*|*cutlass*")
+---name:glob("*.weight|*.bias")
 ---```
 ---@param s string
 ---@param pattern string
@@ -952,7 +1136,7 @@ function string.index(s, text, from) end
 
 ---The parts between separators.
 ---```lua
----("a.b.c"):split(".")
+---("a.b.c"):split(".")[2]
 ---```
 ---@param s string
 ---@param separator string
@@ -969,9 +1153,28 @@ function string.split(s, separator) end
 ---@return string
 function string.replace(s, text, by) end
 
+---How many characters must be added, removed or replaced to make one text of the other (Levenshtein), or nil for more than `limit` (1,000). Takes time in the product of the limit and the shorter text, where they differ.
+---```lua
+---("kitten"):distance("sitting")
+---```
+---@param s string
+---@param other string
+---@param limit? integer
+---@return integer?
+function string.distance(s, other, limit) end
+
+---1 less the edit distance over the length of the longer text: 1 for equal texts, 0 for nothing in common. The first 2,000 characters of each count.
+---```lua
+---("abcd"):similarity("abxd")
+---```
+---@param s string
+---@param other string
+---@return number
+function string.similarity(s, other) end
+
 ---The decimal numbers in the string, in order.
 ---```lua
----("step 12 of 300"):numbers()
+---("step 12 of 300"):numbers()[2]
 ---```
 ---@param s string
 ---@return number[]
@@ -979,7 +1182,7 @@ function string.numbers(s) end
 
 ---Whether the text ends in a loop, as `loop` of columns, in bytes: period, repeats, length and onset (counted from 1), or nil.
 ---```lua
----("It is. so so so so"):loop(4)
+---("It is. so so so so"):loop(4).period
 ---```
 ---@param s string
 ---@param repeats? integer

@@ -3,7 +3,8 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Loads the detectors of the installation and of the user's folders.
+/// Loads the detectors of the installation, of the project and of the user's
+/// folders.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -12,15 +13,33 @@
 
 #include "Detect/Detector.h"
 #include "KB/Vocabulary.h"
-#include <chrono>
+#include "Script/LuaDetector.h"
 
 namespace culprit {
 
-/// The shipped detectors, then those of \p Folders, which replace shipped
-/// ones of the same id. Fails when a folder cannot be read; a detector that
+/// How detectors are loaded where \p Words are the symptoms there are: with
+/// the shipped modules.
+llvm::Expected<LoadSettings> loadSettings(const Vocabulary &Words);
+
+/// The folders of detectors, later ones win: the shipped one, the project's,
+/// and \p More.
+llvm::Expected<std::vector<std::string>>
+detectorFolders(llvm::ArrayRef<std::string> More);
+
+/// The detectors of these folders. A later one takes the place of an earlier
+/// one of the same id. Fails when a folder cannot be read; a detector that
 /// does not load is kept as broken.
-llvm::Expected<DetectorSet> openDetectors(llvm::ArrayRef<std::string> Folders,
+llvm::Expected<DetectorSet> openDetectors(llvm::ArrayRef<std::string> More,
                                           const Vocabulary &Words);
+
+/// Which of \p Folders, as detectorFolders() gives them, \p File is of:
+/// "shipped" for the first one, else the folder; empty for none of them.
+std::string originOf(llvm::StringRef File,
+                     llvm::ArrayRef<std::string> Folders);
+
+/// Names the detectors of \p Set that did not load on stderr. ExitBadUse if
+/// there were any, else ExitDone.
+int reportBroken(const DetectorSet &Set);
 
 } // namespace culprit
 

@@ -9,6 +9,7 @@
 
 #include "Commands.h"
 #include "Detect/Runner.h"
+#include "Detect/Timing.h"
 #include "Detectors.h"
 #include "Evidence.h"
 #include "Knowledge.h"
@@ -16,6 +17,7 @@
 #include "Progress.h"
 #include "Rank/FromOutcomes.h"
 #include "Report/Report.h"
+#include "Settings.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
@@ -52,6 +54,7 @@ static cl::list<std::string>
 static cl::list<std::string>
     Options("option", cl::sub(DiagnoseCommand), cl::value_desc("ID.NAME=VALUE"),
             cl::desc("Set an option of a detector (repeatable)"));
+static ConfigOption Config(DiagnoseCommand);
 static cl::opt<unsigned, false, CountParser>
     Top("top", cl::sub(DiagnoseCommand), cl::init(3), cl::value_desc("N"),
         cl::desc("Hypotheses shown in full (3), besides those from 50 %"));
@@ -64,7 +67,8 @@ static cl::opt<double, false, ProbabilityParser>
            cl::desc("Exit 1 if a hypothesis reaches this probability"));
 static cl::opt<bool>
     TimeDetectors("time-detectors", cl::sub(DiagnoseCommand),
-                  cl::desc("Print time and memory of each detector to stderr"));
+                  cl::desc("Print the time and memory of each detector, and "
+                           "of the verbs and lines of the slowest, to stderr"));
 
 /// Tells what could not be read. True if that is everything.
 static bool reportInputs(const Case &C) {
@@ -123,6 +127,10 @@ int runDiagnose() {
     return report(std::move(E));
   std::vector<std::string> Given(Paths.begin(), Paths.end());
 
+  // A mistake in the settings is told before minutes of reading.
+  if (Expected<const Project *> P = project(); !P)
+    return report(P.takeError());
+
   // The knowledge base opens while the files are read: it takes some 50 ms,
   // and reading leaves a core half idle.
   std::optional<Expected<KnowledgeBase>> Opened;
@@ -146,10 +154,17 @@ int runDiagnose() {
   if (!Detectors)
     return report(Detectors.takeError());
 
+  if (Format != OutputFormat::Text) // which names them itself
+    reportBroken(*Detectors);
+
   RunSettings Settings;
   Settings.Only = Only;
-  Settings.Options.assign(Options.begin(), Options.end());
+  if (auto Chosen = optionSettings(*Detectors, Options))
+    Settings.Options = asTexts(*Chosen);
+  else
+    return report(Chosen.takeError());
   Settings.Threads = threadCount(Jobs);
+  Settings.Bounds.Timed = TimeDetectors;
   std::optional<Progress> Waiting(std::in_place, "diagnosing");
   Expected<std::vector<Outcome>> Outcomes =
       runDetectors(*Detectors, *C, Settings);
@@ -169,12 +184,17 @@ int runDiagnose() {
   print(R);
   if (TimeDetectors)
     errs() << timingTable(*Outcomes);
-  if (NothingRead)
-    return ExitBadUse;
-  for (const Hypothesis &H : D.Hypotheses)
-    if (H.Probability >= FailOn)
-      return ExitRefused;
-  return ExitDone;
+  int Exit = NothingRead ? ExitBadUse : ExitDone;
+  if (!NothingRead && llvm::any_of(D.Hypotheses, [](const Hypothesis &H) {
+        return H.Probability >= FailOn;
+      }))
+    Exit = ExitRefused;
+  if (llvm::any_of(*Outcomes, [](const Outcome &O) { return O.Abandoned; })) {
+    // Its thread still reads the case, which must not go away before it.
+    outs().flush();
+    std::_Exit(Exit);
+  }
+  return Exit;
 }
 
 } // namespace culprit

@@ -3,13 +3,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "DetectorText.h"
 #include "Detectors.h"
 #include "KB/Search.h"
 #include "KB/TextWrap.h"
 #include "Knowledge.h"
+#include "Options.h"
+#include "Report/DetectorPage.h"
+#include "Settings.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
 
@@ -25,6 +30,18 @@ static cl::list<std::string>
 static cl::list<std::string>
     KbPaths("kb", cl::sub(ExplainCommand), cl::value_desc("PATH"),
             cl::desc("Also know the entries of PATH (repeatable)"));
+static cl::list<std::string>
+    Options("option", cl::sub(ExplainCommand), cl::value_desc("ID.NAME=VALUE"),
+            cl::desc("Show an option of a detector as so set (repeatable)"));
+static ConfigOption Config(ExplainCommand);
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
+    Format("format", cl::sub(ExplainCommand), cl::init(OutputFormat::Text),
+           cl::value_desc("text|json|markdown"),
+           cl::desc("Form of what is said"),
+           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+                      clEnumValN(OutputFormat::Json, "json", "For programs"),
+                      clEnumValN(OutputFormat::Markdown, "markdown",
+                                 "For docs (detectors only)")));
 
 namespace {
 
@@ -32,6 +49,8 @@ namespace {
 struct Known {
   KnowledgeBase KB;
   DetectorSet Detectors;
+  std::vector<std::string> Folders; ///< As detectorFolders() gives them.
+  std::vector<OptionSetting> Settings;
 };
 
 } // namespace
@@ -44,25 +63,16 @@ static void line(StringRef Left, StringRef Text, unsigned Column = 28) {
   printWrapped(outs(), Text, First, std::string(Column, ' '), outputWidth());
 }
 
-/// "gpu_work (start, stop)" of one need.
-static std::string needText(const Need &N) {
-  const TableSchema &T = schema(N.Table);
-  std::vector<std::string> Parts;
-  for (unsigned C : N.Columns)
-    Parts.push_back(T.Columns[C].Name.str());
-  for (const Need::Condition &Condition : N.Rows) {
-    std::vector<std::string> Values;
-    for (const Scalar &V : Condition.AnyOf)
-      Values.push_back(toString(V));
-    Parts.push_back(T.Columns[Condition.Column].Name.str() + " = " +
-                    join(Values, " or "));
-  }
-  if (N.Data)
-    Parts.push_back("data");
-  return T.Name.str() + (Parts.empty() ? "" : " (" + join(Parts, ", ") + ")");
+/// "min_idle = 0.2 (.culprit.yaml:4; default 0.1)"
+static std::string optionText(const OptionSpec &O, const OptionChoice &Choice) {
+  std::string Text =
+      O.Name + " = " + toString(Choice.Value) + " (" + Choice.Origin;
+  if (Choice.Origin != "default")
+    Text += "; default " + toString(O.Default);
+  return Text + ")";
 }
 
-static void explainDetector(const DetectorInfo &I, const Vocabulary &Words) {
+static void explainDetector(const DetectorInfo &I, const Known &K) {
   outs() << I.Id << "\n" << I.Summary << '\n';
   for (const DocSection &S : I.Doc) {
     heading(S.Heading);
@@ -79,15 +89,27 @@ static void explainDetector(const DetectorInfo &I, const Vocabulary &Words) {
   }
   heading("Symptoms");
   for (const std::string &S : I.Symptoms) {
-    const SymptomTerm *Term = Words.symptom(S);
+    const SymptomTerm *Term = K.KB.vocabulary().symptom(S);
     line(S, Term ? Term->Text : "");
   }
   if (!I.Options.empty()) {
-    heading("Options, set by --option " + I.Id + ".NAME=VALUE");
-    for (const OptionSpec &O : I.Options)
-      line(O.Name + " = " + toString(O.Default), O.Doc);
+    heading("Options, set by --option " + I.Id +
+            ".NAME=VALUE or in .culprit.yaml");
+    std::vector<OptionChoice> Choices =
+        cantFail(chooseOptions(I, K.Settings)); // checked when gathered
+    std::vector<std::string> Left;
+    size_t Column = 28;
+    for (size_t N = 0; N != I.Options.size(); ++N) {
+      Left.push_back(optionText(I.Options[N], Choices[N]));
+      Column = std::max(Column, std::min<size_t>(Left.back().size() + 4, 60));
+    }
+    for (size_t N = 0; N != I.Options.size(); ++N)
+      line(Left[N], I.Options[N].Doc, Column);
   }
-  outs() << "\nin " << I.File << '\n';
+  outs() << "\nin " << I.File;
+  if (K.Folders.size() > 1)
+    outs() << " (" << originOf(I.File, K.Folders) << ')';
+  outs() << '\n';
 }
 
 static void explainSymptom(const SymptomTerm &S, const Known &K) {
@@ -119,7 +141,10 @@ static void explainClass(const ClassTerm &C, ArrayRef<const Entry *> Entries) {
 static bool explain(StringRef Id, const Known &K) {
   const Vocabulary &Words = K.KB.vocabulary();
   if (const Detector *D = K.Detectors.find(Id)) {
-    explainDetector(D->info(), Words);
+    if (Format == OutputFormat::Markdown)
+      printDetectorPage(outs(), D->info(), Words, K.KB.entries());
+    else
+      explainDetector(D->info(), K);
     return true;
   }
   if (const SymptomTerm *S = Words.symptom(Id)) {
@@ -136,6 +161,69 @@ static bool explain(StringRef Id, const Known &K) {
   return !Entries.empty();
 }
 
+static json::Object symptomJson(const SymptomTerm &S, const Known &K) {
+  json::Array Detectors, Entries;
+  for (const auto &D : K.Detectors.all())
+    if (is_contained(D->info().Symptoms, S.Id))
+      Detectors.push_back(D->id());
+  for (const Entry &E : K.KB.entries())
+    for (const Signal &Signal : E.Signals)
+      if (Signal.Symptom == S.Id)
+        Entries.push_back(json::Object{{"entry", E.Id},
+                                       {"class", E.Class},
+                                       {"frequency", frequencyName(Signal.How)}});
+  return json::Object{{"kind", "symptom"},
+                      {"id", S.Id},
+                      {"text", S.Text},
+                      {"detected_by", std::move(Detectors)},
+                      {"signal_of", std::move(Entries)}};
+}
+
+/// The same as explain() as an object; none where nothing is called \p Id.
+static std::optional<json::Object> explainJson(StringRef Id, const Known &K) {
+  const Vocabulary &Words = K.KB.vocabulary();
+  if (const Detector *D = K.Detectors.find(Id)) {
+    json::Object O = detectorJson(
+        D->info(), cantFail(chooseOptions(D->info(), K.Settings)),
+        originOf(D->info().File, K.Folders));
+    O["kind"] = "detector";
+    return O;
+  }
+  if (const SymptomTerm *S = Words.symptom(Id))
+    return symptomJson(*S, K);
+  json::Array Entries;
+  for (const Entry *E : K.KB.find(Id))
+    Entries.push_back(entryJson(*E));
+  if (const ClassTerm *C = Words.rootCause(Id))
+    return json::Object{{"kind", "class"},
+                        {"id", C->Id},
+                        {"layer", C->Layer},
+                        {"text", C->Definition},
+                        {"entries", std::move(Entries)}};
+  if (Entries.empty())
+    return std::nullopt;
+  return json::Object{
+      {"kind", "entry"}, {"id", Id}, {"entries", std::move(Entries)}};
+}
+
+/// Why nothing can be said of \p Id.
+static int reportUnknown(StringRef Id, const Known &K) {
+  for (const BrokenDetector &B : K.Detectors.broken())
+    if (B.Id == Id)
+      return ExitBadUse; // told already
+  std::vector<std::string> Names = K.Detectors.ids();
+  for (const SymptomTerm &S : K.KB.vocabulary().symptoms())
+    Names.push_back(S.Id);
+  for (const ClassTerm &C : K.KB.vocabulary().classes())
+    Names.push_back(C.Id);
+  std::string Close = closestName(Id, Names);
+  return report(failure("nothing is called '" + Id + "'",
+                        Close.empty()
+                            ? "'culprit list detectors', 'list symptoms' and "
+                              "'list classes' name what there is"
+                            : "did you mean '" + Close + "'?"));
+}
+
 int runExplain() {
   if (Ids.empty())
     return report(failure("explain: nothing named",
@@ -147,24 +235,27 @@ int runExplain() {
   Expected<DetectorSet> Detectors = openDetectors(Plugins, KB->vocabulary());
   if (!Detectors)
     return report(Detectors.takeError());
-  Known K{std::move(*KB), std::move(*Detectors)};
+  reportBroken(*Detectors);
+  Expected<std::vector<OptionSetting>> Settings =
+      optionSettings(*Detectors, Options);
+  if (!Settings)
+    return report(Settings.takeError());
+  Known K{std::move(*KB), std::move(*Detectors),
+          cantFail(detectorFolders(Plugins)), std::move(*Settings)};
 
   int Exit = ExitDone;
+  json::Array All;
   for (const std::string &Id : Ids) {
-    if (explain(Id, K))
-      continue;
-    std::vector<std::string> Names = K.Detectors.ids();
-    for (const SymptomTerm &S : K.KB.vocabulary().symptoms())
-      Names.push_back(S.Id);
-    for (const ClassTerm &C : K.KB.vocabulary().classes())
-      Names.push_back(C.Id);
-    std::string Close = closestName(Id, Names);
-    Exit = report(failure("nothing is called '" + Id + "'",
-                          Close.empty()
-                              ? "'culprit list detectors', 'list symptoms' and "
-                                "'list classes' name what there is"
-                              : "did you mean '" + Close + "'?"));
+    std::optional<json::Object> O;
+    if (Format == OutputFormat::Json)
+      O = explainJson(Id, K);
+    if (O)
+      All.push_back(std::move(*O));
+    else if (Format == OutputFormat::Json || !explain(Id, K))
+      Exit = reportUnknown(Id, K);
   }
+  if (Format == OutputFormat::Json)
+    outs() << formatv("{0:2}", json::Value(std::move(All))) << '\n';
   return Exit;
 }
 

@@ -8,6 +8,7 @@
 #include "KB/Store.h"
 #include "Knowledge.h"
 #include "Options.h"
+#include "Settings.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -25,6 +26,7 @@ static cl::list<std::string>
     KbPaths("kb", cl::sub(KbCommand), cl::value_desc("PATH"),
             cl::desc("Also search PATH: a log, a folder of logs, or a built "
                      "store (repeatable)"));
+static ConfigOption Config(KbCommand);
 static cl::opt<unsigned, false, CountParser>
     Limit("limit", cl::sub(KbCommand), cl::init(5), cl::value_desc("N"),
           cl::desc("Results of a search"));

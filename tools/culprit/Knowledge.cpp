@@ -4,7 +4,9 @@
 
 #include "Knowledge.h"
 #include "Commands.h"
+#include "Settings.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace llvm;
 
@@ -14,14 +16,31 @@ Expected<Vocabulary> openVocabulary() {
   Expected<std::string> Home = homeFolder();
   if (!Home)
     return Home.takeError();
-  return Vocabulary::load(*Home + "/kb");
+  Expected<Vocabulary> V = Vocabulary::load(*Home + "/kb");
+  if (!V)
+    return V;
+  Expected<const Project *> P = project();
+  if (!P)
+    return P.takeError();
+  if ((*P)->Symptoms.empty())
+    return V;
+  auto Text = MemoryBuffer::getFile((*P)->Symptoms, /*IsText=*/true);
+  if (!Text)
+    return failure((*P)->Symptoms + ": " + Text.getError().message());
+  if (Error E = V->addSymptoms((*Text)->getBuffer(), (*P)->Symptoms))
+    return E;
+  return V;
 }
 
 Expected<KnowledgeBase> openKnowledge(ArrayRef<std::string> More) {
   Expected<Vocabulary> V = openVocabulary();
   if (!V)
     return V.takeError();
+  Expected<const Project *> P = project();
+  if (!P)
+    return P.takeError();
   std::vector<std::string> Paths(More.begin(), More.end());
+  Paths.insert(Paths.end(), (*P)->Kb.begin(), (*P)->Kb.end());
   std::string Home = cantFail(homeFolder());
   std::string Store = Home + "/kb.sqlite";
   Paths.push_back(sys::fs::exists(Store) ? Store : Home + "/kb");

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Opens what an installation ships, and what the user adds by --kb.
+/// Opens what an installation ships, and what the project and --kb add.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,8 @@ namespace culprit {
 llvm::Expected<Vocabulary> openVocabulary();
 
 /// The shipped entries, from the built store or from markdown where there is
-/// none, and those of \p More before them: a team's own log is read first.
+/// none, and those of \p More and of the project before them: a team's own
+/// log is read first.
 llvm::Expected<KnowledgeBase> openKnowledge(llvm::ArrayRef<std::string> More);
 
 } // namespace culprit

@@ -4,8 +4,11 @@
 
 #include "Detect/Runner.h"
 #include "Detect/Options.h"
+#include "Detect/Timing.h"
 #include "gtest/gtest.h"
+#include <atomic>
 #include <functional>
+#include <thread>
 
 using namespace culprit;
 
@@ -150,11 +153,70 @@ TEST_F(RunnerTest, TimesAreShown) {
   B.ElapsedNs = 3000000;
   B.Kind = OutcomeKind::Matched;
   B.PeakBytes = 1536;
-  EXPECT_EQ("detector  outcome      time   share    memory\n"
-            "b/slow    matched   3.00 ms  75.0 %  1.50 KiB\n"
-            "a/quick   clear     1.00 ms  25.0 %         -\n"
-            "total               4.00 ms                  \n",
+  EXPECT_EQ("detector  outcome          time    share    memory\n"
+            "b/slow    matched       3.00 ms   75.0 %  1.50 KiB\n"
+            "a/quick   clear         1.00 ms   25.0 %         -\n"
+            "total                   4.00 ms\n",
             timingTable({A, B}));
+}
+
+TEST_F(RunnerTest, SlowDetectorsAreTakenApart) {
+  Outcome A, B;
+  A.Detector = "a/quick"; // 1 of 21 ms: below a twentieth
+  A.ElapsedNs = 1000000;
+  A.Costs = {{{"a.lua", 1}, "where", 1, 900000, 0}};
+  B.Detector = "b/slow";
+  B.ElapsedNs = 20000000;
+  B.Costs = {{{"plugins/b/slow.lua", 12}, "where", 3, 15000000, 2048},
+             {{"plugins/lib/stats.lua", 9}, "", 0, 1000000, 0},
+             {{"plugins/b/slow.lua", 0}, "", 0, 1000, 0}};
+  for (unsigned Line = 1; Line != 8; ++Line) // two more than are shown
+    B.Costs.push_back({{"plugins/b/slow.lua", Line}, "sum", 1, 500000, 0});
+  EXPECT_EQ("detector                       outcome          time    share    memory\n"
+            "b/slow                         clear         20.0 ms   95.2 %         -\n"
+            "  line 12  where               3 calls       15.0 ms   75.0 %  2.00 KiB\n"
+            "  lib/stats.lua:9  Lua itself                1.00 ms    5.0 %         -\n"
+            "  starting Lua                               1.00 us    0.0 %         -\n"
+            "  line 1  sum                  1 call         500 us    2.5 %         -\n"
+            "  line 2  sum                  1 call         500 us    2.5 %         -\n"
+            "  line 3  sum                  1 call         500 us    2.5 %         -\n"
+            "  line 4  sum                  1 call         500 us    2.5 %         -\n"
+            "  line 5  sum                  1 call         500 us    2.5 %         -\n"
+            "  2 more                                     1.00 ms    5.0 %\n"
+            "a/quick                        clear         1.00 ms    4.8 %         -\n"
+            "total                                        21.0 ms\n",
+            timingTable({A, B}));
+}
+
+TEST_F(RunnerTest, ADetectorThatHangsIsLeftBehind) {
+  // What a thread left behind uses has to outlive this test.
+  static std::atomic<bool> LetGo = false;
+  add("a/good");
+  add("b/hangs", [](auto &&...) {
+    while (!LetGo)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  add("c/good");
+  for (unsigned Threads : {1, 4}) {
+    LetGo = false;
+    RunSettings Settings;
+    Settings.Threads = Threads;
+    Settings.Bounds.Time = std::chrono::milliseconds(10);
+    Case C = CaseBuilder().build();
+    auto Out = llvm::cantFail(runDetectors(Set, C, Settings));
+    LetGo = true;
+    ASSERT_EQ(3u, Out.size());
+    EXPECT_EQ(OutcomeKind::Clear, Out[0].Kind);
+    EXPECT_EQ(OutcomeKind::Failed, Out[1].Kind);
+    EXPECT_TRUE(Out[1].Abandoned);
+    EXPECT_EQ("hangs in native code: still running after 1.01 s, without a "
+              "look at the clock",
+              Out[1].Error->Message);
+    EXPECT_EQ(OutcomeKind::Clear, Out[2].Kind);
+    EXPECT_FALSE(Out[2].Abandoned);
+    // Its thread reads C once it is let go.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 TEST_F(RunnerTest, FailuresAreDescribedInFull) {
@@ -164,11 +226,13 @@ TEST_F(RunnerTest, FailuresAreDescribedInFull) {
                           "did you mean 'stop'? columns: start, stop",
                           "plugins/gpu/idle-gaps.lua",
                           13,
-                          {40}};
+                          {{"plugins/gpu/idle-gaps.lua", 40},
+                           {"plugins/lib/gaps.lua", 7}}};
   EXPECT_EQ("gpu/idle-gaps failed\n"
             "  plugins/gpu/idle-gaps.lua:13: unknown column 'stopp' in "
             "'gpu_work'\n"
             "  note: called from line 40\n"
+            "  note: called from plugins/lib/gaps.lua:7\n"
             "  note: did you mean 'stop'? columns: start, stop",
             describeFailure(O));
 }

@@ -129,6 +129,48 @@ TEST_F(ReportTest, SkipCountsUnlessSomethingWasReported) {
   EXPECT_TRUE(O.Missing.empty());
 }
 
+/// A detector of three symptoms around \p Body.
+static std::string ofThree(llvm::StringRef Body) {
+  return ("return {\n  api = 1, summary = \"s\",\n"
+          "  needs = { scalars = { \"step\" } },\n"
+          "  symptoms = { \"a\", \"b\", \"c\" },\n  run = function(case)\n" +
+          Body + "\n  end,\n}\n")
+      .str();
+}
+
+/// "a: what b: what" of what was left open.
+static std::string unjudged(const Outcome &O) {
+  std::string Out;
+  for (const UnjudgedSymptom &U : O.Unjudged)
+    Out += (Out.empty() ? "" : " ") + U.Symptom + ": " + U.Needed;
+  return Out;
+}
+
+TEST_F(ReportTest, SkipSpeaksOfSingleSymptoms) {
+  const char *Report = "report { symptom = 'a', score = 1, message = 'm', "
+                       "evidence = case.gpu_work }\n";
+  // Clear of a, says nothing of b and c.
+  Outcome O = runFile(ofThree("skip('steps', 'b', 'c')"));
+  EXPECT_EQ(OutcomeKind::Clear, O.Kind);
+  EXPECT_EQ("b: steps c: steps", unjudged(O));
+  // What was reported was judged.
+  O = runFile(ofThree("skip('steps', 'b', 'a')\n" + std::string(Report)));
+  EXPECT_EQ(OutcomeKind::Matched, O.Kind);
+  EXPECT_EQ("b: steps", unjudged(O));
+  // A skip of the whole after a report leaves the others open.
+  O = runFile(ofThree("skip('ranks', 'b')\n" + std::string(Report) +
+                      "skip('steps')"));
+  EXPECT_EQ(OutcomeKind::Matched, O.Kind);
+  EXPECT_EQ("b: ranks c: steps", unjudged(O));
+  // All symptoms one by one are the whole.
+  O = runFile(ofThree("skip('x', 'a')\nskip('y', 'b', 'c')"));
+  EXPECT_EQ(OutcomeKind::Skipped, O.Kind);
+  EXPECT_EQ((std::vector<std::string>{"x", "y"}), O.Missing);
+  EXPECT_EQ("6: symptom 'bb' is not declared (did you mean 'b'? declared: a, "
+            "b, c)",
+            error(runFile(ofThree("skip('x', 'bb')"))));
+}
+
 TEST_F(ReportTest, ManyReportsAreAMistake) {
   EXPECT_TRUE(startsWith(failureOf("for i = 1, 10001 do report { symptom = "
                                    "'gpu-idle', score = 1, message = 'm', "

@@ -104,7 +104,8 @@ protected:
     View.Shape = std::move(Dims);
     auto Bytes = std::make_shared<std::vector<uint8_t>>(Values.size() *
                                                         sizeof(T));
-    std::memcpy(Bytes->data(), Values.data(), Bytes->size());
+    if (!Values.empty())
+      std::memcpy(Bytes->data(), Values.data(), Bytes->size());
     View.Bytes = *Bytes;
     Buffers.push_back(std::move(Bytes));
     return View;
@@ -135,6 +136,7 @@ protected:
   Outcome runFile(llvm::StringRef Source) {
     LoadSettings Settings;
     Settings.Bounds = Bounds;
+    Settings.Modules = std::make_shared<ModuleSet>(Modules);
     auto Loaded = loadDetector("t/d", "plugins/t/d.lua", Source, Settings);
     if (auto *Broken = std::get_if<BrokenDetector>(&Loaded)) {
       Outcome Out;
@@ -174,6 +176,7 @@ protected:
   CaseBuilder Builder;
   Case C;
   Limits Bounds;
+  ModuleSet Modules; ///< What `require` finds.
 };
 
 /// That \p Text begins with \p Start, with a readable failure.

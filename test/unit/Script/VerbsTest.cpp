@@ -71,6 +71,15 @@ TEST_F(VerbsTest, OrderAndChoice) {
       "6: the row is of 'scalars' and cannot be found in 'gpu_work'"));
 }
 
+TEST_F(VerbsTest, ASelectionOfNoRowsHasNoValues) {
+  EXPECT_EQ("0 nil 0.0", eval("#case.scalars:where('step > 999'):col('value'), "
+                            "case.scalars:where('step > 999'):median('value'), "
+                            "case.scalars:where('step > 999'):sum('value')"));
+  EXPECT_EQ("0", eval("(function() local t = case.scalars:where('step > 999')\n"
+                      "return t:with { d = t:col('value'):diff() }:count() "
+                      "end)()"));
+}
+
 TEST_F(VerbsTest, Columns) {
   EXPECT_EQ("80", eval("case.gpu_work:with { twice = 'dur * 2' }:first()"
                        ".twice"));

@@ -298,8 +298,8 @@ TEST(ExpressionTest, WhereEqual) {
             "unknown column 'nam' in 'gpu_work' / did you mean 'name'? "
             "columns: dur, step, value, ok, name, shape");
   EXPECT_EQ(message(whereEqual(T, {{"name", int64_t(1)}}).takeError()),
-            "in \"name == ?\": cannot compare string column 'name' with int "
-            "at column 6 / text is quoted, as in kind == 'kernel'");
+            "in \"name\": cannot compare string column 'name' with int "
+            "at column 1 / text is quoted, as in kind == 'kernel'");
 }
 
 TEST(ExpressionTest, SaysWhereTheSyntaxIsWrong) {
@@ -330,8 +330,9 @@ TEST(ExpressionTest, SaysWhereTheSyntaxIsWrong) {
             "in \"dur is 3\": expected 'null' at column 8");
   EXPECT_EQ(problem("matches(name, 'x')"),
             "in \"matches(name, 'x')\": unknown function 'matches' at column "
-            "1 / did you mean 'match'? functions: match, contains, finite, "
-            "abs, product");
+            "1 / did you mean 'match'? functions: abs, ceil, coalesce, "
+            "contains, ends_with, exp, finite, floor, if, length, log, match, "
+            "max, min, product, round, sqrt, starts_with");
   EXPECT_EQ(problem("dur > \xc3\xa4"),
             "in \"dur > \xc3\xa4\": unexpected '\xc3\xa4' at column 7");
 }

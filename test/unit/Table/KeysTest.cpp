@@ -14,13 +14,13 @@ namespace {
 
 using Columns = std::vector<std::pair<std::string, ColumnRef>>;
 
-ColumnRef ints(std::vector<int64_t> Values) {
+ColumnRef keyInts(std::vector<int64_t> Values) {
   auto Out = std::make_shared<Column>(ColumnType::Int);
   Out->mutableInts() = std::move(Values);
   return Out;
 }
 
-ColumnRef doubles(std::vector<double> Values) {
+ColumnRef keyDoubles(std::vector<double> Values) {
   auto Out = std::make_shared<Column>(ColumnType::Double);
   Out->mutableDoubles() = std::move(Values);
   return Out;
@@ -31,16 +31,16 @@ Table table(Columns Of, size_t Rows) {
 }
 
 TEST(KeysTest, NumbersInOrderOfAppearance) {
-  Table T = table({{"a", ints({7, 7, NullInt, 3, 7})},
-                   {"b", ints({1, 2, 1, 1, 1})}},
+  Table T = table({{"a", keyInts({7, 7, NullInt, 3, 7})},
+                   {"b", keyInts({1, 2, 1, 1, 1})}},
                   5);
   llvm::Expected<KeyIndex> Index = KeyIndex::make(T, {"a", "b"});
   ASSERT_TRUE(bool(Index));
   EXPECT_EQ(Index->numbers().vec(), (RowIndex{0, 1, NoRow, 2, 0}));
   EXPECT_EQ(Index->firstRows().vec(), (RowIndex{0, 1, 3}));
   // A value outside the range of the column, a null, and known keys.
-  Table Other = table({{"a", ints({3, 9, NullInt, 7, INT64_MAX})},
-                       {"b", ints({1, 1, 1, 2, 1})}},
+  Table Other = table({{"a", keyInts({3, 9, NullInt, 7, INT64_MAX})},
+                       {"b", keyInts({1, 1, 1, 2, 1})}},
                       5);
   llvm::Expected<RowIndex> Rows = Index->firstRowsFor(Other);
   ASSERT_TRUE(bool(Rows));
@@ -60,8 +60,8 @@ TEST(KeysTest, KeysTooWideForOneWord) {
   }
   A[5] = A[4], B[5] = B[4], C[5] = C[4], D[5] = -D[4]; // -0 is 0
   A[9] = A[8], B[9] = B[8]; // C differs
-  Table T = table({{"a", ints(A)}, {"b", ints(B)}, {"c", ints(C)},
-                   {"d", doubles(D)}},
+  Table T = table({{"a", keyInts(A)}, {"b", keyInts(B)}, {"c", keyInts(C)},
+                   {"d", keyDoubles(D)}},
                   A.size());
   llvm::Expected<KeyIndex> Index = KeyIndex::make(T, {"a", "b", "c", "d"});
   ASSERT_TRUE(bool(Index));
@@ -72,8 +72,8 @@ TEST(KeysTest, KeysTooWideForOneWord) {
   ASSERT_TRUE(bool(Rows));
   EXPECT_EQ(*Rows, (RowIndex{11, 4, 9}));
   // Pairs of values that no row has together.
-  Table Mixed = table({{"a", ints({A[0]})}, {"b", ints({B[1]})},
-                       {"c", ints({C[0]})}, {"d", doubles({D[0]})}},
+  Table Mixed = table({{"a", keyInts({A[0]})}, {"b", keyInts({B[1]})},
+                       {"c", keyInts({C[0]})}, {"d", keyDoubles({D[0]})}},
                       1);
   EXPECT_EQ(*Index->firstRowsFor(Mixed), (RowIndex{NoRow}));
 }
@@ -85,7 +85,7 @@ TEST(KeysTest, RunsAnswerForWholeRanks) {
     Rank.insert(Rank.end(), 100, Of);
   for (int64_t I = 0; I != 400; ++I)
     Value.push_back(I);
-  Table T = table({{"rank", ints(Rank)}, {"value", ints(Value)}}, 400);
+  Table T = table({{"rank", keyInts(Rank)}, {"value", keyInts(Value)}}, 400);
   ASSERT_EQ(T.columns()[0].Data->runs().size(), 4u);
   EXPECT_TRUE(T.columns()[1].Data->runs().empty());
   auto count = [&](const Table &Of, llvm::StringRef Text) {
@@ -106,7 +106,7 @@ TEST(KeysTest, RunsAnswerForWholeRanks) {
 }
 
 TEST(KeysTest, ConcatOfOneColumnCopiesNothing) {
-  Table T = table({{"a", ints({5, 6, 7})}}, 3);
+  Table T = table({{"a", keyInts({5, 6, 7})}}, 3);
   Table Both = *T.take({2}).concat(T);
   EXPECT_EQ(Both.columns()[0].Data, T.columns()[0].Data);
   EXPECT_EQ(*Both.integers("a"), (std::vector<int64_t>{7, 5, 6, 7}));

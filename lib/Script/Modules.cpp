@@ -1,0 +1,103 @@
+//===- Modules.cpp - Lua that detectors share -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Script/Modules.h"
+#include "Script/Binding.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+Error ModuleSet::addFolder(StringRef Folder) {
+  if (!sys::fs::is_directory(Folder))
+    return Error::success();
+  std::error_code EC;
+  sys::fs::recursive_directory_iterator I(Folder, EC), End;
+  for (; I != End && !EC; I.increment(EC)) {
+    StringRef File = I->path();
+    if (sys::path::extension(File) != ".lua")
+      continue;
+    ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
+        MemoryBuffer::getFile(File, /*IsText=*/true);
+    if (!Text)
+      return failure(File + ": " + Text.getError().message());
+    StringRef Name = File.drop_front(Folder.size()).ltrim('/');
+    Name.consume_back(".lua");
+    add(Name, {File.str(), (*Text)->getBuffer().str()});
+  }
+  return EC ? failure(Folder + ": " + EC.message()) : Error::success();
+}
+
+const ModuleSet::Module *ModuleSet::find(StringRef Name) const {
+  auto It = ByName.find(Name.str());
+  return It == ByName.end() ? nullptr : &It->second;
+}
+
+std::vector<std::string> ModuleSet::names() const {
+  std::vector<std::string> Names;
+  for (const auto &[Name, M] : ByName)
+    Names.push_back(Name);
+  return Names;
+}
+
+/// Where the registry keeps the modules that were loaded: by name the value,
+/// or `true` while it is being loaded.
+static const char LoadedKey = 0;
+
+static void pushLoaded(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &LoadedKey) != LUA_TNIL)
+    return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &LoadedKey);
+}
+
+Expected<int> globalRequire(Call &C) {
+  lua_State *L = C.state();
+  StringRef Name = C.text(1);
+  if (C.failed())
+    return C.error();
+  Host &H = C.host();
+  const ModuleSet::Module *M = H.Modules ? H.Modules->find(Name) : nullptr;
+  if (!M) {
+    std::vector<std::string> Known;
+    if (H.Modules)
+      Known = H.Modules->names();
+    return failure("there is no module '" + Name + "'",
+                   suggestion(Name, Known) +
+                       (Known.empty() ? "a module is a file lib/" + Name.str() +
+                                            ".lua beside the groups of "
+                                            "detectors"
+                                      : "modules: " + join(Known, ", ")));
+  }
+  pushLoaded(L);
+  int Loaded = lua_gettop(L);
+  switch (lua_getfield(L, Loaded, M->File.c_str())) {
+  case LUA_TTABLE:
+    return 1;
+  case LUA_TBOOLEAN:
+    return failure("module '" + Name + "' requires itself, by way of others "
+                                       "or not",
+                   "move what both need into a third module");
+  default:
+    lua_pop(L, 1);
+  }
+  lua_pushboolean(L, true);
+  lua_setfield(L, Loaded, M->File.c_str());
+  H.loadMore(L, M->File, M->Source);
+  if (!lua_istable(L, -1))
+    return failure("module '" + Name + "' must return a table, and returns " +
+                       wordFor(L, -1),
+                   "end " + M->File + " with: return { name = name, ... }");
+  lua_pushvalue(L, -1);
+  lua_setfield(L, Loaded, M->File.c_str());
+  return 1;
+}
+
+} // namespace culprit

@@ -1,0 +1,19 @@
+//===- Deadline.cpp ---------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Support/Deadline.h"
+
+namespace culprit {
+
+static thread_local const Deadline *Current = nullptr;
+
+Deadline::Deadline(Clock::time_point At) : At(At), Before(Current) {
+  Current = this;
+}
+
+Deadline::~Deadline() { Current = Before; }
+
+bool timeIsUp() { return Current && Deadline::Clock::now() > Current->At; }
+
+} // namespace culprit

@@ -1,0 +1,121 @@
+//===- RunLua.cpp - culprit run-lua -----------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Detectors.h"
+#include "Evidence.h"
+#include "Knowledge.h"
+#include "Options.h"
+#include "Script/Snippet.h"
+#include "Settings.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+static cl::SubCommand RunLuaCommand("run-lua",
+                                    "Try a piece of Lua on a case");
+static cl::list<std::string> Words(cl::Positional, cl::sub(RunLuaCommand),
+                                   cl::desc("FILE|-e CODE [PATH...]"));
+static cl::opt<std::string>
+    Code("e", cl::sub(RunLuaCommand), cl::value_desc("CODE"),
+         cl::desc("Run CODE and print what it gives: -e 'case'"));
+static cl::list<std::string>
+    CasePaths("case", cl::sub(RunLuaCommand), cl::value_desc("PATH"),
+              cl::desc("Read the case from PATH (repeatable)"));
+static cl::opt<unsigned, false, CountParser>
+    Jobs("jobs", cl::sub(RunLuaCommand), cl::init(0), cl::value_desc("N"),
+         cl::desc("Threads (one a core)"));
+static ConfigOption Config(RunLuaCommand);
+
+/// The snippet that was given, and the paths of the case.
+static Expected<Snippet> readSnippet(std::vector<std::string> &Paths) {
+  if (Code.getNumOccurrences()) {
+    Paths.insert(Paths.begin(), Words.begin(), Words.end());
+    return Snippet{"-e", Code, /*Typed=*/true};
+  }
+  if (Words.empty())
+    return failure("run-lua: nothing to run",
+                   "give a file of Lua, or code: culprit run-lua -e "
+                   "'case.gpu_work:top(3, \"dur\")' trace.json");
+  Paths.insert(Paths.begin(), Words.begin() + 1, Words.end());
+  ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
+      MemoryBuffer::getFileOrSTDIN(Words.front(), /*IsText=*/true);
+  if (!Text)
+    return failure(Words.front() + ": " + Text.getError().message(),
+                   "give a file of Lua, or code with -e");
+  return Snippet{Words.front(), (*Text)->getBuffer().str()};
+}
+
+/// Adds the modules that lie in `lib` beside the detectors of the project and
+/// beside the snippet.
+static Error addModules(StringRef File, LoadSettings &Settings) {
+  Expected<std::vector<std::string>> Folders = detectorFolders({});
+  if (!Folders)
+    return Folders.takeError();
+  Folders->push_back(sys::path::parent_path(File).str());
+  auto Modules = std::make_shared<ModuleSet>();
+  if (Settings.Modules)
+    *Modules = *Settings.Modules;
+  for (StringRef Folder : *Folders)
+    if (Error E = Modules->addFolder(Folder.empty() ? "lib"
+                                                    : (Folder + "/lib").str()))
+      return E;
+  Settings.Modules = std::move(Modules);
+  return Error::success();
+}
+
+int runRunLua() {
+  std::vector<std::string> Paths(CasePaths.begin(), CasePaths.end());
+  Expected<Snippet> What = readSnippet(Paths);
+  if (!What)
+    return report(What.takeError());
+  Expected<Vocabulary> Symptoms = openVocabulary();
+  if (!Symptoms)
+    return report(Symptoms.takeError());
+  Expected<LoadSettings> Load = loadSettings(*Symptoms);
+  if (!Load)
+    return report(Load.takeError());
+  if (Error E = addModules(What->Name, *Load))
+    return report(std::move(E));
+
+  Case Evidence = CaseBuilder().build();
+  if (Paths.empty()) {
+    report({{Severity::Note, "the case is empty", "--case PATH reads one"}});
+  } else {
+    if (Error E = checkPaths("run-lua", Paths))
+      return report(std::move(E));
+    Expected<Case> Read = readEvidence(Paths, Jobs);
+    if (!Read)
+      return report(Read.takeError());
+    if (!reportUnread(*Read))
+      return ExitBadUse;
+    const InputSummary &First = Read->inputs().front();
+    if (Read->inputs().size() == 1 && First.Format.empty() && !First.Failed)
+      return report(failure(First.Path + ": no reader knows this format",
+                            "'culprit list formats' names those it knows"));
+    Evidence = std::move(*Read);
+  }
+  SnippetSettings Settings{std::move(*Load), outputWidth()};
+  std::optional<DetectorError> Failed =
+      runSnippet(*What, Evidence, Settings, outs());
+  if (!Failed)
+    return ExitDone;
+  outs().flush();
+  // As of a detector, without a name before it.
+  std::string Text = Failed->File;
+  if (Failed->Line)
+    Text += ":" + std::to_string(Failed->Line);
+  Text += ": " + Failed->Message;
+  for (const CodePlace &Caller : Failed->CalledFrom)
+    Text += "\nnote: called from " +
+            (Caller.File == Failed->File ? "line " : Caller.File + ":") +
+            std::to_string(Caller.Line);
+  return report(failure(Text, Failed->Hint));
+}
+
+} // namespace culprit
