@@ -18,6 +18,8 @@
 --- ## References
 --- docs/tables.md, `requests` and `config`
 
+local name_of = require("settings").name_of
+
 local EARLIER = { before = true, old = true, bad = true, baseline = true, control = true, base = true, first = true }
 local LATER   = { after = true, new = true, good = true, candidate = true, treatment = true, canary = true,
   second = true }
@@ -26,11 +28,6 @@ local KNOBS   = "temperature|*.temperature|top_p|*.top_p|top_k|*.top_k|min_p|max
   .. "presence_penalty|do_sample|*.do_sample|max_retries|*.max_retries|retries|retry_attempts|num_retries|*.retries|"
   .. "no_repeat_ngram_size|num_beams|*.num_beams|best_of|length_penalty"
 local ROWS = 2000
-
-local function name_of(path)
-  local parts = path:split("/")
-  return parts[#parts]
-end
 
 local function role(path)
   local name = name_of(path):lower():replace("_", "-"):replace(".", "-")

@@ -19,39 +19,7 @@
 --- https://arxiv.org/abs/2005.14165 appendix C (13-grams), https://arxiv.org/abs/2307.09288 section A.6,
 --- https://github.com/EleutherAI/lm-evaluation-harness/blob/main/docs/decontamination.md
 
---- Reports what of `tests` stands in `trained`; false when there is nothing to be judged.
-local function look(case, tests, column, trained, symptom, what)
-  local opt    = case.options
-  local judged = tests:standing_in(column, trained, "text")
-  local all    = judged:count()
-  if all == 0 then return false end
-  local hits  = judged:where("share >= ?", opt.share)
-  local n     = hits:count()
-  if n == 0 then return true end
-  local exact = hits:where("exact"):count()
-  local worst = hits:top(1, "longest"):first()
-  local names = {}
-  for row in hits:slice(0, 3):rows() do names[#names + 1] = row.id or ("line %d"):format(row.place) end
-  local match = trained:row(worst.found_in)
-  report {
-    symptom  = symptom,
-    severity = n < opt.telling * all and "warning" or nil,
-    score    = n < opt.telling * all and 0.6 or 0.97,
-    message  = ("%s of %s %s (%s) stand in the training documents, %s: %s%s; the longest piece in common has %s words "
-      .. "(%s, in %s)"):format(units.count(n), units.count(all), what, units.percent(n / all), exact == n
-      and "all of them word for word" or ("%s of them word for word and the others with %s or more of their words")
-      :format(units.count(exact), units.percent(opt.share)), table.concat(names, ", "), n > #names and " ..." or "",
-      units.count(worst.longest), worst.id or "a prompt", match.id),
-    evidence = { worst, match, hits:slice(0, 5) },
-  }
-  return true
-end
-
---- The first documents, as far as they can be looked at in time.
-local function bounded(documents, bytes)
-  local all = documents:sum("bytes")
-  return all <= bytes and documents or documents:slice(0, math.floor(documents:count() * bytes / all))
-end
+local contamination = require("contamination")
 
 ---@type culprit.Detector
 return {
@@ -59,11 +27,7 @@ return {
   summary  = "Held-out examples stand in the training data",
   needs    = { documents = { "text", "split" } },
   symptoms = { "test-documents-in-training" },
-  options  = {
-    share   = { default = 0.5,   doc = "Share of a text's words that have to stand in one training document" },
-    telling = { default = 0.01,  doc = "Share of the examples below which the score of the whole set stays right" },
-    bytes   = { default = 1e9,   doc = "Training text that is looked at: more takes too long" },
-  },
+  options  = contamination.options,
 
   run = function(case)
     local texts  = case.documents:where("text is not null")
@@ -77,11 +41,9 @@ return {
     end
     if not whole then parts = { texts } end
     for _, part in ipairs(parts) do
-      local tests   = part:where(held)
-      local trained = bounded(part:where("split is null or split == 'train'"), case.options.bytes)
-      if tests:count() > 0 and trained:count() > 0 then
-        judged = look(case, tests, "text", trained, "test-documents-in-training", "held-out examples") or judged
-      end
+      local trained = part:where("split is null or split == 'train'")
+      judged = contamination.look(case.options, part:where(held), "text", trained, "test-documents-in-training",
+        "held-out examples") or judged
     end
     if not judged then skip("documents of a validation or test set, of 8 words or more, beside those of training") end
   end,

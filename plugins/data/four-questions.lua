@@ -17,6 +17,8 @@
 --- ## References
 --- https://huggingface.co/docs/transformers/model_doc/auto
 
+local name_of = require("settings").name_of
+
 local MEANT = "*draft*|*assistant*|*specul*|*reward*|*critic*|*adapter*|*lora*|*teacher*|*ref_model*|*reference*"
 
 -- Keys of each question. A key counts where both sides have it.
@@ -40,11 +42,6 @@ local QUESTIONS = {
     keys = "generation.*|torch_dtype|dtype|attn_implementation|_attn_implementation|max_position_embeddings|"
       .. "sliding_window|tokenizer.padding_side|tokenizer.model_max_length|tokenizer.truncation*" },
 }
-
-local function name_of(path)
-  local parts = path:split("/")
-  return parts[#parts]
-end
 
 --- A value for a message.
 local function brief(value)

@@ -17,6 +17,8 @@
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
 
+local runs = require("runs")
+
 local IDS    = "match(name, '*input_ids|*tokens') and not match(name, 'battery.*')"
 local LABELS = "match(name, '*labels|*targets') and not match(name, 'battery.*')"
 local LOGITS = "match(name, 'head.output|lm_head.output|*.lm_head.output|*.head.output|*logits') "
@@ -83,6 +85,8 @@ return {
     local other = case.config:where("match(key, '*is_encoder_decoder|*is_encoder|*bidirectional|*mlm*')")
       :where("number != 0 or value == 'true'"):count() > 0
       or case.tensors:where("match(name, '*decoder_input_ids')"):count() > 0
+    local others = { "labels-not-next", "labels-equal-inputs", "labels-two-ahead", "labels-partly-wrong",
+      "labels-unrelated" } -- what takes more than the labels alone
     local of, rows, example, shift, sum, empty, judged = { [0] = 0, 0, 0 }, 0, {}, nil, 0, nil, 0
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
       local inputs = ids:where { step = batch.step, variant = batch.variant }:first()
@@ -114,7 +118,8 @@ return {
       }
     end
     if judged == 0 or rows == 0 then
-      return skip("a dumped batch whose labels and input_ids have one shape, with 4 labels a row that count")
+      return skip("a dumped batch whose labels and input_ids have one shape, with 4 labels a row that count",
+        table.unpack(others))
     end
     local where = ("%d of %d rows of %s"):format(0, rows, units.plural(judged, "dumped batch", "dumped batches"))
     local function share_of(n) return where:replace("0 of", n .. " of") end
@@ -126,13 +131,12 @@ return {
     -- The next token it is in most rows, and in more places than chance or common tokens make.
     local next_best = (of.next or 0) >= 0.8 * rows and sum >= 0.25 * of.next
     -- Labels at their own token are sound where the model shifts them, which it does for all rows or for none.
-    local losses = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
+    local losses = runs.series(case, "loss")
     local copies = losses:count() >= 6 and losses:slice(losses:count() - 3, 3):median("value")
       < 0.05 * losses:slice(0, 3):median("value")
     if unshifted >= math.max(1, 0.1 * rows) and shift == nil and of[1] < 0.1 * rows and not copies then
-      return skip("whether the loss shifts these labels, which lie at their own tokens: logits (head.output) "
-        .. "beside the "
-        .. "batch of a late step, or the logged loss (culprit_recorder.watch)")
+      return skip("whether the loss shifts these labels, which lie at their own tokens: logits (head.output) beside "
+        .. "the batch of a late step, or the logged loss (culprit_recorder.watch)", table.unpack(others))
     elseif unshifted >= math.max(1, 0.1 * rows) then
       local e = example[0]
       also("labels-not-next", e, unshifted)

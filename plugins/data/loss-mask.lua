@@ -11,20 +11,17 @@
 --- Print one row with the counted labels marked.
 ---
 --- ## Known false positives
---- Texts of pre-training mixed into a batch of conversations count as a whole, rightly. Questions trained on purpose; say
---- so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out.
+--- Texts of pre-training mixed into a batch of conversations count as a whole, rightly. Questions trained on purpose;
+--- say so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
 
+local setting = require("settings").number
+
 local DELIBERATE = "match(key, '*train_on_input*|*train_on_prompt*') and (number != 0 or value == 'true')"
 local DECLINED   = "match(key, '*assistant_only_loss|*completion_only_loss|*mask_prompt*') and (number == 0 or "
   .. "value == 'false')"
-
-local function setting(case, name)
-  local row = case.config:where("match(key, ?)", name .. "|*." .. name):where("number is not null"):first()
-  return row and row.number
-end
 
 ---@type culprit.Detector
 return {
@@ -43,6 +40,7 @@ return {
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
     local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0 }
     local first, mask_name
+    ---@type integer, integer, table?
     local whole, asked, whole_row = 0, 0, nil
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { step = batch.step, variant = batch.variant }
@@ -137,10 +135,10 @@ return {
         evidence = { first },
       }
     end
-    if n.masked == 0 and n.marked == 0 and n.eos == 0 then
-      skip("rows with padding, or a mask of the answers (batch.loss_mask or batch.assistant_masks), and "
-        .. "eos_token_id in "
-        .. "config.json")
+    if n.masked == 0 then skip("rows with padding", "padding-trained") end
+    if n.marked == 0 and asked < 2 then
+      skip("a mask of the answers (batch.loss_mask or batch.assistant_masks)", "prompt-trained")
     end
+    if n.eos < 3 then skip("three texts with an end, and eos_token_id in config.json", "eos-ignored") end
   end,
 }

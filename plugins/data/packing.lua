@@ -57,7 +57,7 @@ return {
         :rows() do
         local width = probs.shape[#probs.shape]
         local mass = math.abs(probs.mean * width - 1) < 0.02 and probs:mass_across(bound)
-        judged = judged or mass
+        if mass then judged = true end
         if mass and mass > case.options.mass and (not worst or mass > worst.mass) then
           worst = { mass = mass, probs = probs, bound = bound }
         end
@@ -90,8 +90,12 @@ return {
         evidence = { bounds:slice(0, 3) },
       }
     end
-    if starts == 0 and not judged and ends == 0 then
-      skip("batch.position_ids, attention probabilities, or input_ids and eos_token_id, beside batch.cu_seqlens")
+    if starts == 0 then skip("batch.position_ids beside batch.cu_seqlens", "positions-run-on") end
+    if not judged then
+      skip("attention probabilities beside batch.cu_seqlens", "attention-crosses-documents")
+    end
+    if ends < 4 then
+      skip("input_ids of four packed documents, and eos_token_id in a config", "eos-absent")
     end
   end,
 }

@@ -234,8 +234,8 @@ return {
       end
     end
     if compared == 0 then
-      return skip("the same prompts as training and as serving rendered them: responses with prompt tokens, or prompts, "
-        .. "in folders train/ and serve/")
+      return skip("the same prompts as training and as serving rendered them: responses with prompt tokens, or "
+        .. "prompts, in folders train/ and serve/")
     end
     for _, symptom in ipairs(ORDER) do
       local seen = found[symptom]

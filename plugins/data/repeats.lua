@@ -43,7 +43,7 @@ return {
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged, ordered = case.options, false, false
     local hashes = case.tensors:where("match(name, '*row_hash*') and match(dtype, '*int*') and zero_share is not null")
     local held   = hashes:where("match(variant, 'val*|eval*|test*|held*') or match(name, '*val*|*eval*')")
     local trained = hashes:where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
@@ -88,7 +88,7 @@ return {
     for _, run in case.scalars:where { metric = "batch_hash", primary = true }:group("run") do
       local series = run:where("finite(value)"):sort("step")
       if series:count() >= 20 then
-        judged = true
+        judged, ordered = true, true
         -- Distances to the last time that the same batch was seen.
         local last, distances, again, before = {}, {}, 0, {}
         for row in series:slice(0, 10000):rows() do
@@ -125,6 +125,11 @@ return {
     end
     if not judged then
       skip("batch_hash in metrics.jsonl for 20 steps, or batch.row_hash of 32 rows in dumps (culprit_recorder.watch)")
+    else
+      if not ordered then skip("batch_hash in metrics.jsonl for 20 steps", "epochs-same-order") end
+      if held:count() == 0 or all < 32 then
+        skip("row hashes of held-out batches beside 32 of training", "eval-rows-in-training")
+      end
     end
   end,
 }

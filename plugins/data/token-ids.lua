@@ -45,6 +45,9 @@ return {
     if batches:count() == 0 then return skip("dumped input_ids (culprit_recorder.watch dumps batches)") end
     local rows, from = table_rows(case)
     local integer = batches:where("match(dtype, 'int*|uint*')")
+    if not rows then
+      skip("the embedding's weight or vocab_size in config.json", "token-id-out-of-range", "tokenizer-exceeds-table")
+    end
     local far = rows and integer:where("max >= ? or min < 0", rows):first()
     if far then
       report {
@@ -56,6 +59,7 @@ return {
     end
 
     local tokenizer = setting(case, "*tokenizer_vocab_size|*tokenizer.vocab_size|*tokenizer_size|*len_tokenizer")
+    if not tokenizer then skip("the tokenizer's size in a config", "tokenizer-exceeds-table") end
     if rows and tokenizer and tokenizer > rows then
       report {
         symptom = "tokenizer-exceeds-table", score = 0.95,
@@ -88,7 +92,8 @@ return {
 
     local valued = integer:where("zero_share is not null")
     if not rows or valued:count() == 0 then
-      return skip("the embedding's weight or vocab_size in config.json, and the values of input_ids")
+      return skip("the embedding's weight or vocab_size in config.json, and the values of input_ids",
+        "token-ids-clamped")
     end
     local last = rows - 1
     if last < 16 or valued:max("max") > last then return end

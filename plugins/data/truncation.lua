@@ -15,10 +15,7 @@
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
 
-local function setting(case, name)
-  local row = case.config:where("match(key, ?)", name .. "|*." .. name):where("number is not null"):first()
-  return row and row.number
-end
+local setting = require("settings").number
 
 ---@type culprit.Detector
 return {

@@ -22,34 +22,9 @@
 --- https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html,
 --- https://github.com/NVIDIA/nccl/issues/1063, https://github.com/NVIDIA/nccl/issues/968
 
-local PEER_OPS = { send = true, recv = true }
-
---- All rows of a table of any size: `rows` itself stops at 10,000.
-local function each(all, visit)
-  for first = 0, #all - 1, 10000 do
-    for row in all:slice(first, 10000):rows() do visit(row) end
-  end
-end
-
-local function sorted(set)
-  local list = {}
-  for key in pairs(set) do list[#list + 1] = key end
-  return list
-end
-
---- "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 120 more".
-local function names(list)
-  if #list == 1 then return "rank " .. list[1] end
-  local shown = {}
-  for i = 1, math.min(#list, #list > 10 and 8 or 10) do shown[i] = tostring(list[i]) end
-  if #shown < #list then return ("ranks %s and %d more"):format(table.concat(shown, ", "), #list - #shown) end
-  local last = table.remove(shown)
-  return ("ranks %s and %s"):format(table.concat(shown, ", "), last)
-end
-
-local function group_text(row)
-  return row.group_name and ("group %s (%s)"):format(row.group, row.group_name) or "group " .. row.group
-end
+local names = require("collectives").ranks
+local group_text = require("collectives").group
+local hang = require("hang")
 
 local function call_text(row)
   if row.peer then
@@ -63,113 +38,6 @@ end
 local function innermost(frames, count)
   local parts = frames:split(" < ")
   return table.concat({ table.unpack(parts, math.max(1, #parts - count + 1)) }, " < ")
-end
-
---- What is known of the job: the ranks that left a dump, their groups and counters, and what is pending.
-local function survey(case)
-  local all = case.collectives:where("record is not null and rank is not null and seq is not null and group is not "
-    .. "null")
-  local job = { all = all, known = {}, expected = {}, counters = {}, units = {}, lag = {}, timed = {} }
-  for rank in all:group("rank") do job.known[rank] = true end
-  -- Lines of a log give counters too, but no members: a rank that only spoke in a log left no dump.
-  each(case.process_groups:where("rank is not null and group is not null and members is not null"), function(row)
-    job.known[row.rank] = true
-    job.counters[row.rank] = job.counters[row.rank] or {}
-    job.counters[row.rank][row.group] = row
-    for _, member in ipairs(row.members or {}) do job.expected[member] = true end
-  end)
-  for rank in pairs(job.known) do job.expected[rank] = true end
-  each(case.ranks:where("world_size is not null"):top(1, "world_size"), function(row)
-    for rank = 0, math.min(row.world_size, 100000) - 1 do job.expected[rank] = true end
-  end)
-  for rank in all:where("start is not null or state == 'started'"):group("rank") do job.timed[rank] = true end
-  job.pending = all:where("state == 'scheduled' or state == 'started'"):sort("rank", "record")
-  return job
-end
-
---- The call that each rank hangs in, of the table `waits`, with the states of all ranks that take part in it.
-local function find_units(case, job)
-  local calls = {}
-  each(case.waits, function(wait)
-    local unit = calls[wait.call]
-    if not unit then
-      local row = case.collectives:slice(wait.row, 1):first()
-      unit = { row = row, key = wait.call, peers = PEER_OPS[row.op], states = {}, waiting = {}, started = {},
-        counted = wait.counted }
-      calls[wait.call] = unit
-    end
-    unit.states[wait.rank] = wait.state
-    if wait.started then unit.started[wait.rank] = true end
-    if wait.own then
-      unit.waiting[#unit.waiting + 1] = wait.rank
-      job.units[wait.rank] = unit
-    end
-  end)
-  -- What a peer has completed every member has called: whoever is still in it lags on its device. Of a batch of sends
-  -- and receives all must be over.
-  for rank, unit in pairs(job.units) do
-    local done, open = 0, 0
-    for _, state in pairs(unit.states) do
-      if state == "done" then done = done + 1 elseif state == "absent" then open = open + 1 end
-    end
-    if done > 0 and open == 0 then job.lag[rank] = done end
-  end
-end
-
---- Who each rank waits for: `out[rank]` maps the others to how it waits for them.
-local function waits(job, without_peers)
-  local out = {}
-  for rank in pairs(job.known) do
-    local unit = job.units[rank]
-    out[rank] = {}
-    local lags = job.lag[rank]
-    if unit and not lags and not (without_peers and unit.peers) then
-      for member, state in pairs(unit.states) do
-        local late = state == "waits" and unit.started[rank] and not unit.started[member] and job.timed[member]
-        if member ~= rank and (state == "absent" or state == "before" or state == "unknown" or late) then
-          out[rank][member] = state
-        end
-      end
-    end
-  end
-  return out
-end
-
---- The ranks that others wait for and that wait for nobody, and the number that wait for them in the end.
-local function roots(job, out)
-  local waited, found, count = {}, {}, 0
-  local callers = {}
-  for rank, targets in pairs(out) do
-    for target in pairs(targets) do
-      waited[target] = true
-      callers[target] = callers[target] or {}
-      table.insert(callers[target], rank)
-    end
-  end
-  local seen, queue = {}, {}
-  for rank in pairs(waited) do
-    if not out[rank] or next(out[rank]) == nil then
-      found[rank], seen[rank] = true, true
-      queue[#queue + 1] = rank
-    end
-  end
-  for rank in pairs(job.lag) do
-    if not seen[rank] then
-      found[rank], seen[rank] = true, true
-      queue[#queue + 1] = rank
-    end
-  end
-  local at = 1
-  while queue[at] do
-    for _, rank in ipairs(callers[queue[at]] or {}) do
-      if not seen[rank] then
-        seen[rank], count = true, count + 1
-        queue[#queue + 1] = rank
-      end
-    end
-    at = at + 1
-  end
-  return found, count
 end
 
 --- What the named ranks have in common: the smallest group that they make up, or their host.
@@ -212,7 +80,7 @@ end
 local function telling_unit(job, list, wanted)
   local best, most, when = nil, 0, nil
   local counted = {}
-  for _, rank in ipairs(sorted(job.units)) do
+  for _, rank in ipairs(hang.sorted(job.units)) do
     local unit = job.units[rank]
     if not counted[unit.key] then
       counted[unit.key] = true
@@ -236,8 +104,8 @@ return {
     "hang-circular-wait" },
 
   run = function(case)
-    local job = survey(case)
-    if #sorted(job.known) < 2 then
+    local job = hang.survey(case)
+    if #hang.sorted(job.known) < 2 then
       return skip("the flight-recorder dumps of at least two ranks: set TORCH_FR_BUFFER_SIZE=2000 and "
         .. "TORCH_NCCL_DUMP_ON_TIMEOUT=1")
     end
@@ -248,15 +116,15 @@ return {
       return
     end
 
-    find_units(case, job)
+    hang.find_units(case, job)
     local score, aside = 0.98, false
-    local out = waits(job, false)
-    local found, behind = roots(job, out)
+    local out = hang.waits(job, false)
+    local found, behind = hang.roots(job, out)
     if next(found) == nil then
       -- Pipelines close circles: a rank that is stuck on its host may still have a receive open. Point-to-point aside,
       -- but for two ranks whose sends and receives wait for each other.
-      local without = waits(job, true)
-      local others, count = roots(job, without)
+      local without = hang.waits(job, true)
+      local others, count = hang.roots(job, without)
       for rank in pairs(others) do
         if job.pending:where { rank = rank }:where("peer is null"):count() > 0 then others[rank] = nil end
         for target in pairs(out[rank] or {}) do
@@ -277,7 +145,7 @@ return {
     for rank in pairs(job.expected) do
       if not job.known[rank] then absent[#absent + 1] = rank end
     end
-    local total = #sorted(job.expected)
+    local total = #hang.sorted(job.expected)
     local partial = #absent > 0
       and ("; %s left no dump and may be stuck as well"):format(names(absent)) or ""
     if #absent > 0 then score = #absent * 2 > total and 0.4 or 0.75 * score end
@@ -352,8 +220,8 @@ return {
     elseif #late > 0 and #host == 0 then
       -- The peers' devices have begun the collective, these have not come to it.
       local unit = job.units[late[1]]
-      local begun = sorted(unit.started)
-      if #sorted(unit.states) == 1 then
+      local begun = hang.sorted(unit.started)
+      if #hang.sorted(unit.states) == 1 then
         report {
           symptom  = "hang-device-side",
           score    = 0.9 * score,
@@ -432,8 +300,8 @@ return {
       }
       return
     end
-    local unit = stuck or job.units[sorted(job.units)[1]]
-    local everyone = unit.peers and sorted(unit.states) or unit.waiting
+    local unit = stuck or job.units[hang.sorted(job.units)[1]]
+    local everyone = unit.peers and hang.sorted(unit.states) or unit.waiting
     report {
       symptom  = "hang-all-entered",
       score    = 0.7 * score,

@@ -18,30 +18,8 @@
 --- ## References
 --- The match states of torch's analyser: https://github.com/pytorch/pytorch/tree/main/tools/flight_recorder
 
---- "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 120 more".
-local function names(list)
-  if #list == 1 then return "rank " .. list[1] end
-  local shown = {}
-  for i = 1, math.min(#list, #list > 10 and 8 or 10) do shown[i] = tostring(list[i]) end
-  if #shown < #list then return ("ranks %s and %d more"):format(table.concat(shown, ", "), #list - #shown) end
-  local last = table.remove(shown)
-  return ("ranks %s and %s"):format(table.concat(shown, ", "), last)
-end
-
---- Elements of all tensors of "[[2048, 1, 5120], [8]]"; nil for no shapes. A view of another shape has as many.
-local function elements(shapes)
-  if not shapes then return nil end
-  local sum = 0
-  for _, part in ipairs(shapes:split("]")) do
-    local sizes = part:numbers()
-    if #sizes > 0 or part:ends_with("[") then
-      local product = 1
-      for _, size in ipairs(sizes) do product = product * size end
-      sum = sum + product
-    end
-  end
-  return sum
-end
+local names = require("collectives").ranks
+local elements = require("collectives").elements
 
 --- The side of a collective that all ranks agree on: its inputs, or its outputs, or neither.
 local SIDE = {

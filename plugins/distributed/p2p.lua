@@ -16,23 +16,8 @@
 --- ## References
 --- https://github.com/NVIDIA/nccl/issues/479, https://github.com/pytorch/pytorch/issues/109401
 
-local function elements(shapes)
-  if not shapes then return nil end
-  local sum = 0
-  for _, part in ipairs(shapes:split("]")) do
-    local sizes = part:numbers()
-    if #sizes > 0 or part:ends_with("[") then
-      local product = 1
-      for _, size in ipairs(sizes) do product = product * size end
-      sum = sum + product
-    end
-  end
-  return sum
-end
-
-local function group_text(row)
-  return row.group_name and ("group %s (%s)"):format(row.group, row.group_name) or "group " .. row.group
-end
+local group_text = require("collectives").group
+local elements = require("collectives").elements
 
 local function size_of(row)
   return elements(row.op == "send" and (row.input_shapes or row.output_shapes)

@@ -18,14 +18,7 @@
 --- ## References
 --- https://github.com/NVIDIA/nccl/issues/1730, https://github.com/modelscope/ms-swift/issues/10183
 
-local function names(list)
-  if #list == 1 then return "rank " .. list[1] end
-  local shown = {}
-  for i = 1, math.min(#list, #list > 10 and 8 or 10) do shown[i] = tostring(list[i]) end
-  if #shown < #list then return ("ranks %s and %d more"):format(table.concat(shown, ", "), #list - #shown) end
-  local last = table.remove(shown)
-  return ("ranks %s and %s"):format(table.concat(shown, ", "), last)
-end
+local names = require("collectives").ranks
 
 ---@type culprit.Detector
 return {
@@ -64,6 +57,7 @@ return {
 
     local found
     for _, name in ipairs(order) do
+      ---@type table[], table?, table?
       local list, top, last = {}, nil, nil
       for rank, state in pairs(groups[name]) do
         if rank ~= "title" then

@@ -16,6 +16,8 @@
 --- ## References
 --- OpenAI API: `finish_reason`, `stop`.
 
+local one_hop = require("requests").one_hop
+
 --- Whether a text stops within a sentence: a long last line that ends in a small letter or a comma.
 local function stops_short(text)
   local lines = text:split("\n")
@@ -23,12 +25,6 @@ local function stops_short(text)
   local byte  = last:byte(-1) or 0
   return #last >= 60 and (byte == 44 or (byte >= 97 and byte <= 122)) and last:contains(" ")
     and not last:contains("http") and not last:contains("=")
-end
-
---- Answers as one hop has them: what client and engine both recorded counts once.
-local function one_hop(rows)
-  local first = rows:where("hop is not null"):first()
-  return first and rows:where("hop is null or hop == ?", first.hop) or rows
 end
 
 ---@type culprit.Detector

@@ -19,6 +19,8 @@
 --- ## References
 --- Unicode 15.1, section 3.9 (U+FFFD substitution).
 
+local one_hop = require("requests").one_hop
+
 local ANSWERS = 5000
 
 --- What of a text is broken, as a share of its characters or words; nil where there is too little of it.
@@ -99,12 +101,6 @@ local function likeness(a, b)
   for letter, n in pairs(a) do both, aa = both + n * (b[letter] or 0), aa + n * n end
   for _, n in pairs(b) do bb = bb + n * n end
   return aa > 0 and bb > 0 and both / math.sqrt(aa * bb) or 1
-end
-
---- Answers as one hop has them: what client and engine both recorded counts once.
-local function one_hop(rows)
-  local first = rows:where("hop is not null"):first()
-  return first and rows:where("hop is null or hop == ?", first.hop) or rows
 end
 
 --- The share of answers that hold a rare word of their own prompt, one of four letters or more that few prompts have:

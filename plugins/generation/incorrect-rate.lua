@@ -15,28 +15,7 @@
 --- ## References
 --- McNemar (1947); Fisher's exact test; Newcombe (1998) for the interval.
 
---- ln n!
-local function log_factorials(n)
-  local out, sum = { [0] = 0 }, 0
-  for i = 1, n do
-    sum = sum + math.log(i)
-    out[i] = sum
-  end
-  return out
-end
-
---- Fisher's exact test, two-sided: a of n wrong against b of m.
-local function fisher(a, n, b, m)
-  local f, k = log_factorials(n + m), a + b
-  local function p(x)
-    return math.exp(f[n] - f[x] - f[n - x] + f[m] - f[k - x] - f[m - k + x] - (f[n + m] - f[k] - f[n + m - k]))
-  end
-  local seen, sum = p(a) * (1 + 1e-9), 0
-  for x = math.max(0, k - m), math.min(n, k) do
-    if p(x) <= seen then sum = sum + p(x) end
-  end
-  return math.min(1, sum)
-end
+local statistics = require("statistics")
 
 --- Wilson's interval of 95 %.
 local function wilson(k, n)
@@ -83,11 +62,11 @@ return {
     local paired = both >= 0.8 * math.max(bad.n, good.n)
     local p
     if paired then
-      local f, n, sum = log_factorials(lost + won), lost + won, 0
+      local f, n, sum = statistics.log_factorials(lost + won), lost + won, 0
       for x = math.max(lost, won), n do sum = sum + math.exp(f[n] - f[x] - f[n - x] - n * math.log(2)) end
       p = math.min(1, 2 * sum)
     else
-      p = fisher(bad.wrong, bad.n, good.wrong, good.n)
+      p = statistics.fisher(bad.wrong, bad.n, good.wrong, good.n)
     end
     if p <= opt.p then
       local a1, a2 = wilson(bad.wrong, bad.n)

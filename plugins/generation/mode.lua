@@ -17,6 +17,8 @@
 --- ## References
 --- https://huggingface.co/docs/transformers/chat_templating
 
+local one_hop = require("requests").one_hop
+
 local ANSWERS = 5000
 local MARKERS = { "<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "[INST]", "<|user|>", "<|assistant|>",
   "<|START_OF_TURN_TOKEN|>", "<|start|>", "<|turn>" }
@@ -57,12 +59,6 @@ local function dialogue_in(text, prompt)
   end
 end
 
---- Answers as one hop has them: what client and engine both recorded counts once.
-local function one_hop(rows)
-  local first = rows:where("hop is not null"):first()
-  return first and rows:where("hop is null or hop == ?", first.hop) or rows
-end
-
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -83,6 +79,7 @@ return {
     end
     if #wanted > 0 then
       -- Prompts as the engine has them: by the hop, by an endpoint that applies no template, or by their tokens.
+      ---@type integer, integer, culprit.Row?
       local bare, all, first = 0, 0, nil
       local raw = case.requests:where("prompt is not null and (match(hop, 'engine') or match(endpoint, '*/generate|"
         .. "*/completion|*/completions') and not match(endpoint, '*chat/completions'))")

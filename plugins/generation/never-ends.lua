@@ -16,6 +16,8 @@
 --- ## References
 --- https://github.com/vllm-project/vllm/issues/4180 (Llama 3 and <|eot_id|>)
 
+local one_hop = require("requests").one_hop
+
 local ANSWERS = 5000
 --- What ends a turn in common templates, and what begins one.
 local MARKERS = { "<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "</s>",
@@ -36,11 +38,12 @@ local function marker_in(text, prompt)
   return which, first
 end
 
---- Answers as one hop has them: what client and engine both recorded counts once.
-local function one_hop(rows)
-  local first = rows:where("hop is not null"):first()
-  return first and rows:where("hop is null or hop == ?", first.hop) or rows
-end
+local NEEDED = {
+  ["answers-cut-at-limit"]        = "finish reasons of MIN answers",
+  ["answer-runs-past-end-marker"] = "the text of answers",
+  ["end-token-suppressed"]        = "the likeliest token of each place (logprobs), with an end among them",
+  ["end-never-likely"]            = "end_logprob of 64 tokens",
+}
 
 ---@type culprit.Detector
 return {
@@ -56,11 +59,11 @@ return {
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged = case.options, {}
     local told = one_hop(case.requests:where("finish_reason is not null"))
     local cut  = told:where("match(finish_reason, 'length|max_tokens|MAX_TOKENS')")
     if told:count() >= opt.min then
-      judged = true
+      judged["answers-cut-at-limit"] = true
       local share = cut:count() / told:count()
       if share >= opt.share then
         local tight = cut:median("max_tokens") or cut:median("completion_tokens")
@@ -89,7 +92,7 @@ return {
         if not example then example, marker, where = answer, which, at end
       end
     end
-    judged = judged or answers > 0
+    judged["answer-runs-past-end-marker"] = answers > 0
     if example and (past >= 2 or answers <= opt.min) then
       local rest = example.response:sub(where + #marker, where + #marker + 49):replace("\n", "\\n")
       report {
@@ -121,7 +124,7 @@ return {
     for row in masked:slice(0, 1000):rows() do
       chance = chance + math.log(math.max(1e-6, 1 - math.exp(row.best_logprob)))
     end
-    if wanted:count() + passed:count() > 0 then judged = true end
+    judged["end-token-suppressed"] = wanted:count() + passed:count() > 0
     if (passed:count() >= 3 or held >= 2 and chance <= math.log(1e-4)) and
       (passed:count() >= 3 or masked:count() >= 0.5 * wanted:count()) then
       local row = masked:first() or passed:first()
@@ -144,7 +147,7 @@ return {
     local ends = case.tokens:where("end_logprob is not null and (part is null or part == 'answer')")
     local answered = case.tokens:where("logprob is not null and (part is null or part == 'answer')")
     if ends:count() >= 64 and ends:count() >= 0.5 * answered:count() then
-      judged = true
+      judged["end-never-likely"] = true
       local best = ends:top(1, "end_logprob"):first()
       if math.exp(best.end_logprob) <= opt.unlikely then
         report {
@@ -156,8 +159,8 @@ return {
         }
       end
     end
-    if not judged then
-      skip(("finish reasons of %d answers, their text, or end_logprob of their tokens"):format(opt.min))
+    for symptom, needed in pairs(NEEDED) do
+      if not judged[symptom] then skip(needed:replace("MIN", tostring(opt.min)), symptom) end
     end
   end,
 }

@@ -61,6 +61,7 @@ return {
     table.sort(texts, function(a, b) return a.bytes < b.bytes end)
     local limit = 0
     for _, t in ipairs(texts) do limit = math.max(limit, t.tokens) end
+    ---@type table[], table[], table?
     local cut, below, shortest = {}, {}, nil
     for _, t in ipairs(texts) do
       if t.tokens == limit then

@@ -46,6 +46,7 @@ return {
       number = row.key:numbers()[1]
     end
 
+    ---@type integer, integer, integer, culprit.Row?, culprit.Row?
     local all, lacks, twice, first_lack, first_twice = 0, 0, 0, nil, nil
     local function judge(missing, doubled, row)
       all = all + 1

@@ -22,26 +22,8 @@
 --- reduce_scatter and all_to_all, 1 for broadcast, reduce, send and recv. Of a gather it counts the output, of a
 --- scatter the input.
 
--- Unidirectional GB/s of the links between the devices of one host, from the vendors' data sheets. Only models whose
--- name says that they have such links: the PCIe boards of the same chip may or may not have a bridge.
--- `whole`: a mesh, in which only a group of that many devices can use all links of each.
-local LINKS = {
-  { model = "NVIDIA B200|NVIDIA GB200",                  rate = 900 },
-  { model = "*H100 80GB HBM3*|NVIDIA H200|NVIDIA H20",   rate = 450 },
-  { model = "NVIDIA H800|NVIDIA A800-SXM*",              rate = 200 },
-  { model = "*A100-SXM*",                                rate = 300 },
-  { model = "*V100-SXM2*",                               rate = 150, whole = 8 },
-  { model = "*MI300X*",                                  rate = 448, whole = 8 },
-}
-
-local function link_of(case)
-  local models = case.devices:distinct("model")
-  if models:count("model") ~= 1 then return end
-  local model = models:where("model is not null"):first().model
-  for _, link in ipairs(LINKS) do
-    if model:glob(link.model) then return link.rate, model, link.whole end
-  end
-end
+local links = require("links")
+local windows = require("windows")
 
 local function ranks_of(case, rows)
   local seen, list = {}, {}
@@ -65,22 +47,6 @@ local function host_of(case, ranks)
   end
   return host, host ~= nil
 end
-
--- Those of `matched` that the price of a step is taken from: what is won is told per steady step, so they must end in
--- the window of the rank that entered last. Each step then counts once, also where steps begin late on some ranks.
-local function in_windows(case, matched)
-  local windows = case.windows:where("steps > 0")
-  if windows:count() == 0 then return matched end
-  local from, to, kept = windows:min("start"), windows:max("stop"), nil
-  for rank, rows in matched:group("last_rank") do
-    local own    = windows:where { rank = rank }
-    local inside = rows:where("stop > ? and stop <= ?", own:min("start") or from, own:max("stop") or to)
-    kept = kept and kept:concat(inside) or inside
-  end
-  return kept or matched
-end
-
-local function rate(value) return units.number(value, 3) .. " GB/s" end
 
 ---@type culprit.Detector
 return {
@@ -107,7 +73,7 @@ return {
     if not large:has("group") then large = large:with { group = "'the job'" } end
 
     local function lost_of(rows, best)
-      local priced = in_windows(case, rows)
+      local priced = windows.ended_within(case, rows)
       if priced:count() == 0 then return 0 end
       return math.floor(priced:compute("transfer * (1 - bus_bandwidth / ?)", best):sum())
     end
@@ -152,8 +118,8 @@ return {
             at          = { name = g.name },
             message     = ("%s of %s in group %s runs at a bus bandwidth of %s, in group %s at %s: %s of it over %d "
               .. "messages; ranks %s%s")
-              :format(cohort.op, units.bytes(g.rows:median("bytes")), g.name, rate(g.bandwidth), best.name,
-                      rate(best.bandwidth), units.percent(g.bandwidth / best.bandwidth), g.rows:count(),
+              :format(cohort.op, units.bytes(g.rows:median("bytes")), g.name, links.rate(g.bandwidth), best.name,
+                      links.rate(best.bandwidth), units.percent(g.bandwidth / best.bandwidth), g.rows:count(),
                         table.concat(names, ", "),
                       host and " on host " .. host or ""),
             evidence    = { g.rows:top(5, "transfer"), best.rows:slice(0, 3) },
@@ -162,7 +128,7 @@ return {
       end
 
       -- Against the links of one host: only what is known to stay inside one.
-      local known, model, whole = link_of(case)
+      local known, model, whole = links.of(case)
       if opt.link > 0 then known, model, whole = opt.link, "the given link", nil end
       if best and known and best.size >= (whole or 2) then
         local ranks = ranks_of(case, best.rows)
@@ -178,8 +144,8 @@ return {
             at          = { name = best.name },
             message     = ("%s of %s on %d ranks of one host reaches a bus bandwidth of %s at best; the links of %s "
               .. "carry %d GB/s each way: %s of them")
-              :format(cohort.op, units.bytes(best.rows:median("bytes")), best.size, rate(best.bandwidth), model, known,
-                      units.percent(best.bandwidth / known)),
+              :format(cohort.op, units.bytes(best.rows:median("bytes")), best.size, links.rate(best.bandwidth), model,
+                      known, units.percent(best.bandwidth / known)),
             evidence    = { best.rows:top(5, "bus_bandwidth") },
           }
         end
@@ -187,7 +153,7 @@ return {
     end
 
     -- One slow pair among sends and receives.
-    local links, rates = {}, {}
+    local found, rates = {}, {}
     local points = large:where("op == 'send' or op == 'recv'")
     points = points:with { low = "first_rank", high = "last_rank" }
     local by_pair = {}
@@ -197,20 +163,21 @@ return {
     end
     for key, rows in pairs(by_pair) do
       if rows:count() >= opt.min_count then
-        links[#links + 1] = { pair = key, rows = rows, bandwidth = rows:median("bus_bandwidth") }
-        rates[#rates + 1] = links[#links].bandwidth
+        found[#found + 1] = { pair = key, rows = rows, bandwidth = rows:median("bus_bandwidth") }
+        rates[#rates + 1] = found[#found].bandwidth
       end
     end
     table.sort(rates)
     local typical = #rates >= 3 and rates[(#rates + 1) // 2]
-    for _, link in ipairs(links) do
+    for _, link in ipairs(found) do
       if typical and link.bandwidth < opt.min_ratio * typical then
         report {
           symptom     = "bus-bandwidth-low-pair",
           score       = 0.9,
           recoverable = lost_of(link.rows, typical),
           message     = ("messages of %s between ranks %s move at %s, between the other %d pairs at %s")
-            :format(units.bytes(link.rows:median("bytes")), link.pair, rate(link.bandwidth), #links - 1, rate(typical)),
+            :format(units.bytes(link.rows:median("bytes")), link.pair, links.rate(link.bandwidth), #found - 1,
+              links.rate(typical)),
           evidence    = { link.rows:top(5, "transfer") },
         }
       end

@@ -25,6 +25,9 @@
 --- HTA and TraceLens name the rank only; the published DLRM sample of eight ranks is start skew by both of our
 --- measures. Clocks are aligned by the ends of collectives, never by their begins, so start skew survives.
 
+local statistics = require("statistics")
+local windows = require("windows")
+
 local function tail_probability(n, k, p)
   -- P(X >= k) for a binomial X: who of 1/p ranks is last by chance.
   local log_term = 0
@@ -39,13 +42,6 @@ local function tail_probability(n, k, p)
   return math.min(1, sum)
 end
 
-local function median(values)
-  table.sort(values)
-  local n = #values
-  if n == 0 then return 0 end
-  return n % 2 == 1 and values[n // 2 + 1] or (values[n // 2] + values[n // 2 + 1]) / 2
-end
-
 local function pairs_of(table_) return table_:select("start", "stop") end
 
 local TERMS = {
@@ -56,20 +52,6 @@ local TERMS = {
   { key = "copy",    text = "copies" },
   { key = "comm",    text = "communication of other groups" },
 }
-
--- Those of `matched` that the price of a step is taken from: what is won is told per steady step, so they must end in
--- the window of the rank that entered last. Each step then counts once, also where steps begin late on some ranks.
-local function in_windows(case, matched)
-  local windows = case.windows:where("steps > 0")
-  if windows:count() == 0 then return matched end
-  local from, to, kept = windows:min("start"), windows:max("stop"), nil
-  for rank, rows in matched:group("last_rank") do
-    local own    = windows:where { rank = rank }
-    local inside = rows:where("stop > ? and stop <= ?", own:min("start") or from, own:max("stop") or to)
-    kept = kept and kept:concat(inside) or inside
-  end
-  return kept or matched
-end
 
 -- What `rank` did between leaving one collective of `matched` and entering the next, over those that `who` entered
 -- last.
@@ -117,7 +99,7 @@ local function more_work(mine, peers)
     local c, b, d = volume(kernels)
     counts[#counts + 1], all_blocks[#all_blocks + 1], durs[#durs + 1] = c, b, d
   end
-  local function excess(value, of) local m = median(of)  return m > 0 and value / m - 1 or 0 end
+  local function excess(value, of) local m = statistics.median(of) or 0  return m > 0 and value / m - 1 or 0 end
   local longer = excess(dur, durs)
   return longer > 0 and math.max(excess(count, counts), excess(blocks, all_blocks)) >= 0.5 * longer
 end
@@ -206,7 +188,7 @@ return {
       local function excess(key)
         local values = {}
         for i, t in ipairs(f.peers) do values[i] = t[key] end
-        return math.floor(f.mine[key] - median(values))
+        return math.floor(f.mine[key] - (statistics.median(values) or 0))
       end
       f.total, f.terms = excess("total"), {}
       local texts = {}
@@ -218,6 +200,13 @@ return {
       end
       f.text = table.concat(texts, ", ")
       if f.total <= 0 or f.terms[f.why] < opt.min_share * f.total then f.why = nil end
+    end
+
+    -- Without marks of the input, waiting for it is taken for host code.
+    if #found > 0 and case.ranges:where { category = "dataloader" }:count() == 0
+      and case.gaps:where { host = "input" }:count() == 0 then
+      skip("ranges of the data loader: profile with the CPU activity on, or mark next(batches)",
+        "straggler-waits-for-input")
     end
 
     -- A rank that only passes lateness on is not where it comes from. One that is late in several groups is told once.
@@ -259,7 +248,8 @@ return {
         end
         -- What the others wait for it in the steps that are priced, but no more than the part that is explained.
         local late = f.group.matched:where { last_rank = f.who }
-        local won  = in_windows(case, late):sum("waited") * (f.why and math.min(1, f.terms[f.why] / f.lost) or 1)
+        local won  = windows.ended_within(case, late):sum("waited")
+          * (f.why and math.min(1, f.terms[f.why] / f.lost) or 1)
         local function tell(id, message)
           report {
             symptom     = id,

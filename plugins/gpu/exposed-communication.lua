@@ -24,6 +24,8 @@
 --- ## References
 --- TraceLens flags above 5 %; NVIDIA's Megatron-Bridge notes keep exposed and blocking communication apart.
 
+local windows = require("windows")
+
 -- The pieces of `exposed` whose end lets compute begin.
 local function blocking_part(case, here, exposed, comm, compute, release)
   local path = case.critical_path:where(here):where { kind = "communication" }
@@ -149,7 +151,7 @@ return {
     local found = {}
     for window in case.windows:where("dur > 0"):rows() do
       local here    = { rank = window.rank, device = window.device }
-      local inside  = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local inside  = windows.work(case, window)
       local comm    = inside:where { role = "communication" }
       local compute = inside:where { role = "compute" }
       local exposed = comm:subtract(compute)

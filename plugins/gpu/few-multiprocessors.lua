@@ -16,15 +16,7 @@
 --- ## References
 --- https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html#profiling-metrics
 
---- Two counters of one device beside each other, by poll; without times (dcgmi dmon) a poll is a line of the file.
-local function beside(rows, use)
-  local key  = rows:count("at") > 0 and "at" or "place"
-  local used = rows:where { name = use }:where("finite(value)"):distinct(key)
-  local part = rows:where { name = "sm_active" }:where("finite(value)"):distinct(key)
-  if used:count() == 0 or part:count() == 0 then return nil end
-  return used:with { used = used:col("value") }:select(key, "used")
-    :join(part:with { sm_active = part:col("value") }:select(key, "sm_active"), { key })
-end
+local monitors = require("monitors")
 
 ---@type culprit.Detector
 return {
@@ -56,8 +48,8 @@ return {
 
     local function look(rank, device, rows)
       local use = rows:where { name = "graphics_active" }:count() > 0 and "graphics_active" or "gpu_util"
-      local all = beside(rows, use)
-      all = all and all:where("used >= ?", opt.full)
+      local all = monitors.beside(rows, { use, "sm_active" })
+      all = all and all:where(use .. " >= ?", opt.full)
       if not all or all:count() < opt.min_samples then return end
       judged = true
       local active = all:mean("sm_active")
@@ -74,9 +66,7 @@ return {
         }
       end
     end
-    for rank, device, rows in case.counters:group("rank", "device") do look(rank, device, rows) end
-    -- Monitors know devices, not ranks.
-    for device, rows in case.counters:where("rank is null"):group("device") do look(nil, device, rows) end
+    monitors.each_device(case, look)
     if not judged then
       skip(("%d samples of a device in full use with the share of its active multiprocessors: dcgmi dmon -e "
         .. "155,1001,1002 -d 100"):format(opt.min_samples))

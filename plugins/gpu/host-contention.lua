@@ -37,6 +37,7 @@ return {
     for window in case.windows:where("dur > 0"):rows() do
       local here = { rank = window.rank, device = window.device }
       local idle = case.gaps:where(here):where("state == 'starved' or state == 'launching'")
+      ---@type integer, integer, culprit.Table?, integer?, integer, boolean
       local lost, starved, pieces, who, blocked, covers = 0, 0, nil, nil, 0, false
       for tid, waits in idle:group("tid") do
         local states = case.thread_states:where { rank = window.rank, tid = tid }

@@ -19,6 +19,8 @@
 --- ## References
 --- Memory kinds differ between exports: Nsight Systems counts 0 as pageable and 1 as pinned, CUPTI 1 and 2.
 
+local windows = require("windows")
+
 --- Raw rates of links in GB/s. A copy reaches about 0.8 to 0.9 of one.
 local links = {
   { 15.75, "PCIe 3 x16" }, { 31.5, "PCIe 4 x16" }, { 63.0, "PCIe 5 x16" }, { 126.0, "PCIe 6 x16" },
@@ -56,7 +58,7 @@ return {
     local opt = case.options
     for window in case.windows:where("dur > 0"):rows() do
       local here    = { rank = window.rank, device = window.device }
-      local inside  = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local inside  = windows.work(case, window)
       local kernels = inside:where { kind = "kernel" }
       local copies  = inside:where("copy_kind == 'HtoD' or copy_kind == 'DtoH'")
       local exposed = copies:subtract(kernels):sum("dur")

@@ -11,8 +11,8 @@
 --- Replace the loader by one cached batch: the gaps vanish if it was the input, and stay if it was not.
 ---
 --- ## Known false positives
---- The first fetch of a short record: where the loader explains less than a third of the idle time, its score falls with
---- that share. A loader that waits on a lock another rank holds looks the same from one rank's profile.
+--- The first fetch of a short record: where the loader explains less than a third of the idle time, its score falls
+--- with that share. A loader that waits on a lock another rank holds looks the same from one rank's profile.
 ---
 --- ## References
 --- The Kineto TensorBoard plug-in flags loader time above 5 % of the step without asking whether the device was idle.

@@ -19,6 +19,8 @@
 --- ## References
 --- https://pytorch.org/tutorials/intermediate/memory_format_tutorial.html
 
+local windows = require("windows")
+
 local CONVERSIONS = "layout conversions around convolutions"
 
 ---@type culprit.Detector
@@ -43,7 +45,7 @@ return {
                   .. "|*copy_device_to_device*"
     for window in case.windows:rows() do
       local here    = { rank = window.rank, device = window.device }
-      local work    = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local work    = windows.work(case, window)
       local kernels = work:where { role = "compute" }
       local device_copies = work:where { copy_kind = "DtoD" }
       local moves   = kernels:where("match(name, ?) or match(name, ?)", layout, shuffles):concat(device_copies)

@@ -14,6 +14,8 @@
 --- ## References
 --- Rates are those of the vendors' data sheets, each way; PCIe after line encoding.
 
+local monitors = require("monitors")
+
 -- GB/s each way of NVLink, all links of a device together.
 local NvLinks = {
   { "NVIDIA B200|NVIDIA GB200", 900 }, { "*H100 80GB HBM3*|NVIDIA H200|NVIDIA H20", 450 },
@@ -83,15 +85,16 @@ return {
       link(here, rows, "nvlink-near-rate", "nvlink", nvlink_rate(devices), "NVLink")
       link(here, rows, "pcie-near-rate", "pcie", pcie_rate(rows), "PCIe")
     end
-    for rank, device, rows in case.counters:group("rank", "device") do look(rank, device, rows) end
-    -- Monitors know devices, not ranks.
-    for device, rows in case.counters:where("rank is null"):group("device") do look(nil, device, rows) end
+    monitors.each_device(case, look)
     -- One link that has room says nothing of the other.
-    if not (judged.nvlink and judged.pcie) then
-      skip(("%d samples of what NVLink and PCIe carry, and their rates: dcgmi dmon -e 1009,1010,1011,1012 -d 100, "
-        .. "beside nvidia-smi --query-gpu=timestamp,index,pcie.link.gen.current,pcie.link.width.current "
-        .. "--format=csv -l 1")
-        :format(opt.min_samples))
+    if not judged.nvlink then
+      skip(("%d samples of what NVLink carries, and its rate: dcgmi dmon -e 1009,1010,1011,1012 -d 100")
+        :format(opt.min_samples), "nvlink-near-rate")
+    end
+    if not judged.pcie then
+      skip(("%d samples of what PCIe carries, and its rate: dcgmi dmon -e 1009,1010,1011,1012 -d 100, beside "
+        .. "nvidia-smi --query-gpu=timestamp,index,pcie.link.gen.current,pcie.link.width.current --format=csv -l 1")
+        :format(opt.min_samples), "pcie-near-rate")
     end
   end,
 }

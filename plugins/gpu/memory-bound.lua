@@ -16,25 +16,14 @@
 --- https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html#profiling-metrics ; 0.8 of the peak
 --- is what memory reaches in practice.
 
---- Counters of one device beside each other: a row a poll with a column for each, or nil where one is not sampled.
---- Without times (dcgmi dmon) a poll is a line of the file.
-local function beside(rows, names)
-  local key, out = rows:count("at") > 0 and "at" or "place", nil
-  for _, name in ipairs(names) do
-    local part = rows:where { name = name }:where("finite(value)"):distinct(key)
-    if part:count() == 0 then return nil end
-    part = part:with { [name] = part:col("value") }:select(key, name)
-    out = out and out:join(part, { key }) or part
-  end
-  return out:count() > 0 and out or nil
-end
+local monitors = require("monitors")
 
 --- Polls with the activity of memory and matrix units, and the counter that tells use; nsys has reads and writes apart.
 local function samples(rows)
   for _, use in ipairs { "graphics_active", "gpu_util", "sm_active" } do
-    local all = beside(rows, { use, "dram_active", "tensor_active" })
+    local all = monitors.beside(rows, { use, "dram_active", "tensor_active" })
     if all then return all, use end
-    local apart = beside(rows, { use, "dram_read_util", "dram_write_util", "tensor_active" })
+    local apart = monitors.beside(rows, { use, "dram_read_util", "dram_write_util", "tensor_active" })
     if apart then return apart:with { dram_active = "dram_read_util + dram_write_util" }, use end
   end
 end
@@ -72,9 +61,7 @@ return {
         }
       end
     end
-    for rank, device, rows in case.counters:group("rank", "device") do look(rank, device, rows) end
-    -- Monitors know devices, not ranks.
-    for device, rows in case.counters:where("rank is null"):group("device") do look(nil, device, rows) end
+    monitors.each_device(case, look)
     if not judged then
       skip(("%d samples of a busy device with use, matrix units and memory beside each other: dcgmi dmon -e "
         .. "1001,1002,1004,1005 -d 100, or nsys profile --gpu-metrics-devices=all"):format(opt.min_samples))

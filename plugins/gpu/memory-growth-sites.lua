@@ -16,15 +16,7 @@
 --- ## References
 --- https://pytorch.org/docs/stable/torch_cuda_memory.html
 
--- The innermost frame that is not the framework's own, or the innermost one.
-local function own_frame(frames)
-  local list = frames:split(" < ")
-  for i = #list, 1, -1 do
-    local f = list[i]
-    if not f:glob("*/torch/*|torch/*|*site-packages*|*dist-packages*|*<frozen*|*<built-in*") then return f:trim() end
-  end
-  return list[#list]:trim()
-end
+local own_frame = require("frames").own
 
 ---@type culprit.Detector
 return {

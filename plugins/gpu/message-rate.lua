@@ -18,24 +18,7 @@
 --- ## References
 --- nccl-tests, doc/PERFORMANCE.md, for bus bandwidth; vendors' data sheets for the links.
 
--- Unidirectional GB/s of the links between the devices of one host, as in gpu/bus-bandwidth.
-local LINKS = {
-  { model = "NVIDIA B200|NVIDIA GB200",                rate = 900 },
-  { model = "*H100 80GB HBM3*|NVIDIA H200|NVIDIA H20", rate = 450 },
-  { model = "NVIDIA H800|NVIDIA A800-SXM*",            rate = 200 },
-  { model = "*A100-SXM*",                              rate = 300 },
-  { model = "*V100-SXM2*",                             rate = 150 },
-  { model = "*MI300X*",                                rate = 448 },
-}
-
-local function link_of(case)
-  local models = case.devices:where("model is not null"):distinct("model")
-  if models:count() ~= 1 then return end
-  local model = models:first().model
-  for _, link in ipairs(LINKS) do
-    if model:glob(link.model) then return link.rate, model end
-  end
-end
+local links = require("links")
 
 -- Bus bandwidth over payload rate, for `size` ranks; nil for what nccl-tests does not define it for.
 local function bus_factor(op, size)
@@ -43,8 +26,6 @@ local function bus_factor(op, size)
   if op:glob("all_gather|reduce_scatter|all_to_all") then return (size - 1) / size end
   if op:glob("broadcast|reduce") then return 1 end
 end
-
-local function rate(value) return units.number(value, 3) .. " GB/s" end
 
 ---@type culprit.Detector
 return {
@@ -65,7 +46,7 @@ return {
     if case.collectives:distinct("rank"):count() ~= 1 then
       return skip("the record of one rank: of several, gpu/bus-bandwidth tells the transfer from the wait")
     end
-    local link, model = link_of(case)
+    local link, model = links.of(case)
     if not link then
       return skip("the rate of the links between devices: it is known for boards with NVLink or xGMI only")
     end
@@ -92,7 +73,7 @@ return {
               message  = ("%s of %s on %d ranks takes %s here, a bus bandwidth of %s, %s of the %d GB/s that the links "
                 .. "of %s carry: waiting for a late peer, or a slow link; record all ranks to tell")
                 :format(op, units.bytes(big.bytes), size, units.format(same:median("dur")),
-                        rate(same:compute("bytes * ? / dur", factor):median()),
+                        links.rate(same:compute("bytes * ? / dur", factor):median()),
                         units.percent(same:compute("bytes * ? / dur", factor):median() / link), link, model),
               evidence = { rows:top(5, "dur") },
             }

@@ -21,6 +21,9 @@
 --- https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html ; CUTLASS names its
 --- kernels `cutlass_ARCH_UNIT_TYPE_SHAPE_TILE_LAYOUT_alignN`, N in elements.
 
+local operators = require("kernels").operators
+local windows = require("windows")
+
 --- The numbers in one operand of `[[16, 5185, 64], [16, 64, 5185]]`, a list for each.
 local function operands(shapes)
   local found = {}
@@ -52,23 +55,6 @@ local function misfits(shapes, unit)
     end
   end
   return table.concat(said, ", ")
-end
-
---- The operators that launched `kernels`, those with the most kernel time first: name, shapes, dtypes, total.
-local function operators(kernels, calls, ops)
-  local by_key, list = {}, {}
-  local each = kernels:with { op = kernels:launched_by(calls, ops) }:aggregate({ "op" }, { total = "sum dur" })
-  for row in each:top(2000, "total"):rows() do
-    local op = ops:row(row.op)
-    local key = op.name .. (op.shapes or "")
-    if not by_key[key] then
-      by_key[key] = { name = op.name, shapes = op.shapes, dtypes = op.dtypes, total = 0 }
-      list[#list + 1] = by_key[key]
-    end
-    by_key[key].total = by_key[key].total + row.total
-  end
-  table.sort(list, function(a, b) return a.total > b.total end)
-  return list
 end
 
 ---@type culprit.Detector
@@ -104,7 +90,7 @@ return {
       local here  = { rank = window.rank, device = window.device }
       local model = case.devices:where(here):first()
       if model and model.compute_major and model.compute_major >= 7 and model.vendor == "nvidia" then
-        local work  = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+        local work  = windows.work(case, window)
         local all   = work:where { role = "compute" }:where("match(name, ?) and not match(name, ?)", matrix, others)
         local total = all:sum("dur")
         local calls = case.host_calls:where { rank = window.rank }

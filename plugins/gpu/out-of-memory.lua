@@ -15,6 +15,8 @@
 --- ## References
 --- https://pytorch.org/docs/stable/torch_cuda_memory.html
 
+local own_frame = require("frames").own
+
 -- What a call stack allocates for, as far as it tells. The order matters: an optimizer step also runs under a
 -- training loop.
 local Kinds = {
@@ -31,15 +33,6 @@ local function kind_of(frames)
     if frames:glob(kind[2]) then return kind[1] end
   end
   return "other"
-end
-
-local function own_frame(frames)
-  local list = frames:split(" < ")
-  for i = #list, 1, -1 do
-    local f = list[i]
-    if not f:glob("*/torch/*|torch/*|*site-packages*|*dist-packages*|*<frozen*|*<built-in*") then return f:trim() end
-  end
-  return list[#list]:trim()
 end
 
 ---@type culprit.Detector

@@ -19,6 +19,8 @@
 --- Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (2021), section
 --- 2.2.
 
+local windows = require("windows")
+
 -- The number of stages: the largest group that sends and receives name, else the ranks that they link.
 local function stages_of(points)
   local size = points:max("group_size")
@@ -63,8 +65,7 @@ return {
       if mine:count() > 0 then
         local flows = mine:aggregate({ "op", "peer" }, { n = "count" })
         local m     = flows:max("n") / window.steps
-        local work  = case.gpu_work:where { rank = window.rank, device = window.device }
-                        :where("start < ? and stop > ?", window.stop, window.start)
+        local work  = windows.work(case, window)
         local span  = case.windows:where { rank = window.rank, device = window.device }
         -- Sends and receives are waiting here; everything else that the device runs is work.
         local other = work:where("role != 'communication'")

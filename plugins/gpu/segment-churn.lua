@@ -56,6 +56,7 @@ return {
     for rank, device, events in case.memory_events:where("device >= 0 and at is not null and bytes is not null")
       :where { action = { "segment_alloc", "segment_free" } }:group("rank", "device") do
       local segments = events:sort("at")
+      ---@type integer, integer, integer, integer, integer, table?, integer
       local back, asks, frees, given, count, first, took = 0, 0, 0, 0, 0, nil, 0
       for _, r in ipairs(rounds(segments, opt.window)) do
         if r.asks > 0 then

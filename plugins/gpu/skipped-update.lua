@@ -109,6 +109,7 @@ return {
               local asked   = case.host_ops:where { rank = rank }:where("match(name, "
                 .. "'*non_finite_check*|*amp_update_scale*')")
                 :where("start >= ? and start < ?", step.start, step.stop)
+              ---@type string[], culprit.Evidence[]
               local notes, rows = {}, { only }
               for s in case.scalars:where { step = step.step, primary = true }
                   :where("metric == 'loss' or metric == 'grad_norm' or metric == 'loss_scale'"):sort("metric")

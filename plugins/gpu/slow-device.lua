@@ -19,6 +19,8 @@
 --- ## References
 --- https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
 
+local windows = require("windows")
+
 -- SwPowerCap, HwSlowdown, SwThermal, HwThermal and HwPowerBrake in NVML's mask; its other bits are idling and settings.
 local Limits = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
@@ -69,8 +71,7 @@ return {
       .. "|*embedding*|*indexSelect*"
     local kernels = nil
     for window in case.windows:rows() do
-      local part = case.gpu_work:where { rank = window.rank, device = window.device, role = "compute" }
-        :where("start < ? and stop > ?", window.stop, window.start)
+      local part = windows.work(case, window):where { role = "compute" }
       kernels = kernels and kernels:concat(part) or part
     end
     local key  = { "name", "blocks", "threads" }
@@ -171,6 +172,7 @@ return {
         else
           found = false
         end
+        if found and not slow_clock then skip("the clocks of this device and of another", "device-clock-low") end
         if found and slow_clock and slow_clock < opt.clock then
           report { symptom = "device-clock-low", score = 0.9, at = here, evidence = { clock:slice(0, 5) },
             message = ("the %s of %s is %s of its peers'"):format(clock:first().name, title,
@@ -188,5 +190,6 @@ return {
         :format(
         opt.min_kinds, units.format(opt.min_dur)))
     end
+    if two then skip("a third device", "device-slow-memory", "device-uneven") end
   end,
 }

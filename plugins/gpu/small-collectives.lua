@@ -16,6 +16,8 @@
 --- ## References
 --- DDP buckets gradients to 25 MB by default: https://pytorch.org/docs/stable/notes/ddp.html
 
+local windows = require("windows")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -35,7 +37,7 @@ return {
     local opt = case.options
     for window in case.windows:where("dur > 0"):rows() do
       local here   = { rank = window.rank, device = window.device }
-      local inside = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local inside = windows.work(case, window)
       local comm   = inside:where { role = "communication" }
       local many   = window.steps > 0 and comm:count() / window.steps
                      or comm:count() * 100 * units.ms / window.dur

@@ -18,6 +18,8 @@
 --- https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#wave-quant ;
 --- limits per compute capability: CUDA C++ Programming Guide, "Compute Capabilities".
 
+local windows = require("windows")
+
 --- By compute capability: threads and blocks that fit a multiprocessor, and its shared memory in KiB. All have 64 Ki
 --- registers. From 8.0 on each block takes 1 KiB of shared memory for the system.
 local limits = {
@@ -90,7 +92,7 @@ return {
     for window in case.windows:rows() do
       local here    = { rank = window.rank, device = window.device }
       local model   = case.devices:where(here):first()
-      local work    = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local work    = windows.work(case, window)
       local kernels = work:where { role = "compute" }
       if model and model.multiprocessors and kernels:count() > 0 then
         local limit = model.vendor == "nvidia" and model.compute_major

@@ -19,6 +19,8 @@
 --- ## References
 --- Garbage collection and steps: https://arxiv.org/abs/2402.15627 (MegaScale)
 
+local slow_steps = require("slow-steps")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -26,40 +28,19 @@ return {
   needs    = { steps = { "start", "stop", "dur" } },
   relies   = { "launches", "host-times" },
   symptoms = { "step-jitter", "step-slow-periodic", "slow-steps-same-kernels-slower", "slow-steps-more-work" },
-  options  = {
-    min_steps = { default = 8,    doc = "Steps after the first below which nothing is judged" },
-    mads      = { default = 5,    doc = "Median absolute deviations above the median from which on a step is slow" },
-    min_over  = { default = 0.10, doc = "Share by which a slow step must exceed the median" },
-    min_cost  = { default = 0.01, doc = "Share of the record that the slow steps must cost together" },
-    explains  = { default = 0.50, doc = "Share of the excess that a cause must cover to be named" },
-  },
+  options  = slow_steps.options,
 
   run = function(case)
     local opt, judged = case.options, false
     for rank, all in case.steps:group("rank") do
-      local n = all:count() - 1
-      if n >= opt.min_steps and n <= 10000 then
+      local s = slow_steps.of(opt, all)
+      if s and s.n <= 10000 then
         judged = true
-        local steps   = all:sort("start"):slice(1, n)
-        local median  = steps:median("dur")
-        local mad     = steps:col("dur"):robust_std() / 1.4826
-        local bar     = median + math.max(opt.mads * mad, opt.min_over * median)
-        local slow    = steps:where("dur > ?", bar)
-        local normal  = steps:where("dur <= ?", bar)
-        local k       = slow:count()
-        local excess  = slow:sum("dur") - k * median
-        if k > 0 and k * 2 < n and excess >= opt.min_cost * steps:sum("dur") then
+        local steps, n, slow, normal, k, excess = s.steps, s.n, s.slow, s.normal, s.k, s.excess
+        if s.cost then
           local device = case.windows:where { rank = rank }:first()
           local work   = case.gpu_work:where { rank = rank }
           local gaps   = case.gaps:where { rank = rank, device = device and device.device or 0 }
-
-          -- How much more of `rows` a slow step covers than the typical step, summed over the slow steps.
-          local function more(rows)
-            local usual = normal:overlap(rows):median() or 0
-            local extra = 0
-            for _, v in ipairs(slow:overlap(rows):values()) do extra = extra + math.max(0, v - usual) end
-            return extra, usual
-          end
 
           -- What was launched in a step belongs to it, whenever the device gets to it.
           local launched, busy_more = nil, 0
@@ -78,7 +59,7 @@ return {
           end
           local usual_work, usual_count, slow_rows = {}, {}, {}
           for i = 0, n - 1 do
-            if steps:row(i).dur > bar then
+            if steps:row(i).dur > s.bar then
               slow_rows[#slow_rows + 1] = i
             else
               usual_work[#usual_work + 1]   = per[i] or 0
@@ -93,7 +74,7 @@ return {
             work_more  = work_more + math.max(0, (per[i] or 0) - usual_work[mid])
             count_more = count_more + math.max(0, (count[i] or 0) - usual_count[mid])
           end
-          local idle_more = more(gaps)
+          local idle_more = slow_steps.more(s, gaps)
 
           -- A step that the device never noticed cost nothing: it was only the host's.
           local seen = not device or idle_more + work_more >= 0.3 * excess
@@ -125,8 +106,8 @@ return {
               recoverable = math.tointeger(cost // 1),
               at          = at,
               message     = ("%d of %d steps take longer than %s (median %s, median deviation %s): steps %s%s, the "
-                .. "longest %s, %s too much in all (%s)%s%s"):format(k, n, units.format(bar), units.format(median),
-                  units.format(mad),
+                .. "longest %s, %s too much in all (%s)%s%s"):format(k, n, units.format(s.bar), units.format(s.median),
+                  units.format(s.mad),
                 table.concat(list, ", "), k > 6 and ", ..." or "", units.format(slow:max("dur")), units.format(excess),
                 units.percent(excess / steps:sum("dur")), device and ("; the device idles %s more in them and gets %s "
                   .. "more work")
@@ -134,6 +115,7 @@ return {
               evidence    = { slow:top(5, "dur") },
             }
 
+            if k < 3 then skip("three slow steps", "step-slow-periodic") end
             -- The period, by the autocorrelation of "this step is slow": the distance at which most slow steps follow
             -- one.
             if k >= 3 then
@@ -165,6 +147,9 @@ return {
               end
             end
 
+            if not launched then
+              skip("device work joined to its launch calls", "slow-steps-same-kernels-slower", "slow-steps-more-work")
+            end
             -- The device's part: the same kernels slower, or more of them.
             if launched and work_more >= opt.explains * excess then
               if count_more <= 0.02 * k * usual_count[mid] then

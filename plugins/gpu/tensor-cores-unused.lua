@@ -22,6 +22,8 @@
 --- ## References
 --- Kineto's plug-in only reports a share of exactly zero; kernel names follow cuBLAS, cuDNN and CUTLASS.
 
+local windows = require("windows")
+
 --- The generation without TF32 that `kernels` tell of in their names; nil where some are of a later one.
 local function old_generation(kernels)
   local later = "*ampere*|*hopper*|*sm8?_*|*sm9?_*|*sm1??_*|*cutlass_8?_*|*cutlass_9?_*|*s16816*|*h16816*|*tf32*|"
@@ -76,7 +78,7 @@ return {
       local model = case.devices:where(here):first()
       local major = model and model.compute_major
       local amd   = model and model.vendor == "amd" -- Tensile names mean other things
-      local work  = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local work  = windows.work(case, window)
       local kernels = work:where { role = "compute" }
       local total = kernels:sum("dur")
       local fp32  = kernels:where("match(name, ?) and not match(name, ?) and not match(name, ?)", plain, half, tf32)

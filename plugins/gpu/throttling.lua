@@ -40,7 +40,7 @@ return {
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, clocked, powered = case.options, false, false
     -- Samples of one poll share their time; a counter of its own rate gives its last value before.
     local function series(rows, name)
       return rows:where { name = name }:sort("at"):select("at", "value", "rank", "device")
@@ -73,7 +73,7 @@ return {
       local joined = clock:count() > 0 and use:count() > 0 and
         clock:join(use:with { used = use:col("value") }:select("at", "used"), { "at" }):where("used >= ?", opt.busy)
       if joined and joined:count() >= opt.min_samples then
-        judged = true
+        clocked = true
         local plateau = joined:quantile("value", 0.9)
         local low     = joined:where("value < ?", (1 - opt.drop) * plateau)
         if low:count() >= math.max(3, opt.min_share * joined:count()) then
@@ -132,7 +132,7 @@ return {
         power:join(use:with { used = use:col("value") }:select("at", "used"), { "at" }):sort("at")
       if both and both:count() >= opt.min_samples
         and ((limit or 0) >= opt.large or (power:max("value") or 0) >= opt.large) then
-        judged = true
+        powered = true
         local begun, ended, samples, longest, seen = nil, nil, 0, 0, 0
         local from, best_from, best_to
         local ats, watts, used = both:col("at"):values(), both:col("value"):values(), both:col("used"):values()
@@ -160,11 +160,15 @@ return {
         end
       end
     end
-    if not judged then
-      skip(("at least %d samples of clock or power beside use while the device is busy: nvidia-smi --query-gpu=")
-        :format(
-        opt.min_samples) .. "timestamp,index,clocks.sm,power.draw,power.limit,temperature.gpu,utilization.gpu "
-          .. "--format=csv -lms 500")
+    local how = "nvidia-smi --query-gpu=timestamp,index,clocks.sm,power.draw,power.limit,temperature.gpu,"
+      .. "utilization.gpu --format=csv -lms 500"
+    if not clocked then
+      skip(("at least %d samples of the clock beside use while the device is busy: %s"):format(opt.min_samples, how),
+        "gpu-clock-drop", "gpu-throttle-reason")
+    end
+    if not powered then
+      skip(("at least %d samples of power beside use, of a device that can draw %d W: %s"):format(opt.min_samples,
+        opt.large, how), "gpu-busy-at-idle-power")
     end
   end,
 }

@@ -18,6 +18,9 @@
 --- ## References
 --- https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
 
+local operators = require("kernels").operators
+local windows = require("windows")
+
 --- Bytes of the first tensor in recorded shapes and types: `[[16, 128, 128], []]`, `['c10::BFloat16', '']`.
 local function first_bytes(shapes, dtypes)
   local dims = string.numbers(string.split(shapes, "]")[1])
@@ -27,23 +30,6 @@ local function first_bytes(shapes, dtypes)
   local dtype = string.lower(string.split(dtypes or "", ",")[1] or "")
   local size = (dtype:contains("half") or dtype:contains("float16")) and 2 or dtype:contains("double") and 8 or 4
   return count * size
-end
-
---- The operators that launched `kernels`, those with the most kernel time first: name, shapes, dtypes, total.
-local function operators(kernels, calls, ops)
-  local by_key, list = {}, {}
-  local each = kernels:with { op = kernels:launched_by(calls, ops) }:aggregate({ "op" }, { total = "sum dur" })
-  for row in each:top(2000, "total"):rows() do
-    local op = ops:row(row.op)
-    local key = op.name .. (op.shapes or "")
-    if not by_key[key] then
-      by_key[key] = { name = op.name, shapes = op.shapes, dtypes = op.dtypes, total = 0 }
-      list[#list + 1] = by_key[key]
-    end
-    by_key[key].total = by_key[key].total + row.total
-  end
-  table.sort(list, function(a, b) return a.total > b.total end)
-  return list
 end
 
 ---@type culprit.Detector
@@ -68,7 +54,7 @@ return {
     local scores   = "*SoftMax*|*softmax*|*Softmax*"
     for window in case.windows:rows() do
       local here    = { rank = window.rank, device = window.device }
-      local work    = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local work    = windows.work(case, window)
       local kernels = work:where { role = "compute" }
       local total   = kernels:sum("dur")
       local fused   = kernels:where("match(name, ?)", fusing):count()

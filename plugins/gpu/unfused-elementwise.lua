@@ -15,6 +15,8 @@
 --- ## References
 --- https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html, "Fuse operations"
 
+local windows = require("windows")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -38,7 +40,7 @@ return {
     local opt = case.options
     for window in case.windows:rows() do
       local here    = { rank = window.rank, device = window.device }
-      local work    = case.gpu_work:where(here):where("start < ? and stop > ?", window.stop, window.start)
+      local work    = windows.work(case, window)
       local kernels = work:where { role = "compute" }
       local calls   = case.host_calls:where { rank = window.rank }
       local steps   = case.ranges:where { rank = window.rank, category = "optimizer" }

@@ -19,6 +19,8 @@
 --- torch/profiler/_pattern_matcher.py, OptimizerSingleTensorPattern ;
 --- https://pytorch.org/docs/stable/optim.html#algorithms
 
+local windows = require("windows")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -45,8 +47,7 @@ return {
     for window in case.windows:rows() do
       local here    = { rank = window.rank, device = window.device }
       local calls   = case.host_calls:where { rank = window.rank }
-      local kernels = case.gpu_work:where(here):where { role = "compute" }
-        :where("start < ? and stop > ?", window.stop, window.start)
+      local kernels = windows.work(case, window):where { role = "compute" }
       local steps   = case.ranges:where { rank = window.rank, category = "optimizer" }
       local own     = kernels:with { step = kernels:launched_by(calls, steps) }:where("step is not null")
       local single  = own:where("not match(name, "

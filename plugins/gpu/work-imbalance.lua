@@ -19,6 +19,8 @@
 --- NVIDIA's Megatron notes on pipeline and expert balance; a max/mean of 1.5 in expert tokens costs a third of the
 --- expert time.
 
+local statistics = require("statistics")
+
 -- Time of a rank's compute kernels by name and size, of the steps inside its window.
 local function kernels_of(case, window)
   local rows = case.gpu_work:where { rank = window.rank, device = window.device, role = "compute" }
@@ -32,12 +34,6 @@ local function coefficient(values)
   local mean = sum / n
   for _, v in ipairs(values) do squares = squares + (v - mean) * (v - mean) end
   return mean > 0 and math.sqrt(squares / (n - 1)) / mean or 0, mean
-end
-
-local function median(values)
-  table.sort(values)
-  local n = #values
-  return n % 2 == 1 and values[n // 2 + 1] or (values[n // 2] + values[n // 2 + 1]) / 2
 end
 
 ---@type culprit.Detector
@@ -110,7 +106,7 @@ return {
     for _, r in ipairs(ranks) do if r.time > top.time then top = r end end
     local typical = {}
     for _, r in ipairs(ranks) do if r ~= top then typical[#typical + 1] = r.time end end
-    local middle = median(typical)
+    local middle = statistics.median(typical)
     local excess = top.time - middle
     if cv < opt.min_cv or excess * top.steps < opt.min_share * top.window.dur then return end
 

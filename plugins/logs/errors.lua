@@ -56,8 +56,8 @@ local ENDED = {
   ["node-failure"] = "the scheduler lost a node of the job",
   cancelled        = "the scheduler cancelled the job or step; by whom and why is in its records (sacct, scontrol)",
   eviction         = "the node evicted the pod: a resource ran low",
-  ["1"]            = "SIGHUP: the terminal or connection that it was started from was closed (start it with nohup, tmux "
-    .. "or a scheduler)",
+  ["1"]            = "SIGHUP: the terminal or connection that it was started from was closed (start it with nohup, "
+    .. "tmux or a scheduler)",
   ["2"]            = "SIGINT: somebody pressed Ctrl-C",
   ["15"]           = "SIGTERM came from outside: a scheduler, the container's runtime or a user",
 }

@@ -75,7 +75,9 @@ return {
   run = function(case)
     local lines = case.log_lines:where("match(text, '*OK ] *ms)|*FAILED* ] *ms)|PASS: * :: *|FAIL: * :: *|"
       .. "*::* PASSED*|*::* FAILED*|*::* ERROR*|*Test *#*: * sec*|*test*) ... *')")
-    if lines:count() == 0 then skip("results of tests in a log: of pytest -v, GoogleTest, CTest, lit or unittest -v") end
+    if lines:count() == 0 then
+      skip("results of tests in a log: of pytest -v, GoogleTest, CTest, lit or unittest -v")
+    end
     local order, tests = {}, {}
     for line in lines:slice(0, 10000):rows() do
       local name, passed = outcome(line.text:trim())

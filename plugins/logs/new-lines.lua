@@ -20,41 +20,9 @@
 --- ## References
 --- L4, cross-job comparison of logs: https://arxiv.org/abs/2503.20263
 
-local Good   = { good = true, baseline = true, reference = true, golden = true, before = true, control = true,
-                 old = true }
+local logs = require("logs")
+
 local Severe = { warning = 2, error = 3, critical = 3 }
-local Words  = { "fail", "error", "retry", "retrying", "timeout", "timed out", "refused", "unhealthy", "corrupt",
-                 "fallback", "falling back", "overflow", "mismatch", "skipping", "dropped", "killed", "stalled",
-                 "degraded", "exhausted", "throttl", "unreachable", "disconnect", "evict" }
-
---- Whether a line without a level speaks of a failure; what only sets or counts one ("timeout=1800", "0 errors") does
---- not.
-local function speaksOfFailure(text)
-  local lower = text:lower()
-  for _, word in ipairs(Words) do
-    local at = lower:index(word)
-    if at then
-      local before = lower:sub(math.max(1, at - 8), at - 1)
-      local after  = lower:sub(at + word:len(), at + word:len() + 10)
-      local set    = false
-      for _, sign in ipairs({ "=", "_", ":", "\"", "'", "/", "." }) do
-        local place = after:index(sign)
-        set = set or (place and not after:sub(1, place - 1):contains(" "))
-      end
-      if not set and not before:ends_with("_") and not before:ends_with("/") and not before:ends_with(".")
-        and not before:ends_with("no ") and not before:ends_with(" 0 ") and not before:ends_with("without ") then
-        return true
-      end
-    end
-  end
-  return false
-end
-
---- Bars, frames of a traceback and parts of an indented text are no kinds of their own.
-local function isPart(text)
-  return text:starts_with(" ") or text:starts_with("\t") or text:starts_with("Traceback (")
-    or text:starts_with("File \"") or text:contains("%|") or text:contains("it/s")
-end
 
 --- The words of a template.
 local function words(template)
@@ -63,17 +31,6 @@ local function words(template)
     if word ~= "" then out[#out + 1] = word end
   end
   return out
-end
-
---- Whether a path names a run that worked: a folder or a part of the file's name, as in good/train.log, run_good.txt.
-local function isGood(source)
-  local parts = source:lower():split("/")
-  for i = math.max(1, #parts - 3), #parts do
-    for _, word in ipairs(parts[i]:replace("-", "_"):replace(".", "_"):split("_")) do
-      if Good[word] then return true end
-    end
-  end
-  return false
 end
 
 ---@type culprit.Detector
@@ -92,14 +49,7 @@ return {
     local opt    = case.options
     local all    = case.log_templates
     local faults = case.errors:where("(type is null or type != 'warning') and (role is null or role != 'advice')")
-    local worked, others = {}, {}
-    for row in all:distinct("source"):rows() do
-      local list = (Good[row.variant or ""] or isGood(row.source)) and worked or others
-      list[#list + 1] = row.source
-    end
-    -- A word that all paths share names no side.
-    local good = all:where { source = #others > 0 and worked or {} }
-    local rest = all:where { source = others }
+    local good, rest = logs.sides(all)
     if good:count() == 0 then
       -- Nothing is called good: runs that log no error, beside one that does.
       local clean, failed = {}, {}
@@ -170,7 +120,7 @@ return {
         if here then earlier = distance > 0 elseif seconds then earlier = seconds >= 0 end
         local weight = Severe[row.level]
         local text   = row.example or row.template
-        local failure = weight ~= 3 and speaksOfFailure(text)
+        local failure = weight ~= 3 and logs.speaks_of_failure(text)
         if not weight and not row.level and failure then weight = 2 end
         -- Libraries warn once of this and that, most at the start, in one run and not in the next. Without an error
         -- that follows, a warning has to come again or to speak of a failure.
@@ -179,7 +129,7 @@ return {
         if not weight and here and distance > 0 and distance <= near and row.first <= length and chance < 0.5 then
           weight = 1
         end
-        if earlier and weight and not talk and not isPart(text) and not hasTwin(row.template) then
+        if earlier and weight and not talk and not logs.is_part(text) and not hasTwin(row.template) then
           local nearness = distance and 1 / (1 + distance / 100) or 0
           found[#found + 1] = { row = row, distance = distance, seconds = seconds,
                                 weight = weight + nearness + 1 / (1 + math.log(row.lines, 10)) }

@@ -18,46 +18,9 @@
 --- ## References
 --- L4, spatial comparison of logs: https://arxiv.org/abs/2503.20263
 
-local Good   = { good = true, baseline = true, reference = true, golden = true, before = true, control = true,
-                 old = true }
+local logs = require("logs")
+
 local Severe = { warning = 1, error = 2, critical = 2 }
-local Words  = { "fail", "error", "retry", "retrying", "timeout", "timed out", "refused", "unhealthy", "corrupt",
-                 "fallback", "falling back", "overflow", "mismatch", "skipping", "dropped", "killed", "stalled",
-                 "degraded", "exhausted", "throttl", "unreachable", "disconnect", "evict" }
-
---- Whether a line without a level speaks of a failure; what only sets or counts one ("timeout=1800", "0 errors") does
---- not.
-local function speaksOfFailure(text)
-  local lower = text:lower()
-  for _, word in ipairs(Words) do
-    local at = lower:index(word)
-    if at then
-      local before = lower:sub(math.max(1, at - 8), at - 1)
-      local after  = lower:sub(at + word:len(), at + word:len() + 10)
-      local set    = false
-      for _, sign in ipairs({ "=", "_", ":", "\"", "'", "/", "." }) do
-        local place = after:index(sign)
-        set = set or (place and not after:sub(1, place - 1):contains(" "))
-      end
-      if not set and not before:ends_with("_") and not before:ends_with("/") and not before:ends_with(".")
-        and not before:ends_with("no ") and not before:ends_with(" 0 ") and not before:ends_with("without ") then
-        return true
-      end
-    end
-  end
-  return false
-end
-
---- Whether a path names a run that worked: a folder or a part of the file's name, as in good/train.log, run_good.txt.
-local function isGood(source)
-  local parts = source:lower():split("/")
-  for i = math.max(1, #parts - 3), #parts do
-    for _, word in ipairs(parts[i]:replace("-", "_"):replace(".", "_"):split("_")) do
-      if Good[word] then return true end
-    end
-  end
-  return false
-end
 
 ---@type culprit.Detector
 return {
@@ -75,14 +38,7 @@ return {
     local opt    = case.options
     local judged = false
     local faults = case.errors:where("type is null or type != 'warning'")
-    local worked, others = {}, {}
-    for row in case.log_templates:distinct("source"):rows() do
-      local list = (Good[row.variant or ""] or isGood(row.source)) and worked or others
-      list[#list + 1] = row.source
-    end
-    -- A word that all paths share names no side.
-    local goods = case.log_templates:where { source = #others > 0 and worked or {} }
-    local rest  = case.log_templates:where { source = #others > 0 and others or worked }
+    local goods, rest = logs.sides(case.log_templates)
     local known = goods:aggregate({ "template" }, { good_lines = "sum lines" })
 
     for run, templates in rest:group("run") do
@@ -112,7 +68,7 @@ return {
         local mine, units_seen = {}, 0
         for row in alone:sort("first"):slice(0, 5000):rows() do
           local text   = row.example or row.template
-          local weight = Severe[row.level] or (not row.level and speaksOfFailure(text) and 1 or nil)
+          local weight = Severe[row.level] or (not row.level and logs.speaks_of_failure(text) and 1 or nil)
           local at     = row[unit]
           -- Many libraries warn on the first rank alone; a good run that does not, tells otherwise.
           local usual  = at == lowest and weight == 1 and goods:count() == 0

@@ -18,26 +18,9 @@
 --- ## References
 --- L4, temporal comparison of logs: https://arxiv.org/abs/2503.20263
 
-local Good   = { good = true, baseline = true, reference = true, golden = true, before = true, control = true,
-                 old = true }
+local logs = require("logs")
+
 local Severe = { warning = 1, error = 2, critical = 2 }
-
---- Bars, frames of a traceback and parts of an indented text are no kinds of their own.
-local function isPart(text)
-  return text:starts_with(" ") or text:starts_with("\t") or text:starts_with("Traceback (")
-    or text:starts_with("File \"") or text:contains("%|") or text:contains("it/s")
-end
-
---- Whether a path names a run that worked: a folder or a part of the file's name, as in good/train.log, run_good.txt.
-local function isGood(source)
-  local parts = source:lower():split("/")
-  for i = math.max(1, #parts - 3), #parts do
-    for _, word in ipairs(parts[i]:replace("-", "_"):replace(".", "_"):split("_")) do
-      if Good[word] then return true end
-    end
-  end
-  return false
-end
 
 ---@type culprit.Detector
 return {
@@ -97,14 +80,7 @@ return {
       end
     end
 
-    local worked, others = {}, {}
-    for row in case.log_templates:distinct("source"):rows() do
-      local list = (Good[row.variant or ""] or isGood(row.source)) and worked or others
-      list[#list + 1] = row.source
-    end
-    -- A word that all paths share names no side.
-    local goods = case.log_templates:where { source = #others > 0 and worked or {} }
-    local rest  = case.log_templates:where { source = #others > 0 and others or worked }
+    local goods, rest = logs.sides(case.log_templates)
     local known = goods:aggregate({ "template" }, { good_lines = "sum lines" })
 
     for run, templates in rest:group("run") do
@@ -114,7 +90,7 @@ return {
 
       local function take(row, distance, seconds, times)
         local text = row.example or row.template
-        if isPart(text) then return end
+        if logs.is_part(text) then return end
         found[#found + 1] = { row = row, distance = distance, seconds = seconds, times = times,
                               weight = (Severe[row.level] or 0) + (distance and 1 / (1 + distance) or 0) }
       end

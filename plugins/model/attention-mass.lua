@@ -19,24 +19,9 @@
 --- Xiao et al. (2023), Efficient Streaming Language Models with Attention Sinks: https://arxiv.org/abs/2309.17453
 --- Gu et al. (2024), When Attention Sink Emerges in Language Models: https://arxiv.org/abs/2410.10781
 
-local NAMES =
-  "match(name, '*attn*prob*|*attention*prob*|*attn_weights*|*attention_weights*|*attentions*|*.probs.output') "
-  .. "and not match(name, '*router*|*gate*|*expert*') "
-  .. "and not match(name, 'battery.*|*cross*') and not match(role, 'weight|grad|state') and min >= 0 and numel > 1"
-local ELEMENTS = 1e8 -- looked at in all
+local attention = require("attention")
 
---- An integer tensor over the keys of `probs`, the value in it that marks padding and what it is; or nil.
-local function padding(case, values, probs)
-  local here, keys = values:where { step = probs.step, variant = probs.variant }, probs.shape[#probs.shape]
-  local mask = here:where("match(name, '*attention_mask*|*padding_mask*') and match(dtype, 'int*|uint*|bool')"):first()
-  if mask and mask.shape[#mask.shape] == keys then return mask, 0 end
-  local pad = case.config:where("match(key, '*pad_token_id') and number is not null"):first()
-  local ids = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
-  local eos = case.config:where("match(key, '*eos_token_id') and number is not null"):first()
-  if pad and ids and ids.shape[#ids.shape] == keys and not (eos and eos.number == pad.number) then
-    return ids, math.tointeger(pad.number)
-  end
-end
+local NAMES = attention.NAMES .. " and not match(name, 'battery.*|*cross*')"
 
 ---@type culprit.Detector
 return {
@@ -57,9 +42,9 @@ return {
     local opt, values, done = case.options, case.tensors:where("zero_share is not null"), 0
     local layers, on, masked = {}, nil, 0
     for probs in values:where(NAMES):rows() do
-      if done + probs.numel > ELEMENTS then break end
+      if done + probs.numel > attention.ELEMENTS then break end
       local keys = #probs.shape >= 2 and probs.shape[#probs.shape] or 0
-      local mask, mark = padding(case, values, probs)
+      local mask, mark = attention.padding(case, values, probs)
       local marked = mask and probs:attention_heads(mask, mark)
       local heads  = keys >= opt.keys and (marked or probs:attention_heads()) or nil
       if heads and heads:has("entropy") then
@@ -143,8 +128,10 @@ return {
         evidence = { largest.probs },
       }
     end
-    if masked == 0 and not on and #layers == 0 then
-      skip("attention_mask or pad_token_id beside the weights, or more than one query")
+    if masked == 0 then skip("attention_mask or pad_token_id beside the weights", "attention-on-padding") end
+    if #layers == 0 then
+      skip(("attention weights of %d queries or more"):format(opt.keys // 2), "attention-all-on-first",
+        "attention-uniform", "attention-sink")
     end
   end,
 }

@@ -20,35 +20,10 @@
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
 --- https://github.com/huggingface/transformers/blob/main/src/transformers/models/gpt_oss/modeling_gpt_oss.py
 
-local NAMES =
-  "match(name, '*attn*prob*|*attention*prob*|*attn_weights*|*attention_weights*|*attentions*|*.probs.output') "
-  .. "and not match(name, '*router*|*gate*|*expert*') "
-  .. "and not match(name, 'battery.*|loss.*|*.loss.*') and not match(role, 'weight|grad|state') and min >= 0 and numel > 1"
-local ELEMENTS = 1e8 -- looked at in all
+local precision = require("precision")
+local attention = require("attention")
 
-local function rounding(case, dtype)
-  if dtype == "bfloat16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*bf16*|*bfloat16*')")
-    :first() then
-    return 2 ^ -8
-  elseif dtype == "float16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*fp16*|*float16*')")
-    :first() then
-    return 2 ^ -11
-  end
-  return dtype == "float64" and 2 ^ -52 or 2 ^ -23
-end
-
---- The mask of the keys of `probs`: an integer tensor and the value that marks padding, or nil.
-local function padding(case, values, probs)
-  local here, keys = values:where { step = probs.step, variant = probs.variant }, probs.shape[#probs.shape]
-  local mask = here:where("match(name, '*attention_mask*|*padding_mask*') and match(dtype, 'int*|uint*|bool')"):first()
-  if mask and mask.shape[#mask.shape] == keys then return mask, 0 end
-  local pad = case.config:where("match(key, '*pad_token_id') and number is not null"):first()
-  local ids = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
-  local eos = case.config:where("match(key, '*eos_token_id') and number is not null"):first()
-  if pad and ids and ids.shape[#ids.shape] == keys and not (eos and eos.number == pad.number) then
-    return ids, math.tointeger(pad.number)
-  end
-end
+local NAMES = attention.NAMES .. " and not match(name, 'battery.*|loss.*|*.loss.*')"
 
 --- Whether a dump was cut to fewer keys than the batch has, so that only causal lines are whole.
 local function is_cut(values, probs)
@@ -93,9 +68,9 @@ return {
     local evaluated = found:where(decoding)
     local sinks = case.config:where("match(key, '*sink*') or match(key, '*model_type') and value == 'gpt_oss'"):first()
     for probs in found:rows() do
-      if done + probs.numel > ELEMENTS or #probs.shape < 2 then break end
-      local limit = math.max(opt.off, opt.rounding * rounding(case, probs.dtype))
-      local mask, mark = padding(case, values, probs)
+      if done + probs.numel > attention.ELEMENTS or #probs.shape < 2 then break end
+      local limit = math.max(opt.off, opt.rounding * precision.rounding(case, probs.dtype))
+      local mask, mark = attention.padding(case, values, probs)
       local heads = not is_cut(values, probs) and (mask and probs:attention_heads(mask, mark) or
         probs:attention_heads())
       if heads then
@@ -149,7 +124,9 @@ return {
       say("attention-sums-elsewhere", 0.98, reason)
     elseif low < 1 - worst.limit and high > 1 + worst.limit and math.abs(mean - 1) < 0.1 then
       -- Scattered about one: dropout, which belongs to training.
-      if evaluated:count() > 0 then
+      if evaluated:count() == 0 then
+        skip("a dump of decoding or evaluation: in training dropout belongs there", "attention-dropped")
+      else
         say("attention-dropped",
           0.9, ("they scatter about %s, as dropout leaves them, in a dump of decoding or evaluation")
           :format(units.number(mean, 3)))

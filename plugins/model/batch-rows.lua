@@ -18,16 +18,7 @@
 --- https://huggingface.co/docs/transformers/llm_tutorial#wrong-padding-side
 --- https://thinkingmachines.ai/blog/defeating-nondeterminism-in-llm-inference/
 
-local function rounding(case, dtype)
-  if dtype == "bfloat16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*bf16*|*bfloat16*')")
-    :first() then
-    return 2 ^ -8
-  elseif dtype == "float16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*fp16*|*float16*')")
-    :first() then
-    return 2 ^ -11
-  end
-  return dtype == "float64" and 2 ^ -52 or 2 ^ -23
-end
+local precision = require("precision")
 
 --- The largest difference over the first `length` places of a row, and the first place with one above `limit`.
 local function apart(a, b, row, other, length, limit)
@@ -76,7 +67,7 @@ return {
       return skip("finite logits [rows, positions, vocabulary] of each row alone, and as many lengths")
     end
     local longest = math.max(table.unpack(lengths))
-    local step    = rounding(case, single.dtype) * math.max(single.absmax, 1e-30)
+    local step    = precision.rounding(case, single.dtype) * math.max(single.absmax, 1e-30)
     local limit, judged, jitter = case.options.rounding * step, 0, nil
 
     for _, side in ipairs { "right", "left" } do
@@ -105,6 +96,9 @@ return {
             message = what:format(side, #bad, units.plural(#lengths, "row"), #bad == 1 and "s" or "", worst or 0,
               units.number(largest), first or 0, units.number(single.absmax),
               units.percent(batch:argmax_share(single) or 0)) .. ": " .. reason }
+        end
+        if #bad > 0 and not (other and other.numel == batch.numel) then
+          skip(("battery/batch_rows.%s_other, with another token as padding"):format(side), "batch-padding-seen")
         end
         local from = #bad > 0 and swapped(batch, single, bad[1], lengths, limit)
         if from then

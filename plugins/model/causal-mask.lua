@@ -15,6 +15,8 @@
 --- ## References
 --- https://github.com/huggingface/transformers/issues/48745
 
+local precision = require("precision")
+
 local function bidirectional(case)
   local on  = "match(key, '*bidirectional|*is_encoder|*is_encoder_decoder|*prefix_lm') and (number != 0 or "
     .. "value == 'true')"
@@ -22,18 +24,6 @@ local function bidirectional(case)
   local kind = "match(key, '*architecture*|*model_type|model.type|type') and "
     .. "match(value, '*MaskedLM*|bert|roberta|electra|deberta*|vit|*encoder*')"
   return case.config:where(on):first() or case.config:where(off):first() or case.config:where(kind):first()
-end
-
---- The rounding of the run: that of its precision, or of the dumped values.
-local function rounding(case, dtype)
-  if dtype == "bfloat16" or case.config:where("match(key, '*precision|*dtype|bf16') and "
-    .. "(match(value, '*bf16*|*bfloat16*') or match(key, 'bf16') and (number == 1 or value == 'true'))"):first() then
-    return 2 ^ -8
-  elseif dtype == "float16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*fp16*|*float16*')")
-    :first() then
-    return 2 ^ -11
-  end
-  return dtype == "float64" and 2 ^ -52 or 2 ^ -23
 end
 
 ---@type culprit.Detector
@@ -72,7 +62,7 @@ return {
       -- NaN is equal to NaN, and no answer.
       if moved and at and at > 0 and base.nonfinite + changed.nonfinite == 0 then
         judged = true
-        local limit = opt.rounding * rounding(case, base.dtype) * math.max(base.absmax or 0, 1e-30)
+        local limit = opt.rounding * precision.rounding(case, base.dtype) * math.max(base.absmax or 0, 1e-30)
         local first, largest, later = nil, 0, 0
         for place, d in ipairs(moved) do
           if place - 1 < at then

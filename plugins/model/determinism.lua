@@ -83,12 +83,13 @@ return {
     local opt = case.options
     local all = case.tensors:where("match(name, 'battery.determinism.*') and zero_share is not null")
     local narrow = case.config:where("match(key, '*precision|*dtype') and match(value, '*16*')"):first()
-    local judged = false
+    local judged, missing = false, {}
     for _, part in ipairs({ "init", "batch", "forward", "loss", "gradient", "update" }) do
       local rows = all:where { name = "battery.determinism." .. part }
       local a, b = rows:where { variant = "first" }:first(), rows:where { variant = "second" }:first()
       local d = a and b and a:compare(b)
       judged = judged or d ~= nil
+      if not d then missing[#missing + 1] = part end
       if d and d.max_abs > 0 then
         local allowed = (narrow or a.dtype:contains("16")) and opt.half or opt.jitter
         local rounding = part ~= "init" and part ~= "batch" and d.rel_err <= allowed
@@ -104,7 +105,15 @@ return {
         }
       end
     end
-    if judged then return end
+    if judged then
+      skip("two runs of one config and seed", "rerun-parts-late")
+      for _, part in ipairs(missing) do
+        local needed = ("battery/determinism.%s of both runs"):format(part)
+        if part == "init" then skip(needed, "seeded-init-differs")
+        elseif part == "batch" then skip(needed, "seeded-batches-differ", "seeded-batches-reordered") end
+      end
+      return
+    end
 
     -- Two runs with one config: which metric parts first, and by how much.
     local names, runs = {}, {}
@@ -134,6 +143,9 @@ return {
     end
     local loss, other = part("loss")
     local batch = part("batch_hash")
+    if not batch and runs[1]:where { metric = "batch_hash" }:count() == 0 then
+      skip("the hash of each batch (batch_hash)", "seeded-batches-differ", "seeded-batches-reordered")
+    end
     if not loss then return end
     local distance = math.abs(loss.value - other.value) / math.max(math.abs(loss.value), math.abs(other.value), 1e-30)
     local first = runs[1]:where { metric = "loss" }:min("step")

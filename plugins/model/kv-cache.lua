@@ -17,16 +17,7 @@
 --- ## References
 --- https://huggingface.co/docs/transformers/kv_cache
 
-local function rounding(case, dtype)
-  if dtype == "bfloat16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*bf16*|*bfloat16*')")
-    :first() then
-    return 2 ^ -8
-  elseif dtype == "float16" or case.config:where("match(key, '*precision|*dtype') and match(value, '*fp16*|*float16*')")
-    :first() then
-    return 2 ^ -11
-  end
-  return dtype == "float64" and 2 ^ -52 or 2 ^ -23
-end
+local precision = require("precision")
 
 --- The first position that is off by more than `limit`, from 0, and the largest difference.
 local function first_beyond(differences, limit)
@@ -64,7 +55,7 @@ return {
     if full.nonfinite > 0 then return skip("a full forward pass without NaN and Inf") end
     local told   = all:where("name == 'battery.kv_cache.prompt_length'"):first()
     local prompt = told and told:values(0, 1)[1]
-    local limit  = opt.rounding * rounding(case, full.dtype) * math.max(full.absmax, 1e-30)
+    local limit  = opt.rounding * precision.rounding(case, full.dtype) * math.max(full.absmax, 1e-30)
     local rows, bad, first, largest, profile = full.shape[1], {}, nil, 0, nil
     for row = 0, math.min(rows, 64) - 1 do
       local along = cached:difference_along(full, 1, row)

@@ -1,6 +1,7 @@
 --- ## What it detects
 --- A block after which the model no longer says what it said before: hidden states of each block are read through the
---- output layer (logit lens), and the share of positions whose largest logit is the label is followed through the depth.
+--- output layer (logit lens), and the share of positions whose largest logit is the label is followed through the
+--- depth.
 ---
 --- ## Why it matters
 --- In a sound model the share rises from block to block. Where it falls back to little, the block destroys what those

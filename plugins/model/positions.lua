@@ -37,12 +37,12 @@ return {
     if case.config:where("match(key, '*precision|*dtype') and match(value, "
       .. "'*16*')"):first() then allowed = 100 * allowed end
     local before, after = pair("battery.positions.input_ids")
-    -- A model whose attention carries nothing (weights at zero, one-hot scores) is blind to all that came before, not to
-    -- its order: the other probe changes a token and shows whether the last position notices.
+    -- A model whose attention carries nothing (weights at zero, one-hot scores) is blind to all that came before, not
+    -- to its order: the other probe changes a token and shows whether the last position notices.
     local function attends()
       for one in values:where { name = "battery.causal_mask.logits", variant = "base" }:rows() do
-        local other = values:where { name = "battery.causal_mask.logits", variant = "changed" }
-        other = (one.step and other:where { step = one.step } or other):first()
+        local changed = values:where { name = "battery.causal_mask.logits", variant = "changed" }
+        local other = (one.step and changed:where { step = one.step } or changed):first()
         local ids = values:where { name = "battery.causal_mask.input_ids", variant = "base" }:first()
         local moved = other and one:difference_along(other, 1)
         if moved and ids and #moved >= 2 and one.nonfinite + other.nonfinite == 0 then

@@ -11,8 +11,9 @@
 --- Replace one of the named tokens and look whether the prediction changes.
 ---
 --- ## Known false positives
---- A dump beside a training loss is not looked at: a model in training is wrong in many places. It is information only: attention is not the whole of what a prediction rests on, and half of each step is assumed
---- to pass along the residual stream.
+--- A dump beside a training loss is not looked at: a model in training is wrong in many places. It is information
+--- only: attention is not the whole of what a prediction rests on, and half of each step is assumed to pass along the
+--- residual stream.
 ---
 --- ## References
 --- Abnar and Zuidema (2020), Quantifying Attention Flow in Transformers: https://arxiv.org/abs/2005.00928

@@ -16,6 +16,20 @@
 --- ## References
 --- Ascend's msprobe applies the same rule to operators: clean inputs, non-finite outputs.
 
+local BATCH = "match(name, 'batch*|*input_ids*|*pixel_values*|*labels*')"
+local ROWS  = {
+  ["nonfinite-activation"] = "role is null or role != 'weight' and role != 'grad'",
+  ["nonfinite-input"]      = BATCH,
+  ["nonfinite-gradient"]   = "role == 'grad'",
+  ["nonfinite-weight"]     = "role == 'weight'",
+}
+local WHAT  = {
+  ["nonfinite-activation"] = "activations",
+  ["nonfinite-input"]      = "the batch",
+  ["nonfinite-gradient"]   = "gradients",
+  ["nonfinite-weight"]     = "weights",
+}
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -27,6 +41,10 @@ return {
     -- What a probe computed after the run shows the state that the run left, not where it began.
     local dumped = case.tensors:where("not match(name, '*mask*|battery.*')")
     local first  = dumped:where("nonfinite > 0"):sort("step", "order"):first()
+    -- What was not dumped may have broken as well, or before.
+    for symptom, rows in pairs(ROWS) do
+      if dumped:where(rows):count() == 0 then skip("a dump of " .. WHAT[symptom], symptom) end
+    end
     if not first then
       local broken = case.scalars:where("name == 'loss' and value is not null and not finite(value)"):count() > 0
       if broken then skip("a dump of the step in which the first value breaks") end

@@ -69,7 +69,9 @@ return {
         -- A row that the mask emptied.
         if input.inf > 0 and first.nan > 0 then
           local open = 0
-          for _, x in ipairs(input:values(begin, math.min(width, 4096))) do if x > -math.huge then open = open + 1 end end
+          for _, x in ipairs(input:values(begin, math.min(width, 4096))) do
+            if x > -math.huge then open = open + 1 end
+          end
           if open == 0 then
             finding("nonfinite-masked-row", 0.95, ("%s is NaN from %s on: all %d values of that row of its input are "
               .. "-inf, no key is allowed"):format(first.name, where_bad, width), input)
@@ -111,7 +113,8 @@ return {
               first.layer, where_bad, zeros, input.numel), input)
             return
           end
-          if value and value > (first.dtype == "float16" and 11 or 88) and (is("exp") or low:glob("*exp*|*softmax*")) then
+          if value and value > (first.dtype == "float16" and 11 or 88)
+            and (is("exp") or low:glob("*exp*|*softmax*")) then
             finding("nonfinite-from-exp", 0.95, ("%s is the exponential of %.4g at %s; %s ends at exp(%s)")
               :format(first.layer, value,
               where_bad, first.dtype, first.dtype == "float16" and "11.09" or "88.72"), input)
@@ -120,7 +123,9 @@ return {
           -- A row of zeros that is divided by its own size.
           if value == 0 and first.nan > 0 then
             local nonzero = 0
-            for _, x in ipairs(input:values(begin, math.min(width, 4096))) do if x ~= 0 then nonzero = nonzero + 1 end end
+            for _, x in ipairs(input:values(begin, math.min(width, 4096))) do
+              if x ~= 0 then nonzero = nonzero + 1 end
+            end
             if nonzero == 0 and width > 1 then
               finding("nonfinite-from-division", 0.95, ("%s is NaN from %s on, where all %d values of its input's row "
                 .. "are 0: it divides by their size without an epsilon"):format(first.name, where_bad, width), input)
@@ -137,8 +142,9 @@ return {
       if divisor and first.inf + first.nan > 0 and (not input or input.nonfinite == 0) then
         finding("nonfinite-from-division", 0.9, ("%s is not finite from %s on, and %s, which it is divided by, is 0 at "
           .. "%s of its %s")
-          :format(first.name, where_bad, divisor.name, units.count(math.floor(divisor.zero_share * divisor.numel + 0.5)),
-          units.plural(divisor.numel, "value")), divisor)
+          :format(first.name, where_bad, divisor.name,
+            units.count(math.floor(divisor.zero_share * divisor.numel + 0.5)),
+            units.plural(divisor.numel, "value")), divisor)
         return
       end
 
@@ -148,7 +154,8 @@ return {
       if limit and first.inf > 0 and clean:sum("nonfinite") == 0 and (first.absmax or 0) > 0.25 * limit then
         finding("nonfinite-from-range", 0.95, ("%s holds %s of %s, and its finite values reach %.5g of the %d that %s "
           .. "can hold"):format(
-          first.name, units.plural(first.inf, "Inf", "Inf"), units.count(first.numel), first.absmax, limit, first.dtype),
+          first.name, units.plural(first.inf, "Inf", "Inf"), units.count(first.numel), first.absmax, limit,
+          first.dtype),
           clean:slice(0, 3))
       end
     end

@@ -28,14 +28,14 @@ return {
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged = case.options, {}
     for _, run in case.scalars:where { name = { "kl", "entropy", "clip_ratio" }, primary = true }:group("run") do
       --- The first, middle and last part of a series, and the series.
       local function parts(name)
         local rows  = run:where { name = name }:sort("step"):where("finite(value)")
         local count = rows:count()
         if count < opt.min_rows then return end
-        judged = true
+        judged[name] = true
         local part = math.max(3, count // 10)
         return rows:slice(0, part), rows:slice(count // 2 - part // 2, part), rows:slice(count - part, part), rows
       end
@@ -84,6 +84,11 @@ return {
         }
       end
     end
-    if not judged then skip(("at least %d logged values of KL, entropy or clip ratio"):format(opt.min_rows)) end
+    local needed = ("at least %d logged values of "):format(opt.min_rows)
+    if not judged.kl then skip(needed .. "the KL divergence", "policy-kl-runs-away") end
+    if not judged.entropy then
+      skip(needed .. "the entropy", "policy-entropy-collapses", "policy-entropy-explodes")
+    end
+    if not judged.clip_ratio then skip(needed .. "the clip ratio", "policy-clips-often") end
   end,
 }

@@ -28,7 +28,7 @@ return {
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged = case.options, {}
     for _, run in case.scalars:where { primary = true }:group("run") do
       local function series(name) return run:where { name = name }:sort("step"):where("finite(value)") end
       local function tail(rows)
@@ -38,7 +38,7 @@ return {
 
       local margin, loss = series("rewards_margin"), series("loss")
       if margin:count() >= opt.min_rows then
-        judged = true
+        judged.margin = true
         local zero = math.max(math.abs(margin:min("value")), math.abs(margin:max("value")))
         local still = loss:count() >= opt.min_rows
           and math.max(math.abs(loss:min("value") - LN2), math.abs(loss:max("value") - LN2)) < 1e-3
@@ -56,7 +56,7 @@ return {
 
       local right = series("rewards_accuracy")
       if right:count() >= opt.min_rows then
-        judged = true
+        judged.accuracy = true
         local level = tail(right):mean("value")
         if level < 0.4 then
           report {
@@ -72,7 +72,7 @@ return {
 
       local chosen, rejected = series("rewards_chosen"), series("rewards_rejected")
       if chosen:count() >= opt.min_rows and rejected:count() >= opt.min_rows then
-        judged = true
+        judged.rewards = true
         local up, down = tail(chosen):median("value"), tail(rejected):median("value")
         if up < 0 and down < up and -up >= up - down then
           report {
@@ -86,6 +86,9 @@ return {
         end
       end
     end
-    if not judged then skip(("at least %d logged margins, accuracies or rewards of pairs"):format(opt.min_rows)) end
+    local needed = ("at least %d logged "):format(opt.min_rows)
+    if not judged.margin then skip(needed .. "margins of pairs", "preference-loss-constant") end
+    if not judged.accuracy then skip(needed .. "accuracies of pairs", "preference-accuracy-low") end
+    if not judged.rewards then skip(needed .. "rewards of chosen and rejected answers", "chosen-reward-falls") end
   end,
 }

@@ -92,6 +92,7 @@ return {
           pairs_seen = pairs_seen + 1
           local equal = false
           if near.prompt and far.prompt and not done.prompt then
+            ---@type string[], integer, integer, string?
             local sent, lost, head, missing = lines(near.prompt, 12), 0, 0, nil
             for k, line in ipairs(sent) do
               if not far.prompt:contains(line) then

@@ -16,30 +16,10 @@
 --- ## References
 --- Fisher (1922), On the interpretation of chi-squared from contingency tables.
 
+local statistics = require("statistics")
+
 local ROWS = 10000
 local FAILED = "(status >= 500 or status == 408 or status is null and error is not null)"
-
-local function log_factorials(n)
-  local out, sum = { [0] = 0 }, 0
-  for i = 1, n do
-    sum = sum + math.log(i)
-    out[i] = sum
-  end
-  return out
-end
-
---- Fisher's exact test, two-sided: a of n fail against b of m.
-local function fisher(a, n, b, m)
-  local f, k = log_factorials(n + m), a + b
-  local function p(x)
-    return math.exp(f[n] - f[x] - f[n - x] + f[m] - f[k - x] - f[m - k + x] - (f[n + m] - f[k] - f[n + m - k]))
-  end
-  local seen, sum = p(a) * (1 + 1e-9), 0
-  for x = math.max(0, k - m), math.min(n, k) do
-    if p(x) <= seen then sum = sum + p(x) end
-  end
-  return math.min(1, sum)
-end
 
 ---@type culprit.Detector
 return {
@@ -66,7 +46,7 @@ return {
     end
     table.sort(sides, function(a, b) return a.bad / a.n > b.bad / b.n end)
     local worse, better = sides[1], sides[2]
-    local p = fisher(worse.bad, worse.n, better.bad, better.n)
+    local p = statistics.fisher(worse.bad, worse.n, better.bad, better.n)
     if p > opt.p or worse.bad / worse.n - better.bad / better.n < opt.more then return end
     local failed, kinds = worse.rows:where(FAILED), {}
     for status, rows in failed:group("status") do table.insert(kinds, ("%d with status %d"):format(rows:count(),

@@ -15,6 +15,8 @@
 --- ## References
 --- RFC 9110, section 15 (status codes).
 
+local standing = require("requests").standing
+
 local ROWS = 10000
 local LATE = "(status == 408 or status == 504 or status == 524 or contains(error, 'imeout') "
   .. "or contains(error, 'imed out') or contains(error, 'TIMEOUT'))"
@@ -36,12 +38,6 @@ local function best_split(fails, weights, from)
     end
   end
   return at, best, before, after
-end
-
---- Requests that rows stand for: of thinned logs one row stands for several.
-local function standing(rows)
-  local heavy = rows:where("weight > 1")
-  return rows:count() + heavy:sum("weight") - heavy:count()
 end
 
 ---@type culprit.Detector
@@ -111,6 +107,9 @@ return {
       }
       local sound = requests:where("status == 200 and latency > 0")
       local usual = sound:count() >= 20 and sound:quantile("latency", 0.9)
+      if not limit or sound:count() < 20 then
+        skip("latencies of 20 sound requests and of those that timed out", "timeout-near-usual-latency")
+      end
       if same and usual and usual >= opt.near * limit then
         report {
           symptom = "timeout-near-usual-latency", score = 0.9,
@@ -119,6 +118,9 @@ return {
           evidence = { late:first(), sound:top(3, "latency") },
         }
       end
+    end
+    if #fails < opt.min then
+      skip(("the status and time of at least %d requests"):format(opt.min), "error-rate-jumps")
     end
   end,
 }

@@ -16,6 +16,8 @@
 --- ## References
 --- Google SRE book, chapter 22: Addressing Cascading Failures.
 
+local standing = require("requests").standing
+
 local ROWS = 10000
 local LATE = "(status == 408 or status == 499 or status == 504 or status == 524 or contains(error, 'imeout') "
   .. "or contains(error, 'imed out') or contains(error, 'TIMEOUT'))"
@@ -38,12 +40,6 @@ local function repeats(requests)
     end
   end
   return again, first, rows
-end
-
---- Requests that rows stand for: of thinned logs one row stands for several.
-local function standing(rows)
-  local heavy = rows:where("weight > 1")
-  return rows:count() + heavy:sum("weight") - heavy:count()
 end
 
 ---@type culprit.Detector
@@ -77,7 +73,8 @@ return {
     if big then began(("a prompt of %s tokens"):format(units.count(big.prompt_tokens)), big.at, big) end
     -- An error has its own time, or that of its line.
     local logged = case.errors:where { signature = "cuda-oom" }
-    local oom    = logged:where("wall_time is not null"):sort("wall_time"):first()
+    local known  = logged:where("wall_time is not null"):sort("wall_time"):first()
+    local oom    = known and { row = known, wall_time = known.wall_time, message = known.message }
     if not oom then
       local times = case.log_lines:where("wall_time is not null"):select("source", "line", "wall_time")
       local lines = times:with { logged_at = "wall_time" }:select("source", "line", "logged_at")
@@ -87,7 +84,7 @@ return {
     local died   = requests:where("contains(error, 'out of memory') or contains(error, 'OutOfMemory')"):sort("at")
       :first()
     local oom_at, oom_text = oom and oom.wall_time, oom and oom.message
-    oom = oom and oom.row or oom
+    oom = oom and oom.row
     -- A request fails when it ends, not when it arrives.
     local function ended(row) return row and row.at + (row.latency or 0) end
     if died and (not oom_at or ended(died) < oom_at) then oom, oom_at, oom_text = died, ended(died), died.error end
@@ -133,6 +130,7 @@ return {
         evidence = evidence,
       }
     end
+    if oom_at and not usual then skip("prompt_tokens of requests", "blown-up-prompt-before-oom") end
     if oom_at and big and big.at <= oom_at and oom_at - big.at <= 120 then
       local share = standing(requests:where("prompt_tokens >= ?", big.prompt_tokens)) / standing(requests)
       report {

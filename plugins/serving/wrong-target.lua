@@ -128,7 +128,8 @@ return {
       }
     end
 
-    -- An answer that was made before it was asked for was kept by somebody. A clock that is off is so by the same for all.
+    -- An answer that was made before it was asked for was kept by somebody. A clock that is off is so by the same for
+    -- all.
     local aged = case.requests:where("created is not null and at is not null"):with { early = "at - created" }
     if aged:count() >= opt.min then
       judged = true

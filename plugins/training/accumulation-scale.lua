@@ -84,6 +84,7 @@ return {
       -- Validation is not accumulated: a training loss that is that many times larger all along is their sum.
       local val = all:where { name = "val_loss", run = one.run }:sort("step")
       if number >= 2 and val:count() >= 2 then
+        ---@type number[], culprit.Row?
         local ratios, last = {}, nil
         for row in val:rows() do
           local near = one.loss:where("step <= ?", row.step):last()

@@ -15,7 +15,7 @@
 --- ## References
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
 
---- The members of a Sequential are called by their places, mlp.0 and mlp.1: what has no weight is the activation itself.
+--- The members of a Sequential are called by their places, mlp.0 and mlp.1: what has no weight is the activation.
 local function has_weight(case, layer)
   local parts = layer:split(".")
   local last  = parts[#parts]
@@ -44,9 +44,9 @@ return {
     local outputs = dumped:where { role = "output" }
     local inputs  = dumped:where { role = "input" }
     for output in outputs:slice(0, 200):rows() do
-      local input = inputs:where { layer = output.layer }
-      if output.step then input = input:where { step = output.step } end
-      input = input:first()
+      local same = inputs:where { layer = output.layer }
+      if output.step then same = same:where { step = output.step } end
+      local input = same:first()
       if input and input.numel == output.numel and input.std and output.std and input.std > 0 then
         seen = seen + 1
         -- No activation but the identity leaves all four as they were.
@@ -58,8 +58,8 @@ return {
             symptom  = "activation-is-identity",
             score    = 0.97,
             at       = { layer = output.layer, step = output.step },
-            message  = ("the output of %s at step %s is its input (%.4g to %.4g, rms %.4g): it is no activation"):format(
-              output.layer, tostring(output.step), output.min, output.max, output.rms),
+            message  = ("the output of %s at step %s is its input (%.4g to %.4g, rms %.4g): it is no activation")
+              :format(output.layer, tostring(output.step), output.min, output.max, output.rms),
             evidence = { input, output },
           }
           return

@@ -43,6 +43,7 @@ return {
         betas, beta2 = setting, numbers[1]
       end
     end
+    if not beta2 then skip("Adam's betas in a config", "adam-beta2-below-bound") end
     if beta2 and beta2 < (beta1 or 0.9) ^ 2 then
       report {
         symptom  = "adam-beta2-below-bound",
@@ -80,9 +81,8 @@ return {
     local named = case.config:where("match(key, '*optim*|*optimizer*') and match(value, '*adam*|*Adam*')"):count() > 0
     if not (betas or named) then return skip("Adam's betas or epsilon in a config") end
     if not rate or first.step > 1 or rate.value <= 0 then
-      if not beta2 then return skip("sizes of the first update, or exp_avg_sq, beside the config: record layers from "
-        .. "step 0") end
-      return
+      return skip("sizes of the first update, or exp_avg_sq, beside the config: record layers from step 0",
+        "adam-epsilon-dominates")
     end
     local size = moved:where { step = first.step }:median("value") / rate.value
     if size > 0 and size < case.options.small then

@@ -17,6 +17,8 @@
 --- ## References
 --- https://arxiv.org/abs/2303.06296 for the collapse of entropy; QK-norm: https://arxiv.org/abs/2302.05442
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -45,6 +47,9 @@ return {
       return skip("attention scores or their entropy: record the layer before softmax")
     end
 
+    if scores:count() == 0 then
+      skip("attention scores: record the layer before softmax", "attention-logits-large", "attention-logits-grow")
+    end
     local top = scores:top(1, "value"):first()
     if top and top.value >= opt.large then
       report {
@@ -57,10 +62,11 @@ return {
       }
     end
 
-    local grown
+    local grown, followed
     for layer, values in scores:group("layer") do
       local series = values:sort("step")
       if series:count() >= 5 then
+        followed = true
         local from = series:row((2 * series:count()) // 5)
         local peak = series:where("step >= ?", from.step):top(1, "value"):first()
         local factor = from.value > 0 and peak.value / from.value or 0
@@ -81,11 +87,16 @@ return {
       }
     end
 
+    if not followed then skip("attention scores of at least 5 steps", "attention-logits-grow") end
+
     local first = entropy:sort("step"):first()
-    if not first then return end
+    if not first then
+      return skip("the entropy of attention", "attention-entropy-collapse", "attention-sharp-at-start")
+    end
+    if first.step > 1 then skip("the entropy of attention at the first step", "attention-sharp-at-start") end
     local begun = entropy:where { step = first.step }
     local size  = case.config:where("match(key, '*vocab_size|*num_classes') and number > 1"):first()
-    local loss  = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step"):first()
+    local loss  = runs.series(case, "loss"):first()
     local fresh = first.step <= 1 and size and loss and loss.step <= 1 and loss.value > 0.8 * math.log(size.number)
     local sharp = begun:median("value") < (fresh and opt.fresh or opt.collapse) and first.step <= 1
     if sharp then

@@ -16,6 +16,8 @@
 --- ## References
 --- https://arxiv.org/abs/1706.03762, section 3.2.1
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -43,7 +45,7 @@ return {
     if not first or first.step > 1 then return skip("attention scores of step 0: record from the first step") end
     -- Training aligns queries with keys, so that scores outgrow what the size of the weights says.
     local vocabulary = setting("*vocab_size|*num_classes")
-    local loss = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step"):first()
+    local loss = runs.series(case, "loss"):first()
     if vocabulary and loss and loss.value < 0.9 * math.log(vocabulary) then
       return skip(("an untrained model: the first loss is %.3g, chance is %.3g"):format(loss.value,
         math.log(vocabulary)))

@@ -68,6 +68,9 @@ return {
           local rates = case.scalars:where { name = "lr", primary = true }:sort("step"):where("value > 0")
           local now   = rates:where("step <= ?", best.step):last()
           local later = rates:where("step > ?", best.step):slice(0, 10)
+          if not now or later:count() == 0 then
+            skip("the learning rate where the loss turns", "diverges-while-lr-rises")
+          end
           if now and later:count() > 0 and later:max("value") > 1.05 * now.value then
             report {
               symptom  = "diverges-while-lr-rises",

@@ -17,6 +17,8 @@
 --- ## References
 --- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -42,8 +44,7 @@ return {
     end
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local val   = run:sort("step"):where("finite(value)")
-      local train = case.scalars:where { name = "loss", primary = true, run = run_name }:sort("step")
-        :where("finite(value)")
+      local train = runs.series(case, "loss", run_name)
       if val:count() >= opt.min_evals and train:count() >= 10 then
         judged = true
         -- The training level at each of up to forty evaluations.

@@ -16,6 +16,8 @@
 --- ## References
 --- https://docs.pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -57,12 +59,12 @@ return {
       return skip("small updates: of weights that are torn up gradients agree anyway")
     end
 
-    local loss = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
+    local loss = runs.series(case, "loss")
     if cosine < 0.999 and loss:count() >= opt.min_rows and loss:min("value") > 0.98 * loss:first().value then
       return skip("a loss that falls at some time: one that only climbs keeps its direction")
     end
 
-    local norms = case.scalars:where { name = "grad_norm", primary = true }:where("finite(value)"):sort("step")
+    local norms = runs.series(case, "grad_norm")
     local tenth = math.max(1, norms:count() // 10)
     local early = norms:count() >= opt.min_rows and norms:slice(0, tenth):median("value") or nil
     local grown = early and early > 0 and norms:slice(norms:count() - tenth, tenth):median("value") / early or nil

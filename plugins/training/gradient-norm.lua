@@ -15,6 +15,8 @@
 --- ## References
 --- nanoGPT does not log it at all; Hugging Face's Trainer does since 4.38.
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -35,6 +37,7 @@ return {
     local opt = case.options
     local all = case.scalars:where { name = "grad_norm", primary = true }
     if all:count() == 0 then return skip("the global gradient norm") end
+    local jumps_judged, trend_judged, alone = false, false, false
     for _, run in all:group("run") do
       local norm   = run:sort("step")
       local broken = norm:where("value is not null and not finite(value)")
@@ -71,6 +74,7 @@ return {
         }
       end
 
+      jumps_judged = jumps_judged or good:count() > 8 -- a deviation needs eight values before it
       local hot = good:with { z = good:col("value"):robust_z(opt.window),
         usual = good:col("value"):rolling(opt.window, "median") }
         :where("z > ? and value > usual * ?", opt.sigmas, opt.factor)
@@ -85,8 +89,8 @@ return {
           evidence = { spike, good:around(spike, 4) },
         }
         -- The earliest jump of the norm within some rows before the first jump of the loss.
-        local loss = case.scalars:where { name = "loss", primary = true, run = spike.run }:where("finite(value)")
-          :sort("step")
+        local loss = runs.series(case, "loss", spike.run)
+        alone = alone or loss:count() <= 8
         local jumps = loss:with { z = loss:col("value"):robust_z(opt.window),
           usual = loss:col("value"):rolling(opt.window, "median") }:where("z > ? and value > usual * 1.1", opt.sigmas)
         for jump in jumps:slice(0, 100):rows() do
@@ -111,6 +115,7 @@ return {
 
       local rows = good:count()
       if rows >= opt.min_rows then
+        trend_judged = true
         local tenth, rises, last = rows // 10, 0, nil
         local low, finish
         for part = 0, 9 do
@@ -136,5 +141,8 @@ return {
         end
       end
     end
+    if not jumps_judged then skip("at least 9 logged gradient norms", "grad-norm-spike", "grad-norm-leads-loss") end
+    if not trend_judged then skip(("at least %d logged gradient norms"):format(opt.min_rows), "grad-norm-rising") end
+    if alone then skip("the loss of 9 steps beside the gradient norm", "grad-norm-leads-loss") end
   end,
 }

@@ -29,14 +29,14 @@ return {
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged = case.options, {}
     local scalars = case.scalars:where("primary == true and layer is null")
 
     for run_name, run in scalars:where { name = { "loss", "grad_norm", "lr" } }:group("run") do
       local loss = run:where { name = "loss" }:sort("step")
       local norm = run:where { name = "grad_norm" }
       if loss:count() > 0 and norm:count() > 0 then
-        judged = true
+        judged.hidden = true
         local still  = loss:with { change = loss:col("value"):diff() }
         local broken = norm:where("value is not null and not finite(value)"):select("step", "value")
         local hidden = still:where("finite(value) and (value == 0 or change == 0)"):join(broken, "step")
@@ -58,7 +58,7 @@ return {
       local others = run:where("name != 'loss' and value is not null"):distinct("step"):sort("step")
       local logged = loss:where("value is not null")
       if logged:count() >= 8 and others:count() >= 8 then
-        judged = true
+        judged.ends = true
         local last   = logged:last()
         local before = others:where("step <= ?", last.step)
         local beside = before:join(logged:select("step", "value"), "step")
@@ -82,7 +82,7 @@ return {
         local count = run:sort("step"):where("finite(value)")
         local rows  = count:count()
         if rows >= 8 then
-          judged = true
+          judged.skipped = true
           -- Megatron logs the number since the row before, the others a running total.
           local totals = not tostring(count:first().raw_name or ""):lower():contains("number")
             and (count:col("value"):diff():min() or 0) >= 0
@@ -108,6 +108,8 @@ return {
         end
       end
     end
-    if not judged then skip("losses beside gradient norms, or the number of skipped iterations") end
+    if not judged.hidden then skip("losses beside gradient norms", "loss-nonfinite-hidden") end
+    if not judged.ends then skip("eight losses, and eight values of something else", "loss-stops-being-logged") end
+    if not judged.skipped then skip("the number of skipped iterations, in eight rows", "iterations-skipped") end
   end,
 }

@@ -70,7 +70,8 @@ return {
               :format(first.value, math.floor(count), chance / math.log(2)),
             evidence = { first, source },
           }
-        elseif ratio < math.huge and not summed and (ratio > 1 + case.options.tolerance or ratio < 1 - case.options.below) then
+        elseif ratio < math.huge and not summed
+          and (ratio > 1 + case.options.tolerance or ratio < 1 - case.options.below) then
           report {
             symptom  = ratio > 1 and "initial-loss-off" or "initial-loss-low",
             score    = ratio > 1.25 and 0.95 or ratio > 1 and 0.7 or 0.5,

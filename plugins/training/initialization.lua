@@ -17,6 +17,8 @@
 --- ## References
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -38,7 +40,7 @@ return {
     local opt   = case.options
     local all   = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
     local size  = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
-    local loss  = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step"):first()
+    local loss  = runs.series(case, "loss"):first()
     local first = all:sort("step"):first()
     -- What is wrong, once as such and once as what it is.
     local said
@@ -87,7 +89,8 @@ return {
     local weights = case.tensors:where("role == 'weight' and numel >= 64 and not match(name, "
       .. "'*norm*|*ln_*|*bias*|*.ln*')")
     local start   = weights:sort("step"):first()
-    if start and (not start.step or start.step <= 1) and fresh then
+    local early   = start and (not start.step or start.step <= 1)
+    if early and fresh then
       for row in weights:where("step is null or step <= 1"):slice(0, 1000):rows() do
         local shape = row.shape or {}
         if #shape == 2 then
@@ -120,11 +123,13 @@ return {
       end
     end
 
-    if first and first.step <= 1 and fresh then
-      local acts = all:where { metric = "activation_rms", step = first.step }
-      local blocks = acts:where("not match(layer, '*embed*|*head*|*norm*|*ln_*|*scores*|*probs*') and value > 0")
+    local acts
+    if first and first.step <= 1 then
+      local rms    = all:where { metric = "activation_rms", step = first.step }
+      local blocks = rms:where("not match(layer, '*embed*|*head*|*norm*|*ln_*|*scores*|*probs*') and value > 0")
       local small  = blocks:where("value < ?", opt.tiny)
-      if blocks:count() >= 2 and small:count() >= 0.5 * blocks:count() then
+      acts = blocks:count() >= 2
+      if acts and fresh and small:count() >= 0.5 * blocks:count() then
         found {
           symptom  = "weights-tiny-at-start",
           score    = 0.85,
@@ -158,7 +163,12 @@ return {
       }
     end
     if not said and not first and not start and not logits then
-      skip("statistics of layers, or dumped weights or logits, of the first step")
+      return skip("statistics of layers, or dumped weights or logits, of the first step")
     end
+    if #zero + other == 0 then skip("weight norms of layers", "weights-zero") end
+    if not early then skip("dumped weights of the first step", "weights-constant", "weights-large-at-start") end
+    if not acts then skip("activations of two layers at the first step", "weights-tiny-at-start") end
+    if not spread then skip("the logits of the first step", "logits-large-at-start") end
+    if not (early or acts) then skip("weights or activations of the first step", "initial-weights-off") end
   end,
 }

@@ -33,29 +33,10 @@ return {
     local grads   = layered:where { metric = "grad_norm" }:where("finite(value)")
     local weights = layered:where("match(metric, 'weight_norm|update_ratio|grad_norm')")
 
-    -- What a config declares as frozen is no fault.
-    local adapters = case.config:where("match(key, '*lora*|*peft*|*adapter*')"):count() > 0
-    local frozen = {} -- what the config's lists name
-    for setting in case.config:where("match(key, '*freeze*|*frozen*')"):slice(0, 1000):rows() do
-      for _, name in ipairs(setting.value:replace("[", ""):replace("]", ""):replace('"', ""):replace("'",
-        ""):split(",")) do
-        name = name:trim():replace(".*", ""):replace("*", "")
-        if name ~= "" and not name:lower():glob("false|none|null|0") then frozen[#frozen + 1] = name end
-      end
-    end
-    local function declared(layer)
-      if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
-      for _, name in ipairs(frozen) do
-        if name:lower() == "true" or layer == name or (layer .. "."):contains(name .. ".")
-          or name:starts_with(layer .. ".")
-        then
-          return true
-        end
-      end
-      return false
-    end
+    local declared = require("freezing").declared(case)
 
     -- In the order of their first appearance, which is that of the forward pass.
+    ---@type table[], string[], integer, culprit.Table?, integer
     local states, dead, alive, rows, steps = {}, {}, 0, nil, 0
     for layer, values in weights:group("layer") do
       local own = values:where { metric = "grad_norm" }:where("finite(value)")

@@ -27,27 +27,9 @@ return {
 
   run = function(case)
     local layered  = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
-    local adapters = case.config:where("match(key, '*lora*|*peft*|*adapter*')"):count() > 0
-    local frozen = {} -- what the config's lists name
-    for setting in case.config:where("match(key, '*freeze*|*frozen*')"):slice(0, 1000):rows() do
-      for _, name in ipairs(setting.value:replace("[", ""):replace("]", ""):replace('"', ""):replace("'",
-        ""):split(",")) do
-        name = name:trim():replace(".*", ""):replace("*", "")
-        if name ~= "" and not name:lower():glob("false|none|null|0") then frozen[#frozen + 1] = name end
-      end
-    end
-    local function declared(layer)
-      if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
-      for _, name in ipairs(frozen) do
-        if name:lower() == "true" or layer == name or (layer .. "."):contains(name .. ".")
-          or name:starts_with(layer .. ".")
-        then
-          return true
-        end
-      end
-      return false
-    end
+    local declared = require("freezing").declared(case)
 
+    ---@type string[], string[], integer, integer, culprit.Table?, culprit.Table?
     local still, pushed, moving, judged, example, push = {}, {}, 0, 0, nil, nil
     for layer, values in layered:where { metric = "update_ratio" }:group("layer") do
       if values:count() >= case.options.min_rows and not declared(layer) then
@@ -81,6 +63,9 @@ return {
         units.plural(#still, "layer"), example:count(), list(still), moving, moving == 1 and "" or "s"),
       evidence = { example:slice(0, 5) },
     }
+    if #pushed == 0 and layered:where { metric = "grad_norm", layer = still }:count() == 0 then
+      skip("gradient norms of the layers that do not change", "layer-unchanged-despite-gradient")
+    end
     if #pushed > 0 then
       report {
         symptom  = "layer-unchanged-despite-gradient",

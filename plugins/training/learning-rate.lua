@@ -17,6 +17,8 @@
 --- ## References
 --- https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -37,11 +39,11 @@ return {
     local cyclic = case.config:where("match(key, '*sched*|*decay_style*') and "
       .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*')"):count() > 0
 
+    local calm_rows, alone = false, false
     --- The change of level of a metric between the eight rows before a step and the eight from it on, where it is more
     --- than noise.
     local function moved(run_name, metric, step)
-      local rows   = case.scalars:where { name = metric, primary = true, run = run_name }:where("finite(value)")
-        :sort("step")
+      local rows   = runs.series(case, metric, run_name)
       local before = rows:where("step < ?", step)
       local after  = rows:where("step >= ?", step):slice(0, 8)
       before = before:slice(math.max(0, before:count() - 8), 8)
@@ -82,6 +84,7 @@ return {
       -- Of few rows, far apart, the warm-up is one or two.
       local skipped = math.max(rate:count() < 40 and 2 or 5, math.floor(opt.warmup * rate:count()))
       local calm = rate:slice(skipped, rate:count()):where("value > 0")
+      calm_rows = calm_rows or calm:count() >= 3
       if calm:count() >= 3 and not cyclic then
         local moves = rate:where("value > 0")
         moves = moves:with { change = moves:col("value"):log():diff() }
@@ -116,6 +119,7 @@ return {
         if top and rate:first().value < 0.5 * peak and top.step > rate:first().step then
           places[#places + 1] = { step = top.step, what = "ends its warm-up" }
         end
+        alone = alone or #places > 0 and runs.series(case, "loss", run_name):count() < 10
         for _, place in ipairs(places) do
           local loss = moved(run_name, "loss", place.step + 1) -- the first loss after an update at the new rate
           local norm = moved(run_name, "grad_norm", place.step + 1)
@@ -133,6 +137,13 @@ return {
           end
         end
       end
+    end
+    if cyclic then
+      skip("a schedule that does not jump by design", "lr-jump", "loss-moves-with-lr")
+    elseif not calm_rows then
+      skip("three learning rates after the warm-up", "lr-jump", "loss-moves-with-lr")
+    elseif alone then
+      skip("ten losses around the change of the learning rate", "loss-moves-with-lr")
     end
   end,
 }

@@ -14,6 +14,8 @@
 --- ## References
 --- https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -50,8 +52,7 @@ return {
         if usual >= opt.share and since:count() >= 8 and late:count() >= math.max(3, 0.05 * since:count()) then
           local start = late:first()
           local some  = late:count() < 0.8 * since:count()
-          local loss  = case.scalars:where { name = "loss", primary = true, run = run_name }:where("finite(value)")
-            :sort("step")
+          local loss  = runs.series(case, "loss", run_name)
           report {
             symptom  = "data-time-high",
             score    = math.min(0.97, 0.6 + usual),

@@ -32,10 +32,11 @@ return {
   },
 
   run = function(case)
-    local opt, judged, sparse = case.options, false, nil
+    local opt, judged, sparse, longest = case.options, false, nil, 0
     for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
-      judged = judged or loss:count() > 8 -- a deviation needs eight values before it
+      judged  = judged or loss:count() > 8 -- a deviation needs eight values before it
+      longest = math.max(longest, loss:count())
       local every = loss:count() > 1 and (loss:last().step - loss:first().step) / (loss:count() - 1) or 1
       if every >= 2 then sparse = math.max(sparse or 0, every) end
       local z    = loss:col("value"):robust_z(opt.window)
@@ -74,7 +75,8 @@ return {
             evidence = { hot:slice(0, 8) },
           }
         end
-        if third >= 32 and counts[3] >= opt.spikes and counts[3] >= opt.denser * math.max(1, counts[1]) and counts[3] >= counts[2] then
+        if third >= 32 and counts[3] >= opt.spikes and counts[3] >= opt.denser * math.max(1, counts[1])
+          and counts[3] >= counts[2] then
           report {
             symptom  = "spikes-denser",
             score    = 0.85,
@@ -97,6 +99,7 @@ return {
         local after = loss:where("step > ?", spike.step):slice(0, opt.recovery)
         local back  = after:slice(math.min(3, after:count() // 2), opt.recovery)
         local band  = spike.usual + math.min(0.1 * (spike.value - spike.usual), 0.5 * math.abs(spike.usual))
+        if after:count() < 5 then skip("five losses after the spike", "loss-spike-recovers") end
         -- One batch makes one spike; what spikes again and again has another reason.
         if few and after:count() >= 5 and back:median("value") <= band then
           local calm = after:where("value <= ?", band):first()
@@ -113,6 +116,8 @@ return {
     end
     if not judged then return skip("at least 9 logged losses") end
     -- A bad step between two logged ones leaves no trace, or one that a mean has flattened.
+    if not sparse and longest < 24 then skip("24 logged losses", "spikes-repeat") end
+    if not sparse and longest < 96 then skip("96 logged losses", "spikes-denser") end
     if sparse then skip(("the loss of every step: it is logged every %.0f"):format(sparse)) end
   end,
 }

@@ -74,6 +74,7 @@ return {
                   or "less than the data can allow unless the answer is in the input"),
             evidence = { there, loss:last() },
           }
+          if not val then skip("the validation loss", "val-loss-too-good") end
           if val and val.value <= 2 * opt.share * start then
             report {
               symptom  = "val-loss-too-good",

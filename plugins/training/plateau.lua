@@ -90,6 +90,7 @@ return {
           local was  = part >= 4 and norm:slice(0, part):median("value")
           local now  = part >= 4 and norm:slice(norm:count() - part, part):median("value")
           local less = was and now < 0.75 * was
+          if not far and not was then skip("the update ratio or the gradient norm of its layers", "loss-at-chance") end
           if far and far >= opt.travelled or not far and less then
             report {
               symptom  = "loss-at-chance",
@@ -129,6 +130,9 @@ return {
           end
           -- Where there is a validation loss it has to be off: a bad initialisation grows its gradients as well.
           local off = over and (over.value > 1.03 * chance or over.value < 0.9 * floor)
+          if not over and not wide then
+            skip("the validation loss, or 20 gradient norms", "loss-above-double-softmax-floor")
+          end
           if off and (wide == nil or wide >= 3) or not over and wide and wide >= 5 then
             report {
               symptom  = "loss-above-double-softmax-floor",
@@ -168,6 +172,10 @@ return {
         end
       end
     end
-    if not judged then skip(("at least %d logged losses"):format(opt.min_rows)) end
+    if not judged then
+      skip(("at least %d logged losses"):format(opt.min_rows))
+    elseif not chance then
+      skip("vocab_size or num_classes in a config", "loss-at-chance", "loss-above-double-softmax-floor")
+    end
   end,
 }

@@ -38,9 +38,9 @@ return {
     local planned = setting("*lr_decay_iters|*decay_steps|*lr_decay_steps")
       or setting("*max_steps|*max_iters|*num_training_steps|*total_steps|*train_iters|*max_iterations")
     local warmup = setting("*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters")
-    local kind   = case.config:where("match(key, '*scheduler|*schedule|*scheduler.name|*scheduler_type|"
+    local named  = case.config:where("match(key, '*scheduler|*schedule|*scheduler.name|*scheduler_type|"
       .. "*lr_decay_style')"):first()
-    kind = kind and tostring(kind.value):lower() or ""
+    local kind   = named and tostring(named.value):lower() or ""
     local cyclic = kind:glob("*restart*|*cycl*|*sgdr*")
 
     for _, run in case.scalars:where { name = "lr", primary = true }:group("run") do
@@ -134,6 +134,11 @@ return {
         end
       end
     end
-    if not judged then skip(("at least %d logged learning rates"):format(opt.min_rows)) end
+    if not judged then
+      skip(("at least %d logged learning rates"):format(opt.min_rows))
+    elseif not planned then
+      skip("the planned number of steps in a config: max_steps, lr_decay_iters or the like",
+        "schedule-faster-than-planned", "schedule-ends-early", "schedule-unfinished")
+    end
   end,
 }

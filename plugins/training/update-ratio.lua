@@ -17,6 +17,8 @@
 --- ## References
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -70,6 +72,7 @@ return {
     end
     table.sort(grown)
     local growth = grown[(#grown + 1) // 2]
+    if not growth then skip("weight norms of layers", "weights-blow-up") end
     if growth and growth >= opt.blow_up then
       report {
         symptom  = "weights-blow-up",
@@ -85,7 +88,7 @@ return {
     -- The first updates, before weights have grown to them, at the rate that the warm-up leads to. A quarter of the
     -- layers may have begun at zero or nearly so.
     local begin = usual:sort("step"):where("ratio > 0"):first()
-    local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value)"):sort("step")
+    local rates = runs.series(case, "lr")
     -- The warm-up's end, not a jump later on.
     local third = rates:slice(0, math.max(5, rates:count() // 3))
     local peak  = third:count() > 0 and third:max("value") or 0
@@ -110,11 +113,15 @@ return {
       end
     end
 
+    if not begin or begin.step > 2 then
+      skip("update ratios from the first step on", "first-updates-outgrow-weights")
+    end
+
     local moving = usual:where("ratio > 0")
     local median = moving:count() > usual:count() / 2 and moving:median("ratio") or nil
     if median and median < opt.low then
       local size = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
-      local loss = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step"):first()
+      local loss = runs.series(case, "loss"):first()
       local knows = size and loss and loss.value < 0.75 * math.log(size.number)
       report {
         symptom  = "update-ratio-low",

@@ -28,6 +28,7 @@ return {
   run = function(case)
     local opt  = case.options
     local rows = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)"):sort("step")
+    ---@type integer[], integer, culprit.Table?, integer?
     local zero, steps, from, since = {}, 0, nil, nil
     for step, layers in rows:group("step") do
       steps = steps + 1
@@ -61,6 +62,9 @@ return {
       :sort("-value") end
     local both = rates:join(grads:distinct("step"), { "step" })
     local driven = both:where("value > 0 and value_right > 0")
+    if both:count() < 3 then
+      skip("learning rate and gradient norm of three steps without an update", "update-zero-despite-gradient")
+    end
     if driven:count() >= 3 and driven:count() >= 0.8 * both:count() then
       local first = driven:first()
       report {

@@ -14,6 +14,8 @@
 --- ## References
 --- SageMaker Debugger's Overfit rule compares levels, (val - train) / train > 0.1, and so fires on any gap.
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -26,14 +28,13 @@ return {
   },
 
   run = function(case)
-    local judged = false
+    local judged, compared = false, false
     local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
       :first()
     -- Several evaluation sets are a series each: val_loss/<set>.
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local broken = run:where("value is not null and not finite(value)"):sort("step"):first()
       if broken then
-        judged = true
         local good = case.scalars:where(
           "name == 'loss' and primary == true and run == ? and step <= ? and finite(value)", run_name,
           broken.step):sort("step"):last()
@@ -57,6 +58,7 @@ return {
         local train  = case.scalars:where(
           "name == 'loss' and primary == true and run == ? and step <= ? and finite(value)", run_name,
           last.step):sort("step")
+        compared     = compared or train:count() >= 3
         local level  = train:count() >= 3 and train:slice(math.max(0, train:count() - 9), 9):median("value")
         if level and level < 0.95 * chance and last.value > 1.05 * chance
           and val:row(val:count() - 2).value > 1.05 * chance then
@@ -75,8 +77,7 @@ return {
         judged = true
         local best, last = val:sort("value"):first(), val:last()
         local after = val:where("step > ?", best.step)
-        local train = case.scalars:where { name = "loss", primary = true, run = run_name }:sort("step")
-          :where("finite(value)")
+        local train = runs.series(case, "loss", run_name)
         local now   = train:where("step > ?", best.step)
         local then_ = train:where("step <= ?", best.step)
         -- The training level at the best evaluation; one that logs no more than the evaluations do has a point or two
@@ -98,6 +99,9 @@ return {
         end
       end
     end
-    if not judged then skip(("at least %d evaluations"):format(case.options.min_evals)) end
+    if not judged then skip(("at least %d evaluations"):format(case.options.min_evals), "val-loss-rises") end
+    if not compared then
+      skip("two evaluations, the training loss and vocab_size or num_classes in a config", "val-loss-above-chance")
+    end
   end,
 }

@@ -17,6 +17,8 @@
 --- ## References
 --- https://arxiv.org/abs/1908.03265
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -46,7 +48,8 @@ return {
         local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
           :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
         local span  = rate:last().step - rate:first().step
-        local early = sizes:where("step <= ?", math.min(rate:first().step, 1) + math.max(10, 0.05 * span)):top(1, "value"):first()
+        local early = sizes:where("step <= ?", math.min(rate:first().step, 1) + math.max(10, 0.05 * span))
+          :top(1, "value"):first()
         -- A step as long as the weights themselves is the rate's own size, which no warm-up mends.
         local absurd = early and early.value >= 1
         local begin  = rate:slice(0, math.max(5, rows // 5)):max("value")
@@ -65,6 +68,9 @@ return {
         end
 
         local usual = sizes:where("step > ?", rate:first().step + math.max(20, 0.2 * span)):median("value")
+        if not (early and usual) then
+          skip("update ratios of the first steps and of later ones", "early-updates-large")
+        end
         if early and usual and not absurd and early.value >= opt.large and usual < opt.large
           and usual <= 0.2 * early.value then
           report {
@@ -77,11 +83,12 @@ return {
           }
         end
 
-        local loss = case.scalars:where { name = "loss", primary = true, run = run_name }:where("finite(value)")
-          :sort("step")
+        local loss = runs.series(case, "loss", run_name)
         local count = loss:count()
         -- Rows that are far apart hide a jump of some steps.
-        if count >= 20 and loss:first().step <= 1 and loss:row(4).step <= 9 then
+        local dense = count >= 20 and loss:first().step <= 1 and loss:row(4).step <= 9
+        if not dense then skip("twenty losses, five of them in the first ten steps", "early-loss-bump") end
+        if dense then
           local start  = loss:first().value
           local top    = loss:slice(1, math.max(8, count // 20)):top(1, "value"):first()
           local least  = loss:where("step <= ?", top.step):min("value")

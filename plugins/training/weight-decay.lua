@@ -16,6 +16,8 @@
 --- ## References
 --- https://arxiv.org/abs/1711.05101
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -37,7 +39,7 @@ return {
     local torn  = moved:aggregate({ "step" }, { ratio = "median value" }):where("ratio >= 0.1")
     local decay = case.config:where("match(key, '*weight_decay|*wd|*adam_weight_decay|*weight_decay_rate') and "
       .. "number > 0"):first()
-    local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value)"):sort("step")
+    local rates = runs.series(case, "lr")
     -- Plain descent sends decay through its momentum, which multiplies it.
     local momentum = case.config:where("match(key, 'momentum|*.momentum') and number > 0 and number < 1"):first()
     local coupled  = momentum and 1 / (1 - momentum.number) or 1

@@ -1,0 +1,47 @@
+--- Statistics of Lua lists and counts. Those of columns are verbs: `column:median()`.
+
+local statistics = {}
+
+--- ln i! for i from 0 to n.
+---@param n integer
+---@return number[]  [0] is ln 0!
+function statistics.log_factorials(n)
+  local out, sum = { [0] = 0 }, 0
+  for i = 1, n do
+    sum = sum + math.log(i)
+    out[i] = sum
+  end
+  return out
+end
+
+--- Fisher's exact test: the chance that two equal sides differ as much as `a` of `n` and `b` of `m`, two-sided. Takes
+--- time in proportion to n + m.
+---@param a integer
+---@param n integer
+---@param b integer
+---@param m integer
+---@return number  0 to 1
+function statistics.fisher(a, n, b, m)
+  local f, k = statistics.log_factorials(n + m), a + b
+  local function p(x)
+    return math.exp(f[n] - f[x] - f[n - x] + f[m] - f[k - x] - f[m - k + x] - (f[n + m] - f[k] - f[n + m - k]))
+  end
+  local seen, sum = p(a) * (1 + 1e-9), 0
+  for x = math.max(0, k - m), math.min(n, k) do
+    if p(x) <= seen then sum = sum + p(x) end
+  end
+  return math.min(1, sum)
+end
+
+--- The median of a list, which is sorted by it; of an even number of values the mean of the two in the middle. Nil for
+--- an empty list.
+---@param values number[]
+---@return number?
+function statistics.median(values)
+  local n = #values
+  if n == 0 then return nil end
+  table.sort(values)
+  return n % 2 == 1 and values[n // 2 + 1] or (values[n // 2] + values[n // 2 + 1]) / 2
+end
+
+return statistics
