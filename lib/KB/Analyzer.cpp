@@ -55,14 +55,35 @@ Analyzer::Analyzer(const Vocabulary &V) {
   }
 }
 
+/// Whether \p Words hold every letter and digit of \p Phrase. What is left out
+/// as volatile is left out of queries too: of `step 0` stays `step`.
+static bool holdsAll(ArrayRef<Word> Words, StringRef Phrase) {
+  size_t Held = 0;
+  for (const Word &W : Words)
+    Held += count_if(W.Text, isAlnum);
+  return Held >= static_cast<size_t>(count_if(Phrase, isAlnum));
+}
+
 void Analyzer::addPhrase(StringRef Phrase, unsigned Concept) {
   std::vector<Word> Words = lex(Phrase);
-  if (Words.size() == 1 && Words.front().K == Word::Kind::Han) {
-    HanPhrases.push_back({Words.front().Text, Concept});
+  bool Repeated =
+      any_of(Words, [](const Word &W) { return W.K == Word::Kind::Repeated; });
+  if (!Repeated && !holdsAll(Words, Phrase))
+    return;
+  std::vector<Part> Parts = parts(Words);
+  std::string Key;
+  auto Han = find_if(
+      Words, [](const Word &W) { return W.K == Word::Kind::Han; });
+  if (Han != Words.end()) {
+    for (const Part &P : Parts)
+      Key += (Key.empty() ? "" : " ") + P.Key;
+    HanPhrases.push_back({Han->Text, std::move(Key), Concept});
     return;
   }
-  std::string Key;
-  std::vector<Part> Parts = parts(Words);
+  if (all_of(Parts, [](const Part &P) {
+        return P.Stop || (!P.Number && P.Spelled.size() < 2);
+      }))
+    return; // `<s>` would be found in every `it's`.
   for (const Part &P : Parts) {
     if (!Key.empty()) {
       Phrases[Key]; // A start of a phrase.
@@ -83,6 +104,7 @@ void Analyzer::addConcepts(ArrayRef<Part> Parts, std::vector<Term> &Out) const {
   for (size_t Begin = 0; Begin < Parts.size(); ++Begin) {
     std::string Key;
     const std::vector<unsigned> *Longest = nullptr;
+    size_t Last = Begin;
     for (size_t End = Begin; End < Parts.size(); ++End) {
       if (!Key.empty())
         Key += ' ';
@@ -90,14 +112,19 @@ void Analyzer::addConcepts(ArrayRef<Part> Parts, std::vector<Term> &Out) const {
       auto It = Phrases.find(Key);
       if (It == Phrases.end())
         break;
-      if (!It->second.empty())
+      if (!It->second.empty()) {
         Longest = &It->second;
+        Last = End;
+      }
     }
     if (!Longest)
       continue;
+    std::string Said;
+    for (const Part &P : Parts.slice(Begin, Last + 1 - Begin))
+      Said += (Said.empty() ? "" : " ") + P.Spelled;
     for (unsigned Concept : *Longest)
       Out.push_back(
-          {Term::Kind::Concept, Concepts[Concept], "", Parts[Begin].Word});
+          {Term::Kind::Concept, Concepts[Concept], Said, Parts[Begin].Word});
   }
 }
 
@@ -116,6 +143,21 @@ static void addHanPairs(StringRef Run, unsigned Index, std::vector<Term> &Out) {
   for (size_t I = 0; I + 2 < Starts.size(); ++I)
     Out.push_back({Term::Kind::Plain, Run.slice(Starts[I], Starts[I + 2]).str(),
                    "", Index});
+}
+
+/// Whether the words next to \p Index are \p Latin, as in `KV缓存`.
+bool Analyzer::besides(ArrayRef<Part> Parts, unsigned Index, StringRef Latin) {
+  if (Latin.empty())
+    return true;
+  std::string Before, After;
+  for (const Part &P : Parts) {
+    std::string *Side = P.Word + 1 == Index   ? &Before
+                        : P.Word == Index + 1 ? &After
+                                              : nullptr;
+    if (Side)
+      *Side += (Side->empty() ? "" : " ") + P.Key;
+  }
+  return Before == Latin || After == Latin;
 }
 
 std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
@@ -144,9 +186,9 @@ std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
     const Word &W = Words[I];
     if (W.K == Word::Kind::Han) {
       addHanPairs(W.Text, I, Out);
-      for (const auto &[Phrase, Concept] : HanPhrases)
-        if (StringRef(W.Text).contains(Phrase))
-          Out.push_back({Term::Kind::Concept, Concepts[Concept], "", I});
+      for (const HanPhrase &P : HanPhrases)
+        if (StringRef(W.Text).contains(P.Han) && besides(Parts, I, P.Latin))
+          Out.push_back({Term::Kind::Concept, Concepts[P.Concept], P.Han, I});
     } else if (W.K == Word::Kind::Name && splitIdentifier(W.Text).size() > 1) {
       Out.push_back({Term::Kind::Identifier, StringRef(W.Text).lower(), "", I});
     }

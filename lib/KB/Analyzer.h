@@ -33,7 +33,9 @@ struct Term {
   enum class Kind { Plain, Identifier, Number, Concept, Pair };
   Kind K = Kind::Plain;
   std::string Text;
-  std::string Spelled; ///< Lower case, before stemming; of plain terms only.
+  /// Lower case, before stemming: of a plain term its word, of a concept the
+  /// words that name it here.
+  std::string Spelled;
   unsigned Word = 0;   ///< Index of the (first) word it comes from.
 };
 
@@ -42,7 +44,7 @@ class Analyzer {
 public:
   /// Changes whenever equal text may give other terms, so that stores know
   /// that their index is of an older analyzer.
-  static constexpr unsigned Version = 1;
+  static constexpr unsigned Version = 2;
 
   explicit Analyzer(const Vocabulary &V);
 
@@ -62,13 +64,20 @@ private:
   std::vector<Part> parts(llvm::ArrayRef<Word> Words,
                           Corrector Correct = nullptr) const;
   void addPhrase(llvm::StringRef Phrase, unsigned Concept);
+  static bool besides(llvm::ArrayRef<Part> Parts, unsigned Index,
+                      llvm::StringRef Latin);
 
   std::vector<std::string> Concepts;
   /// Phrases of the aliases by their parts joined by blanks, and the starts
   /// of such phrases with no concepts.
   llvm::StringMap<std::vector<unsigned>> Phrases;
-  /// Phrases in Han characters, which no blanks separate.
-  std::vector<std::pair<std::string, unsigned>> HanPhrases;
+  /// A phrase in Han characters, which no blanks separate; beside them may
+  /// stand parts of Latin letters, joined by blanks.
+  struct HanPhrase {
+    std::string Han, Latin;
+    unsigned Concept;
+  };
+  std::vector<HanPhrase> HanPhrases;
 };
 
 } // namespace culprit

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Check.h"
+#include "KB/AddEntryText.h"
+#include "KB/EntryTitle.h"
 #include "KB/Lexer.h"
 #include "KB/LogMatcher.h"
 #include "KB/MarkdownReader.h"
@@ -50,20 +52,24 @@ namespace {
 
 class EntryChecker {
 public:
-  EntryChecker(const Entry &E, const Vocabulary &V,
+  EntryChecker(const Entry &E, const EntryLines &Lines, const Vocabulary &V,
                std::vector<Diagnostic> &Out)
-      : E(E), V(V), Out(Out) {}
+      : E(E), Lines(Lines), V(V), Out(Out) {}
 
   void check(bool Curated) {
     if (E.Title.empty())
       error("the entry has no title", "write what broke in one line");
     missing("Symptom", E.Symptom.empty(),
             "write what one sees, in the words of who hits it");
-    missing("Root Cause", E.RootCause.empty(), "write why it happened");
-    missing("Fix", E.Fix.empty(), "write how it was resolved");
-    missing("Files", E.Files.empty(), "name the files that were changed");
-    missing("Prevention", E.Prevention.empty(),
-            "write what would have caught it earlier");
+    // Who sets a matter aside says why instead, and who is still at it knows
+    // neither cause nor fix.
+    bool Aside = isSetAside(E.Status), Open = isOpen(E.Status);
+    if (Aside)
+      missing("Rationale",
+              E.RootCause.empty() && !told("rationale") && !told("decision"),
+              "write why it was left as it is");
+    else
+      required(Open ? Severity::Note : Severity::Error);
     if (Curated) {
       missing("Class", E.Class.empty(), "name a class of classes.tsv");
       missing("Signals", E.Signals.empty(),
@@ -74,8 +80,15 @@ public:
       missing("References", E.References.empty(),
               "link where the cause was confirmed");
     }
+    for (const std::string &Label : promptLabels(E))
+      error("'" + E.Title + "' has a prompt for " + Label,
+            "answer what 'kb add' asks after TODO, or take the line out");
+    if (E.Status == "DRAFT")
+      report(Severity::Warning, E.Source.Line, "'" + E.Title + "' is a draft",
+             "read it, mend what was guessed, then write its status");
     prevention();
     symptom();
+    fix();
     rootCause();
     signals();
     confirmation();
@@ -84,58 +97,108 @@ public:
   }
 
 private:
-  void report(Severity Level, const Twine &What, const Twine &Hint) {
-    Out.push_back(
-        {Level,
-         (E.Source.File + ":" + Twine(E.Source.Line) + ": " + What).str(),
-         Hint.str()});
+  void report(Severity Level, unsigned Line, const Twine &What,
+              const Twine &Hint) {
+    Out.push_back({Level, (E.Source.File + ":" + Twine(Line) + ": " + What).str(),
+                   Hint.str()});
   }
+  /// Of the entry's own line.
   void error(const Twine &What, const Twine &Hint = "") {
-    report(Severity::Error, What, Hint);
+    report(Severity::Error, E.Source.Line, What, Hint);
   }
-  void warning(const Twine &What, const Twine &Hint = "") {
-    report(Severity::Warning, What, Hint);
+  /// Of the line of section \p S.
+  void error(Section S, const Twine &What, const Twine &Hint = "") {
+    report(Severity::Error, lineOf(S), What, Hint);
+  }
+  void warning(Section S, const Twine &What, const Twine &Hint = "") {
+    report(Severity::Warning, lineOf(S), What, Hint);
+  }
+  unsigned lineOf(Section S) const {
+    unsigned Line = Lines.Sections[static_cast<unsigned>(S)];
+    return Line ? Line : E.Source.Line;
   }
 
-  void missing(StringRef Label, bool Absent, StringRef Hint) {
+  void missing(StringRef Label, bool Absent, StringRef Hint,
+               Severity Level = Severity::Error) {
     if (Absent)
-      error("'" + E.Title + "' has no " + Label, Hint);
+      report(Level, E.Source.Line, "'" + E.Title + "' has no " + Label, Hint);
+  }
+
+  /// Whether the entry has a section \p Label that is none of ours.
+  bool told(StringRef Label) const {
+    return any_of(E.Other, [&](const OtherSection &S) {
+      return StringRef(S.Label).equals_insensitive(Label);
+    });
+  }
+
+  void required(Severity Level) {
+    missing("Root Cause", E.RootCause.empty(), "write why it happened", Level);
+    missing("Fix", E.Fix.empty(), "write how it was resolved", Level);
+    missing("Files", E.Files.empty(), "name the files that were changed",
+            Level);
+    missing("Prevention", E.Prevention.empty(),
+            "write what would have caught it earlier", Level);
   }
 
   void prevention() {
-    for (const std::string &Item : E.Prevention) {
-      std::string Why = preventionObjection(Item);
+    for (auto [I, Item] : enumerate(E.Prevention)) {
+      std::string Why = isPrompt(Item) ? "" : preventionObjection(Item);
+      bool Known = Lines.Items.size() == E.Prevention.size();
+      unsigned Line = Known ? Lines.Items[I]
+                            : lineOf(Section::Prevention);
       if (!Why.empty())
-        error("prevention '" + firstSentence(Item) + "' " + Why,
-              "name a check, where it runs and what makes it fail: 'Test: "
-              "load the weights, compare all shapes'");
+        report(Severity::Error, Line,
+               "prevention '" + firstSentence(Item) + "' " + Why,
+               "name a check, where it runs and what makes it fail: 'Test: "
+               "load the weights, compare all shapes'");
     }
   }
 
   void symptom() {
-    std::set<std::string> Seen = stems(E.Symptom);
-    if (Seen.empty())
+    if (E.Symptom.empty())
       return;
-    if (Seen.size() >= 3 &&
-        shared(Seen, stems(E.RootCause)) >= Restating * Seen.size())
-      error("the symptom of '" + E.Title + "' restates the root cause",
+    std::set<std::string> Seen = stems(E.Symptom), Why = stems(E.RootCause);
+    bool Restates = Seen.size() >= 3 &&
+                    shared(Seen, Why) >= Restating * Seen.size();
+    // A cause within the words of the symptom adds nothing to it.
+    bool Echoes = Why.size() >= 2 && shared(Why, Seen) >= Restating * Why.size();
+    if (Restates)
+      error(Section::Symptom,
+            "the symptom of '" + E.Title + "' restates the root cause",
             "write what one sees before knowing the cause: output, numbers, "
             "messages");
+    else if (Echoes)
+      error(Section::RootCause,
+            "the root cause of '" + E.Title + "' restates the symptom",
+            "write what in the code, data or machine made it happen");
+    std::string Objection = symptomObjection(E.Symptom);
+    if (!Objection.empty())
+      error(Section::Symptom, "the symptom of '" + E.Title + "' " + Objection,
+            "write what was observed: output, numbers, messages, and when");
     std::string Lower = StringRef(E.Symptom).lower();
     for (StringRef Cue : {"because ", "due to ", "caused by "})
       if (StringRef(Lower).contains(Cue)) {
-        warning("the symptom of '" + E.Title + "' explains ('" + Cue.rtrim() +
+        warning(Section::Symptom,
+                "the symptom of '" + E.Title + "' explains ('" + Cue.rtrim() +
                     "')",
                 "move the explanation to the Root Cause");
         return;
       }
   }
 
+  void fix() {
+    std::string Objection =
+        E.Fix.empty() ? std::string() : fixObjection(E.Fix);
+    if (!Objection.empty())
+      error(Section::Fix, "the fix of '" + E.Title + "' " + Objection,
+            "write what was changed, where, and from what to what");
+  }
+
   void rootCause() {
     if (E.Class.empty() || V.rootCause(E.Class))
       return;
     std::string Known = V.closestClass(E.Class);
-    error("unknown class '" + E.Class + "'",
+    error(Section::Class, "unknown class '" + E.Class + "'",
           Known.empty() ? "the classes are listed in classes.tsv"
                         : "did you mean '" + Known + "'?");
   }
@@ -145,7 +208,7 @@ private:
     for (const Signal &S : E.Signals) {
       if (!V.symptom(S.Symptom)) {
         std::string Known = V.closestSymptom(S.Symptom);
-        error("unknown signal '" + S.Symptom + "'",
+        error(Section::Signals, "unknown signal '" + S.Symptom + "'",
               Known.empty() ? "the symptoms are listed in symptoms.md"
                             : "did you mean '" + Known + "'?");
       }
@@ -153,9 +216,9 @@ private:
       if (New)
         continue;
       if (It->second == S.How)
-        warning("signal '" + S.Symptom + "' is listed twice");
+        warning(Section::Signals, "signal '" + S.Symptom + "' is listed twice");
       else
-        error("signal '" + S.Symptom + "' is both " +
+        error(Section::Signals, "signal '" + S.Symptom + "' is both " +
                   frequencyName(It->second) + " and " + frequencyName(S.How),
               "keep one");
     }
@@ -164,12 +227,12 @@ private:
   void confirmation() {
     const Confirmation &C = E.Confirm;
     if (!C.Experiment.empty() && C.Confirms.empty())
-      warning("the experiment of '" + E.Title +
+      warning(Section::Confirm, "the experiment of '" + E.Title +
                   "' has no outcome that "
                   "confirms",
               "add a sentence 'Confirmed if ...'");
     else if (!C.Confirms.empty() && C.Refutes.empty())
-      warning("the experiment of '" + E.Title +
+      warning(Section::Confirm, "the experiment of '" + E.Title +
                   "' has no outcome that "
                   "refutes",
               "add a sentence 'Refuted if ...'");
@@ -192,7 +255,7 @@ private:
         Good = Host.contains('.') && !Host.contains("..") && Host.size() > 3;
       }
       if (!Good)
-        error("reference '" + R + "' is not a complete address",
+        error(Section::References, "reference '" + R + "' is not a complete address",
               "write it in full: https://github.com/owner/name/issues/1");
     }
   }
@@ -200,11 +263,12 @@ private:
   void logFragments() {
     for (const std::string &Fragment : E.LogFragments)
       if (Fragment.size() < LogMatcher::MinFragment)
-        warning("log fragment '" + Fragment + "' is too short to match",
+        warning(Section::Log, "log fragment '" + Fragment + "' is too short to match",
                 "quote the constant part of the message");
   }
 
   const Entry &E;
+  const EntryLines &Lines;
   const Vocabulary &V;
   std::vector<Diagnostic> &Out;
 };
@@ -252,9 +316,12 @@ static void checkDuplicates(ArrayRef<Entry> Entries,
 }
 
 void checkEntries(ArrayRef<Entry> Entries, const Vocabulary &V,
-                  const CheckOptions &Options, std::vector<Diagnostic> &Out) {
-  for (const Entry &E : Entries)
-    EntryChecker(E, V, Out).check(Options.Curated || !E.Class.empty());
+                  const CheckOptions &Options, std::vector<Diagnostic> &Out,
+                  ArrayRef<EntryLines> Lines) {
+  EntryLines None;
+  for (auto [I, E] : enumerate(Entries))
+    EntryChecker(E, I < Lines.size() ? Lines[I] : None, V, Out)
+        .check(Options.Curated || !E.Class.empty());
   checkDuplicates(Entries, Out);
 }
 
@@ -288,6 +355,7 @@ Expected<CheckReport> checkLogs(ArrayRef<std::string> Paths,
     return Files.takeError();
   CheckReport Report;
   std::vector<Entry> Entries;
+  std::vector<EntryLines> Lines;
   for (const std::string &File : *Files) {
     ErrorOr<std::unique_ptr<MemoryBuffer>> Buffer = MemoryBuffer::getFile(File);
     if (!Buffer)
@@ -295,14 +363,13 @@ Expected<CheckReport> checkLogs(ArrayRef<std::string> Paths,
     MarkdownLog Log = readMarkdown((*Buffer)->getBuffer(), File);
     append_range(Report.Diagnostics, Log.Remarks);
     if (Log.Entries.empty())
-      Report.Diagnostics.push_back(
-          {Severity::Warning, File + ":1: no entry in this file",
-           "an entry is '### [FIXED] title' followed by '**Symptom**: ...'"});
+      Report.Diagnostics.push_back(noEntry(File));
     append_range(Entries, Log.Entries);
+    append_range(Lines, Log.Lines);
     ++Report.Files;
   }
   Report.Entries = Entries.size();
-  checkEntries(Entries, V, Options, Report.Diagnostics);
+  checkEntries(Entries, V, Options, Report.Diagnostics, Lines);
   sortByPlace(Report.Diagnostics, *Files);
   return Report;
 }

@@ -13,6 +13,7 @@
 #define CULPRIT_KB_CHECK_H
 
 #include "KB/Entry.h"
+#include "KB/MarkdownReader.h"
 #include "KB/Vocabulary.h"
 #include "Support/Error.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -48,13 +49,22 @@ llvm::Expected<CheckReport> checkLogs(llvm::ArrayRef<std::string> Paths,
                                       const Vocabulary &V,
                                       const CheckOptions &Options = {});
 
-/// Checks entries that were read before; \p Out gets what was found.
+/// Checks entries that were read before; \p Out gets what was found. Without
+/// \p Lines all of an entry is told at its heading.
 void checkEntries(llvm::ArrayRef<Entry> Entries, const Vocabulary &V,
-                  const CheckOptions &Options, std::vector<Diagnostic> &Out);
+                  const CheckOptions &Options, std::vector<Diagnostic> &Out,
+                  llvm::ArrayRef<EntryLines> Lines = {});
 
 /// Why \p Item cannot be acted on, or empty when it can: a prevention names
 /// something to do and what to do it to.
 std::string preventionObjection(llvm::StringRef Item);
+
+/// Why \p Symptom is no observation, or empty when it is: "it does not work"
+/// will be found by nobody.
+std::string symptomObjection(llvm::StringRef Symptom);
+
+/// Why \p Fix is none, or empty when it is: it names what was changed.
+std::string fixObjection(llvm::StringRef Fix);
 
 /// `2 entries in 1 file: 1 error, 0 warnings`. The diagnostics themselves are
 /// printed by the tool.

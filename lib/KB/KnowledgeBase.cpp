@@ -205,7 +205,14 @@ std::string KnowledgeBase::closest(StringRef Unknown) const {
 
 Expected<SearchResult> KnowledgeBase::search(StringRef Query,
                                              unsigned Limit) const {
-  return S->Search->search(Query, Limit);
+  SearchOptions Options;
+  Options.Limit = Limit;
+  return search(Query, Options);
+}
+
+Expected<SearchResult>
+KnowledgeBase::search(StringRef Query, const SearchOptions &Options) const {
+  return S->Search->search(Query, Options);
 }
 
 } // namespace culprit

@@ -57,6 +57,8 @@ public:
   /// error code or a pasted log. The same query gives the same result.
   llvm::Expected<SearchResult> search(llvm::StringRef Query,
                                       unsigned Limit = 5) const;
+  llvm::Expected<SearchResult> search(llvm::StringRef Query,
+                                      const SearchOptions &Options) const;
 
 private:
   struct State;

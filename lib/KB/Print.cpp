@@ -49,6 +49,8 @@ void printSearchText(raw_ostream &OS, const SearchResult &Result) {
     printField(OS, "   ", "fix", firstSentence(E.Fix));
     printField(OS, "   ", "separates", H.Separates);
     printField(OS, "   ", "entry", E.Id + "  (" + place(E) + ")");
+    if (!H.Shares.empty())
+      printShares(OS, H);
   }
 }
 
@@ -56,7 +58,7 @@ json::Value searchJson(const SearchResult &Result) {
   json::Array Results;
   for (const SearchHit &H : Result.Hits) {
     const Entry &E = *H.Found;
-    Results.push_back(json::Object{
+    json::Object Hit{
         {"rank", H.Rank},
         {"entry", E.Id},
         {"class", E.Class},
@@ -67,7 +69,10 @@ json::Value searchJson(const SearchResult &Result) {
         {"fix", E.Fix},
         {"separates", H.Separates},
         {"source", json::Object{{"file", json::fixUTF8(E.Source.File)},
-                                {"line", E.Source.Line}}}});
+                                {"line", E.Source.Line}}}};
+    if (!H.Shares.empty())
+      Hit["explain"] = sharesJson(H);
+    Results.push_back(std::move(Hit));
   }
   return json::Object{{"schema", 1},
                       {"query", json::fixUTF8(Result.Query)},

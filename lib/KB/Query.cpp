@@ -107,22 +107,6 @@ static bool isErrorLine(StringRef Line) {
   return false;
 }
 
-static double kindWeight(Term::Kind K) {
-  switch (K) {
-  case Term::Kind::Plain:
-    return 1;
-  case Term::Kind::Identifier:
-    return 1.2;
-  case Term::Kind::Number:
-    return 0.6;
-  case Term::Kind::Concept:
-    return 1.8;
-  case Term::Kind::Pair:
-    return 0.5;
-  }
-  llvm_unreachable("unknown kind");
-}
-
 std::vector<QueryTerm> analyzeQuery(const Analyzer &A, StringRef Text,
                                     Analyzer::Corrector Correct) {
   SmallVector<StringRef, 32> Lines;
@@ -149,7 +133,7 @@ std::vector<QueryTerm> analyzeQuery(const Analyzer &A, StringRef Text,
     unsigned Line = Words[T.Word].Line;
     bool Sentence = LineWeight[Line] == 1;
     Role R = Sentence ? Roles[T.Word] : Role::Neutral;
-    double Weight = kindWeight(T.K) * LineWeight[Line];
+    double Weight = LineWeight[Line];
     auto [It, New] = Index.try_emplace(T.Text, Out.size());
     if (New) {
       Out.push_back({std::move(T), R, Weight});

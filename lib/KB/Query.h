@@ -30,7 +30,7 @@ enum class Role {
 struct QueryTerm {
   Term T;
   Role Part = Role::Neutral;
-  double Weight = 1;
+  double Weight = 1; ///< Of the line it stands on; kinds are not weighted yet.
 };
 
 /// The distinct terms of \p Text in the order they first occur. Terms of a

@@ -47,15 +47,17 @@ static std::string mostTelling(ArrayRef<std::string> Items,
 }
 
 void addQuestions(std::vector<SearchHit> &Hits) {
-  for (SearchHit &Hit : Hits) {
+  std::vector<std::set<std::string>> Conditions(Hits.size());
+  for (auto [I, Hit] : enumerate(Hits))
+    for (const auto *List : {&Hit.Found->FailsWhen, &Hit.Found->WorksWhen})
+      for (const std::string &Item : *List)
+        Conditions[I].merge(stems(Item));
+  for (auto [Index, Hit] : enumerate(Hits)) {
     const Entry &E = *Hit.Found;
     std::set<std::string> Others;
-    for (const SearchHit &Other : Hits)
-      if (&Other != &Hit)
-        for (const auto *List :
-             {&Other.Found->FailsWhen, &Other.Found->WorksWhen})
-          for (const std::string &Item : *List)
-            Others.merge(stems(Item));
+    for (size_t I = 0; I < Hits.size(); ++I)
+      if (I != Index)
+        Others.insert(Conditions[I].begin(), Conditions[I].end());
     std::string Fails = mostTelling(E.FailsWhen, Others);
     std::string Works = mostTelling(E.WorksWhen, Others);
     std::string Text;

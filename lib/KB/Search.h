@@ -22,12 +22,34 @@ class raw_ostream;
 
 namespace culprit {
 
+struct SearchWeights;
+
+/// What one term of the query gave to a hit.
+struct TermShare {
+  std::string Term; ///< As indexed: `overflow`, `kv+cach`, `#cuda-700`.
+  std::string Said; ///< What it was in the query, where that is not the term.
+  llvm::StringRef Kind;   ///< word, identifier, number, alias, pair, fragment
+  llvm::StringRef Clause; ///< fails, works, or empty.
+  double Score = 0;
+  /// How much of it comes from which field, most first.
+  std::vector<std::pair<llvm::StringRef, double>> Fields;
+};
+
 /// One entry found. Points into the KnowledgeBase.
 struct SearchHit {
   unsigned Rank = 0; ///< From 1.
   const Entry *Found = nullptr;
   double Score = 0;
   std::string Separates; ///< The question that tells it from the other hits.
+  /// Why it was found, most first; only when asked for. The score is their sum,
+  /// less where an entry of the same class is better.
+  std::vector<TermShare> Shares;
+};
+
+struct SearchOptions {
+  unsigned Limit = 5;
+  bool Explain = false;
+  const SearchWeights *Weights = nullptr; ///< Other than the usual ones.
 };
 
 struct SearchResult {
@@ -42,6 +64,10 @@ llvm::json::Value searchJson(const SearchResult &Result);
 
 /// \p Result for people: plain text, at most 100 columns.
 void printSearchText(llvm::raw_ostream &OS, const SearchResult &Result);
+
+/// Why \p Hit was found, line by line; at most 100 columns.
+void printShares(llvm::raw_ostream &OS, const SearchHit &Hit);
+llvm::json::Value sharesJson(const SearchHit &Hit);
 
 /// All of \p E for people: plain text, at most 100 columns.
 void printEntryText(llvm::raw_ostream &OS, const Entry &E);

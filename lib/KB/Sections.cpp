@@ -30,11 +30,49 @@ StringRef sectionLabel(Section S) {
   return SectionNames[static_cast<unsigned>(S)].Label;
 }
 
-std::optional<Section> parseSectionLabel(StringRef Label) {
+/// \p Label without what people put around a label: `2. Symptom:`, a sign
+/// before it, `Symptom (what we saw)`, `What happened?`.
+static StringRef bareLabel(StringRef Label) {
   Label = Label.trim();
   if (!Label.consume_back(":"))
     Label.consume_back("：");
-  Label = Label.trim();
+  Label = Label.rtrim(" ?");
+  StringRef Numbered = Label.ltrim("0123456789");
+  if (Numbered.size() < Label.size() &&
+      (Numbered.consume_front(".") || Numbered.consume_front(")")))
+    Label = Numbered.ltrim();
+  auto [First, Rest] = Label.split(' ');
+  bool IsSign = !Rest.empty() && all_of(First, [](char C) {
+    return (static_cast<unsigned char>(C) & 0x80) != 0;
+  });
+  if (IsSign && isAlpha(Rest.ltrim().front()))
+    Label = Rest.ltrim();
+  size_t Open = Label.find(" (");
+  if (Open != StringRef::npos && Label.ends_with(")"))
+    Label = Label.take_front(Open);
+  return Label.trim();
+}
+
+bool isOtherLabel(StringRef Label) {
+  static constexpr StringRef Known[] = {
+      "decision", "rationale", "action", "actions", "impact", "timeline",
+      "note", "notes", "owner", "author", "reporter", "reported by",
+      "assignee", "severity", "priority", "environment", "env", "version",
+      "versions", "component", "tags", "labels", "summary", "description",
+      "background", "context", "detection", "steps to reproduce",
+      "reproduction", "repro", "to reproduce", "expected behavior",
+      "expected behaviour", "expected", "evidence", "debugging",
+      "investigation", "verification", "verified", "related", "status",
+      "date", "title", "commit", "commits", "pr", "ticket", "time spent",
+      "duration", "contributing factors", "what went well", "recovery",
+      "where we got lucky", "what went poorly", "additional context",
+      "status update", "discussion", "comments", "决定", "影响", "备注"};
+  Label = bareLabel(Label);
+  return any_of(Known, [&](StringRef K) { return Label.equals_insensitive(K); });
+}
+
+std::optional<Section> parseSectionLabel(StringRef Label) {
+  Label = bareLabel(Label);
   if (Label.empty() || Label.size() > 40)
     return std::nullopt;
   for (const SectionName &N : SectionNames) {
@@ -78,6 +116,9 @@ std::vector<std::string> listItems(StringRef Text) {
     }
     // Outside a list a blank line separates items, inside it does not.
     bool Nested = HasList && Line.starts_with("  ");
+    if (Starts) // The box of a task list.
+      for (StringRef Box : {"[ ] ", "[x] ", "[X] "})
+        Rest.consume_front(Box);
     if (Starts || Items.empty() || (Blank && !Nested))
       Items.push_back(Rest.trim().str());
     else

@@ -28,8 +28,18 @@ enum class Section {
 
 /// The label culprit writes for \p S: `Root Cause`.
 llvm::StringRef sectionLabel(Section S);
-/// The section that \p Label names, in any case and with or without a colon.
+/// The section that \p Label names, in any case and with or without a colon, a
+/// number or sign before it and a remark in parentheses behind it.
 std::optional<Section> parseSectionLabel(llvm::StringRef Label);
+/// The number of sections.
+inline constexpr unsigned NumSections = 0
+#define KB_SECTION(Id, Label, Others) +1
+#include "KB/Sections.def"
+    ;
+
+/// Whether \p Label is what people write beside the sections above, such as
+/// Decision, Impact or Timeline. Such text is kept as it is.
+bool isOtherLabel(llvm::StringRef Label);
 /// The label closest to \p Unknown, empty when none is close.
 std::string closestSectionLabel(llvm::StringRef Unknown);
 

@@ -3,9 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Speller.h"
-#include "KB/Lexer.h"
 #include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
@@ -42,14 +42,31 @@ unsigned slips(StringRef A, StringRef B, unsigned Limit) {
 }
 
 void Speller::add(StringRef Text) {
-  for (const Word &W : lex(Text)) {
-    if (W.K != Word::Kind::Name)
+  // Runs of letters are enough here and much faster than the lexer: this is
+  // done for every text of the knowledge base.
+  for (size_t I = 0; I < Text.size(); ++I) {
+    size_t Begin = I;
+    bool Mixed = false;
+    for (; I < Text.size() && isAlpha(Text[I]); ++I)
+      Mixed |= I > Begin && isUpper(Text[I]);
+    StringRef Run = Text.slice(Begin, I);
+    if (Run.size() < 2)
       continue;
-    for (const std::string &Part : splitIdentifier(W.Text)) {
-      ++Counts[Part];
-      Stems[stem(Part)] = 1;
+    if (!Mixed) {
+      count(Run);
+      continue;
     }
+    for (const std::string &Part : splitIdentifier(Run))
+      count(Part);
   }
+}
+
+void Speller::count(StringRef Word) {
+  SmallString<32> Lower;
+  for (char C : Word)
+    Lower += toLower(C);
+  if (!Counts[Lower]++)
+    Stems[stem(Lower)] = 1;
 }
 
 Speller::Speller(ArrayRef<Entry> Entries, ArrayRef<std::string> Phrases) {
@@ -79,7 +96,9 @@ std::string Speller::meant(StringRef Lower) const {
   unsigned Limit = Lower.size() >= 9 ? 2 : 1;
   std::string Best;
   unsigned BestSlips = Limit + 1, BestCount = 0;
-  for (const auto &[Known, Count] : Counts) {
+  for (const auto &Item : Counts) {
+    StringRef Known = Item.first();
+    unsigned Count = Item.second;
     if (Known.size() < 4 || Known[0] != Lower[0])
       continue;
     if (Lower.size() == 5 && Known.size() != 5)
@@ -87,18 +106,19 @@ std::string Speller::meant(StringRef Lower) const {
     unsigned N = slips(Lower, Known, Limit);
     // `supervisor` is another word than `supervised`, not a slip of it.
     bool OtherEnding =
-        N == 2 && StringRef(Known).starts_with(Lower.drop_back(2));
+        N == 2 && Known.starts_with(Lower.drop_back(2));
     if (OtherEnding || N > Limit || N > BestSlips ||
-        (N == BestSlips && Count <= BestCount))
+        (N == BestSlips &&
+         (Count < BestCount || (Count == BestCount && Known >= Best))))
       continue;
     if (Lower.size() == 5) {
-      std::string A = Lower.str(), B = Known;
+      std::string A = Lower.str(), B = Known.str();
       llvm::sort(A);
       llvm::sort(B);
       if (A != B)
         continue;
     }
-    Best = Known;
+    Best = Known.str();
     BestSlips = N;
     BestCount = Count;
   }

@@ -14,7 +14,6 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
-#include <map>
 #include <string>
 
 namespace culprit {
@@ -32,8 +31,9 @@ public:
 
 private:
   void add(llvm::StringRef Text);
+  void count(llvm::StringRef Word);
 
-  std::map<std::string, unsigned> Counts; ///< By spelling.
+  llvm::StringMap<unsigned> Counts; ///< By spelling, in lower case.
   llvm::StringMap<char> Stems;
 };
 

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Store.h"
+#include "KB/AtomicFile.h"
 #include "KB/MarkdownReader.h"
 #include "KB/StoreFormat.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,7 +12,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace llvm;
@@ -45,6 +45,11 @@ Expected<std::vector<std::string>> expandLogs(ArrayRef<std::string> Paths) {
     append_range(Out, Found);
   }
   return Out;
+}
+
+Diagnostic noEntry(StringRef File) {
+  return {Severity::Warning, (File + ":1: no entry in this file").str(),
+          "an entry is '### [FIXED] title' followed by '**Symptom**: ...'"};
 }
 
 /// The store that is there, if it is one that can be taken over from.
@@ -85,25 +90,21 @@ static std::string relativePath(StringRef Path, StringRef Root) {
   return Path.str();
 }
 
-/// Writes \p Files to a new file beside \p Out and renames it to \p Out.
+/// Writes \p Files to a new file beside \p Out and puts it in its place.
 static Error replaceStore(StringRef Out, ArrayRef<LogFile> Files,
                           const Vocabulary &V) {
-  std::string Temporary =
-      (Out + ".tmp" + Twine(sys::Process::getProcessId())).str();
-  sys::fs::remove(Temporary);
+  Expected<Replacement> New = Replacement::begin(Out);
+  if (!New)
+    return New.takeError();
   auto Write = [&]() -> Error {
-    Expected<Database> D = Database::create(Temporary);
+    Expected<Database> D = Database::create(New->path());
     if (!D)
       return D.takeError();
     return writeStore(*D, Files, V);
   };
-  Error E = Write();
-  if (!E)
-    if (std::error_code Code = sys::fs::rename(Temporary, Out))
-      E = failure(Out + ": " + Code.message());
-  if (E)
-    sys::fs::remove(Temporary);
-  return E;
+  if (Error E = Write())
+    return E;
+  return New->commit();
 }
 
 Expected<BuildResult> buildStore(ArrayRef<std::string> Files, StringRef Out,
@@ -125,11 +126,13 @@ Expected<BuildResult> buildStore(ArrayRef<std::string> Files, StringRef Out,
     });
     if (Same != Old.Files.end()) {
       Changed |= static_cast<size_t>(Same - Old.Files.begin()) != New.size();
-      F = *Same;
+      F = *Same; // Not moved: a file may be named twice.
     } else {
       Changed = true;
       ++Result.Parsed;
       MarkdownLog Log = readMarkdown(Text, F.Path);
+      if (Log.Entries.empty())
+        Log.Remarks.push_back(noEntry(F.Path));
       F.Entries = std::move(Log.Entries);
       append_range(Result.Remarks, Log.Remarks);
     }

@@ -10,7 +10,9 @@
 /// equal files give equal bytes. What it takes over from an older store are
 /// the parsed entries of files whose content hash is unchanged. It writes a
 /// temporary file and renames it, so that a reader sees the old store or the
-/// new one; when nothing changed it writes nothing.
+/// new one, even after a writer was killed; two writers take turns. When nothing
+/// changed it writes nothing. A store of another schema version is not read but
+/// made anew from its logs: that is its migration, as it holds nothing else.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -40,6 +42,9 @@ struct BuildResult {
 llvm::Expected<BuildResult> buildStore(llvm::ArrayRef<std::string> Files,
                                        llvm::StringRef Out, const Vocabulary &V,
                                        llvm::StringRef Root = "");
+
+/// What is told of a log without entries.
+Diagnostic noEntry(llvm::StringRef File);
 
 /// The markdown files that \p Paths name: files as they are, of directories
 /// every `*.md` but `README.md` and `symptoms.md`, sorted by name.

@@ -49,6 +49,40 @@ static void wrapLine(raw_ostream &OS, StringRef Line, StringRef Next,
   OS << '\n';
 }
 
+/// Whether \p Line, without its indent, begins an item: "- ", "* ", "3. ".
+static bool beginsItem(StringRef Line) {
+  if (Line.starts_with("- ") || Line.starts_with("* "))
+    return true;
+  StringRef Rest = Line.drop_while(isDigit);
+  return Rest.size() != Line.size() && Rest.starts_with(". ");
+}
+
+std::string joinLines(StringRef Text) {
+  std::string Out;
+  bool InFence = false, Open = false, InItem = false;
+  while (!Text.empty()) {
+    StringRef Line;
+    std::tie(Line, Text) = Text.split('\n');
+    StringRef Words = Line.trim();
+    bool Fence = Words.starts_with("```"), Item = beginsItem(Words);
+    bool Code = !Open && !InItem && Line.starts_with("    ");
+    bool Whole = InFence || Fence || Code || Words.empty() ||
+                 Words.starts_with("|") || Words.starts_with("#");
+    if (!Whole && !Item && Open) {
+      Out += ' ';
+      Out += Words;
+    } else {
+      if (!Out.empty())
+        Out += '\n';
+      Out += Whole ? Line : Line.rtrim();
+    }
+    Open = !Whole;
+    InItem = !Whole && (Item || InItem);
+    InFence ^= Fence;
+  }
+  return Out;
+}
+
 void printWrapped(raw_ostream &OS, StringRef Text, StringRef First,
                   StringRef Next, unsigned Columns) {
   bool InFence = false, Begins = true;

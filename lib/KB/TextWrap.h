@@ -11,6 +11,7 @@
 #define CULPRIT_KB_TEXTWRAP_H
 
 #include "llvm/ADT/StringRef.h"
+#include <string>
 
 namespace llvm {
 class raw_ostream;
@@ -24,6 +25,12 @@ namespace culprit {
 void printWrapped(llvm::raw_ostream &OS, llvm::StringRef Text,
                   llvm::StringRef First, llvm::StringRef Next,
                   unsigned Columns);
+
+/// \p Text, which was wrapped by hand, with the lines of a paragraph and of an
+/// item of a list in one line each, so that printWrapped() may break it
+/// elsewhere. Fenced blocks, tables and lines indented by 4 or more, which are
+/// code, keep theirs.
+std::string joinLines(llvm::StringRef Text);
 
 } // namespace culprit
 

@@ -5,8 +5,10 @@
 #include "KB/Vocabulary.h"
 #include "Support/Error.h"
 #include "Support/Glob.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -28,23 +30,47 @@ static Error forEachLine(StringRef Text,
   return Error::success();
 }
 
+static bool inSymptomId(char C) {
+  return isLower(C) || isDigit(C) || C == '-';
+}
+
 Error Vocabulary::addSymptoms(StringRef Text, StringRef File) {
   std::string Group;
+  Text.consume_front("\xef\xbb\xbf"); // of an editor of Windows
   return forEachLine(Text, [&](StringRef Line, unsigned Number) -> Error {
+    auto Wrong = [&](const Twine &What, const Twine &Hint) {
+      return failure(File + ":" + Twine(Number) + ": " + What, Hint);
+    };
+    static constexpr StringLiteral Form = "write '- `id`: what was observed'";
     if (Line.consume_front("## "))
       Group = Line.trim().str();
-    if (!Line.consume_front("- `"))
+    Line = Line.ltrim();
+    if (!Line.consume_front("- ") && !Line.consume_front("* "))
       return Error::success();
+    Line = Line.ltrim();
+    if (!Line.consume_front("`")) {
+      // Any other list is prose, but for what would be a symptom.
+      StringRef Id = Line.take_while(inSymptomId);
+      if (!Id.empty() && Line.drop_front(Id.size()).starts_with(":"))
+        return Wrong("the symptom '" + Id + "' is not in backquotes", Form);
+      return Error::success();
+    }
     size_t End = Line.find("`:");
     if (End == StringRef::npos)
-      return failure(File + ":" + Twine(Number) +
-                         ": a symptom without a description",
-                     "write '- `id`: what was observed'");
+      return Wrong("a symptom without a description", Form);
     SymptomTerm T{Line.take_front(End).str(),
                   Line.drop_front(End + 2).trim().str(), Group};
+    if (T.Id.empty() || !all_of(T.Id, inSymptomId))
+      return Wrong("the symptom '" + T.Id +
+                       "' has other characters than a-z, 0-9 and -",
+                   Form);
+    if (T.Text.empty())
+      return Wrong("a symptom without a description", Form);
     if (!SymptomIndex.try_emplace(T.Id, Symptoms.size()).second)
-      return failure(File + ":" + Twine(Number) + ": symptom '" + T.Id +
-                     "' is defined twice");
+      return Wrong("symptom '" + T.Id + "' is defined twice",
+                   "'culprit explain " + T.Id +
+                       "' tells its meaning; take this line out, or choose "
+                       "another name");
     Symptoms.push_back(std::move(T));
     return Error::success();
   });

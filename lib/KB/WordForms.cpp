@@ -107,12 +107,13 @@ bool isStopWord(StringRef W) {
       "to",       "too",    "try",   "trying",  "under",  "until",   "up",
       "use",      "used",   "uses",  "using",   "very",   "was"};
   static constexpr std::array<StringRef, 24> More = {
-      "we",     "were",    "what",       "when",   "where", "whether",
-      "which",  "while",   "who",        "why",    "will",  "with",
-      "within", "would",   "yet",        "you",    "your",  "thing",
-      "things", "exactly", "apparently", "really", "info",  "warning"};
-  return std::binary_search(Words.begin(), Words.end(), W) ||
-         is_contained(More, W);
+      "apparently", "exactly", "info",    "really", "thing", "things",
+      "warning",    "we",      "were",    "what",   "when",  "where",
+      "whether",    "which",   "while",   "who",    "why",   "will",
+      "with",       "within",  "would",   "yet",    "you",   "your"};
+  return W.size() <= 10 &&
+         (std::binary_search(Words.begin(), Words.end(), W) ||
+          std::binary_search(More.begin(), More.end(), W));
 }
 
 } // namespace culprit

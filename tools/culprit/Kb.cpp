@@ -5,69 +5,81 @@
 #include "Commands.h"
 #include "KB/Check.h"
 #include "KB/KnowledgeBase.h"
+#include "KB/LogFix.h"
 #include "KB/Store.h"
+#include "KbVerbs.h"
 #include "Knowledge.h"
 #include "Options.h"
 #include "Settings.h"
 #include "Support/Glob.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 using namespace llvm;
 
 namespace culprit {
 
-static cl::SubCommand KbCommand("kb", "Build, search, show or check the "
-                                      "knowledge base");
-static cl::list<std::string> Words(cl::Positional, cl::sub(KbCommand),
-                                   cl::desc("build|search|show|check [...]"));
-static cl::list<std::string>
-    KbPaths("kb", cl::sub(KbCommand), cl::value_desc("PATH"),
-            cl::desc("Also search PATH: a log, a folder of logs, or a built "
-                     "store (repeatable)"));
-static ConfigOption Config(KbCommand);
-static cl::opt<unsigned, false, CountParser>
-    Limit("limit", cl::sub(KbCommand), cl::init(5), cl::value_desc("N"),
-          cl::desc("Results of a search"));
-static cl::opt<std::string> Output("o", cl::sub(KbCommand),
-                                   cl::value_desc("FILE"),
-                                   cl::desc("Store that 'build' writes"));
-static cl::opt<bool> Curated("curated", cl::sub(KbCommand),
-                             cl::desc("Check for the sections of a curated "
-                                      "entry too"));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(KbCommand), cl::init(OutputFormat::Text),
-           cl::desc("Form of the result"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+cl::SubCommand &kbCommand() {
+  static cl::SubCommand Command(
+      "kb", "Search, show, check, build and write the knowledge base");
+  return Command;
+}
 
-static int search(ArrayRef<std::string> Arguments) {
-  Expected<KnowledgeBase> KB = openKnowledge(KbPaths);
-  if (!KB)
-    return report(KB.takeError());
-  std::string Query = join(Arguments, " ");
-  if (Query == "-") {
-    ErrorOr<std::unique_ptr<MemoryBuffer>> Input = MemoryBuffer::getSTDIN();
-    if (!Input)
-      return report(failure("standard input: " + Input.getError().message()));
-    Query = (*Input)->getBuffer().str();
-  }
-  if (StringRef(Query).trim().empty())
-    return report(failure("kb search: no query",
-                          "say what you see: culprit kb search 'loss is nan "
-                          "after warm-up', or pipe a log into 'kb search -'"));
-  Expected<SearchResult> Found = KB->search(Query, Limit);
-  if (!Found)
-    return report(Found.takeError());
-  if (Format == OutputFormat::Json)
-    outs() << formatv("{0:2}", searchJson(*Found)) << '\n';
-  else
-    printSearchText(outs(), *Found);
-  return ExitDone;
+static cl::list<std::string> Words(cl::Positional, cl::sub(kbCommand()),
+                                   cl::desc("VERB [...]"));
+static cl::list<std::string>
+    KbPaths("kb", cl::sub(kbCommand()), cl::value_desc("PATH"),
+            cl::desc("Also read PATH: a log, a folder of logs, or a built "
+                     "store (repeatable)"));
+static ConfigOption Config(kbCommand());
+static cl::opt<unsigned, false, CountParser>
+    Limit("limit", cl::sub(kbCommand()), cl::init(5), cl::value_desc("N"),
+          cl::desc("search: results"));
+static cl::opt<std::string>
+    Output("o", cl::sub(kbCommand()), cl::value_desc("FILE"),
+           cl::desc("build: the store; rules, export: where the result goes"));
+static cl::opt<bool> Curated("curated", cl::sub(kbCommand()),
+                             cl::desc("check: ask for the sections of a "
+                                      "curated entry too"));
+static cl::opt<bool> Fix("fix", cl::sub(kbCommand()),
+                         cl::desc("check: bring labels, statuses, dates and "
+                                  "line ends to the common form first"));
+static cl::opt<std::string>
+    Layer("layer", cl::sub(kbCommand()), cl::value_desc("LAYER"),
+          cl::desc("Only entries of this layer, such as numerics"));
+static cl::opt<std::string>
+    Class("class", cl::sub(kbCommand()), cl::value_desc("CLASS"),
+          cl::desc("Only entries of this class; add: its class"));
+static cl::opt<KbFormat, false, ChoiceParser<KbFormat>> Format(
+    "format", cl::sub(kbCommand()), cl::init(KbFormat::Text),
+    cl::desc("Form of the result"),
+    cl::values(clEnumValN(KbFormat::Text, "text", "For people"),
+               clEnumValN(KbFormat::Json, "json", "For programs"),
+               clEnumValN(KbFormat::Markdown, "markdown", "For a repository"),
+               clEnumValN(KbFormat::Tsv, "tsv", "For a spreadsheet")));
+
+const KbOptions &kbOptions() {
+  static const KbOptions Options = {KbPaths, Format, Limit,
+                                    Output,  Layer,  Class};
+  return Options;
+}
+
+Error checkFormat(StringRef Verb, ArrayRef<KbFormat> Allowed) {
+  static constexpr StringRef Names[] = {"text", "json", "markdown", "tsv"};
+  if (is_contained(Allowed, Format))
+    return Error::success();
+  std::vector<StringRef> Known;
+  for (KbFormat F : Allowed)
+    Known.push_back(Names[static_cast<size_t>(F)]);
+  return failure("kb " + Verb + ": there is no form '" +
+                     Names[static_cast<size_t>(Format.getValue())] + "' of it",
+                 "one of " + join(Known, ", "));
 }
 
 static int show(ArrayRef<std::string> Arguments) {
+  if (Error E = checkFormat("show", {KbFormat::Text, KbFormat::Json}))
+    return report(std::move(E));
   Expected<KnowledgeBase> KB = openKnowledge(KbPaths);
   if (!KB)
     return report(KB.takeError());
@@ -86,15 +98,33 @@ static int show(ArrayRef<std::string> Arguments) {
                                           : "did you mean '" + Close + "'?"));
     }
     for (const Entry *E : Entries) {
-      if (Format == OutputFormat::Json)
+      if (Format == KbFormat::Json)
         All.push_back(entryJson(*E));
       else
         printEntryText(outs(), *E);
     }
   }
-  if (Format == OutputFormat::Json)
+  if (Format == KbFormat::Json)
     outs() << formatv("{0:2}", json::Value(std::move(All))) << '\n';
   return Exit;
+}
+
+/// Rewrites the logs \p Paths in the common form and prints what changed.
+static Error fixLogs(ArrayRef<std::string> Paths) {
+  Expected<std::vector<std::string>> Files = expandLogs(Paths);
+  if (!Files)
+    return Files.takeError();
+  for (const std::string &File : *Files) {
+    Expected<LogFix> Fixed = fixLogFile(File);
+    if (!Fixed)
+      return Fixed.takeError();
+    for (const LineChange &C : Fixed->Changes)
+      outs() << File << ':' << C.Line << ": " << C.From << "\n  now: " << C.To
+             << '\n';
+    if (Fixed->Plainer)
+      outs() << File << ": line ends are plain now, without a byte-order mark\n";
+  }
+  return Error::success();
 }
 
 static int check(ArrayRef<std::string> Arguments) {
@@ -108,6 +138,9 @@ static int check(ArrayRef<std::string> Arguments) {
       return report(Home.takeError());
     Paths.push_back(*Home + "/kb");
   }
+  if (Fix)
+    if (Error E = fixLogs(Paths))
+      return report(std::move(E));
   CheckOptions Options;
   Options.Curated = Curated;
   Expected<CheckReport> Report = checkLogs(Paths, *V, Options);
@@ -149,24 +182,67 @@ static int build(ArrayRef<std::string> Arguments) {
   return ExitDone;
 }
 
+namespace {
+
+struct Verb {
+  StringRef Name;
+  int (*Run)(ArrayRef<std::string> Arguments);
+  StringRef Arguments, Summary;
+};
+
+constexpr Verb Verbs[] = {
+    {"search", kbSearch, "WORDS...|- [--log FILE]",
+     "Find causes by what one sees, an error message or a log"},
+    {"show", show, "ENTRY|CLASS...", "Print entries in full"},
+    {"check", check, "[PATH...]", "Lint logs, with reasons and lines"},
+    {"add", kbAdd, "TITLE... [--from REPORT]", "Add an entry to a log"},
+    {"import", kbImport, "FILE|FOLDER...",
+     "Drafts of GitHub issues (JSON) and post-mortems"},
+    {"similar", kbSimilar, "[PATH...]", "Find near duplicates"},
+    {"strategy", kbStrategy, "[PATH...] [--tests DIR]",
+     "What to test first, by what went wrong"},
+    {"rules", kbRules, "[PATH...]",
+     "Preventions as rules for people and coding agents"},
+    {"stats", kbStats, "[PATH...]", "Count entries, gaps and coverage"},
+    {"export", kbExport, "[PATH...] --format FORM",
+     "Entries as json, markdown or tsv"},
+    {"build", build, "-o STORE [PATH...]", "Make a store of logs"},
+};
+
+} // namespace
+
+static std::string verbNames() {
+  std::string Out;
+  for (const Verb &V : Verbs)
+    Out += (Out.empty() ? "" : ", ") + V.Name.str();
+  return Out;
+}
+
 int runKb() {
   if (Words.empty())
     return report(failure("kb: nothing to do",
-                          "one of 'build', 'search', 'show', 'check' follows"));
+                          "one of these follows: " + verbNames() +
+                              "; 'culprit kb help' says what they do"));
   std::vector<std::string> Arguments(Words.begin() + 1, Words.end());
-  StringRef Verb = Words[0];
-  if (Verb == "search")
-    return search(Arguments);
-  if (Verb == "show")
-    return show(Arguments);
-  if (Verb == "check")
-    return check(Arguments);
-  if (Verb == "build")
-    return build(Arguments);
-  std::vector<std::string> Known = {"build", "search", "show", "check"};
-  std::string Close = closestName(Verb, Known);
-  return report(failure("kb: unknown verb '" + Verb + "'",
-                        Close.empty() ? "one of build, search, show, check"
+  StringRef Name = Words[0];
+  if (Name == "help") {
+    for (const Verb &V : Verbs)
+      outs() << formatv("culprit kb {0,-9}{1,-26} {2}\n", V.Name, V.Arguments,
+                        V.Summary);
+    outs() << "\nwithout PATH: the logs of the project ('kb:' of "
+              ".culprit.yaml, or ISSUES.md),\nelse the entries that culprit "
+              "comes with. 'culprit help kb' lists the options.\n";
+    return ExitDone;
+  }
+  std::vector<std::string> Known;
+  for (const Verb &V : Verbs) {
+    if (V.Name == Name)
+      return V.Run(Arguments);
+    Known.push_back(V.Name.str());
+  }
+  std::string Close = closestName(Name, Known);
+  return report(failure("kb: unknown verb '" + Name + "'",
+                        Close.empty() ? "one of " + verbNames()
                                       : "did you mean '" + Close + "'?"));
 }
 

@@ -122,4 +122,33 @@ TEST_F(AnalyzerTest, WholeAndParts) {
   EXPECT_FALSE(is_contained(termsOf("loss 12"), "12"));
 }
 
+std::vector<std::string> withAliases(StringRef Aliases, StringRef Text) {
+  Vocabulary V = cantFail(Vocabulary::parse("", "", Aliases));
+  std::vector<std::string> Out;
+  for (const Term &T : Analyzer(V).terms(lex(Text)))
+    Out.push_back(T.Text);
+  return Out;
+}
+
+TEST(AliasTest, PhrasesThatTheLexerCutsAreNoPhrases) {
+  // The number of a step is left out everywhere: `step` alone names no first
+  // step, and `s` of an apostrophe no token.
+  constexpr const char *Aliases =
+      "first-step\tstep 0 | first step\nbos\t<s> | BOS token\n";
+  EXPECT_FALSE(is_contained(withAliases(Aliases, "each step"), "#first-step"));
+  EXPECT_TRUE(is_contained(withAliases(Aliases, "first step"), "#first-step"));
+  EXPECT_FALSE(is_contained(withAliases(Aliases, "it's slow"), "#bos"));
+  EXPECT_TRUE(is_contained(withAliases(Aliases, "BOS tokens"), "#bos"));
+}
+
+TEST(AliasTest, HanBesideLatinNeedsBoth) {
+  constexpr const char *Aliases = "idle\tGPU利用率低 | 空闲\nzero\t梯度为0\n";
+  EXPECT_FALSE(is_contained(withAliases(Aliases, "the gpu is busy"), "#idle"));
+  EXPECT_FALSE(is_contained(withAliases(Aliases, "CPU利用率低"), "#idle"));
+  EXPECT_TRUE(is_contained(withAliases(Aliases, "GPU利用率低怎么办"), "#idle"));
+  EXPECT_TRUE(is_contained(withAliases(Aliases, "显卡空闲"), "#idle"));
+  EXPECT_FALSE(is_contained(withAliases(Aliases, "at 0 percent"), "#zero"));
+  EXPECT_TRUE(is_contained(withAliases(Aliases, "梯度为0"), "#zero"));
+}
+
 } // namespace

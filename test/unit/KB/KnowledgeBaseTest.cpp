@@ -5,6 +5,8 @@
 
 #include "KB/KnowledgeBase.h"
 #include "KB/Store.h"
+#include "KB/Weights.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -129,6 +131,55 @@ TEST_F(KnowledgeBaseTest, TellsWhatSeparates) {
   EXPECT_EQ(R.Hits[0].Separates,
             "Does it fail with fp16, or long sequences, and work with bf16? "
             "Replay in fp32. Confirmed if finite.");
+}
+
+TEST_F(KnowledgeBaseTest, SharesAddUpToTheScore) {
+  KnowledgeBase K = small();
+  SearchOptions Options;
+  Options.Explain = true;
+  SearchResult R = cantFail(K.search(
+      "CUDA error: an illegal memory access, half precision", Options));
+  ASSERT_GE(R.Hits.size(), 2u);
+  for (const SearchHit &H : R.Hits) {
+    double Sum = 0;
+    for (const TermShare &S : H.Shares) {
+      double Parts = 0;
+      for (auto [Field, Score] : S.Fields)
+        Parts += Score;
+      EXPECT_NEAR(Parts, S.Score, 1e-9) << S.Term;
+      Sum += S.Score;
+    }
+    // Each of these classes has one entry among the hits.
+    EXPECT_NEAR(Sum, H.Score, 1e-9) << H.Found->Id;
+  }
+  const std::vector<TermShare> &First = R.Hits[0].Shares;
+  auto Alias = find_if(
+      First, [](const TermShare &S) { return S.Term == "#cuda-700"; });
+  ASSERT_NE(Alias, First.end());
+  EXPECT_EQ(Alias->Said, "illegal memory access");
+  EXPECT_EQ(Alias->Kind, "alias");
+  EXPECT_TRUE(any_of(
+      First, [](const TermShare &S) { return S.Kind == "fragment"; }));
+  EXPECT_TRUE(cantFail(K.search("stuck")).Hits[0].Shares.empty());
+}
+
+TEST_F(KnowledgeBaseTest, WeightsCanBeTried) {
+  SearchWeights W;
+  EXPECT_FALSE(W.set("title=0, alias=2.5"));
+  EXPECT_EQ(W.Field[0], 0);
+  EXPECT_EQ(W.Rank.alias, 2.5);
+  EXPECT_EQ(toString(W.set("alis=1")), "there is no weight 'alis'");
+  for (StringRef Bad : {"alias", "alias=", "alias=x", "alias=-1", "alias=nan",
+                        "alias=1e9"})
+    EXPECT_TRUE(errorToBool(W.set(Bad))) << Bad.str();
+  // Without any field nothing is found.
+  std::string None;
+  for (const Field &F : Fields)
+    None += F.Name.str() + "=0,";
+  EXPECT_FALSE(W.set(None));
+  SearchOptions Options;
+  Options.Weights = &W;
+  EXPECT_TRUE(cantFail(small().search("stuck", Options)).Hits.empty());
 }
 
 TEST_F(KnowledgeBaseTest, APastedLogIsAQuery) {

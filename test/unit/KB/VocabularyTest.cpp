@@ -38,6 +38,34 @@ TEST(VocabularyTest, NamesTheBrokenLine) {
   EXPECT_EQ(toString(V.takeError()), "aliases.tsv:1: not a group of aliases");
 }
 
+/// What is said against the symptoms \p Text; "" for nothing.
+std::string against(StringRef Text) {
+  Expected<Vocabulary> V = Vocabulary::parse(Text, "");
+  return V ? "" : toString(V.takeError());
+}
+
+TEST(VocabularyTest, SymptomsAsTiredHandsWriteThem) {
+  // A byte-order mark, another bullet, an indent, the end of lines of Windows.
+  Expected<Vocabulary> V = Vocabulary::parse(
+      "\xef\xbb\xbf- `a-1`: one\r\n* `b`: two\r\n  - `c`:three\n", "");
+  ASSERT_TRUE(static_cast<bool>(V)) << toString(V.takeError());
+  ASSERT_EQ(V->symptoms().size(), 3u);
+  EXPECT_EQ(V->symptom("a-1")->Text, "one");
+  EXPECT_EQ(V->symptom("c")->Text, "three");
+  // Lists of prose are no symptoms.
+  EXPECT_EQ(against("What they are:\n- an observation\n- Note: no cause\n"),
+            "");
+  EXPECT_EQ(against("- a-slow-step: it is slow\n"),
+            "symptoms.md:1: the symptom 'a-slow-step' is not in backquotes");
+  EXPECT_EQ(against("\n- `slow step`: it is slow\n"),
+            "symptoms.md:2: the symptom 'slow step' has other characters than "
+            "a-z, 0-9 and -");
+  EXPECT_EQ(against("- `a`\n"),
+            "symptoms.md:1: a symptom without a description");
+  EXPECT_EQ(against("- `a`:\n"),
+            "symptoms.md:1: a symptom without a description");
+}
+
 TEST(VocabularyTest, HashFollowsTheTexts) {
   Expected<Vocabulary> A = Vocabulary::parse("", "", "x\ty\n");
   Expected<Vocabulary> B = Vocabulary::parse("", "", "x\ty\n");

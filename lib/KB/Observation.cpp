@@ -1,0 +1,98 @@
+//===- Observation.cpp - Whether a sentence says anything --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// "It does not work" tells the next reader nothing, and neither does "fixed
+/// the bug". Both are refused by what remains when the words are taken away
+/// that fit any issue: a number, a name in code or one word that does not.
+///
+//===----------------------------------------------------------------------===//
+
+#include "KB/Check.h"
+#include "KB/Lexer.h"
+#include "KB/WordForms.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+// What can be said of every fault.
+static constexpr StringRef Vague[] = {
+    "work",     "broken",   "break",     "bug",      "bad",      "badly",
+    "wrong",    "wrongly",  "weird",     "strange",  "odd",      "issue",
+    "problem",  "error",    "fail",      "failure",  "failed",   "failing",
+    "training", "train",    "model",     "code",     "run",      "job",
+    "thing",    "something", "anything", "everything", "nothing", "stuff",
+    "properly", "correctly", "expected", "unexpected", "behavior",
+    "behaviour", "unexpectedly", "happen", "happens", "does",    "doesn",
+    "didn",     "isn",      "goes",      "went",     "get",      "got",
+    "just",     "still",    "again",     "sometimes", "randomly", "hell",
+    "program",  "script",   "system",    "poor",     "poorly",   "terrible",
+    "quality",  "performance", "good",   "enough",   "mess",     "messed"};
+
+// What every fix is called.
+static constexpr StringRef Called[] = {
+    "fix",    "fixed",   "fixes",   "solve",   "solved",  "resolve",
+    "resolved", "change", "changed", "update", "updated", "correct",
+    "corrected", "correctly", "bug", "issue",  "problem", "error",
+    "code",   "thing",   "stuff",   "work",    "works",   "working",
+    "now",    "properly", "repair", "repaired", "patch",  "patched",
+    "improve", "improved", "adjust", "adjusted", "tweak", "tweaked",
+    "done",   "some",    "model",   "script",  "it",      "everything",
+    "something", "made", "make",    "sure",    "again",   "fine",
+    "rewrote", "refactor", "refactored", "cleaned", "clean", "several",
+    "things", "mistake", "stuff",   "better"};
+
+/// Whether \p Text holds nothing but words of \p Empty, and at least one.
+static bool saysNothing(StringRef Text, ArrayRef<StringRef> Empty) {
+  if (Text.contains('`') || Text.contains('"') || Text.contains("://"))
+    return false;
+  bool Any = false;
+  for (const Word &W : lex(Text)) {
+    if (W.K != Word::Kind::Name)
+      return false;
+    std::string Lower = StringRef(W.Text).lower();
+    if (Lower.size() < 2 || isStopWord(Lower))
+      continue;
+    std::string Stem = stem(Lower);
+    bool IsEmpty = any_of(Empty, [&](StringRef E) {
+      return Lower == E || stem(E) == Stem;
+    });
+    if (!IsEmpty)
+      return false;
+    Any = true;
+  }
+  return Any;
+}
+
+std::string symptomObjection(StringRef Symptom) {
+  if (saysNothing(Symptom, Vague))
+    return "is no observation: it says that something is wrong, not what one "
+           "sees";
+  std::string Lower = Symptom.ltrim().lower();
+  for (StringRef Start :
+       {"we forgot", "forgot ", "i forgot", "we should", "should ", "need to",
+        "needs to", "must ", "a bug in", "bug in", "a typo in", "typo in",
+        "be careful", "todo", "tbd", "n/a", "see above", "see title"})
+    if (StringRef(Lower).starts_with(Start))
+      return ("is no observation: '" + Start.rtrim() +
+              "' begins a cause or a task")
+          .str();
+  return {};
+}
+
+std::string fixObjection(StringRef Fix) {
+  if (saysNothing(Fix, Called))
+    return "names nothing: it says that there is one, not what was changed";
+  std::string Lower = Fix.trim(" .").lower();
+  for (StringRef None : {"tbd", "todo", "n/a", "none", "unknown", "see above",
+                         "yes", "be more careful"})
+    if (Lower == None)
+      return "names nothing that was changed";
+  return {};
+}
+
+} // namespace culprit
