@@ -6,6 +6,7 @@
 #include "Author/LintPass.h"
 #include "Author/TestFile.h"
 #include "Script/DocComment.h"
+#include "Script/Host.h"
 #include "Script/Lua.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -108,9 +109,15 @@ static void lintLines(LintPass &P, StringRef Source) {
   }
 }
 
+/// Editors of Windows begin a file with it; Lua would not read on.
+static constexpr StringLiteral ByteOrderMark = "\xef\xbb\xbf";
+
 /// What Lua itself says against \p Source, if anything.
 static std::optional<std::pair<unsigned, std::string>>
 syntaxError(StringRef Source) {
+  // Lua's own compiler could take minutes for it.
+  if (Source.size() > MaxSourceBytes)
+    return std::pair(1u, std::string("Lua of a detector may have 256 KiB"));
   std::unique_ptr<lua_State, decltype(&lua_close)> L(luaL_newstate(),
                                                      lua_close);
   if (!L || luaL_loadbufferx(L.get(), Source.data(), Source.size(), "=f",
@@ -123,6 +130,15 @@ syntaxError(StringRef Source) {
   return std::make_pair(Line, Text.str());
 }
 
+static std::string remedyFor(StringRef Syntax, ArrayRef<LuaToken> Tokens,
+                             StringRef Source) {
+  // Lua writes bytes that are no ASCII as <\226>.
+  if (Syntax.contains("'<\\"))
+    return "save the file as UTF-8, and write quotes and signs as on a plain "
+           "keyboard";
+  return unclosedBlock(Tokens, Source);
+}
+
 static std::vector<LintRemark> inOrder(std::vector<LintRemark> Remarks) {
   llvm::stable_sort(Remarks, [](const LintRemark &A, const LintRemark &B) {
     return A.Line < B.Line;
@@ -131,6 +147,11 @@ static std::vector<LintRemark> inOrder(std::vector<LintRemark> Remarks) {
   llvm::erase_if(Remarks, [&](const LintRemark &R) {
     return !Said.insert((Twine(R.Line) + ":" + R.Text).str()).second;
   });
+  // What they quote of the file must not move the cursor.
+  for (LintRemark &R : Remarks) {
+    R.Text = failureText(R.Text);
+    R.Hint = failureText(R.Hint);
+  }
   return Remarks;
 }
 
@@ -148,6 +169,7 @@ std::vector<LintRemark> lintDetector(StringRef File, StringRef Source,
                                      const DetectorInfo *Info,
                                      const DetectorError *Problem,
                                      const ModuleSet *Modules) {
+  Source.consume_front(ByteOrderMark);
   std::vector<LintRemark> Out;
   std::vector<LuaToken> Tokens = scanLua(Source);
   LintPass P{File, Tokens, Info, caseName(Tokens), Out, Modules};
@@ -155,8 +177,9 @@ std::vector<LintRemark> lintDetector(StringRef File, StringRef Source,
     readModules(P);
   if (auto Syntax = syntaxError(Source)) {
     // Nothing else can be told of a file that does not parse.
-    P.say(Severity::Error, Syntax->first, "syntax", Syntax->second);
-    return Out;
+    P.say(Severity::Error, Syntax->first, "syntax", Syntax->second,
+          remedyFor(Syntax->second, Tokens, Source));
+    return inOrder(std::move(Out));
   }
   lintNames(P);
   if (Problem) {
@@ -181,12 +204,14 @@ std::vector<LintRemark> lintDetector(StringRef File, StringRef Source,
 
 std::vector<LintRemark> lintModule(StringRef File, StringRef Source,
                                    const ModuleSet *Modules) {
+  Source.consume_front(ByteOrderMark);
   std::vector<LintRemark> Out;
   std::vector<LuaToken> Tokens = scanLua(Source);
   LintPass P{File, Tokens, nullptr, "case", Out, Modules};
   if (auto Syntax = syntaxError(Source)) {
-    P.say(Severity::Error, Syntax->first, "syntax", Syntax->second);
-    return Out;
+    P.say(Severity::Error, Syntax->first, "syntax", Syntax->second,
+          remedyFor(Syntax->second, Tokens, Source));
+    return inOrder(std::move(Out));
   }
   lintNames(P);
   lintLines(P, Source);

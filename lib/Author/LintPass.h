@@ -55,6 +55,11 @@ struct LintPass {
 /// "did you mean 'x'? " or nothing.
 std::string didYouMean(llvm::StringRef Name, llvm::ArrayRef<std::string> Known);
 
+/// "'if' of line 14 has no 'end'": the first block or bracket of \p Source that
+/// nothing closes, or what closes none; empty where all is well.
+std::string unclosedBlock(llvm::ArrayRef<LuaToken> Tokens,
+                          llvm::StringRef Source);
+
 /// Fills ModuleWords of \p P from its Modules.
 void readModules(LintPass &P);
 

@@ -3,36 +3,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "Author/SideBySide.h"
+#include "Support/PlainText.h"
 #include "Support/Text.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Unicode.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 
 using namespace llvm;
 
 namespace culprit {
-
-static size_t widthOf(StringRef Text) {
-  int Columns = sys::unicode::columnWidthUTF8(Text);
-  return Columns < 0 ? Text.size() : static_cast<size_t>(Columns);
-}
-
-/// Line breaks and what moves a cursor, as Lua would write them.
-static std::string printable(StringRef Text) {
-  std::string Out;
-  for (char C : Text) {
-    if (C == '\n')
-      Out += "\\n";
-    else if (C == '\t')
-      Out += "\\t";
-    else if (static_cast<unsigned char>(C) < 0x20 || C == 0x7f)
-      Out += "\\x" + toHex(StringRef(&C, 1), /*LowerCase=*/true);
-    else
-      Out += C;
-  }
-  return json::isUTF8(Out) ? Out : json::fixUTF8(Out);
-}
 
 /// The longest begin of \p Text that is at most \p Width columns wide, and one
 /// character at least.

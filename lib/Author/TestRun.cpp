@@ -116,7 +116,9 @@ TestResult runTestCase(const Detector &D, const TestFile &Test,
   Expected<Case> Made = makeCase(Test, C, Out.Problems);
   if (!Made)
     return Broken(Made.takeError());
-  Out.Got = runDetector(D, *Made, *Options, Bounds);
+  Out.Got = runDetectorWatched(
+      D, std::make_shared<const Case>(std::move(*Made)), std::move(*Options),
+      Bounds);
   if (!compareOutcome(C.Expected, Out.Got, Out.Rows))
     Out.What = TestResult::Verdict::Failed;
   return Out;

@@ -41,7 +41,7 @@ std::vector<Diagnostic> checkAgainst(const DetectorInfo &Info,
 
 /// Runs \p D over the case \p C of \p Test, if nothing is wrong with it.
 /// Options not set there have their defaults, whatever the project's settings
-/// say.
+/// say. Where Got is Abandoned, \p D must stay until the process ends.
 TestResult runTestCase(const Detector &D, const TestFile &Test,
                        const TestCase &C, const Limits &Bounds);
 

@@ -64,7 +64,7 @@ public:
       consumeError(std::move(E));
       return failure(Path + ":" + Twine(ProblemLine) + ": this is no YAML: " +
                          Problem,
-                     "a text with ': ' or a bracket wants quotes");
+                     remedy());
     }
     if (E)
       return E;
@@ -72,6 +72,17 @@ public:
   }
 
 private:
+  /// What is likely to be the matter with the line that the parser names.
+  StringRef remedy() const {
+    StringRef Rest = Text, Line;
+    for (unsigned At = FirstLine; At <= ProblemLine; ++At)
+      std::tie(Line, Rest) = Rest.split('\n');
+    if (Line.take_while(isSpace).contains('\t'))
+      return "it begins with a tab, and YAML wants blanks";
+    return "keys of one map stand below each other; a text with ': ' or a "
+           "bracket wants quotes";
+  }
+
   Error wrong(unsigned Line, const Twine &What, const Twine &Hint = "") {
     return failure(Path + ":" + Twine(Line) + ": " + What, Hint);
   }

@@ -5,7 +5,6 @@
 #include "Detect/Runner.h"
 #include "Detect/Options.h"
 #include "Detect/Watchdog.h"
-#include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include <thread>
 
@@ -30,6 +29,30 @@ Outcome runDetector(const Detector &D, const Case &C, ArrayRef<Scalar> Options,
                       std::chrono::steady_clock::now() - Begin)
                       .count();
   return Out;
+}
+
+/// The outcome of \p D, which does not come back.
+static Outcome hung(const Detector &D, const Limits &Bounds) {
+  Outcome Out;
+  Out.Detector = D.id();
+  Out.Symptoms = D.info().Symptoms;
+  Out.Kind = OutcomeKind::Failed;
+  Out.Error = hangs(D.info().File, Bounds,
+                    "this is a fault of culprit, not of the detector; leave "
+                    "it out with --only '*,-" +
+                        D.id() + "' and report it with the case");
+  return Out;
+}
+
+Outcome runDetectorWatched(const Detector &D, std::shared_ptr<const Case> C,
+                           std::vector<Scalar> Options, const Limits &Bounds) {
+  WatchedJobs Job;
+  Job.Count = 1;
+  Job.Limit = hangsAfter(Bounds);
+  Job.Do = [&D, C = std::move(C), Options = std::move(Options),
+            Bounds](size_t) { return runDetector(D, *C, Options, Bounds); };
+  Job.GiveUp = [&D, Bounds](size_t) { return hung(D, Bounds); };
+  return std::move(runWatched(std::move(Job), 1).front());
 }
 
 namespace {
@@ -68,29 +91,6 @@ static Expected<std::vector<Job>> select(const DetectorSet &Set,
       Jobs.push_back({D.get(), std::move(*Values)});
   }
   return Jobs;
-}
-
-/// When a detector that should have stopped by itself is given up.
-static std::chrono::nanoseconds hangsAfter(const Limits &Bounds) {
-  return Bounds.Time + std::max<std::chrono::nanoseconds>(
-                           Bounds.Time, std::chrono::seconds(1));
-}
-
-/// The outcome of \p D, which does not come back.
-static Outcome hung(const Detector &D, const Limits &Bounds) {
-  Outcome Out;
-  Out.Detector = D.id();
-  Out.Symptoms = D.info().Symptoms;
-  Out.Kind = OutcomeKind::Failed;
-  Out.Error.emplace();
-  Out.Error->File = D.info().File;
-  Out.Error->Message =
-      "hangs in native code: still running after " +
-      formatDuration(hangsAfter(Bounds).count()) + ", without a look at the clock";
-  Out.Error->Hint = "this is a fault of culprit, not of the detector; leave it "
-                    "out with --only '*,-" +
-                    D.id() + "' and report it with the case";
-  return Out;
 }
 
 Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,

@@ -41,6 +41,10 @@ llvm::Expected<std::vector<Outcome>> runDetectors(const DetectorSet &Set,
 /// Runs one: checks its needs, then it, under a stop watch.
 Outcome runDetector(const Detector &D, const Case &C,
                     llvm::ArrayRef<Scalar> Options, const Limits &Bounds);
+/// The same, given up when it hangs: the outcome is Abandoned then, and \p D
+/// must stay where it is until the process ends.
+Outcome runDetectorWatched(const Detector &D, std::shared_ptr<const Case> C,
+                           std::vector<Scalar> Options, const Limits &Bounds);
 
 /// The values of \p Info's options under \p Settings, those of other detectors
 /// ignored.

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Detect/Watchdog.h"
+#include "Support/Units.h"
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
@@ -83,6 +84,21 @@ std::vector<Outcome> runWatched(WatchedJobs Jobs, unsigned Threads) {
     }
   }
   return std::move(B->Outcomes);
+}
+
+std::chrono::nanoseconds hangsAfter(const Limits &Bounds) {
+  return Bounds.Time + std::max<std::chrono::nanoseconds>(
+                           Bounds.Time, std::chrono::seconds(1));
+}
+
+DetectorError hangs(StringRef File, const Limits &Bounds, std::string Hint) {
+  DetectorError Out;
+  Out.File = File.str();
+  Out.Message = "hangs in native code: still running after " +
+                formatDuration(hangsAfter(Bounds).count()) +
+                ", without a look at the clock";
+  Out.Hint = std::move(Hint);
+  return Out;
 }
 
 } // namespace culprit

@@ -14,8 +14,7 @@
 #ifndef CULPRIT_DETECT_WATCHDOG_H
 #define CULPRIT_DETECT_WATCHDOG_H
 
-#include "Detect/Outcome.h"
-#include <chrono>
+#include "Detect/Detector.h"
 #include <functional>
 #include <vector>
 
@@ -36,6 +35,13 @@ struct WatchedJobs {
 /// Does all of \p Jobs in \p Threads threads. The outcomes are in the order of
 /// the jobs.
 std::vector<Outcome> runWatched(WatchedJobs Jobs, unsigned Threads);
+
+/// When a script that should have stopped by itself is given up.
+std::chrono::nanoseconds hangsAfter(const Limits &Bounds);
+
+/// What is wrong with the script \p File, which does not come back.
+DetectorError hangs(llvm::StringRef File, const Limits &Bounds,
+                    std::string Hint);
 
 } // namespace culprit
 

@@ -3,9 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Query/Print.h"
+#include "Support/PlainText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/Unicode.h"
 #include <charconv>
 #include <cmath>
 
@@ -50,28 +50,6 @@ struct TextCell {
 using TextRow = std::vector<TextCell>;
 
 } // namespace
-
-/// Control characters as \xNN, so that a kernel's name moves no cursor; line
-/// breaks and tabs as \n and \t.
-static std::string printable(StringRef Text) {
-  std::string Out;
-  for (char C : Text) {
-    if (C == '\n')
-      Out += "\\n";
-    else if (C == '\t')
-      Out += "\\t";
-    else if (static_cast<unsigned char>(C) < 0x20 || C == 0x7f)
-      Out += "\\x" + toHex(StringRef(&C, 1), /*LowerCase=*/true);
-    else
-      Out += C;
-  }
-  return json::isUTF8(Out) ? Out : json::fixUTF8(Out);
-}
-
-static size_t widthOf(StringRef Text) {
-  int Columns = sys::unicode::columnWidthUTF8(Text);
-  return Columns < 0 ? Text.size() : static_cast<size_t>(Columns);
-}
 
 /// At most 60 characters: the first 57 and "...".
 static std::string shortened(std::string Text) {

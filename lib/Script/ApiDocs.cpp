@@ -89,7 +89,9 @@ return {
   end,
 }
 ```
+)";
 
+static constexpr StringLiteral ManualRules = R"(
 ## The declaration
 
 | key | says |
@@ -147,6 +149,7 @@ names and limits as detectors, and an error in one names its line and the line t
 | time | 10 s a run, in Lua and within verbs | `ran longer than 10.0 s`, at the line |
 | memory | 64 MiB of Lua's own values; tables that verbs make: 1 GiB and four times the case | `needs more than 64.0 MiB of script memory` |
 | rows | 10,000 a `rows()`, 1,000,000 one by one in all; 50,000 groups a `group()` | `rows() would go over ...` |
+| source | 256 KiB a file | `Lua of a detector may have 256 KiB` |
 
 A detector that passes one fails alone. Rows and columns of the case count to none of these. There are no files, clocks,
 random numbers, `pcall`, coroutines or `setmetatable`. Every run starts afresh, so nothing is kept between runs. All this
@@ -191,11 +194,64 @@ A text is parsed once, so that it may be asked of many groups; give values by `?
 | `share` | share of the window that it takes; optional |
 )";
 
-static void writeManualEntry(raw_ostream &OS, const ApiEntry &E) {
-  OS << "\n### `" << spelling(E) << "`";
+/// The anchor that a heading of markdown has on a page: small letters, digits,
+/// `-` and `_`, and `-` for a blank.
+static std::string anchor(StringRef Heading) {
+  std::string Out = "#";
+  for (char C : Heading)
+    if (isAlnum(C) || C == '-' || C == '_')
+      Out += toLower(C);
+    else if (C == ' ')
+      Out += '-';
+  return Out;
+}
+
+/// The heading of \p E, or of the part of the manual in which it is a line.
+static std::string headingOf(const ApiEntry &E) {
+  if (E.Kind != ApiKind::Function)
+    return sectionOf(E).Title.str();
+  std::string Out = "`" + spelling(E) + "`";
   if (!E.Result.empty())
-    OS << " -> `" << E.Result << '`';
-  OS << "\n\n" << E.Doc << '\n';
+    Out += (" -> `" + E.Result + "`").str();
+  return Out;
+}
+
+/// What there is by purpose: a list of links for each topic.
+static void writeManualIndex(raw_ostream &OS) {
+  OS << "\n## By purpose\n\n"
+        "[The declaration](#the-declaration), [needs](#needs), "
+        "[outcomes](#outcomes), [modules](#modules), [limits](#limits),\n"
+        "[expressions](#expressions), [report](#report), [the tables of a "
+        "case](#the-case); and the verbs:\n\n"
+        "| for | there is |\n|---|---|\n";
+  for (const ApiTopic &T : apiTopics()) {
+    OS << "| " << T.Purpose << " | ";
+    StringRef Before;
+    for (StringRef Name : T.names()) {
+      auto [Receiver, Called] = Name.split(':');
+      const ApiEntry *E = find_if(apiEntries(), [&](const ApiEntry &E) {
+        return E.Receiver == Receiver && E.Name == Called;
+      });
+      if (E == apiEntries().end())
+        continue; // the unit test tells
+      // "table: where, top; column: diff"
+      if (Before != Receiver) {
+        OS << (Before.empty() ? "" : "; ");
+        StringRef Of = sectionOf(*E).Prefix.rtrim(".:");
+        OS << Of << (Of.empty() ? "" : ": ");
+      } else {
+        OS << ", ";
+      }
+      Before = Receiver;
+      StringRef Shown = Called == "[string]" ? "row.column" : Called;
+      OS << "[`" << Shown << "`](" << anchor(headingOf(*E)) << ')';
+    }
+    OS << " |\n";
+  }
+}
+
+static void writeManualEntry(raw_ostream &OS, const ApiEntry &E) {
+  OS << "\n### " << headingOf(E) << "\n\n" << E.Doc << '\n';
   if (!E.Example.empty())
     OS << "\n```lua\n"
        << E.Example << '\n'
@@ -243,7 +299,9 @@ ends; `before` and `now` are 1 to 6 and 1 to 5 with 8 last. `logits` of shape [1
 std::string apiManual() {
   std::string Out;
   raw_string_ostream OS(Out);
-  OS << ManualHead << ManualSample;
+  OS << ManualHead;
+  writeManualIndex(OS);
+  OS << ManualRules << ManualSample;
   for (const ApiSection &S : apiSections()) {
     OS << "\n## " << S.Title << '\n';
     if (!S.Doc.empty())

@@ -55,6 +55,26 @@ StringRef resultOf(const ApiEntry &E) {
   return "";
 }
 
+static constexpr ApiTopic Topics[] = {
+#define TOPIC(PURPOSE, NAMES) {PURPOSE, NAMES},
+#include "Script/ApiTopics.def"
+};
+
+ArrayRef<ApiTopic> apiTopics() { return Topics; }
+
+SmallVector<StringRef, 16> ApiTopic::names() const {
+  SmallVector<StringRef, 16> Out;
+  for (StringRef Rest = Names; !Rest.empty();) {
+    // A name ends where the next receiver begins.
+    size_t Next = Rest.find(':', Rest.find(':') + 1);
+    size_t End = Next == StringRef::npos ? Rest.size()
+                                         : Rest.take_front(Next).rfind(' ');
+    Out.push_back(Rest.take_front(End));
+    Rest = Rest.drop_front(End).ltrim();
+  }
+  return Out;
+}
+
 ArrayRef<ApiSection> apiSections() { return Sections; }
 
 SmallVector<StringRef, 4> parameters(StringRef Params) {

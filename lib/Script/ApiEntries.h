@@ -34,11 +34,21 @@ struct ApiSection {
   llvm::StringRef Receiver, Title, Prefix, Class, Doc;
 };
 
+/// A purpose, and what serves it: `receiver:name` of lines of Api.def.
+struct ApiTopic {
+  llvm::StringRef Purpose, Names;
+
+  /// The names one by one; those of operators hold blanks.
+  llvm::SmallVector<llvm::StringRef, 16> names() const;
+};
+
 /// All lines of Api.def, in its order.
 llvm::ArrayRef<ApiEntry> apiEntries();
 /// What the example of \p E gives, as log() prints it; empty where it gives
 /// nothing.
 llvm::StringRef resultOf(const ApiEntry &E);
+/// All of ApiTopics.def.
+llvm::ArrayRef<ApiTopic> apiTopics();
 /// All receivers, in the order of the manual.
 llvm::ArrayRef<ApiSection> apiSections();
 

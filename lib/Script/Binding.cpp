@@ -51,12 +51,13 @@ int enter(lua_State *L, Binding Function, const char *SelfType) {
         Call C(L, SelfType != nullptr);
         TimedCall Timed(H, L);
         Expected<int> Results = Function(C);
-        if (!Results)
-          Problem = Results.takeError();
-        else if (H.expired()) // and so it may have stopped half-way
-          Problem = H.poll();
-        else
+        if (Results && !H.expired())
           return *Results;
+        Problem = Results ? Error::success() : Results.takeError();
+        if (H.expired()) { // and so it may have stopped half-way
+          consumeError(std::move(Problem));
+          Problem = H.poll();
+        }
       }
     } catch (const std::bad_alloc &) {
       Problem = failure("the machine ran out of memory");
@@ -252,14 +253,17 @@ std::vector<std::string> Call::keys(int I) {
     rejectType(I, "a table of names and values");
     return Out;
   }
+  std::string Wrong = wrongKey(
+      L, slot(I), [&](int Key) { return lua_type(L, Key) != LUA_TSTRING; });
+  if (!Wrong.empty()) {
+    reject("argument " + Twine(I) + " of '" + name() +
+           "' must have names as keys, not " + Wrong);
+    return Out;
+  }
   lua_pushnil(L);
   while (lua_next(L, slot(I))) {
     lua_pop(L, 1);
-    if (lua_type(L, -1) == LUA_TSTRING)
-      Out.push_back(lua_tostring(L, -1));
-    else
-      reject("argument " + Twine(I) + " of '" + name() +
-             "' must have names as keys, not " + wordFor(L, -1));
+    Out.push_back(lua_tostring(L, -1));
   }
   llvm::sort(Out);
   return Out;

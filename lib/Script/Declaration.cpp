@@ -67,16 +67,19 @@ DeclarationReader::textKeys(const Twine &Where, bool ListToo) {
     fail(Name, "`" + Name + "` must be a table, not " + wordFor(L, -1));
     return std::nullopt;
   }
+  std::string Wrong = wrongKey(L, -1, [&](int Key) {
+    return lua_type(L, Key) != LUA_TSTRING &&
+           !(ListToo && lua_isinteger(L, Key));
+  });
+  if (!Wrong.empty()) {
+    fail(Name, "`" + Name + "` must have names as keys, not " + Wrong);
+    return std::nullopt;
+  }
   lua_pushnil(L);
   while (lua_next(L, -2)) {
     lua_pop(L, 1);
-    if (lua_type(L, -1) == LUA_TSTRING) {
+    if (lua_type(L, -1) == LUA_TSTRING)
       Keys.push_back(lua_tostring(L, -1));
-    } else if (!ListToo || !lua_isinteger(L, -1)) {
-      fail(Name,
-           "`" + Name + "` must have names as keys, not " + wordFor(L, -1));
-      return std::nullopt;
-    }
   }
   llvm::sort(Keys);
   return Keys;

@@ -10,6 +10,7 @@ namespace culprit {
 
 std::vector<DocSection> readDoc(StringRef Source) {
   std::vector<DocSection> Sections;
+  Source.consume_front("\xef\xbb\xbf"); // of an editor of Windows
   while (!Source.empty()) {
     auto [Line, Rest] = Source.split('\n');
     Source = Rest;

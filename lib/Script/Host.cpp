@@ -4,8 +4,11 @@
 
 #include "Script/Host.h"
 #include "Script/Modules.h"
+#include "Script/NilNames.h"
 #include "Script/Sandbox.h"
 #include "Support/Deadline.h"
+#include "Support/PlainText.h"
+#include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -22,6 +25,8 @@ static constexpr StringLiteral ChunkName = "chunk";
 static constexpr int HookInstructions = 1000;
 static constexpr size_t MaxCallers = 4;
 static constexpr size_t MaxLines = 64;
+/// Longest message, and hint, in bytes: either may quote what a script made.
+static constexpr size_t MaxMessage = 2000;
 
 Host::Host(std::string File, const Limits &Bounds)
     : Files{std::move(File)}, Bounds(Bounds),
@@ -64,6 +69,10 @@ void *Host::allocate(void *Self, void *Old, size_t OldSize, size_t NewSize) {
   H.Used += NewSize - OldSize;
   H.Peak = std::max(H.Peak, H.Used);
   return New;
+}
+
+std::string failureText(StringRef Text) {
+  return printable(shortened(Text, MaxMessage), /*KeepBreaks=*/true);
 }
 
 int Host::onPanic(lua_State *) {
@@ -163,8 +172,8 @@ void Host::fail(lua_State *L, Error E) {
   Failure = DetectorError();
   Failure.File = Files.front();
   for (Diagnostic &D : toDiagnostics(std::move(E))) {
-    Failure.Message = std::move(D.Message);
-    Failure.Hint = std::move(D.Hint);
+    Failure.Message = failureText(D.Message);
+    Failure.Hint = failureText(D.Hint);
     break;
   }
   setPlace(lines(L));
@@ -178,6 +187,14 @@ static std::string hintFor(StringRef Message) {
       Message.contains("got nil"))
     return "a field of a row is nil where the case has no value; name the "
            "column in `needs` or test the value first";
+  if (Message.contains("'<\\"))
+    return "save the file as UTF-8, and write quotes and signs as on a plain "
+           "keyboard";
+  if (Message.contains("expected near") ||
+      Message.contains("expected (to close") ||
+      Message.contains("unexpected symbol near"))
+    return "an `end`, a bracket or a comma may be missing further up; of a "
+           "detector 'culprit check' tells which";
   if (Message.starts_with("C stack overflow"))
     return "the code is nested too deeply";
   if (Message.contains("stack overflow"))
@@ -209,8 +226,35 @@ void Host::describe(lua_State *L, StringRef Message) {
   setPlace(Lines);
   if (Message.starts_with("stack overflow")) // Lua adds its own traceback
     Message = "stack overflow";
-  Failure.Message = Message.str();
+  Failure.Message = failureText(Message);
   Failure.Hint = hintFor(Message);
+  if (!Lines.empty() && Message.contains("nil") && !Message.ends_with(")"))
+    nameNil(L, Lines.front());
+}
+
+/// Adds to the failure which expression of the line \p At was nil, where Lua
+/// did not say and the line leaves no doubt.
+void Host::nameNil(lua_State *L, ScriptLine At) {
+  if (At.Chunk >= Texts.size())
+    return;
+  StringRef Text = Texts[At.Chunk];
+  for (unsigned Line = 1; Line < At.Line; ++Line)
+    Text = Text.split('\n').second;
+  lua_Debug Frame;
+  int Level = 0;
+  while (lua_getstack(L, Level, &Frame) && lineOf(L, Frame) != At)
+    ++Level;
+  if (!lua_getstack(L, Level, &Frame))
+    return;
+  NilName Found = findNil(Failure.Message, Text.split('\n').first,
+                          [&](StringRef Name, StringRef Field) {
+                            return isNilLocal(L, Frame, Name, Field);
+                          });
+  if (Found.Text.empty())
+    return;
+  Failure.Message += " (" + printable(Found.Text) + ")";
+  if (!Found.Hint.empty())
+    Failure.Hint = Found.Hint;
 }
 
 int Host::onError(lua_State *L) {
@@ -272,6 +316,7 @@ bool Host::run(function_ref<void(lua_State *)> Body) {
 
 /// Compiles \p Source as chunk \p Number and runs it for one value.
 static void runChunk(lua_State *L, StringRef Source, size_t Number) {
+  Source.consume_front("\xef\xbb\xbf"); // of an editor of Windows
   // On Lua's own stack: an error leaves this function without its locals'
   // destructors where Lua was built as C.
   lua_pushfstring(L, "=%s%d", ChunkName.data(), static_cast<int>(Number));
@@ -286,13 +331,32 @@ static void runChunk(lua_State *L, StringRef Source, size_t Number) {
   lua_call(L, 0, 1);
 }
 
+/// Fails for what nobody writes by hand: the time that Lua takes to compile can
+/// grow with the square of the length, and no hook stops it.
+static void checkLength(lua_State *L, StringRef Name, StringRef Source) {
+  if (Source.size() <= MaxSourceBytes)
+    return;
+  Host::of(L).fail(
+      L, failure("'" + Name + "' has " +
+                     formatBytes(static_cast<double>(Source.size())) +
+                     "; Lua of a detector may have " +
+                     formatBytes(static_cast<double>(MaxSourceBytes)),
+                 "share code in modules, and keep data out of it"));
+  lua_error(L);
+}
+
 void Host::load(lua_State *L, StringRef Source) {
+  checkLength(L, Files.front(), Source);
   openSandbox(L);
+  Texts.assign(1, Source.str());
   runChunk(L, Source, 0);
 }
 
 void Host::loadMore(lua_State *L, std::string Name, StringRef Source) {
+  checkLength(L, Name, Source);
   Files.push_back(std::move(Name));
+  Texts.resize(Files.size());
+  Texts.back() = Source.str();
   runChunk(L, Source, Files.size() - 1);
 }
 

@@ -25,6 +25,13 @@ namespace culprit {
 
 class ModuleSet;
 
+/// Longest file of Lua that is compiled, in bytes.
+constexpr size_t MaxSourceBytes = size_t(256) << 10;
+
+/// \p Text as failures hold it: of bounded length, and without what would move
+/// the cursor or is no UTF-8.
+std::string failureText(llvm::StringRef Text);
+
 /// Not thread-safe; one a thread.
 class Host {
 public:
@@ -96,9 +103,11 @@ private:
   static std::vector<ScriptLine> lines(lua_State *L);
   void setPlace(llvm::ArrayRef<ScriptLine> Lines);
   void describe(lua_State *L, llvm::StringRef Message);
+  void nameNil(lua_State *L, ScriptLine At);
 
   lua_State *State = nullptr;
   std::vector<std::string> Files; ///< By the number of the chunk.
+  std::vector<std::string> Texts; ///< What is written in them.
   Limits Bounds;
   std::chrono::steady_clock::time_point Ends;
   size_t Used = 0, Peak = 0;

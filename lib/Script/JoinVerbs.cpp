@@ -5,6 +5,7 @@
 #include "Script/Binding.h"
 #include "Table/Intervals.h"
 #include "Table/Joins.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
@@ -19,10 +20,17 @@ Expected<int> tableJoin(Call &C) {
     C.reject("a join is 'inner' or 'left', not '" + Kind + "'");
   if (C.failed())
     return C.error();
-  return C.push(C.self().join(Other, Keys,
-                              Kind == "left" ? Table::JoinKind::Left
-                                             : Table::JoinKind::Inner),
-                1);
+  Expected<Table> Out = C.self().join(Other, Keys,
+                                      Kind == "left" ? Table::JoinKind::Left
+                                                     : Table::JoinKind::Inner);
+  if (!Out)
+    return Out.takeError();
+  // Where a row has no partner the other's columns are copies, without it they
+  // are read through an index.
+  size_t Copied = llvm::count_if(Out->columns(), [](const ColumnView &View) {
+    return View.Data.use_count() == 1;
+  });
+  return C.push(std::move(*Out), 1 + Copied);
 }
 
 /// The keys in argument \p I, or none.

@@ -146,8 +146,8 @@ loadDetector(StringRef Id, StringRef File, StringRef Source,
                                          Settings.Modules);
   DetectorError E;
   for (Diagnostic &D : toDiagnostics(std::move(Mistake->What))) {
-    E.Message = std::move(D.Message);
-    E.Hint = std::move(D.Hint);
+    E.Message = failureText(D.Message);
+    E.Hint = failureText(D.Hint);
   }
   E.File = File.str();
   E.Line = lineOf(withoutComments(Source), Mistake->Word);

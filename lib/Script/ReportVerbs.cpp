@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Script/Binding.h"
+#include "Support/PlainText.h"
+#include "Support/Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -71,13 +73,15 @@ Error ReportReader::readPlace() {
   if (!lua_istable(L, -1))
     return failure("`at` must be a table such as { step = 311 }, not " +
                    wordFor(L, -1));
+  std::string Wrong = wrongKey(
+      L, -1, [&](int Key) { return lua_type(L, Key) != LUA_TSTRING; });
+  if (!Wrong.empty())
+    return failure("`at` must have names as keys, not " + Wrong,
+                   "write at = { step = row.step }");
   lua_pushnil(L);
   while (lua_next(L, -2)) {
-    if (lua_type(L, -2) != LUA_TSTRING)
-      return failure("`at` must have names as keys, not " + wordFor(L, -2),
-                     "write at = { step = row.step }");
     Coordinate Place;
-    Place.Key = lua_tostring(L, -2);
+    Place.Key = textOf(L, -2);
     if (lua_isinteger(L, -1))
       Place.Value = static_cast<int64_t>(lua_tointeger(L, -1));
     else if (lua_type(L, -1) == LUA_TNUMBER)
@@ -85,13 +89,17 @@ Error ReportReader::readPlace() {
     else if (lua_isboolean(L, -1))
       Place.Value = static_cast<bool>(lua_toboolean(L, -1));
     else if (lua_type(L, -1) == LUA_TSTRING)
-      Place.Value = std::string(lua_tostring(L, -1));
-    else
-      return failure("at." + Place.Key + " must be a number or a text, not " +
-                     wordFor(L, -1));
+      Place.Value = textOf(L, -1);
+    else if (std::string Text = "at." + Place.Key +
+                                " must be a number or a text, not " +
+                                wordFor(L, -1);
+             Wrong.empty() || Text < Wrong)
+      Wrong = std::move(Text);
     Out.At.push_back(std::move(Place));
     lua_pop(L, 1);
   }
+  if (!Wrong.empty())
+    return failure(Wrong);
   // Lua tables have no order of their own.
   llvm::sort(Out.At, [](const Coordinate &A, const Coordinate &B) {
     return std::make_pair(coordinateRank(A.Key), StringRef(A.Key)) <
@@ -141,11 +149,12 @@ Error ReportReader::readEvidence() {
   } else {
     // A nil among them leaves a hole, so the length tells nothing.
     std::vector<lua_Integer> Places;
+    std::string Wrong = wrongKey(
+        L, -1, [&](int Key) { return !lua_isinteger(L, Key); });
+    if (!Wrong.empty())
+      return failure("evidence must be a list, without the key " + Wrong);
     lua_pushnil(L);
     while (lua_next(L, -2)) {
-      if (!lua_isinteger(L, -2))
-        return failure("evidence must be a list, without the key " +
-                       wordFor(L, -2));
       Places.push_back(lua_tointeger(L, -2));
       lua_pop(L, 1);
     }
@@ -267,7 +276,8 @@ Expected<int> globalSkip(Call &C) {
   Host &H = C.host();
   if (!H.Result)
     return failure("'skip' can be called in `run` alone");
-  std::string What = Needed.take_front(MaxText).str();
+  std::string What =
+      printable(wholeCharacters(Needed, MaxText), /*KeepBreaks=*/true);
   if (Symptoms.empty())
     H.Result->Missing.push_back(What);
   for (std::string &Symptom : Symptoms) {

@@ -3,12 +3,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Script/ShowRows.h"
+#include "Support/PlainText.h"
 #include "Support/Text.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Unicode.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace llvm;
 
@@ -20,28 +22,6 @@ static constexpr size_t MaxValue = 2000;
 
 static std::string rowsText(size_t N) {
   return formatCount(static_cast<int64_t>(N)) + (N == 1 ? " row" : " rows");
-}
-
-std::string printable(StringRef Text, bool KeepBreaks) {
-  std::string Out;
-  for (char C : Text) {
-    if (KeepBreaks && (C == '\n' || C == '\t'))
-      Out += C;
-    else if (C == '\n')
-      Out += "\\n";
-    else if (C == '\t')
-      Out += "\\t";
-    else if (static_cast<unsigned char>(C) < 0x20 || C == 0x7f)
-      Out += "\\x" + toHex(StringRef(&C, 1), /*LowerCase=*/true);
-    else
-      Out += C;
-  }
-  return json::isUTF8(Out) ? Out : json::fixUTF8(Out);
-}
-
-static size_t widthOf(StringRef Text) {
-  int Columns = sys::unicode::columnWidthUTF8(Text);
-  return Columns < 0 ? Text.size() : static_cast<size_t>(Columns);
 }
 
 static std::string padded(StringRef Text, size_t Width, bool Right) {
@@ -78,7 +58,27 @@ static std::string cellText(const Cell &C, StringRef Unit, bool Units) {
   if (Units)
     if (std::string Text = withUnit(C, Unit); !Text.empty())
       return Text;
+  // Of a Unix time six digits are the day.
+  if (!C.Null && C.Type == ColumnType::Double && Unit == "s" &&
+      C.number() >= 1e8 && C.number() < 1e11)
+    return formatv("{0:f3}", C.number());
   return printable(C.text());
+}
+
+/// Whether the \p Rows first rows have the one value, of which more may be
+/// known than is shown.
+static bool isConstant(const Table &T, size_t Rows, const ColumnView &View) {
+  Cell First = T.cell(0, View);
+  for (size_t I = 1; I != Rows; ++I) {
+    Cell C = T.cell(I, View);
+    bool Same = C.Null == First.Null && C.text() == First.text();
+    if (Same && !C.Null && C.Type == ColumnType::Double)
+      Same = C.number() == First.number() ||
+             (std::isnan(C.number()) && std::isnan(First.number()));
+    if (!Same)
+      return false;
+  }
+  return Rows > 1;
 }
 
 namespace {
@@ -87,15 +87,13 @@ struct ShownColumn {
   std::vector<std::string> Cells;
   bool Right = true; ///< Numbers.
   size_t Width = 0;
+  bool Constant = false; ///< All of several rows have the one value.
+  bool Repeats = false;  ///< Says what another column says.
 
   void measure() {
     Width = widthOf(Name);
     for (const std::string &Text : Cells)
       Width = std::max(Width, widthOf(Text));
-  }
-  /// Whether all of several rows have the one value.
-  bool isConstant() const {
-    return Cells.size() > 1 && llvm::all_equal(Cells);
   }
 };
 
@@ -142,6 +140,11 @@ Layout::Layout(const Table &T, size_t Rows, const ShowStyle &Style)
     C.Name = View.Name;
     C.Right = View.type() == ColumnType::Int ||
               View.type() == ColumnType::Double;
+    C.Constant = isConstant(T, Rows, View);
+    // Evidence names the place, and raw_name and template are as a rule like
+    // the text beside them.
+    C.Repeats = !T.originName().empty() &&
+                is_contained({"place", "raw_name", "template"}, View.Name);
     StringRef Unit = unitOf(T, View);
     for (size_t I = 0; I != Rows; ++I)
       C.Cells.push_back(
@@ -156,14 +159,15 @@ void Layout::fit(size_t Width) {
     return;
   // What is the same in every row is said once.
   for (size_t I = 0; I != Columns.size();) {
-    if (!Columns[I].isConstant()) {
+    if (!Columns[I].Constant) {
       ++I;
       continue;
     }
     Constant.push_back(Columns[I].Name + " = " + Columns[I].Cells.front());
     Columns.erase(Columns.begin() + I);
   }
-  // Then long texts are cut shorter, and columns go from the right.
+  // Then long texts are cut shorter, and columns go: those that repeat
+  // another, then from the right.
   for (size_t Most : {30, 20}) {
     if (width() <= Width)
       return;
@@ -176,8 +180,12 @@ void Layout::fit(size_t Width) {
     }
   }
   while (width() > Width && Columns.size() > 1) {
-    LeftOut.insert(LeftOut.begin(), Columns.back().Name);
-    Columns.pop_back();
+    auto Last = find_if(reverse(Columns),
+                        [](const ShownColumn &C) { return C.Repeats; });
+    size_t Gone = Last == Columns.rend() ? Columns.size() - 1
+                                         : Columns.rend() - Last - 1;
+    LeftOut.insert(LeftOut.begin(), Columns[Gone].Name);
+    Columns.erase(Columns.begin() + Gone);
   }
 }
 
@@ -225,8 +233,9 @@ std::string showRow(const Table &T, size_t Row, const ShowStyle &Style) {
     if (View.isNull(Row))
       continue;
     Cell C = T.cell(Row, View);
-    std::string Text = printable(shortened(C.text(), MaxValue));
-    std::string Unit = withUnit(C, unitOf(T, View));
+    StringRef Of = unitOf(T, View);
+    std::string Text = shortened(cellText(C, Of, /*Units=*/false), MaxValue);
+    std::string Unit = withUnit(C, Of);
     Out += "  " + padded(View.Name, Width, false) + "  " + Text;
     if (!Unit.empty() && Unit != Text)
       Out += "  (" + Unit + ")";

@@ -23,10 +23,6 @@ struct ShowStyle {
   bool Units = false;
 };
 
-/// \p Text with what moves a cursor as \xNN: names come from files. Line breaks
-/// and tabs as \n and \t unless \p KeepBreaks.
-std::string printable(llvm::StringRef Text, bool KeepBreaks = false);
-
 /// The first rows, under a line with the name and how many there are.
 std::string showTable(const Table &T, const ShowStyle &Style);
 /// A line a column; numbers that have a unit with and without it.

@@ -7,9 +7,12 @@
 #include "Script/CaseValue.h"
 #include "Script/Sandbox.h"
 #include "Script/ShowRows.h"
+#include "Support/PlainText.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
+#include <set>
+#include <tuple>
 
 using namespace llvm;
 
@@ -25,7 +28,59 @@ struct Printer {
     return *static_cast<Printer *>(lua_touserdata(L, lua_upvalueindex(2)));
   }
 };
+
+/// A key of a Lua table besides its list. Lua has no order of its own; numbers
+/// go before texts.
+struct ElementKey {
+  bool IsText;
+  double Number;
+  std::string Text;
+  lua_Integer Place = 0; ///< Of its value, in the list of firstKeys().
+
+  bool operator<(const ElementKey &Other) const {
+    return std::tie(IsText, Number, Text) <
+           std::tie(Other.IsText, Other.Number, Other.Text);
+  }
+};
 } // namespace
+
+/// The first \p Most keys of the table at \p Table, without those of its list
+/// of \p Length values. Leaves a list of their values on the stack.
+static std::vector<ElementKey> firstKeys(lua_State *L, int Table,
+                                         lua_Integer Length, size_t Most) {
+  auto ForEach = [&](auto Do) {
+    lua_pushnil(L);
+    while (lua_next(L, Table)) {
+      if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) < 1 ||
+          lua_tointeger(L, -2) > Length) {
+        bool IsText = lua_type(L, -2) == LUA_TSTRING;
+        std::string Key = textOf(L, -2);
+        Do(ElementKey{IsText, IsText ? 0 : lua_tonumber(L, -2),
+                      IsText ? Key : "[" + Key + "]"});
+      }
+      lua_pop(L, 1);
+    }
+  };
+  std::set<ElementKey> First;
+  ForEach([&](ElementKey Key) {
+    First.insert(std::move(Key));
+    if (First.size() > Most)
+      First.erase(std::prev(First.end()));
+  });
+  lua_newtable(L);
+  int Values = lua_gettop(L);
+  std::vector<ElementKey> Out;
+  ForEach([&](ElementKey Key) {
+    if (Out.size() == Most || !First.count(Key))
+      return;
+    Key.Place = static_cast<lua_Integer>(Out.size()) + 1;
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, Values, Key.Place);
+    Out.push_back(std::move(Key));
+  });
+  llvm::sort(Out);
+  return Out;
+}
 
 /// A value within a Lua table: texts with quotes, tables up to a depth. \p Left
 /// is how many elements may still be written: tables that share others are
@@ -42,7 +97,7 @@ static std::string elementText(lua_State *L, int Index, unsigned Depth,
   if (Depth == MaxDepth || !Left)
     return "{...}";
   int Table = lua_absindex(L, Index);
-  luaL_checkstack(L, 4, "too deep");
+  luaL_checkstack(L, 8, "too deep");
   std::vector<std::string> Parts;
   lua_Integer Length = static_cast<lua_Integer>(lua_rawlen(L, Table));
   for (lua_Integer I = 1; I <= Length && Parts.size() < MaxElements; ++I) {
@@ -50,24 +105,14 @@ static std::string elementText(lua_State *L, int Index, unsigned Depth,
     Parts.push_back(elementText(L, -1, Depth + 1, Left));
     lua_pop(L, 1);
   }
-  // Lua has no order of its own; numbers go before texts.
-  std::vector<std::tuple<bool, double, std::string, std::string>> Named;
-  lua_pushnil(L);
-  while (lua_next(L, Table)) {
-    bool InList = lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 &&
-                  lua_tointeger(L, -2) <= Length;
-    if (!InList && Named.size() < MaxElements) {
-      bool IsText = lua_type(L, -2) == LUA_TSTRING;
-      std::string Key = textOf(L, -2);
-      Named.emplace_back(IsText, IsText ? 0 : lua_tonumber(L, -2),
-                         IsText ? Key : "[" + Key + "]",
-                         elementText(L, -1, Depth + 1, Left));
-    }
+  for (const ElementKey &Key :
+       firstKeys(L, Table, Length, MaxElements + 1)) {
+    // The value, which firstKeys() left where its own order says.
+    lua_rawgeti(L, -1, Key.Place);
+    Parts.push_back(Key.Text + " = " + elementText(L, -1, Depth + 1, Left));
     lua_pop(L, 1);
   }
-  llvm::sort(Named);
-  for (auto &[IsText, Number, Key, Value] : Named)
-    Parts.push_back(Key + " = " + Value);
+  lua_pop(L, 1);
   bool Cut = Parts.size() > MaxElements || Length > lua_Integer(MaxElements);
   if (Cut)
     Parts.resize(std::min(Parts.size(), MaxElements));

@@ -81,6 +81,22 @@ std::string wordFor(lua_State *L, int Index) {
   return valueAt<CaseValue>(L, Index) ? "the case" : "a value of its own kind";
 }
 
+std::string wrongKey(lua_State *L, int Index,
+                     function_ref<bool(int Slot)> Wrong) {
+  std::string First;
+  int Table = lua_absindex(L, Index);
+  lua_pushnil(L);
+  while (lua_next(L, Table)) {
+    lua_pop(L, 1);
+    if (!Wrong(lua_gettop(L)))
+      continue;
+    std::string Word = wordFor(L, -1);
+    if (First.empty() || Word < First)
+      First = std::move(Word);
+  }
+  return First;
+}
+
 std::string textOf(lua_State *L, int Index) {
   switch (lua_type(L, Index)) {
   case LUA_TNUMBER: {

@@ -84,6 +84,12 @@ void registerValues(lua_State *L);
 /// What error messages call the value at \p Index: "nil", "the text 'x'".
 std::string wordFor(lua_State *L, int Index);
 
+/// What error messages call that key of the Lua table at \p Index which is
+/// \p Wrong on the stack: the first by these words, as Lua's own order differs
+/// from run to run. Empty where there is none.
+std::string wrongKey(lua_State *L, int Index,
+                     llvm::function_ref<bool(int Slot)> Wrong);
+
 /// As tostring() of the API: no addresses.
 std::string textOf(lua_State *L, int Index);
 

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Support/Deadline.h"
+#include "Support/Error.h"
 
 namespace culprit {
 
@@ -15,5 +16,7 @@ Deadline::Deadline(Clock::time_point At) : At(At), Before(Current) {
 Deadline::~Deadline() { Current = Before; }
 
 bool timeIsUp() { return Current && Deadline::Clock::now() > Current->At; }
+
+llvm::Error outOfTime() { return failure("the time is up"); }
 
 } // namespace culprit

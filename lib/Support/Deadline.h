@@ -17,6 +17,7 @@
 #ifndef CULPRIT_SUPPORT_DEADLINE_H
 #define CULPRIT_SUPPORT_DEADLINE_H
 
+#include "llvm/Support/Error.h"
 #include <chrono>
 #include <cstddef>
 
@@ -41,6 +42,10 @@ private:
 
 /// Whether this thread's deadline has passed: about 25 ns.
 bool timeIsUp();
+
+/// What a function that ended early may return. Who set the deadline says it
+/// in words of its own.
+llvm::Error outOfTime();
 
 /// Asks timeIsUp() once in 2^16 units of work, which should take some ns each.
 /// Stays true when it was.

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Support/TextShape.h"
+#include "Support/Deadline.h"
 #include <algorithm>
 #include <array>
 
@@ -18,7 +19,8 @@ static std::optional<TailLoop> tailLoopOf(ArrayRef<Element> Values,
   // Border[L]: length of the longest proper border of the last L elements.
   std::vector<uint32_t> Border(Size + 1, 0);
   std::optional<TailLoop> Best;
-  for (size_t Length = 2; Length <= Size; ++Length) {
+  TimeCheck Late;
+  for (size_t Length = 2; Length <= Size && !Late(); ++Length) {
     uint32_t Known = Border[Length - 1];
     while (Known && FromEnd(Known) != FromEnd(Length - 1))
       Known = Border[Known];

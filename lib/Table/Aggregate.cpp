@@ -7,12 +7,14 @@
 #include "Support/Error.h"
 #include "Support/Glob.h"
 #include "Support/Units.h"
+#include "Table/GroupFolds.h"
 #include "Table/Intervals.h"
 #include "Table/Keys.h"
 #include "Table/Statistics.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 using namespace llvm;
 
@@ -30,36 +32,6 @@ struct Groups {
     for (size_t I = 0; I != Numbers.size(); ++I)
       if (Numbers[I] != NoRow)
         Visit(I, Numbers[I]);
-  }
-  /// For each group \p Join of \p Value(row) of its rows, from \p Start on,
-  /// which changes nothing where it is joined; nor do rows of NullInt.
-  template <typename ValueFn, typename JoinFn>
-  std::vector<int64_t> folded(int64_t Start, ValueFn Value, JoinFn Join) const {
-    // Where rows of one group follow each other, each would wait for the one
-    // before: of few groups there are four sets.
-    const bool Few = Count <= 1024;
-    std::vector<int64_t> Out(Few ? 4 * Count : Count, Start);
-    int64_t *Slots = Out.data();
-    auto add = [&](size_t Row, size_t Slot) {
-      if (int64_t V = Value(Row); V != NullInt)
-        Slots[Slot] = Join(Slots[Slot], V);
-    };
-    if (Few)
-      forEachRow([&](size_t Row, size_t Group) {
-        add(Row, 4 * Group + Row % 4);
-      });
-    else
-      forEachRow(add);
-    for (size_t I = 0; Few && I != Count; ++I)
-      Out[I] = Join(Join(Out[4 * I], Out[4 * I + 1]),
-                    Join(Out[4 * I + 2], Out[4 * I + 3]));
-    Out.resize(Count);
-    return Out;
-  }
-  std::vector<int64_t> counts() const {
-    return folded(
-        0, [](size_t) { return 1; },
-        [](int64_t A, int64_t B) { return A + B; });
   }
   /// Calls \p Visit(group, value) for the finite numbers of \p View.
   template <typename Fn>
@@ -118,36 +90,6 @@ static Expected<Figure> parseFigure(StringRef Text) {
                  (Close.empty() ? "" : "did you mean '" + Close + "'? ") +
                      "write count, or sum, min, max, mean, median, std, p99, "
                      "distinct, first or last and a column: 'sum dur'");
-}
-
-/// The sum, least or largest of the integers \p View for each group.
-static ColumnRef exactColumn(const Groups &G, const ColumnView &View,
-                             StringRef Kind) {
-  ArrayRef<int64_t> Values = View.Data->ints();
-  const uint32_t *Index = View.Rows ? View.Rows->data() : nullptr;
-  auto fold = [&](int64_t Start, auto Join) {
-    if (Index)
-      return intColumn(G.folded(
-          Start, [&](size_t Row) { return Values[Index[Row]]; }, Join));
-    return intColumn(G.folded(
-        Start,
-        [&](size_t Row) {
-          __builtin_prefetch(Values.data() + Row + 128); // 16 lines ahead
-          return Values[Row];
-        },
-        Join));
-  };
-  // Sums wrap, as all integers do, and are 0 for no value.
-  if (Kind == "sum")
-    return fold(0, [](int64_t A, int64_t B) {
-      return static_cast<int64_t>(static_cast<uint64_t>(A) +
-                                  static_cast<uint64_t>(B));
-    });
-  if (Kind == "min")
-    return fold(NullInt, [](int64_t A, int64_t B) {
-      return A == NullInt ? B : B == NullInt ? A : std::min(A, B);
-    });
-  return fold(NullInt, [](int64_t A, int64_t B) { return std::max(A, B); });
 }
 
 /// The \p Q quantile of \p View for each group.
@@ -237,29 +179,21 @@ static Expected<ColumnRef> distinctColumn(const Groups &G, StringRef Name) {
   return intColumn(std::move(Out));
 }
 
-/// The column that \p Text, "sum dur", asks for.
-static Expected<ColumnRef> figureColumn(const Groups &G, StringRef Text) {
-  Expected<Figure> F = parseFigure(Text);
-  if (!F)
-    return F.takeError();
-  if (F->Column.empty())
-    return intColumn(G.counts());
-  Expected<const ColumnView *> Found = G.T.column(F->Column);
-  if (!Found)
-    return Found.takeError();
-  const ColumnView &View = **Found;
-  if (F->Kind == "count") {
+/// The column \p F of groups that takes more than a fold of integers.
+static Expected<ColumnRef> figureColumn(const Groups &G, const Figure &F,
+                                        const ColumnView &View) {
+  if (F.Kind == "count") {
     std::vector<int64_t> Counts(G.Count);
     G.forEachRow([&](size_t Row, uint32_t Group) {
       Counts[Group] += !View.isNull(Row);
     });
     return intColumn(std::move(Counts));
   }
-  if (F->Kind == "distinct")
-    return distinctColumn(G, F->Column);
-  if (F->Kind == "first" || F->Kind == "last") {
+  if (F.Kind == "distinct")
+    return distinctColumn(G, F.Column);
+  if (F.Kind == "first" || F.Kind == "last") {
     RowIndex Rows(G.Count, NoRow);
-    bool First = F->Kind == "first";
+    bool First = F.Kind == "first";
     G.forEachRow([&](size_t Row, uint32_t Group) {
       if (!First || Rows[Group] == NoRow)
         Rows[Group] = static_cast<uint32_t>(Row);
@@ -267,14 +201,73 @@ static Expected<ColumnRef> figureColumn(const Groups &G, StringRef Text) {
     return View.taken(Rows);
   }
   if (View.type() == ColumnType::String || View.type() == ColumnType::IntList)
-    return failure("column '" + F->Column + "' in '" + G.T.name() + "' is " +
+    return failure("column '" + F.Column + "' in '" + G.T.name() + "' is " +
                    toString(View.type()) + ", not a number");
-  if (F->Q)
-    return quantileColumn(G, View, *F->Q);
-  if (View.type() == ColumnType::Int &&
-      (F->Kind == "sum" || F->Kind == "min" || F->Kind == "max"))
-    return exactColumn(G, View, F->Kind);
-  return foldedColumn(G, View, F->Kind);
+  if (F.Q)
+    return quantileColumn(G, View, *F.Q);
+  return foldedColumn(G, View, F.Kind);
+}
+
+/// The kind of \p F where it is an exact figure of integers.
+static std::optional<GroupFolds::Kind> foldOf(const Figure &F,
+                                              const ColumnView *View) {
+  if (!View)
+    return GroupFolds::Kind::Count;
+  if (View->type() != ColumnType::Int)
+    return std::nullopt;
+  if (F.Kind == "sum")
+    return GroupFolds::Kind::Sum;
+  if (F.Kind == "min")
+    return GroupFolds::Kind::Min;
+  if (F.Kind == "max")
+    return GroupFolds::Kind::Max;
+  return std::nullopt;
+}
+
+/// \p Into, a row a group, with \p Figures of the groups. A figure that
+/// \p Special knows is what it returns.
+static Expected<Table>
+withFigures(Table Into, const Groups &G, ArrayRef<NamedFigure> Figures,
+            function_ref<std::optional<Expected<ColumnRef>>(StringRef)> Special =
+                [](StringRef) { return std::nullopt; }) {
+  GroupFolds Folds(G.Numbers, G.Count);
+  std::vector<std::variant<ColumnRef, size_t>> Columns;
+  for (const NamedFigure &Named : Figures) {
+    if (std::optional<Expected<ColumnRef>> Known = Special(Named.Figure)) {
+      if (!*Known)
+        return Known->takeError();
+      Columns.push_back(std::move(**Known));
+      continue;
+    }
+    Expected<Figure> F = parseFigure(Named.Figure);
+    if (!F)
+      return F.takeError();
+    const ColumnView *View = nullptr;
+    if (!F->Column.empty()) {
+      Expected<const ColumnView *> Found = G.T.column(F->Column);
+      if (!Found)
+        return Found.takeError();
+      View = *Found;
+    }
+    if (std::optional<GroupFolds::Kind> Kind = foldOf(*F, View)) {
+      Columns.push_back(
+          View ? Folds.add(*Kind, View->Data->ints(),
+                           View->Rows ? View->Rows->data() : nullptr)
+               : Folds.add(*Kind));
+      continue;
+    }
+    Expected<ColumnRef> Data = figureColumn(G, *F, *View);
+    if (!Data)
+      return Data.takeError();
+    Columns.push_back(std::move(*Data));
+  }
+  Folds.run();
+  for (auto [Named, Data] : zip(Figures, Columns)) {
+    if (size_t *Fold = std::get_if<size_t>(&Data))
+      Data = intColumn(Folds.take(*Fold));
+    Into = Into.with(Named.Name, std::get<ColumnRef>(std::move(Data)));
+  }
+  return Into;
 }
 
 Expected<Table> aggregate(const Table &T, ArrayRef<std::string> Keys,
@@ -285,14 +278,8 @@ Expected<Table> aggregate(const Table &T, ArrayRef<std::string> Keys,
   Expected<Table> Out = T.take(Index->firstRows().vec()).select(Keys);
   if (!Out)
     return Out.takeError();
-  Groups G = {T, Index->numbers(), Index->size()};
-  for (const NamedFigure &F : Figures) {
-    Expected<ColumnRef> Data = figureColumn(G, F.Figure);
-    if (!Data)
-      return Data.takeError();
-    *Out = Out->with(F.Name, std::move(*Data));
-  }
-  return Out;
+  return withFigures(std::move(*Out), {T, Index->numbers(), Index->size()},
+                     Figures);
 }
 
 Expected<Table> windowsOf(const Table &T, int64_t Width,
@@ -340,16 +327,13 @@ Expected<Table> windowsOf(const Table &T, int64_t Width,
                 {"stop", intColumn(std::move(End))},
                 {"dur", intColumn(std::vector<int64_t>(Count, Width))}},
             Count);
-  Groups G = {T, Numbers, static_cast<size_t>(Count)};
-  for (const NamedFigure &F : Figures) {
-    Expected<ColumnRef> Data = F.Figure == "covered"
-                                   ? overlapWith(Out, T)
-                                   : figureColumn(G, F.Figure);
-    if (!Data)
-      return Data.takeError();
-    Out = Out.with(F.Name, std::move(*Data));
-  }
-  return Out;
+  return withFigures(
+      Out, {T, Numbers, static_cast<size_t>(Count)}, Figures,
+      [&](StringRef Figure) -> std::optional<Expected<ColumnRef>> {
+        if (Figure == "covered")
+          return overlapWith(Out, T);
+        return std::nullopt;
+      });
 }
 
 } // namespace culprit

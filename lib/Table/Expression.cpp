@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Table/Expression.h"
+#include "Support/Deadline.h"
 #include "Support/Error.h"
 #include "Table/ExpressionProgram.h"
 #include <algorithm>
@@ -13,6 +14,8 @@ using namespace llvm;
 namespace culprit {
 
 static constexpr size_t BlockRows = ExpressionProgram::BlockRows;
+/// A test of a text takes some ten ns and more.
+static constexpr size_t WorkPerRow = 16;
 
 /// The rows of \p T for which \p Program, compiled from \p Expression, holds.
 static Expected<Table> filter(const Table &T, StringRef Expression,
@@ -28,6 +31,7 @@ static Expected<Table> filter(const Table &T, StringRef Expression,
   std::vector<ExpressionProgram::RowRange> Ranges =
       Program.restrict(T.rows());
   RowIndex Rows;
+  TimeCheck Late;
   for (auto [Begin, End] : Ranges) {
     if (Program.root().Scalar) { // holds in every row of them
       if (End - Begin == T.rows())
@@ -41,6 +45,8 @@ static Expected<Table> filter(const Table &T, StringRef Expression,
     uint32_t Chosen[BlockRows];
     for (size_t First = Begin; First < End; First += BlockRows) {
       size_t Count = std::min(BlockRows, End - First);
+      if (Late(WorkPerRow * Count))
+        return outOfTime();
       const uint8_t *Holds = Program.run<uint8_t>(First, Count);
       // No branch on the data: half the rows of a filter are mispredicted.
       size_t N = 0;
@@ -82,8 +88,11 @@ Expected<ColumnRef> compute(const Table &T, StringRef Expression,
   StringId Text = Root.Scalar && Root.Type == ColumnType::String
                       ? T.pool()->intern(Root.Text)
                       : NullString;
+  TimeCheck Late;
   for (size_t First = 0; First < T.rows(); First += BlockRows) {
     size_t Count = std::min(BlockRows, T.rows() - First);
+    if (Late(WorkPerRow * Count))
+      return outOfTime();
     // A constant is one value, to be repeated.
     auto each = [&](const auto *Values, auto Add) {
       for (size_t I = 0; I != Count; ++I)

@@ -5,6 +5,7 @@
 #include "Table/ExpressionParser.h"
 #include "Support/Error.h"
 #include "Support/Glob.h"
+#include "Support/Text.h"
 #include "Table/ExpressionLexer.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -16,9 +17,23 @@ using namespace llvm;
 
 namespace culprit {
 
+/// \p Text as errors quote it: of a long one what stands around column \p At.
+static std::string quotedText(StringRef Text, size_t At) {
+  constexpr size_t Most = 300, Before = 100;
+  if (Text.size() <= Most)
+    return "\"" + Text.str() + "\"";
+  size_t First = At > Before ? At - Before : 0;
+  // Not in the middle of a character.
+  for (int I = 0; First && I != 3 && (Text[First] & 0xC0) == 0x80; ++I)
+    --First;
+  return "\"" + std::string(First ? "..." : "") +
+         shortened(Text.drop_front(First), Most) + "\"";
+}
+
 Error expressionFailure(StringRef Text, const Twine &What, size_t At,
                         const Twine &Hint) {
-  return failure("in \"" + Text + "\": " + What + " at column " + Twine(At),
+  return failure("in " + quotedText(Text, At) + ": " + What + " at column " +
+                     Twine(At),
                  Hint);
 }
 
@@ -357,7 +372,8 @@ parsedExpression(StringRef Text, size_t Arguments) {
     Known[Text] = Parsed;
   }
   if (size_t Wanted = Parsed->Parameters; Wanted != Arguments)
-    return failure("in \"" + Text + "\": " + Twine(Wanted) + " '?' but " +
+    return failure("in " + quotedText(Text, 0) + ": " + Twine(Wanted) +
+                       " '?' but " +
                        Twine(Arguments) +
                        (Arguments == 1 ? " argument" : " arguments"),
                    "each '?' takes the next argument");

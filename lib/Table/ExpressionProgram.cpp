@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "Support/Deadline.h"
 #include "Support/FindText.h"
 #include "Support/Glob.h"
 #include "Table/ExpressionLoops.h"
@@ -176,16 +177,21 @@ void ExpressionProgram::compare(Instruction &I, uint8_t *Out, size_t N) {
 void ExpressionProgram::testText(Instruction &I, uint8_t *Out, size_t N) {
   const auto *Ids = static_cast<const StringId *>(Results[I.Left]);
   constexpr uint8_t Unseen = UINT8_MAX;
+  TimeCheck Late; // one text may be a document
+  auto holds = [&](StringId Id) -> uint8_t {
+    StringRef Text = Pool->text(Id);
+    return Late(Text.size()) ? NullBool : textHolds(I.Op, Text, I.Text);
+  };
   for (size_t R = 0; R != N; ++R) {
     StringId Id = Ids[R];
     if (isNull(Id)) {
       Out[R] = NullBool;
     } else if (I.Verdicts.empty()) {
-      Out[R] = textHolds(I.Op, Pool->text(Id), I.Text);
+      Out[R] = holds(Id);
     } else {
       uint8_t &Verdict = I.Verdicts[Id];
       if (Verdict == Unseen)
-        Verdict = textHolds(I.Op, Pool->text(Id), I.Text);
+        Verdict = holds(Id);
       Out[R] = Verdict;
     }
   }

@@ -8,6 +8,7 @@
 #include "Support/Units.h"
 #include "Table/IntervalRows.h"
 #include "Table/Keys.h"
+#include "Table/RunSort.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <cmath>
@@ -160,8 +161,7 @@ static RowIndex asofRows(const Matching &M, Fn ValueOfA, Fn ValueOfB,
   auto Earlier = [](const Timed<T> &X, const Timed<T> &Y) {
     return X.At < Y.At;
   };
-  if (!std::is_sorted(Rows.begin(), Rows.end(), Earlier))
-    std::stable_sort(Rows.begin(), Rows.end(), Earlier);
+  sortRuns(Rows, Earlier);
   std::vector<size_t> Ends = bucket(
       Rows, M.Count, [&](const Timed<T> &Row) { return M.B[Row.Row]; });
 

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Table/Keys.h"
+#include "Support/Deadline.h"
 #include "Support/Error.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
@@ -166,8 +167,11 @@ Expected<KeyIndex> KeyIndex::make(const Table &T,
   Out.Numbers.reserve(Rows);
   uint64_t Words[BlockRows] = {};
   uint32_t Numbers[BlockRows];
+  TimeCheck Late;
   for (size_t First = 0; Last && First < Rows;) {
     size_t Count = std::min(BlockRows, Rows - First);
+    if (Late(Count))
+      return outOfTime();
     bool Inside = true;
     for (size_t K = 0; K != Views.size(); ++K)
       Inside &= addColumn(*Views[K], Out.Steps[K].Base, Out.Steps[K].Last,
@@ -186,7 +190,8 @@ Expected<KeyIndex> KeyIndex::make(const Table &T,
   }
   if (!Last) {
     Out.setRanges(Views, Rows);
-    Out.addWide(Views, Rows);
+    if (!Out.addWide(Views, Rows))
+      return outOfTime();
   }
   return Out;
 }
@@ -237,11 +242,12 @@ void KeyIndex::noteFirstRows(size_t From) {
       First.push_back(static_cast<uint32_t>(I));
 }
 
-void KeyIndex::addWide(ArrayRef<const ColumnView *> Views, size_t Rows) {
+bool KeyIndex::addWide(ArrayRef<const ColumnView *> Views, size_t Rows) {
   First.clear();
   Numbers.resize(Rows);
   std::vector<uint64_t> Words(Rows, 0), Own;
   uint64_t Last = 0;
+  TimeCheck Late;
   for (size_t K = 0; K != Views.size(); ++K) {
     Step &S = Steps[K];
     bool IsFirst = K == 0;
@@ -249,8 +255,9 @@ void KeyIndex::addWide(ArrayRef<const ColumnView *> Views, size_t Rows) {
     if (isWide(S, IsFirst)) {
       S.Values.emplace(S.Last, Rows);
       forEachValue(*Views[K], Rows, [&](size_t I, int64_t Value) {
-        Own[I] = S.Values->add(static_cast<uint64_t>(Value) -
-                               static_cast<uint64_t>(S.Base));
+        if (!Late())
+          Own[I] = S.Values->add(static_cast<uint64_t>(Value) -
+                                 static_cast<uint64_t>(S.Base));
       });
       S.Last = S.Values->size() ? S.Values->size() - 1 : 0;
     } else {
@@ -266,7 +273,7 @@ void KeyIndex::addWide(ArrayRef<const ColumnView *> Views, size_t Rows) {
       if (__builtin_mul_overflow(Last + 1, S.Last + 1, &Product)) {
         S.Before.emplace(Last, Rows);
         for (uint64_t &Word : Words)
-          if (Word != Absent)
+          if (Word != Absent && !Late())
             Word = S.Before->add(Word);
         Last = S.Before->size() ? S.Before->size() - 1 : 0;
         Product = (Last + 1) * (S.Last + 1); // both below 2^32
@@ -277,11 +284,19 @@ void KeyIndex::addWide(ArrayRef<const ColumnView *> Views, size_t Rows) {
                        : Words[I] * (S.Last + 1) + Own[I];
       Last = Product - 1;
     }
+    if (Late())
+      return false; // before words that were left as they are become slots
   }
 
   Index.emplace(Last, Rows);
-  Index->addAll(Words, Numbers.data());
+  for (size_t I = 0; I < Rows; I += BlockRows) {
+    size_t Count = std::min(BlockRows, Rows - I);
+    if (Late(Count))
+      return false;
+    Index->addAll(ArrayRef(Words).slice(I, Count), Numbers.data() + I);
+  }
   noteFirstRows(0);
+  return true;
 }
 
 Expected<RowIndex> KeyIndex::firstRowsFor(const Table &Other) const {
@@ -297,14 +312,18 @@ Expected<RowIndex> KeyIndex::firstRowsFor(const Table &Other) const {
   }
   RowIndex Out(Rows, None);
   if (AnyWide) {
-    findWide(Views, Out);
+    if (!findWide(Views, Out))
+      return outOfTime();
     return Out;
   }
   if (llvm::is_contained(Views, nullptr))
     return Out;
   uint64_t Words[BlockRows] = {};
+  TimeCheck Late;
   for (size_t Begin = 0; Begin < Rows; Begin += BlockRows) {
     size_t Count = std::min(BlockRows, Rows - Begin);
+    if (Late(Count))
+      return outOfTime();
     for (size_t K = 0; K != Views.size(); ++K)
       addColumn(*Views[K], Steps[K].Base, Steps[K].Last, K == 0, Begin, Count,
                 Words);
@@ -316,15 +335,18 @@ Expected<RowIndex> KeyIndex::firstRowsFor(const Table &Other) const {
   return Out;
 }
 
-void KeyIndex::findWide(ArrayRef<const ColumnView *> Views,
+bool KeyIndex::findWide(ArrayRef<const ColumnView *> Views,
                         RowIndex &Out) const {
   size_t Rows = Out.size();
   std::vector<uint64_t> Words(Rows, 0), Own;
+  TimeCheck Late;
   for (size_t K = 0; K != Views.size(); ++K) {
     const Step &S = Steps[K];
     Own.assign(Rows, Absent);
     if (Views[K])
       forEachValue(*Views[K], Rows, [&](size_t I, int64_t Value) {
+        if (Late())
+          return;
         uint64_t Word =
             static_cast<uint64_t>(Value) - static_cast<uint64_t>(S.Base);
         if (!S.Values)
@@ -336,7 +358,7 @@ void KeyIndex::findWide(ArrayRef<const ColumnView *> Views,
       Words.swap(Own);
       continue;
     }
-    for (size_t I = 0; I != Rows; ++I) {
+    for (size_t I = 0; I != Rows && !Late(); ++I) {
       uint64_t &Word = Words[I];
       if (S.Before && Word != Absent) {
         uint32_t Number = S.Before->find(Word);
@@ -347,10 +369,11 @@ void KeyIndex::findWide(ArrayRef<const ColumnView *> Views,
                  : Word * (S.Last + 1) + Own[I];
     }
   }
-  for (size_t I = 0; I != Rows; ++I)
+  for (size_t I = 0; I != Rows && !Late(); ++I)
     if (Words[I] != Absent)
       if (uint32_t Number = Index->find(Words[I]); Number != None)
         Out[I] = First[Number];
+  return !Late(0);
 }
 
 std::vector<RowIndex> KeyIndex::members() const {

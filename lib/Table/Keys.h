@@ -92,9 +92,11 @@ private:
   void renumber(llvm::ArrayRef<const ColumnView *> Views, uint64_t Last,
                 size_t Rows);
   /// Numbers the rows where words do not fit, with whole columns of words.
-  void addWide(llvm::ArrayRef<const ColumnView *> Views, size_t Rows);
+  /// False when the time is up.
+  bool addWide(llvm::ArrayRef<const ColumnView *> Views, size_t Rows);
   /// Of firstRowsFor(), where that was so. \p Out is all None.
-  void findWide(llvm::ArrayRef<const ColumnView *> Views, RowIndex &Out) const;
+  /// False when the time is up.
+  bool findWide(llvm::ArrayRef<const ColumnView *> Views, RowIndex &Out) const;
   /// Extends First by the keys that came with the rows from \p From on.
   void noteFirstRows(size_t From);
 

@@ -12,7 +12,9 @@
 #ifndef CULPRIT_TABLE_RUNSORT_H
 #define CULPRIT_TABLE_RUNSORT_H
 
+#include "Support/Deadline.h"
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <vector>
 
@@ -56,11 +58,33 @@ bool mergeRuns(std::vector<T> &Values, Compare Less) {
   return true;
 }
 
+/// Sorts \p Values stably by \p Less, in pieces of a millisecond or so that
+/// are merged; ends early, in some order, when the time is up.
+template <typename T, typename Compare>
+void sortInPieces(std::vector<T> &Values, Compare Less) {
+  constexpr size_t Piece = size_t(1) << 14;
+  const size_t Size = Values.size();
+  auto at = [&](size_t I) {
+    return Values.begin() + static_cast<std::ptrdiff_t>(std::min(I, Size));
+  };
+  for (size_t I = 0; I < Size; I += Piece) {
+    if (Size > Piece && timeIsUp())
+      return;
+    std::stable_sort(at(I), at(I + Piece), Less);
+  }
+  for (size_t Width = Piece; Width < Size; Width *= 2)
+    for (size_t I = 0; I + Width < Size; I += 2 * Width) {
+      if (timeIsUp())
+        return;
+      std::inplace_merge(at(I), at(I + Width), at(I + 2 * Width), Less);
+    }
+}
+
 /// Sorts \p Values stably by \p Less; linear where they are a few runs.
 template <typename T, typename Compare>
 void sortRuns(std::vector<T> &Values, Compare Less) {
   if (!mergeRuns(Values, Less))
-    std::stable_sort(Values.begin(), Values.end(), Less);
+    sortInPieces(Values, Less);
 }
 
 } // namespace culprit

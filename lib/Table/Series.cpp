@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Table/Series.h"
+#include "Table/RunSort.h"
 #include <algorithm>
 #include <cmath>
 
@@ -42,7 +43,7 @@ std::vector<double> ranksOf(ArrayRef<double> Values) {
   for (size_t I = 0; I != Values.size(); ++I)
     if (std::isfinite(Values[I]))
       Sorted.push_back({Values[I], I});
-  std::sort(Sorted.begin(), Sorted.end());
+  sortInPieces(Sorted, std::less<>());
   std::vector<double> Out(Values.size(), nullDouble());
   for (size_t I = 0; I != Sorted.size();) {
     size_t First = I;

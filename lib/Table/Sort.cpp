@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Support/Deadline.h"
 #include "Support/Error.h"
 #include "Table/RunSort.h"
 #include "Table/Table.h"
@@ -124,7 +125,7 @@ static KeyWords textWords(const ColumnView &View, const StringPool &Pool,
         Place = 1;
         Ids.push_back(Id);
       }
-  llvm::sort(Ids, [&](StringId A, StringId B) {
+  sortInPieces(Ids, [&](StringId A, StringId B) {
     return Pool.text(A) < Pool.text(B);
   });
   for (size_t I = 0; I != Ids.size(); ++I)
@@ -141,7 +142,7 @@ static KeyWords listWords(const ColumnView &View, size_t Rows,
   auto list = [&](size_t I) { return View.Data->list(View.row(I)); };
   RowIndex Sorted(Rows);
   std::iota(Sorted.begin(), Sorted.end(), 0);
-  llvm::sort(Sorted, [&](uint32_t A, uint32_t B) {
+  sortInPieces(Sorted, [&](uint32_t A, uint32_t B) {
     ArrayRef<int64_t> X = list(A), Y = list(B);
     return std::lexicographical_compare(X.begin(), X.end(), Y.begin(), Y.end());
   });
@@ -179,7 +180,7 @@ static void radixSort(std::vector<uint64_t> &Words, unsigned Low,
   constexpr unsigned MostBits = 11;
   unsigned Passes = (High - Low + MostBits - 1) / MostBits;
   std::vector<uint64_t> Other(Words.size());
-  for (unsigned Pass = 0; Pass != Passes; ++Pass) {
+  for (unsigned Pass = 0; Pass != Passes && !timeIsUp(); ++Pass) {
     unsigned Bits = (High - Low + (Passes - Pass) - 1) / (Passes - Pass);
     uint64_t Mask = (uint64_t(1) << Bits) - 1;
     std::array<size_t, size_t(1) << MostBits> Ends = {};
@@ -333,7 +334,7 @@ static RowIndex largest(const ColumnView &View, ArrayRef<T> Values,
                      Out.end(), Before);
     Out.resize(N);
   }
-  std::sort(Out.begin(), Out.end(), Before);
+  sortInPieces(Out, Before);
   RowIndex Result;
   Result.reserve(Out.size());
   for (const Kept &K : Out)

@@ -48,6 +48,10 @@ std::string versionString();
 /// Columns of the terminal: COLUMNS, or 100.
 unsigned outputWidth();
 
+/// Writes what stdout holds and ends the process without destructors: a script
+/// that hangs goes on in a thread of its own with what they would end.
+[[noreturn]] void exitAtOnce(int Exit);
+
 } // namespace culprit
 
 #endif // CULPRIT_TOOL_COMMANDS_H

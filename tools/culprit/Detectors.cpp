@@ -63,9 +63,12 @@ std::string originOf(StringRef File, ArrayRef<std::string> Folders) {
   return "";
 }
 
-int reportBroken(const DetectorSet &Set) {
+int reportBroken(const DetectorSet &Set,
+                 function_ref<bool(StringRef Id)> Wanted) {
   int Exit = ExitDone;
   for (const BrokenDetector &B : Set.broken()) {
+    if (!Wanted(B.Id))
+      continue;
     Outcome O;
     O.Detector = B.Id;
     O.Error = B.Error;

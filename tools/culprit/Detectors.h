@@ -14,6 +14,7 @@
 #include "Detect/Detector.h"
 #include "KB/Vocabulary.h"
 #include "Script/LuaDetector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace culprit {
 
@@ -37,9 +38,13 @@ llvm::Expected<DetectorSet> openDetectors(llvm::ArrayRef<std::string> More,
 std::string originOf(llvm::StringRef File,
                      llvm::ArrayRef<std::string> Folders);
 
-/// Names the detectors of \p Set that did not load on stderr. ExitBadUse if
-/// there were any, else ExitDone.
-int reportBroken(const DetectorSet &Set);
+/// Names the detectors of \p Set that did not load and are \p Wanted on stderr.
+/// ExitBadUse if there were any, else ExitDone.
+int reportBroken(
+    const DetectorSet &Set,
+    llvm::function_ref<bool(llvm::StringRef Id)> Wanted = [](llvm::StringRef) {
+      return true;
+    });
 
 } // namespace culprit
 

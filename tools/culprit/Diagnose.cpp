@@ -154,8 +154,11 @@ int runDiagnose() {
   if (!Detectors)
     return report(Detectors.takeError());
 
-  if (Format != OutputFormat::Text) // which names them itself
-    reportBroken(*Detectors);
+  // The text names those it selected itself.
+  reportBroken(*Detectors, [](StringRef Id) {
+    return Format != OutputFormat::Text ||
+           (!Only.empty() && !GlobList(Only).contains(Id));
+  });
 
   RunSettings Settings;
   Settings.Only = Only;
@@ -189,11 +192,8 @@ int runDiagnose() {
         return H.Probability >= FailOn;
       }))
     Exit = ExitRefused;
-  if (llvm::any_of(*Outcomes, [](const Outcome &O) { return O.Abandoned; })) {
-    // Its thread still reads the case, which must not go away before it.
-    outs().flush();
-    std::_Exit(Exit);
-  }
+  if (llvm::any_of(*Outcomes, [](const Outcome &O) { return O.Abandoned; }))
+    exitAtOnce(Exit);
   return Exit;
 }
 

@@ -76,7 +76,7 @@ static void explainDetector(const DetectorInfo &I, const Known &K) {
   outs() << I.Id << "\n" << I.Summary << '\n';
   for (const DocSection &S : I.Doc) {
     heading(S.Heading);
-    printWrapped(outs(), S.Text, "  ", "  ", outputWidth());
+    printWrapped(outs(), joinLines(S.Text), "  ", "  ", outputWidth());
   }
   heading("Needs");
   for (const Need &N : I.Needs.All)

@@ -77,6 +77,11 @@ unsigned outputWidth() {
   return 100;
 }
 
+void exitAtOnce(int Exit) {
+  outs().flush();
+  std::_Exit(Exit);
+}
+
 int runVersion() {
   outs() << "culprit " << versionString() << '\n';
   return ExitDone;

@@ -143,9 +143,12 @@ int runNew() {
   if (!Symptom.empty() && !Words->symptom(Symptom)) {
     std::string Close = Words->closestSymptom(Symptom);
     return report(failure("new: there is no symptom '" + Symptom + "'",
-                          Close.empty() ? "'culprit list symptoms' names them "
-                                          "all"
-                                        : "did you mean '" + Close + "'?"));
+                          (Close.empty() ? "'culprit list symptoms' names them "
+                                           "all;"
+                                         : "did you mean '" + Close + "'?") +
+                              " one of your own is a line of "
+                              ".culprit/symptoms.md: - `" +
+                              Symptom + "`: what was observed"));
   }
   std::vector<std::string> More;
   if (!Folder.empty() && sys::fs::is_directory(Folder))
@@ -153,6 +156,7 @@ int runNew() {
   Expected<DetectorSet> Set = openDetectors(More, *Words);
   if (!Set)
     return report(Set.takeError());
+  reportBroken(*Set);
   Expected<Target> T = findTarget();
   if (!T)
     return report(T.takeError());

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Detect/Watchdog.h"
 #include "Detectors.h"
 #include "Evidence.h"
 #include "Knowledge.h"
@@ -69,6 +70,38 @@ static Error addModules(StringRef File, LoadSettings &Settings) {
   return Error::success();
 }
 
+/// Runs \p What under the eye of the watchdog, whose Outcome holds the error.
+static Outcome runUnderWatch(Snippet What, Case Evidence,
+                             SnippetSettings Settings) {
+  // Where it hangs, its thread goes on with all of these.
+  struct Used {
+    Snippet What;
+    Case Evidence;
+    SnippetSettings Settings;
+  };
+  auto U = std::make_shared<const Used>(
+      Used{std::move(What), std::move(Evidence), std::move(Settings)});
+  auto Failed = [](DetectorError E) {
+    Outcome Out;
+    Out.Error = std::move(E);
+    return Out;
+  };
+  WatchedJobs Job;
+  Job.Count = 1;
+  Job.Limit = hangsAfter(U->Settings.Load.Bounds);
+  Job.Do = [U, Failed](size_t) {
+    std::optional<DetectorError> E =
+        runSnippet(U->What, U->Evidence, U->Settings, outs());
+    return E ? Failed(std::move(*E)) : Outcome();
+  };
+  Job.GiveUp = [U, Failed](size_t) {
+    return Failed(hangs(U->What.Name, U->Settings.Load.Bounds,
+                        "this is a fault of culprit, not of the code; report "
+                        "it with both"));
+  };
+  return std::move(runWatched(std::move(Job), 1).front());
+}
+
 int runRunLua() {
   std::vector<std::string> Paths(CasePaths.begin(), CasePaths.end());
   Expected<Snippet> What = readSnippet(Paths);
@@ -100,9 +133,10 @@ int runRunLua() {
                             "'culprit list formats' names those it knows"));
     Evidence = std::move(*Read);
   }
-  SnippetSettings Settings{std::move(*Load), outputWidth()};
-  std::optional<DetectorError> Failed =
-      runSnippet(*What, Evidence, Settings, outs());
+  const Outcome Result =
+      runUnderWatch(std::move(*What), std::move(Evidence),
+                    SnippetSettings{std::move(*Load), outputWidth()});
+  const std::optional<DetectorError> &Failed = Result.Error;
   if (!Failed)
     return ExitDone;
   outs().flush();
@@ -115,7 +149,10 @@ int runRunLua() {
     Text += "\nnote: called from " +
             (Caller.File == Failed->File ? "line " : Caller.File + ":") +
             std::to_string(Caller.Line);
-  return report(failure(Text, Failed->Hint));
+  int Exit = report(failure(Text, Failed->Hint));
+  if (Result.Abandoned)
+    exitAtOnce(Exit);
+  return Exit;
 }
 
 } // namespace culprit

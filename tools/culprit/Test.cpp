@@ -9,6 +9,7 @@
 #include "Settings.h"
 #include "Support/Parallel.h"
 #include "TestRuns.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -71,7 +72,8 @@ static void addFiles(StringRef Path, std::set<std::string> &Into) {
 static Results runAll(const Vocabulary &Words) {
   Results Out;
   std::vector<std::string> Folders(Plugins.begin(), Plugins.end());
-  KnownDetectors Known(Folders, Words);
+  auto Held = std::make_unique<KnownDetectors>(Folders, Words);
+  KnownDetectors &Known = *Held;
   std::vector<std::string> Arguments(What.begin(), What.end());
   for (const std::string &Given : Arguments)
     if (sys::fs::exists(Given))
@@ -85,6 +87,8 @@ static Results runAll(const Vocabulary &Words) {
   inParallel(Targets->size(), threadCount(Jobs), [&](size_t I) {
     Out.Runs[I] = runTarget((*Targets)[I], Filter, Known);
   });
+  if (llvm::any_of(Out.Runs, [](const TestRun &R) { return R.abandoned(); }))
+    static_cast<void>(Held.release()); // a thread goes on with one of them
   if (!Watch)
     return Out;
   for (const TestRun &R : Out.Runs) {
@@ -178,7 +182,11 @@ int runTest() {
                           "leave one of them out"));
   if (Watch)
     return watch(*Words);
-  return print(runAll(*Words));
+  Results All = runAll(*Words);
+  int Exit = print(All);
+  if (llvm::any_of(All.Runs, [](const TestRun &R) { return R.abandoned(); }))
+    exitAtOnce(Exit);
+  return Exit;
 }
 
 } // namespace culprit

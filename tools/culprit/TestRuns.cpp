@@ -20,6 +20,11 @@ namespace culprit {
 
 using Verdict = TestResult::Verdict;
 
+bool TestRun::abandoned() const {
+  return llvm::any_of(
+      Results, [](const TestResult &T) { return T.Got.Abandoned; });
+}
+
 TestRun runTarget(const TestTarget &Target, StringRef Filter,
                   KnownDetectors &Known) {
   TestRun Out;
@@ -45,7 +50,8 @@ TestRun runTarget(const TestTarget &Target, StringRef Filter,
     if (Test->IsLitTest && Target.Lua.empty())
       return Stop(TestRun::Kind::LitTest);
   }
-  DetectorSet Own;
+  auto Held = std::make_unique<DetectorSet>();
+  DetectorSet &Own = *Held;
   Expected<const Detector *> D =
       detectorOf(Target, Test ? &*Test : nullptr, Known, Own);
   if (!D)
@@ -77,6 +83,8 @@ TestRun runTarget(const TestTarget &Target, StringRef Filter,
     }
     Out.Results.push_back(runTestCase(**D, *Test, C, Limits()));
   }
+  if (Out.abandoned())
+    static_cast<void>(Held.release()); // a thread goes on with it
   return Out;
 }
 
@@ -201,6 +209,8 @@ static void printOne(const TestRun &R, size_t Width, const TestStyle &Style) {
     break;
   }
   Counts C = count(R);
+  if (C.Mistakes && !C.cases() && !C.LeftOut)
+    return Line("no case of its test can be read");
   Line(countsText(C));
   for (const TestResult &T : R.Results) {
     if (T.What == Verdict::Failed) {

@@ -34,6 +34,10 @@ struct TestRun {
   std::vector<Diagnostic> Problems;
   /// All files that the results depend on.
   std::vector<std::string> Files;
+
+  /// Whether a case hangs in a thread that was left behind, which goes on with
+  /// the detector: exit without destructors.
+  bool abandoned() const;
 };
 
 /// Runs the cases of \p Target whose names fit the glob \p Filter, all when

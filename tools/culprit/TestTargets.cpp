@@ -144,6 +144,9 @@ static Error addId(StringRef Id, KnownDetectors &Known,
     for (const auto &D : (*Set)->all())
       if (globMatch(Id, D->id()))
         Add(D->info().File);
+    for (const BrokenDetector &B : (*Set)->broken())
+      if (globMatch(Id, B.Id))
+        Add(B.Error.File);
     if (Into.size() == Before)
       return failure("no detector matches '" + Id + "'",
                      "'culprit list' names all of them");
@@ -177,6 +180,9 @@ testTargets(ArrayRef<std::string> Arguments, KnownDetectors &Known) {
     Own = (*P)->Plugins;
     if (std::string Root = Own.empty() ? checkoutHere() : ""; !Root.empty())
       Own.push_back(shortPath(Root + "/test/lit/detectors"));
+    for (const std::string &Folder : Known.folders())
+      if (!is_contained(Own, Folder))
+        Own.push_back(Folder);
     if (Own.empty())
       return failure("test: there are no detectors of your own here",
                      "they are in .culprit/plugins, where 'culprit new "

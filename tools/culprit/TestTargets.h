@@ -31,6 +31,8 @@ public:
   KnownDetectors(std::vector<std::string> Folders, const Vocabulary &Words)
       : Folders(std::move(Folders)), Words(Words) {}
 
+  /// Those that --plugins named.
+  llvm::ArrayRef<std::string> folders() const { return Folders; }
   /// May be called from several threads.
   llvm::Expected<const DetectorSet *> all();
   /// Loads the one file \p File into \p Into.

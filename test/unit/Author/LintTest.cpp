@@ -58,6 +58,11 @@ TEST(Lint, OneRemarkForOneName) {
             "4 unknown-column: unknown column 'x' of 'gpu_work'\n");
 }
 
+TEST(Lint, QuotesWithoutControlCharacters) {
+  EXPECT_EQ(said(detector("local a = case.gpu_work:sum('\x1b[2J')")),
+            "4 unknown-column: unknown column '\\x1b[2J' of 'gpu_work'\n");
+}
+
 TEST(Lint, FollowsWhatIsPlainlyATable) {
   EXPECT_EQ(said(detector("local w = case.gpu_work:where { kind = 'copy' }\n"
                           "for row in w:top(3, 'dur'):rows() do local x = "
@@ -100,6 +105,50 @@ TEST(Lint, OptionsByTheirAliases) {
 TEST(Lint, SyntaxComesAlone) {
   EXPECT_EQ(said("return {\n  run = function(case) if nothing end\n}"),
             "2 syntax: 'then' expected near 'end'\n");
+}
+
+/// The remedy for a file that does not parse.
+std::string remedy(llvm::StringRef Source) {
+  std::vector<LintRemark> All = lintModule("a.lua", Source, nullptr);
+  return All.size() == 1 && All[0].Check == "syntax" ? All[0].Hint : "none";
+}
+
+TEST(Lint, SyntaxNamesTheOpenBlock) {
+  // Lua itself speaks of the last line in all of these.
+  EXPECT_EQ(remedy("return {\n"
+                   "  run = function(case)\n"
+                   "    for _, work in case.gpu_work:group('device') do\n"
+                   "      if work:count() > 3 then\n"
+                   "        log('x')\n"
+                   "    end\n"
+                   "  end,\n"
+                   "}\n"),
+            "'if' of line 4 has no 'end'");
+  EXPECT_EQ(remedy("local m = {}\n"
+                   "function m.f()\n"
+                   "  while m.go do\n"
+                   "    m.go = not m.go\n"
+                   "  end\n"
+                   "return m\n"),
+            "'function' of line 2 has no 'end'");
+  EXPECT_EQ(remedy("return {\n  api = 1,\n  options = { a = { default = 1 },\n"
+                   "  run = function(case) end,\n}\n"),
+            "'{' of line 1 has no '}'");
+  EXPECT_EQ(remedy("log(1)\nend\n"), "'end' of line 2 closes nothing");
+  EXPECT_EQ(remedy("log((1)\nend\n"), "'(' of line 1 has no ')'");
+  // A line as long as the file is looked at once, not for each word of it.
+  EXPECT_EQ(remedy("return " + std::string(200000, '{')),
+            "'{' of line 1 has no '}'");
+  // A quote of a word processor, and a file of UTF-16.
+  EXPECT_EQ(remedy("local a = \xe2\x80\x9cx\xe2\x80\x9d\n"),
+            "save the file as UTF-8, and write quotes and signs as on a plain "
+            "keyboard");
+  EXPECT_EQ(remedy(llvm::StringRef("\xff\xfel\0o\0", 6)),
+            "save the file as UTF-8, and write quotes and signs as on a plain "
+            "keyboard");
+  EXPECT_EQ(remedy("\xef\xbb\xbflocal m = {}\nreturn m\n"), "none");
+  // All is closed: there is nothing to add.
+  EXPECT_EQ(remedy("local a = 4KiB\n"), "");
 }
 
 TEST(Lint, TestsNeedBothSides) {

@@ -131,6 +131,21 @@ TEST(TestFile, AMistakeLeavesTheOtherCases) {
       << F.Mistakes[1].Message;
 }
 
+TEST(TestFile, TabsAndIndentsAreNamed) {
+  TestFile Tab = parseTestFile(
+      "a.test", "name: a\ncase:\n  scalars:\n\tcolumns: [step]\n");
+  ASSERT_EQ(Tab.Mistakes.size(), 1u);
+  EXPECT_EQ(Tab.Mistakes[0].Hint,
+            "it begins with a tab, and YAML wants blanks");
+  TestFile Left = parseTestFile(
+      "a.test", "name: a\ncase:\n  scalars:\n    columns: [step]\n"
+                "   rows: [[1]]\nexpect: clear\n");
+  ASSERT_EQ(Left.Mistakes.size(), 1u);
+  EXPECT_TRUE(llvm::StringRef(Left.Mistakes[0].Hint)
+                  .starts_with("keys of one map stand below each other;"))
+      << Left.Mistakes[0].Hint;
+}
+
 TEST(TestFile, NamesEveryMistake) {
   EXPECT_TRUE(llvm::StringRef(mistake("# nothing\n"))
                   .starts_with("a.test: no case in it ["));

@@ -171,6 +171,29 @@ TEST_F(ReportTest, SkipSpeaksOfSingleSymptoms) {
             error(runFile(ofThree("skip('x', 'bb')"))));
 }
 
+TEST_F(ReportTest, TheFirstOfSeveralMistakesIsNamed) {
+  // Lua keeps keys in an order that differs from run to run.
+  const std::string Start = "report { symptom = 'gpu-idle', score = 1, "
+                            "message = 'm', ";
+  for (int Run = 0; Run != 20; ++Run) {
+    EXPECT_EQ("6: evidence must be a list, without the key the text 'a'",
+              failureOf(Start + "evidence = { d = 1, b = 1, a = 1, c = 1, "
+                                "e = 1 } }"));
+    EXPECT_TRUE(startsWith(
+        failureOf(Start + "at = { d = {}, b = {}, a = {}, c = {} }, "
+                          "evidence = case.gpu_work }"),
+        "6: at.a must be a number or a text, not a Lua table"));
+    EXPECT_TRUE(startsWith(
+        failureOf("case.gpu_work:where { [true] = 1, [{}] = 2, [log] = 3 }"),
+        "6: argument 1 of 'where' must have names as keys, not a Lua table"));
+  }
+  // What follows a zero byte counts.
+  Outcome O = run(Start + "at = { name = 'a\\0b' }, "
+                          "evidence = case.gpu_work }");
+  ASSERT_EQ(1u, O.Reports.size());
+  EXPECT_EQ(std::string("a\0b", 3), O.Reports[0].At[0].text());
+}
+
 TEST_F(ReportTest, ManyReportsAreAMistake) {
   EXPECT_TRUE(startsWith(failureOf("for i = 1, 10001 do report { symptom = "
                                    "'gpu-idle', score = 1, message = 'm', "

@@ -29,7 +29,13 @@ namespace culprit {
 class ScriptTest : public testing::Test {
 protected:
   ScriptTest() {
-    auto S = std::make_unique<Source>("run/p.json", Builder.pool());
+    Builder.add(everything(Builder.pool()));
+    C = Builder.build();
+  }
+
+  /// The source of the case above.
+  std::unique_ptr<Source> everything(StringPool &Pool) {
+    auto S = std::make_unique<Source>("run/p.json", Pool);
     S->Format = "test";
     struct Work {
       int64_t Start, Stop, Device;
@@ -86,8 +92,7 @@ protected:
               floats({1, 0, 0, 1, 1, 0, 0.25f, 0.75f}, {2, 2, 2}));
     addTensor(*S, "through", ids({0, 1, 3}, {3}));
     addTensor(*S, "none", floats({}, {int64_t(1) << 50, 0, 1 << 20}));
-    Builder.add(std::move(S));
-    C = Builder.build();
+    return S;
   }
 
   using Shape = llvm::SmallVector<int64_t, 4>;
