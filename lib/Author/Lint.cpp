@@ -8,9 +8,9 @@
 #include "Script/DocComment.h"
 #include "Script/Host.h"
 #include "Script/Lua.h"
+#include "Support/PlainText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Unicode.h"
 #include <memory>
 
 using namespace llvm;
@@ -99,10 +99,8 @@ static void lintLines(LintPass &P, StringRef Source) {
   for (StringRef Line : split(Source, '\n')) {
     ++Number;
     Line = Line.rtrim("\r");
-    int Width = sys::unicode::columnWidthUTF8(Line);
-    if (Width < 0)
-      Width = Line.size();
-    if (Width > static_cast<int>(MaxLineWidth))
+    size_t Width = widthOf(Line);
+    if (Width > MaxLineWidth)
       P.say(Severity::Note, Number, "long-line",
             "the line has " + Twine(Width) + " columns, more than " +
                 Twine(MaxLineWidth));

@@ -3,20 +3,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/TextWrap.h"
+#include "Support/PlainText.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Unicode.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 
 namespace culprit {
-
-/// Columns of \p S on a terminal; bytes when it is no valid UTF-8.
-static unsigned width(StringRef S) {
-  int Width = sys::unicode::columnWidthUTF8(S);
-  return Width < 0 ? static_cast<unsigned>(S.size())
-                   : static_cast<unsigned>(Width);
-}
 
 /// Prints the words of \p Line from column \p At on.
 static void wrapLine(raw_ostream &OS, StringRef Line, StringRef Next,
@@ -34,10 +27,10 @@ static void wrapLine(raw_ostream &OS, StringRef Line, StringRef Next,
     StringRef Word;
     std::tie(Word, Line) = Line.split(' ');
     Line = Line.ltrim();
-    unsigned Size = width(Word);
+    unsigned Size = widthOf(Word);
     if (!First && At + 1 + Size > Columns) {
       OS << '\n' << Hang;
-      At = width(Hang);
+      At = widthOf(Hang);
     } else if (!First) {
       OS << ' ';
       ++At;
@@ -98,7 +91,7 @@ void printWrapped(raw_ostream &OS, StringRef Text, StringRef First,
       OS << Prefix << Line << '\n';
     } else {
       OS << Prefix;
-      wrapLine(OS, Line, Next, width(Prefix), Columns);
+      wrapLine(OS, Line, Next, widthOf(Prefix), Columns);
     }
     InFence ^= Fence;
     Begins = false;

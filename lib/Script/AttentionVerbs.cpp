@@ -69,25 +69,23 @@ Expected<int> rowMassAcross(Call &C) {
   const RowValue &Bounds = C.row(1);
   if (C.failed())
     return C.error();
-  Expected<const TensorView *> T = tensorOf(C, C.selfRow());
-  if (!T)
-    return T.takeError();
-  Expected<const TensorView *> B = tensorOf(C, Bounds);
-  if (!B)
-    return B.takeError();
-  if (isFloating((*B)->Type))
+  Expected<TensorPair> Pair = tensorsOf(C, Bounds);
+  if (!Pair)
+    return Pair.takeError();
+  const TensorView &T = *Pair->Own, &B = *Pair->Other;
+  if (isFloating(B.Type))
     return failure("argument 1 of 'mass_across' must be a tensor of integers");
   // A shape without elements may have any number of rows.
-  if ((*T)->Shape.empty() || (*T)->numel() == 0)
+  if (T.Shape.empty() || T.numel() == 0)
     return C.pushNil();
   // The document that each position belongs to. Bounds beyond a row's end
   // count through the rows one after the other.
-  int64_t Keys = (*T)->Shape.back();
-  int64_t Rows = (*T)->Shape.size() > 2 ? (*T)->Shape[0] : 1;
+  int64_t Keys = T.Shape.back();
+  int64_t Rows = T.Shape.size() > 2 ? T.Shape[0] : 1;
   std::vector<int64_t> Document(Rows * Keys, 0);
   bool Through = false;
-  for (int64_t I = 0, E = (*B)->numel(); I != E; ++I) {
-    int64_t Start = (*B)->intAt(I);
+  for (int64_t I = 0, E = B.numel(); I != E; ++I) {
+    int64_t Start = B.intAt(I);
     Through |= Start > Keys;
     if (Start > 0 && Start < static_cast<int64_t>(Document.size()))
       Document[Start] = 1;
@@ -95,7 +93,7 @@ Expected<int> rowMassAcross(Call &C) {
   for (size_t I = 1; I < Document.size(); ++I)
     Document[I] += Document[I - 1];
   Expected<std::optional<double>> Mass =
-      forbiddenMass(C, **T, [&](int64_t Row, int64_t Q, int64_t K) {
+      forbiddenMass(C, T, [&](int64_t Row, int64_t Q, int64_t K) {
         int64_t First = Through ? Row * Keys : 0;
         return Document[First + Q] != Document[First + K];
       });

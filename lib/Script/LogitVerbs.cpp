@@ -37,18 +37,16 @@ Expected<int> rowDifferenceAlong(Call &C) {
   int64_t Other = C.integer(4, First);
   if (C.failed())
     return C.error();
-  Expected<const TensorView *> A = tensorOf(C, C.selfRow());
-  if (!A)
-    return A.takeError();
-  Expected<const TensorView *> B = tensorOf(C, Reference);
-  if (!B)
-    return B.takeError();
-  ArrayRef<int64_t> Shape = (*A)->Shape;
-  if (Shape != ArrayRef<int64_t>((*B)->Shape))
+  Expected<TensorPair> Pair = tensorsOf(C, Reference);
+  if (!Pair)
+    return Pair.takeError();
+  const TensorView &A = *Pair->Own, &B = *Pair->Other;
+  ArrayRef<int64_t> Shape = A.Shape;
+  if (Shape != ArrayRef<int64_t>(B.Shape))
     return C.pushNil();
-  if (Error E = checkAxis(**A, Axis))
+  if (Error E = checkAxis(A, Axis))
     return E;
-  int64_t Elements = (*A)->numel();
+  int64_t Elements = A.numel();
   int64_t Length = Shape[Axis];
   if (Length > MaxEntries)
     return failure("difference_along() would make a list of " + Twine(Length) +
@@ -73,7 +71,7 @@ Expected<int> rowDifferenceAlong(Call &C) {
   for (int64_t Run = Begin; Run < End; Run += Inner) {
     double &At = Largest[Run / Inner % Length];
     for (int64_t I = Run; I != Run + Inner; ++I)
-      At = std::max(At, distance((*A)->at(I), (*B)->at(I + Offset)));
+      At = std::max(At, distance(A.at(I), B.at(I + Offset)));
     if (Error Late = C.host().poll())
       return Late;
   }
@@ -136,25 +134,23 @@ static Expected<std::optional<Predictions>> predictionsOf(Call &C, int At = 1) {
     Ignore = C.integer(At + 2);
   if (C.failed())
     return C.error();
-  Expected<const TensorView *> Logits = tensorOf(C, C.selfRow());
-  if (!Logits)
-    return Logits.takeError();
-  Expected<const TensorView *> Labels = tensorOf(C, Other);
-  if (!Labels)
-    return Labels.takeError();
-  ArrayRef<int64_t> Shape = (*Logits)->Shape, Theirs = (*Labels)->Shape;
+  Expected<TensorPair> Pair = tensorsOf(C, Other);
+  if (!Pair)
+    return Pair.takeError();
+  const TensorView &Logits = *Pair->Own, &Labels = *Pair->Other;
+  ArrayRef<int64_t> Shape = Logits.Shape, Theirs = Labels.Shape;
   // Recorders thin logits to the first rows of a batch.
-  if (Shape.size() < 2 || (*Logits)->numel() == 0 ||
+  if (Shape.size() < 2 || Logits.numel() == 0 ||
       Theirs.size() + 1 != Shape.size() || Shape[0] > Theirs[0] ||
       Shape.drop_back().drop_front() != Theirs.drop_front())
     return std::nullopt;
-  if (isFloating((*Labels)->Type))
+  if (isFloating(Labels.Type))
     return failure("argument " + Twine(At) + " of '" + C.name() +
                    "' must be a tensor of integers");
   int64_t Length = Shape.drop_back().back();
   // A shift of a line or more leaves nothing.
   Shift = std::clamp(Shift, -Length, Length);
-  return Predictions{*Logits,       *Labels, (*Logits)->numel() / Shape.back(),
+  return Predictions{&Logits,       &Labels, Logits.numel() / Shape.back(),
                      Length,        Shape.back(),
                      Shift,         Ignore};
 }
@@ -164,19 +160,17 @@ Expected<int> rowArgmaxShare(Call &C) {
   const RowValue &Other = C.row(1);
   if (C.failed())
     return C.error();
-  Expected<const TensorView *> A = tensorOf(C, C.selfRow());
-  if (!A)
-    return A.takeError();
-  Expected<const TensorView *> B = tensorOf(C, Other);
-  if (!B)
-    return B.takeError();
+  Expected<TensorPair> Pair = tensorsOf(C, Other);
+  if (!Pair)
+    return Pair.takeError();
+  const TensorView &A = *Pair->Own, &B = *Pair->Other;
   int64_t Equal = 0, Compared = 0;
-  if ((*A)->Shape == (*B)->Shape && !(*A)->Shape.empty() && (*A)->numel()) {
-    int64_t Vocabulary = (*A)->Shape.back();
-    for (int64_t I = 0, E = (*A)->numel() / Vocabulary; I != E; ++I) {
-      std::optional<int64_t> X = Predictions::largestOf(**A, I, Vocabulary);
+  if (A.Shape == B.Shape && !A.Shape.empty() && A.numel()) {
+    int64_t Vocabulary = A.Shape.back();
+    for (int64_t I = 0, E = A.numel() / Vocabulary; I != E; ++I) {
+      std::optional<int64_t> X = Predictions::largestOf(A, I, Vocabulary);
       ++Compared;
-      Equal += X && X == Predictions::largestOf(**B, I, Vocabulary);
+      Equal += X && X == Predictions::largestOf(B, I, Vocabulary);
       if (Error Late = C.host().poll())
         return Late;
     }

@@ -95,18 +95,16 @@ Expected<int> rowAllclose(Call &C) {
     C.rejectType(3, "0 or more");
   if (C.failed())
     return C.error();
-  Expected<const TensorView *> A = tensorOf(C, C.selfRow());
-  if (!A)
-    return A.takeError();
-  Expected<const TensorView *> B = tensorOf(C, Reference);
-  if (!B)
-    return B.takeError();
-  if ((*A)->Shape != (*B)->Shape)
+  Expected<TensorPair> Pair = tensorsOf(C, Reference);
+  if (!Pair)
+    return Pair.takeError();
+  const TensorView &A = *Pair->Own, &B = *Pair->Other;
+  if (A.Shape != B.Shape)
     return C.pushNil();
   DifferenceSums Sums;
-  for (int64_t Begin = 0, E = (*A)->numel(); Begin < E;
+  for (int64_t Begin = 0, E = A.numel(); Begin < E;
        Begin += BlockElements) {
-    Sums.append(differenceOf(**B, **A, Begin,
+    Sums.append(differenceOf(B, A, Begin,
                              std::min(E, Begin + BlockElements), Tolerance));
     if (Error Late = C.host().poll())
       return Late;

@@ -35,6 +35,16 @@ static Expected<const TensorView *> tensorOf(const Host &H, const Table &T,
   return &View;
 }
 
+Expected<TensorPair> tensorsOf(Call &C, const RowValue &Other) {
+  Expected<const TensorView *> Own = tensorOf(C, C.selfRow());
+  if (!Own)
+    return Own.takeError();
+  Expected<const TensorView *> Theirs = tensorOf(C, Other);
+  if (!Theirs)
+    return Theirs.takeError();
+  return TensorPair{*Own, *Theirs};
+}
+
 Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row) {
   return tensorOf(C.host(), *Row.T, Row.Row);
 }
@@ -144,18 +154,16 @@ Expected<int> rowEqualShare(Call &C) {
     Ignore = C.integer(3);
   if (C.failed())
     return C.error();
-  Expected<const TensorView *> A = tensorOf(C, C.selfRow());
-  if (!A)
-    return A.takeError();
-  Expected<const TensorView *> B = tensorOf(C, Other);
-  if (!B)
-    return B.takeError();
-  if (isFloating((*A)->Type) || isFloating((*B)->Type))
+  Expected<TensorPair> Pair = tensorsOf(C, Other);
+  if (!Pair)
+    return Pair.takeError();
+  const TensorView &A = *Pair->Own, &B = *Pair->Other;
+  if (isFloating(A.Type) || isFloating(B.Type))
     return failure("equal_share() wants tensors of integers");
-  if ((*A)->Shape != (*B)->Shape)
+  if (A.Shape != B.Shape)
     return C.pushNil();
-  int64_t Elements = (*A)->numel();
-  int64_t Length = (*A)->Shape.empty() ? 1 : (*A)->Shape.back();
+  int64_t Elements = A.numel();
+  int64_t Length = A.Shape.empty() ? 1 : A.Shape.back();
   int64_t Equal = 0, Compared = 0;
   if (Shift <= -Length || Shift >= Length)
     return C.pushNil();
@@ -163,8 +171,8 @@ Expected<int> rowEqualShare(Call &C) {
     for (int64_t I = std::max<int64_t>(0, -Shift),
                  E = std::min(Length, Length - Shift);
          I != E; ++I) {
-      int64_t Ours = (*A)->intAt(Line + I);
-      int64_t Theirs = (*B)->intAt(Line + I + Shift);
+      int64_t Ours = A.intAt(Line + I);
+      int64_t Theirs = B.intAt(Line + I + Shift);
       if (Ignore && (Ours == *Ignore || Theirs == *Ignore))
         continue;
       ++Compared;
@@ -233,15 +241,13 @@ Expected<int> rowCompare(Call &C) {
   const RowValue &Reference = C.row(1);
   if (C.failed())
     return C.error();
-  Expected<const TensorView *> A = tensorOf(C, C.selfRow());
-  if (!A)
-    return A.takeError();
-  Expected<const TensorView *> B = tensorOf(C, Reference);
-  if (!B)
-    return B.takeError();
-  if ((*A)->Shape != (*B)->Shape)
+  Expected<TensorPair> Pair = tensorsOf(C, Reference);
+  if (!Pair)
+    return Pair.takeError();
+  const TensorView &A = *Pair->Own, &B = *Pair->Other;
+  if (A.Shape != B.Shape)
     return C.pushNil();
-  Expected<Difference> D = compareTensors(C.host(), **A, **B);
+  Expected<Difference> D = compareTensors(C.host(), A, B);
   if (!D)
     return D.takeError();
   lua_createtable(L, 0, 5);

@@ -19,6 +19,14 @@ namespace culprit {
 /// table, and for a dump of statistics alone.
 llvm::Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row);
 
+/// Two tensors whose values are there.
+struct TensorPair {
+  const TensorView *Own, *Other;
+};
+
+/// The tensors of the receiver and of \p Other, as tensorOf() has them.
+llvm::Expected<TensorPair> tensorsOf(Call &C, const RowValue &Other);
+
 /// Fails unless \p Axis, counted from 0, is one of \p View.
 llvm::Error checkAxis(const TensorView &View, int64_t Axis);
 
