@@ -286,6 +286,7 @@ std::string entryMarkdown(const Entry &E, const LogStyle &Style) {
       Confirm.push_back(*Part);
 
   W.section(Label(Section::Symptom), E.Symptom);
+  W.list(Label(Section::AlsoSeenAs), E.AlsoSeenAs);
   W.section(Label(Section::Class), E.Class);
   W.section(Label(Section::Signals), join(Signals, ", "));
   W.section(Label(Section::FailsWhen), join(E.FailsWhen, "; "));

@@ -72,6 +72,8 @@ struct Entry {
   std::vector<std::string> Prevention;
 
   std::string Class; ///< Of `kb/classes.tsv`; empty in a team's own log.
+  /// The same trouble in the words of others who hit it.
+  std::vector<std::string> AlsoSeenAs;
   std::vector<Signal> Signals;
   std::vector<std::string> LogFragments;
   std::vector<std::string> FailsWhen;

@@ -36,6 +36,7 @@ static Entry escaped(const Entry &E) {
   Escape(Out.Confirm.Experiment);
   Escape(Out.Confirm.Confirms);
   Escape(Out.Confirm.Refutes);
+  EscapeAll(Out.AlsoSeenAs);
   EscapeAll(Out.Prevention);
   EscapeAll(Out.FailsWhen);
   EscapeAll(Out.WorksWhen);

@@ -32,6 +32,7 @@ std::array<std::string, NumFields> fieldTexts(const Entry &E,
   // In the order of Fields.def.
   return {E.Title,
           E.Symptom,
+          lines(E.AlsoSeenAs),
           lines(E.LogFragments),
           lines(E.FailsWhen),
           lines(E.WorksWhen),

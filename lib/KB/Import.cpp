@@ -134,6 +134,7 @@ static bool takeForm(StringRef Body, StringRef File, Entry &E) {
   E.Fix = quoted(Form.Fix);
   E.Files = Form.Files;
   E.Prevention = Form.Prevention;
+  E.AlsoSeenAs = Form.AlsoSeenAs;
   E.LogFragments = Form.LogFragments;
   E.FailsWhen = Form.FailsWhen;
   E.WorksWhen = Form.WorksWhen;

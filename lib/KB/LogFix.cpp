@@ -91,6 +91,7 @@ static bool same(const Entry &A, const Entry &B) {
   };
   return A.Id == B.Id && A.Date == B.Date && A.Status == B.Status &&
          A.Title == B.Title && A.Symptom == B.Symptom &&
+         A.AlsoSeenAs == B.AlsoSeenAs &&
          A.RootCause == B.RootCause && A.Fix == B.Fix && A.Files == B.Files &&
          A.Prevention == B.Prevention && A.Class == B.Class &&
          std::equal(A.Signals.begin(), A.Signals.end(), B.Signals.begin(),
@@ -100,7 +101,8 @@ static bool same(const Entry &A, const Entry &B) {
          A.Confirm.Experiment == B.Confirm.Experiment &&
          A.Confirm.Confirms == B.Confirm.Confirms &&
          A.Confirm.Refutes == B.Confirm.Refutes &&
-         A.References == B.References && std::equal(A.Other.begin(), A.Other.end(), B.Other.begin(),
+         A.References == B.References &&
+         std::equal(A.Other.begin(), A.Other.end(), B.Other.begin(),
                     B.Other.end(), SameOther) &&
          A.Source.Line == B.Source.Line;
 }

@@ -105,6 +105,7 @@ void printEntryText(raw_ostream &OS, const Entry &E) {
   OS << "from   " << place(E) << (E.Date.empty() ? "" : ", ") << E.Date << '\n';
 
   printSection(OS, "Symptom", E.Symptom);
+  printList(OS, "Also seen as", E.AlsoSeenAs);
   printList(OS, "Fails when", E.FailsWhen);
   printList(OS, "Works when", E.WorksWhen);
   printList(OS, "Log", E.LogFragments);
@@ -143,6 +144,7 @@ json::Value entryJson(const Entry &E) {
       {"title", E.Title},
       {"class", E.Class},
       {"symptom", E.Symptom},
+      {"also_seen_as", json::Array(E.AlsoSeenAs)},
       {"cause", E.RootCause},
       {"fix", E.Fix},
       {"files", E.Files},

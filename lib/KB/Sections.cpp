@@ -292,6 +292,9 @@ void setSection(Entry &E, Section S, StringRef Text, unsigned Line,
   switch (S) {
   case Section::Symptom:
     return addText(E.Symptom, Text);
+  case Section::AlsoSeenAs:
+    append_range(E.AlsoSeenAs, listItems(Text));
+    return;
   case Section::RootCause:
     return addText(E.RootCause, Text);
   case Section::Fix:

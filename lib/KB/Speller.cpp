@@ -76,7 +76,7 @@ Speller::Speller(ArrayRef<Entry> Entries, ArrayRef<std::string> Phrases) {
           StringRef(E.Fix), StringRef(E.Workarounds), StringRef(E.Files),
           StringRef(E.Class)})
       add(Text);
-    for (const auto *List : {&E.LogFragments, &E.FailsWhen, &E.WorksWhen})
+    for (const auto *List : {&E.AlsoSeenAs, &E.LogFragments, &E.FailsWhen, &E.WorksWhen})
       for (const std::string &Item : *List)
         add(Item);
   }

@@ -28,6 +28,8 @@ static bool lacks(const Entry &E, Section S) {
   switch (S) {
   case Section::Symptom:
     return Open(E.Symptom);
+  case Section::AlsoSeenAs:
+    return E.AlsoSeenAs.empty();
   case Section::RootCause:
     return Open(E.RootCause);
   case Section::Fix:

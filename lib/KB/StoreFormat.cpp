@@ -13,7 +13,7 @@ using namespace llvm;
 namespace culprit {
 
 /// Counts up whenever the tables change.
-static constexpr unsigned SchemaVersion = 1;
+static constexpr unsigned SchemaVersion = 2;
 
 // The characters that terms may hold beside letters and digits. Everything
 // beyond ASCII is a token character of the tokenizer as it is.
@@ -149,6 +149,7 @@ private:
 
     std::pair<StringRef, ArrayRef<std::string>> Lists[] = {
         {"prevention", E.Prevention},
+        {"also", E.AlsoSeenAs},
         {"log", E.LogFragments},
         {"fails_when", E.FailsWhen},
         {"works_when", E.WorksWhen},
@@ -306,6 +307,7 @@ private:
           }
           std::vector<std::string> *List =
               Kind == "prevention"   ? &N->Prevention
+              : Kind == "also"       ? &N->AlsoSeenAs
               : Kind == "log"        ? &N->LogFragments
               : Kind == "fails_when" ? &N->FailsWhen
               : Kind == "works_when" ? &N->WorksWhen

@@ -5,7 +5,7 @@
 /// \file
 /// Writes entries with their index into a database and reads them back. The
 /// tables are plain, so that `culprit sql` can ask them: `entries`, `items`
-/// (lists: prevention, log, fails_when, works_when, reference, other),
+/// (lists: prevention, also, log, fails_when, works_when, reference, other),
 /// `signals`, `files`, and the FTS5 table `entry_text`.
 ///
 //===----------------------------------------------------------------------===//
