@@ -46,7 +46,7 @@ std::vector<Analyzer::Part> Analyzer::parts(ArrayRef<Word> Words,
   return Out;
 }
 
-Analyzer::Analyzer(const Vocabulary &V) {
+Analyzer::Analyzer(const Vocabulary &V) : PhraseNodes(1) {
   for (const AliasGroup &G : V.aliases()) {
     unsigned Concept = Concepts.size();
     Concepts.push_back("#" + G.Concept);
@@ -71,10 +71,10 @@ void Analyzer::addPhrase(StringRef Phrase, unsigned Concept) {
   if (!Repeated && !holdsAll(Words, Phrase))
     return;
   std::vector<Part> Parts = parts(Words);
-  std::string Key;
   auto Han = find_if(
       Words, [](const Word &W) { return W.K == Word::Kind::Han; });
   if (Han != Words.end()) {
+    std::string Key;
     for (const Part &P : Parts)
       Key += (Key.empty() ? "" : " ") + P.Key;
     HanPhrases.push_back({Han->Text, std::move(Key), Concept});
@@ -84,80 +84,89 @@ void Analyzer::addPhrase(StringRef Phrase, unsigned Concept) {
         return P.Stop || (!P.Number && P.Spelled.size() < 2);
       }))
     return; // `<s>` would be found in every `it's`.
+  unsigned At = 0;
   for (const Part &P : Parts) {
-    if (!Key.empty()) {
-      Phrases[Key]; // A start of a phrase.
-      Key += ' ';
+    unsigned Key =
+        PhraseKeys.try_emplace(P.Key, PhraseKeys.size()).first->second;
+    FirstNodes.resize(PhraseKeys.size());
+    unsigned Next = At ? child(At, Key) : FirstNodes[Key];
+    if (!Next) {
+      Next = static_cast<unsigned>(PhraseNodes.size());
+      PhraseNodes.emplace_back();
+      if (At)
+        PhraseNodes[At].Children.push_back({Key, Next});
+      else
+        FirstNodes[Key] = Next;
     }
-    Key += P.Key;
+    At = Next;
   }
-  if (Key.empty())
-    return;
-  std::vector<unsigned> &Found = Phrases[Key];
+  std::vector<unsigned> &Found = PhraseNodes[At].Concepts;
   if (!is_contained(Found, Concept))
     Found.push_back(Concept);
 }
 
-void Analyzer::addConcepts(ArrayRef<Part> Parts, std::vector<Term> &Out) const {
-  // The longest phrase from each part on; `out of memory` inside `cuda out of
-  // memory` is found again from its own start.
-  for (size_t Begin = 0; Begin < Parts.size(); ++Begin) {
-    std::string Key;
-    const std::vector<unsigned> *Longest = nullptr;
-    size_t Last = Begin;
-    for (size_t End = Begin; End < Parts.size(); ++End) {
-      if (!Key.empty())
-        Key += ' ';
-      Key += Parts[End].Key;
-      auto It = Phrases.find(Key);
-      if (It == Phrases.end())
-        break;
-      if (!It->second.empty()) {
-        Longest = &It->second;
+unsigned Analyzer::phraseKey(StringRef Key) const {
+  auto It = PhraseKeys.find(Key);
+  return It == PhraseKeys.end() ? NoKey : It->second;
+}
+
+unsigned Analyzer::child(unsigned Node, unsigned Key) const {
+  for (auto [Next, To] : PhraseNodes[Node].Children)
+    if (Next == Key)
+      return To;
+  return 0;
+}
+
+void Analyzer::forEachConcept(
+    ArrayRef<unsigned> Keys,
+    function_ref<void(size_t, size_t, unsigned)> Found) const {
+  // `out of memory` inside `cuda out of memory` is found again from its own
+  // start.
+  for (size_t Begin = 0; Begin < Keys.size(); ++Begin) {
+    if (Keys[Begin] == NoKey)
+      continue;
+    unsigned Longest = 0;
+    size_t Last = Begin, End = Begin;
+    for (unsigned At = FirstNodes[Keys[Begin]]; At;) {
+      if (!PhraseNodes[At].Concepts.empty()) {
+        Longest = At;
         Last = End;
       }
+      ++End;
+      At = End < Keys.size() && Keys[End] != NoKey ? child(At, Keys[End]) : 0;
     }
-    if (!Longest)
-      continue;
-    std::string Said;
-    for (const Part &P : Parts.slice(Begin, Last + 1 - Begin))
-      Said += (Said.empty() ? "" : " ") + P.Spelled;
-    for (unsigned Concept : *Longest)
-      Out.push_back(
-          {Term::Kind::Concept, Concepts[Concept], Said, Parts[Begin].Word});
+    for (unsigned Concept : PhraseNodes[Longest].Concepts)
+      Found(Begin, Last, Concept);
   }
 }
 
-/// Numbers of fewer digits are counts and sizes and tell nothing alone.
-static bool isTellingNumber(StringRef S) {
-  return count_if(S, isDigit) >= 3 || S.starts_with("-");
+void Analyzer::addConcepts(ArrayRef<Part> Parts, std::vector<Term> &Out) const {
+  std::vector<unsigned> Keys;
+  for (const Part &P : Parts)
+    Keys.push_back(phraseKey(P.Key));
+  forEachConcept(Keys, [&](size_t First, size_t Last, unsigned Concept) {
+    std::string Said;
+    for (const Part &P : Parts.slice(First, Last + 1 - First))
+      Said += (Said.empty() ? "" : " ") + P.Spelled;
+    Out.push_back(
+        {Term::Kind::Concept, Concepts[Concept], Said, Parts[First].Word});
+  });
+}
+
+void Analyzer::forEachHanConcept(
+    StringRef Run, StringRef Before, StringRef After,
+    function_ref<void(StringRef, unsigned)> Found) const {
+  for (const HanPhrase &P : HanPhrases)
+    if (Run.contains(P.Han) &&
+        (P.Latin.empty() || P.Latin == Before || P.Latin == After))
+      Found(P.Han, P.Concept);
 }
 
 /// Appends the characters of \p Run in overlapping pairs.
 static void addHanPairs(StringRef Run, unsigned Index, std::vector<Term> &Out) {
-  SmallVector<size_t, 32> Starts;
-  for (size_t I = 0; I < Run.size(); ++I)
-    if ((static_cast<unsigned char>(Run[I]) & 0xC0) != 0x80)
-      Starts.push_back(I);
-  Starts.push_back(Run.size());
-  for (size_t I = 0; I + 2 < Starts.size(); ++I)
-    Out.push_back({Term::Kind::Plain, Run.slice(Starts[I], Starts[I + 2]).str(),
-                   "", Index});
-}
-
-/// Whether the words next to \p Index are \p Latin, as in `KV缓存`.
-bool Analyzer::besides(ArrayRef<Part> Parts, unsigned Index, StringRef Latin) {
-  if (Latin.empty())
-    return true;
-  std::string Before, After;
-  for (const Part &P : Parts) {
-    std::string *Side = P.Word + 1 == Index   ? &Before
-                        : P.Word == Index + 1 ? &After
-                                              : nullptr;
-    if (Side)
-      *Side += (Side->empty() ? "" : " ") + P.Key;
-  }
-  return Before == Latin || After == Latin;
+  forEachHanPair(Run, [&](StringRef Pair) {
+    Out.push_back({Term::Kind::Plain, Pair.str(), "", Index});
+  });
 }
 
 std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
@@ -186,9 +195,20 @@ std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
     const Word &W = Words[I];
     if (W.K == Word::Kind::Han) {
       addHanPairs(W.Text, I, Out);
-      for (const HanPhrase &P : HanPhrases)
-        if (StringRef(W.Text).contains(P.Han) && besides(Parts, I, P.Latin))
-          Out.push_back({Term::Kind::Concept, Concepts[P.Concept], P.Han, I});
+      // The words next to it, as in `KV缓存`.
+      std::string Before, After;
+      for (const Part &P : Parts) {
+        std::string *Side = P.Word + 1 == I   ? &Before
+                            : P.Word == I + 1 ? &After
+                                              : nullptr;
+        if (Side)
+          *Side += (Side->empty() ? "" : " ") + P.Key;
+      }
+      forEachHanConcept(
+          W.Text, Before, After, [&](StringRef Said, unsigned Concept) {
+            Out.push_back(
+                {Term::Kind::Concept, Concepts[Concept], Said.str(), I});
+          });
     } else if (W.K == Word::Kind::Name && splitIdentifier(W.Text).size() > 1) {
       Out.push_back({Term::Kind::Identifier, StringRef(W.Text).lower(), "", I});
     }

@@ -25,6 +25,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace culprit {
@@ -58,19 +59,47 @@ public:
   /// The terms of \p Text joined by blanks, as the index holds them.
   std::string indexText(llvm::StringRef Text) const;
 
+  // What terms() is made of, for TermList.h.
+
+  /// The key of a part that is in no phrase.
+  static constexpr unsigned NoKey = ~0u;
+  /// The number of the key \p Key, a stem or a number, among those of phrases.
+  unsigned phraseKey(llvm::StringRef Key) const;
+  /// Calls \p Found for each concept that the parts with \p Keys name, with the
+  /// first and the last of its parts. From each part on the longest phrase
+  /// counts.
+  void forEachConcept(
+      llvm::ArrayRef<unsigned> Keys,
+      llvm::function_ref<void(size_t First, size_t Last, unsigned Concept)>
+          Found) const;
+  /// The same for a run of Han characters between two words, whose keys joined
+  /// by blanks are \p Before and \p After; \p Said is the phrase.
+  void forEachHanConcept(
+      llvm::StringRef Run, llvm::StringRef Before, llvm::StringRef After,
+      llvm::function_ref<void(llvm::StringRef Said, unsigned Concept)> Found)
+      const;
+  /// The term of a concept.
+  llvm::StringRef conceptTerm(unsigned Concept) const {
+    return Concepts[Concept];
+  }
+
 private:
   struct Part;
   void addConcepts(llvm::ArrayRef<Part> Parts, std::vector<Term> &Out) const;
   std::vector<Part> parts(llvm::ArrayRef<Word> Words,
                           Corrector Correct = nullptr) const;
   void addPhrase(llvm::StringRef Phrase, unsigned Concept);
-  static bool besides(llvm::ArrayRef<Part> Parts, unsigned Index,
-                      llvm::StringRef Latin);
+  unsigned child(unsigned Node, unsigned Key) const;
 
   std::vector<std::string> Concepts;
-  /// Phrases of the aliases by their parts joined by blanks, and the starts
-  /// of such phrases with no concepts.
-  llvm::StringMap<std::vector<unsigned>> Phrases;
+  /// Phrases of the aliases as a tree over the keys of their parts.
+  struct PhraseNode {
+    std::vector<unsigned> Concepts; ///< Of the phrase that ends here.
+    std::vector<std::pair<unsigned, unsigned>> Children; ///< Key and node.
+  };
+  llvm::StringMap<unsigned> PhraseKeys;
+  std::vector<PhraseNode> PhraseNodes; ///< From 1; 0 stands for none.
+  std::vector<unsigned> FirstNodes;    ///< By the key they begin with.
   /// A phrase in Han characters, which no blanks separate; beside them may
   /// stand parts of Latin letters, joined by blanks.
   struct HanPhrase {

@@ -34,10 +34,26 @@ Expected<Replacement> Replacement::begin(StringRef Path) {
   Replacement R;
   SmallString<256> Real;
   R.Target = sys::fs::real_path(Path, Real) ? Path.str() : Real.str().str();
-  R.Temporary = R.Target + ".tmp";
+  SmallString<256> Beside(sys::path::parent_path(R.Target));
+  sys::path::append(Beside,
+                    "." + sys::path::filename(R.Target) + ".culprit-new");
+  R.Temporary = Beside.str().str();
   while (true) {
-    R.Handle = open(R.Temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (R.Handle < 0)
+    R.Handle = open(R.Temporary.c_str(),
+                    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                    0666);
+    struct stat Found;
+    bool Opened = R.Handle >= 0;
+    bool Odd = !Opened && (errno == ELOOP || errno == EISDIR);
+    if (Odd ||
+        (Opened && fstat(R.Handle, &Found) == 0 && !S_ISREG(Found.st_mode))) {
+      if (Opened)
+        close(std::exchange(R.Handle, -1));
+      return failure(R.Temporary + ": is no plain file, and a new " +
+                         sys::path::filename(Path) + " is written there first",
+                     "move it away");
+    }
+    if (!Opened)
       return failure(Path + ": cannot be written here: " + reason(errno),
                      "name a file in a folder that you may write to");
     while (flock(R.Handle, LOCK_EX) != 0)

@@ -17,8 +17,10 @@
 namespace culprit {
 
 /// The file that is going to replace another. It lies beside it as
-/// `NAME.tmp` and is locked, so that there is one writer at a time; what a
-/// writer that was killed has left is written over by the next one.
+/// `.NAME.culprit-new`, a name that nobody else uses, and is locked, so that
+/// there is one writer at a time; what a writer that was killed has left is
+/// written over by the next one. Anything but a plain file of that name is
+/// left alone, and begin() fails.
 class Replacement {
 public:
   /// Begins to replace \p Path; waits while somebody else does. A symbolic link

@@ -5,19 +5,20 @@
 #include "KB/Check.h"
 #include "KB/AddEntryText.h"
 #include "KB/EntryTitle.h"
-#include "KB/Lexer.h"
 #include "KB/LogMatcher.h"
 #include "KB/MarkdownReader.h"
+#include "KB/NearDuplicates.h"
 #include "KB/Store.h"
-#include "KB/WordForms.h"
+#include "KB/WordKeys.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <set>
 
 using namespace llvm;
 
@@ -26,35 +27,16 @@ namespace culprit {
 /// A symptom that shares this much of its words with the cause tells the
 /// cause again.
 static constexpr double Restating = 0.8;
-/// Two symptoms that share this much are one.
-static constexpr double SameSymptom = 0.75;
-
-/// The stems of \p Text that mean something.
-static std::set<std::string> stems(StringRef Text) {
-  std::set<std::string> Out;
-  for (const Word &W : lex(Text)) {
-    if (W.K != Word::Kind::Name)
-      continue;
-    std::string Lower = StringRef(W.Text).lower();
-    if (Lower.size() > 1 && !isStopWord(Lower))
-      Out.insert(stem(Lower));
-  }
-  return Out;
-}
-
-static size_t shared(const std::set<std::string> &A,
-                     const std::set<std::string> &B) {
-  return static_cast<size_t>(
-      count_if(A, [&](const std::string &S) { return B.count(S) != 0; }));
-}
 
 namespace {
 
 class EntryChecker {
 public:
+  /// \p Seen has the words of the symptom in \p Keys.
   EntryChecker(const Entry &E, const EntryLines &Lines, const Vocabulary &V,
+               ArrayRef<uint32_t> Seen, WordKeys &Keys,
                std::vector<Diagnostic> &Out)
-      : E(E), Lines(Lines), V(V), Out(Out) {}
+      : E(E), Lines(Lines), V(V), Seen(Seen), Keys(Keys), Out(Out) {}
 
   void check(bool Curated) {
     if (E.Title.empty())
@@ -157,11 +139,11 @@ private:
   void symptom() {
     if (E.Symptom.empty())
       return;
-    std::set<std::string> Seen = stems(E.Symptom), Why = stems(E.RootCause);
-    bool Restates = Seen.size() >= 3 &&
-                    shared(Seen, Why) >= Restating * Seen.size();
+    std::vector<uint32_t> Why = Keys.distinct(E.RootCause);
+    size_t Both = sharedKeys(Seen, Why);
+    bool Restates = Seen.size() >= 3 && Both >= Restating * Seen.size();
     // A cause within the words of the symptom adds nothing to it.
-    bool Echoes = Why.size() >= 2 && shared(Why, Seen) >= Restating * Why.size();
+    bool Echoes = Why.size() >= 2 && Both >= Restating * Why.size();
     if (Restates)
       error(Section::Symptom,
             "the symptom of '" + E.Title + "' restates the root cause",
@@ -199,7 +181,7 @@ private:
       return;
     std::string Known = V.closestClass(E.Class);
     error(Section::Class, "unknown class '" + E.Class + "'",
-          Known.empty() ? "the classes are listed in classes.tsv"
+          Known.empty() ? "'culprit list classes' lists them"
                         : "did you mean '" + Known + "'?");
   }
 
@@ -270,6 +252,8 @@ private:
   const Entry &E;
   const EntryLines &Lines;
   const Vocabulary &V;
+  ArrayRef<uint32_t> Seen;
+  WordKeys &Keys;
   std::vector<Diagnostic> &Out;
 };
 
@@ -279,12 +263,10 @@ static std::string place(const Entry &E) {
   return formatv("{0}:{1}", E.Source.File, E.Source.Line);
 }
 
-static void checkDuplicates(ArrayRef<Entry> Entries,
+/// \p First has, for each entry, the first with nearly its symptom.
+static void checkDuplicates(ArrayRef<Entry> Entries, ArrayRef<size_t> First,
                             std::vector<Diagnostic> &Out) {
-  std::map<std::string, const Entry *> Titles;
-  std::vector<std::set<std::string>> Symptoms;
-  for (const Entry &E : Entries)
-    Symptoms.push_back(stems(E.Symptom));
+  StringMap<const Entry *> Titles;
   for (size_t I = 0; I < Entries.size(); ++I) {
     const Entry &E = Entries[I];
     auto [It, New] = Titles.try_emplace(slug(E.Title, 1000), &E);
@@ -294,24 +276,16 @@ static void checkDuplicates(ArrayRef<Entry> Entries,
                      "the first one is at " + place(*It->second)});
       continue;
     }
-    for (size_t K = 0; K < I; ++K) {
-      size_t Smaller = std::min(Symptoms[I].size(), Symptoms[K].size());
-      size_t Larger = std::max(Symptoms[I].size(), Symptoms[K].size());
-      if (Smaller < 5 || Smaller < SameSymptom * Larger)
-        continue;
-      size_t Both = shared(Symptoms[I], Symptoms[K]);
-      if (Both < SameSymptom * (Smaller + Larger - Both))
-        continue;
-      // The same symptom of another cause is what the log is for, as long as
-      // it says how to tell them apart.
-      bool SameCause = E.Class == Entries[K].Class;
-      Out.push_back(
-          {Severity::Warning,
-           place(E) + ": nearly the same symptom as at " + place(Entries[K]),
-           SameCause ? "join the two entries"
-                     : "say in both what separates them"});
-      break;
-    }
+    if (First[I] == I)
+      continue;
+    // The same symptom of another cause is what the log is for, as long as it
+    // says how to tell them apart.
+    const Entry &Other = Entries[First[I]];
+    Out.push_back(
+        {Severity::Warning,
+         place(E) + ": nearly the same symptom as at " + place(Other),
+         E.Class == Other.Class ? "join the two entries"
+                                : "say in both what separates them"});
   }
 }
 
@@ -319,32 +293,43 @@ void checkEntries(ArrayRef<Entry> Entries, const Vocabulary &V,
                   const CheckOptions &Options, std::vector<Diagnostic> &Out,
                   ArrayRef<EntryLines> Lines) {
   EntryLines None;
-  for (auto [I, E] : enumerate(Entries))
-    EntryChecker(E, I < Lines.size() ? Lines[I] : None, V, Out)
+  WordKeys Keys(/*OnlyNames=*/true);
+  std::vector<std::vector<uint32_t>> Symptoms;
+  for (auto [I, E] : enumerate(Entries)) {
+    Symptoms.push_back(Keys.distinct(E.Symptom));
+    EntryChecker(E, I < Lines.size() ? Lines[I] : None, V, Symptoms.back(),
+                 Keys, Out)
         .check(Options.Curated || !E.Class.empty());
-  checkDuplicates(Entries, Out);
+  }
+  checkDuplicates(Entries, firstNearlyEqual(Symptoms, Keys.size()), Out);
 }
 
 /// Orders diagnostics, which begin with `file:line:`, by place.
 static void sortByPlace(std::vector<Diagnostic> &Diagnostics,
                         ArrayRef<std::string> Files) {
-  auto Key = [&](const Diagnostic &D) {
-    StringRef Message = D.Message;
-    size_t File = Files.size();
+  struct Placed {
+    size_t File;
+    unsigned Line;
+    Diagnostic D;
+  };
+  std::vector<Placed> All;
+  for (Diagnostic &D : Diagnostics) {
+    size_t File = 0;
     unsigned Line = 0;
-    for (size_t I = 0; I < Files.size(); ++I) {
-      StringRef Rest = Message;
-      if (Rest.consume_front(Files[I]) && Rest.consume_front(":")) {
+    for (; File < Files.size(); ++File) {
+      StringRef Rest = D.Message;
+      if (Rest.consume_front(Files[File]) && Rest.consume_front(":")) {
         Rest.consumeInteger(10, Line);
-        File = I;
         break;
       }
     }
-    return std::pair(File, Line);
-  };
-  llvm::stable_sort(Diagnostics, [&](const Diagnostic &A, const Diagnostic &B) {
-    return Key(A) < Key(B);
+    All.push_back({File, Line, std::move(D)});
+  }
+  llvm::stable_sort(All, [](const Placed &A, const Placed &B) {
+    return std::pair(A.File, A.Line) < std::pair(B.File, B.Line);
   });
+  for (auto [To, From] : zip(Diagnostics, All))
+    To = std::move(From.D);
 }
 
 Expected<CheckReport> checkLogs(ArrayRef<std::string> Paths,
@@ -364,7 +349,8 @@ Expected<CheckReport> checkLogs(ArrayRef<std::string> Paths,
     append_range(Report.Diagnostics, Log.Remarks);
     if (Log.Entries.empty())
       Report.Diagnostics.push_back(noEntry(File));
-    append_range(Entries, Log.Entries);
+    Entries.insert(Entries.end(), std::make_move_iterator(Log.Entries.begin()),
+                   std::make_move_iterator(Log.Entries.end()));
     append_range(Lines, Log.Lines);
     ++Report.Files;
   }

@@ -24,6 +24,16 @@ void Statement::bind(int Index, StringRef Text) {
                     static_cast<int>(Text.size()), SQLITE_TRANSIENT);
 }
 
+void Statement::bindView(int Index, StringRef Text) {
+  sqlite3_bind_text(Handle.get(), Index, Text.empty() ? "" : Text.data(),
+                    static_cast<int>(Text.size()), SQLITE_STATIC);
+}
+
+void Statement::bindBlob(int Index, StringRef Bytes) {
+  sqlite3_bind_blob64(Handle.get(), Index, Bytes.empty() ? "" : Bytes.data(),
+                      Bytes.size(), SQLITE_STATIC);
+}
+
 void Statement::bind(int Index, int64_t Value) {
   sqlite3_bind_int64(Handle.get(), Index, Value);
 }
@@ -58,6 +68,14 @@ StringRef Statement::text(int Column) const {
   return Text ? StringRef(reinterpret_cast<const char *>(Text),
                           static_cast<size_t>(Size))
               : StringRef();
+}
+
+StringRef Statement::blob(int Column) const {
+  const void *Bytes = sqlite3_column_blob(Handle.get(), Column);
+  int Size = sqlite3_column_bytes(Handle.get(), Column);
+  return Bytes ? StringRef(static_cast<const char *>(Bytes),
+                           static_cast<size_t>(Size))
+               : StringRef();
 }
 
 int64_t Statement::integer(int Column) const {
@@ -102,7 +120,12 @@ Expected<Database> Database::create(StringRef Path) {
 }
 
 Expected<Database> Database::openImmutable(StringRef Path) {
-  return open(fileUri(Path, "?immutable=1"), Path, SQLITE_OPEN_READONLY);
+  Expected<Database> D =
+      open(fileUri(Path, "?immutable=1"), Path, SQLITE_OPEN_READONLY);
+  // Saves a copy of every page. Where it cannot be, pages are read.
+  if (D)
+    consumeError(D->execute("PRAGMA mmap_size = 1073741824"));
+  return D;
 }
 
 Error Database::error() const {
@@ -118,6 +141,38 @@ Expected<Statement> Database::prepare(StringRef Sql) const {
   Statement S;
   S.Handle.reset(Raw);
   return S;
+}
+
+BlobReader Database::blobs(const char *Table, const char *Column) const {
+  BlobReader R;
+  R.D = Handle.get();
+  R.Table = Table;
+  R.Column = Column;
+  return R;
+}
+
+void BlobReader::Closer::operator()(sqlite3_blob *B) const {
+  sqlite3_blob_close(B);
+}
+
+Error BlobReader::read(int64_t Id, std::string &Into) {
+  int Code;
+  if (Handle) {
+    Code = sqlite3_blob_reopen(Handle.get(), Id);
+  } else {
+    sqlite3_blob *New = nullptr;
+    Code = sqlite3_blob_open(D, "main", Table, Column, Id, /*flags=*/0, &New);
+    Handle.reset(New);
+  }
+  if (Code == SQLITE_OK) {
+    int Size = sqlite3_blob_bytes(Handle.get());
+    Into.resize(static_cast<size_t>(Size));
+    Code = sqlite3_blob_read(Handle.get(), Into.data(), Size, 0);
+  }
+  if (Code == SQLITE_OK)
+    return Error::success();
+  Handle.reset();
+  return failure(sqlite3_errmsg(D));
 }
 
 Error Database::execute(StringRef Sql) const {

@@ -18,6 +18,7 @@
 #include <string>
 
 struct sqlite3;
+struct sqlite3_blob;
 struct sqlite3_stmt;
 
 namespace culprit {
@@ -30,6 +31,9 @@ class Statement {
 public:
   void bind(int Index, llvm::StringRef Text);
   void bind(int Index, int64_t Value);
+  /// The same without a copy: \p Text must live until the statement has run.
+  void bindView(int Index, llvm::StringRef Text);
+  void bindBlob(int Index, llvm::StringRef Bytes);
 
   /// Steps to the next row; false when there is none.
   llvm::Expected<bool> next();
@@ -41,6 +45,7 @@ public:
   /// Valid until the next step.
   llvm::StringRef text(int Column) const;
   int64_t integer(int Column) const;
+  llvm::StringRef blob(int Column) const;
 
 private:
   friend class Database;
@@ -48,6 +53,23 @@ private:
     void operator()(sqlite3_stmt *S) const;
   };
   std::unique_ptr<sqlite3_stmt, Finalizer> Handle;
+};
+
+/// A column of one table whose values are read into memory without a copy.
+/// Must not outlive its database.
+class BlobReader {
+public:
+  /// Sets \p Into to the value in the row \p Id, which must be there.
+  llvm::Error read(int64_t Id, std::string &Into);
+
+private:
+  friend class Database;
+  struct Closer {
+    void operator()(sqlite3_blob *B) const;
+  };
+  std::unique_ptr<sqlite3_blob, Closer> Handle; ///< Opened at the first read.
+  sqlite3 *D = nullptr;
+  const char *Table = "", *Column = "";
 };
 
 /// A connection, used by one thread at a time.
@@ -62,6 +84,8 @@ public:
   static llvm::Expected<Database> openImmutable(llvm::StringRef Path);
 
   llvm::Expected<Statement> prepare(llvm::StringRef Sql) const;
+  /// Both names must live as long as the reader.
+  BlobReader blobs(const char *Table, const char *Column) const;
   /// Runs the statements of \p Sql, which give no rows.
   llvm::Error execute(llvm::StringRef Sql) const;
 

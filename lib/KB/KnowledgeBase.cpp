@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/KnowledgeBase.h"
+#include "KB/EntryList.h"
 #include "KB/MarkdownReader.h"
 #include "KB/Searcher.h"
 #include "KB/Store.h"
@@ -21,58 +22,29 @@ namespace culprit {
 
 struct KnowledgeBase::State {
   Vocabulary V;
-  std::vector<Entry> Entries;
-  size_t Written = 0; ///< Of Entries; what follows is made of definitions.
+  EntryList Entries;
+  unsigned Written = 0; ///< Of Entries; what follows is made of definitions.
   std::vector<Diagnostic> Remarks;
-  StringMap<unsigned> Ids;
   std::optional<Searcher> Search;
-
-  std::vector<TextIndex> Indexes; ///< Until they are handed to Search.
-
-  /// Adds \p Files, whose index is in \p D.
-  Error add(Database D, std::vector<LogFile> Files) {
-    Expected<TextIndex> Index = TextIndex::open(std::move(D), Entries.size());
-    if (!Index)
-      return Index.takeError();
-    Indexes.push_back(std::move(*Index));
-    for (LogFile &F : Files)
-      for (Entry &E : F.Entries) {
-        // Two logs may have the same file name and title.
-        std::string Id = E.Id;
-        for (unsigned I = 2; !Ids.try_emplace(E.Id, Entries.size()).second; ++I)
-          E.Id = Id + "-" + std::to_string(I);
-        Entries.push_back(std::move(E));
-      }
-    return Error::success();
-  }
+  StringMap<unsigned> Ids; ///< Made when one is looked for.
 
   /// Adds \p Files with an index in memory.
-  Error addIndexed(std::vector<LogFile> Files) {
-    Expected<Database> D = Database::inMemory();
-    if (!D)
-      return D.takeError();
-    if (Error E = writeStore(*D, Files, V))
-      return E;
-    return add(std::move(*D), std::move(Files));
+  void addIndexed(std::vector<LogFile> Files) {
+    Entries.add(EntrySource::inMemory(std::move(Files), V));
   }
 
   Error addStore(StringRef Path) {
-    Expected<Database> D = Database::openImmutable(Path);
-    if (!D)
-      return D.takeError();
-    Expected<StoreContent> Content = readStore(*D, Path, /*WithIndex=*/false);
-    if (!Content)
-      return Content.takeError();
-    // Built with other aliases: its entries are good, its index is not.
-    if (Content->AnalyzerHash != analyzerHash(V))
-      return addIndexed(std::move(Content->Files));
-    return add(std::move(*D), std::move(Content->Files));
+    Expected<std::unique_ptr<EntrySource>> S = EntrySource::open(Path, V);
+    if (!S)
+      return S.takeError();
+    Entries.add(std::move(*S));
+    return Error::success();
   }
 
   LogFile parse(StringRef Text, StringRef Path) {
     MarkdownLog Log = readMarkdown(Text, Path);
     append_range(Remarks, Log.Remarks);
-    return {Path.str(), "", std::move(Log.Entries), {}};
+    return {Path.str(), "", std::move(Log.Entries)};
   }
 
   Error addMarkdown(StringRef Path) {
@@ -87,15 +59,17 @@ struct KnowledgeBase::State {
         return failure(File + ": " + Buffer.getError().message());
       Files.push_back(parse((*Buffer)->getBuffer(), File));
     }
-    return addIndexed(std::move(Files));
+    addIndexed(std::move(Files));
+    return Error::success();
   }
 
   /// Adds the classes that no entry is about.
-  Error addDefinitions() {
+  void addDefinitions() {
     Written = Entries.size();
     StringSet<> Known;
-    for (const Entry &E : Entries)
-      Known.insert(E.Class);
+    for (const EntryList::Part &P : Entries.parts())
+      for (const std::string &Class : P.Source->index().table().Classes)
+        Known.insert(Class);
     LogFile F;
     F.Path = "kb/classes.tsv";
     for (const ClassTerm &T : V.classes()) {
@@ -108,20 +82,25 @@ struct KnowledgeBase::State {
       E.Source = {F.Path, T.Line};
     }
     if (F.Entries.empty())
-      return Error::success();
+      return;
     std::vector<LogFile> Files;
     Files.push_back(std::move(F));
-    return addIndexed(std::move(Files));
+    addIndexed(std::move(Files));
   }
 
-  Error finish() {
-    if (Error E = addDefinitions())
-      return E;
-    Expected<Searcher> S = Searcher::create(Entries, V, std::move(Indexes));
-    if (!S)
-      return S.takeError();
-    Search.emplace(std::move(*S));
-    return Error::success();
+  void finish() {
+    addDefinitions();
+    Search.emplace(Entries, V);
+  }
+
+  /// All entries, also those made of definitions; none when they cannot be
+  /// read.
+  ArrayRef<Entry> all() {
+    Expected<ArrayRef<Entry>> All = Entries.all();
+    if (All)
+      return *All;
+    consumeError(All.takeError()); // load() tells it.
+    return {};
   }
 };
 
@@ -151,8 +130,7 @@ Expected<KnowledgeBase> KnowledgeBase::open(ArrayRef<std::string> Paths,
     if (E)
       return E;
   }
-  if (Error E = S->finish())
-    return E;
+  S->finish();
   return KnowledgeBase(std::move(S));
 }
 
@@ -162,29 +140,33 @@ KnowledgeBase::fromMarkdown(StringRef Markdown, StringRef Name, Vocabulary V) {
   S->V = std::move(V);
   std::vector<LogFile> Files;
   Files.push_back(S->parse(Markdown, Name));
-  if (Error E = S->addIndexed(std::move(Files)))
-    return E;
-  if (Error E = S->finish())
-    return E;
+  S->addIndexed(std::move(Files));
+  S->finish();
   return KnowledgeBase(std::move(S));
 }
 
 const Vocabulary &KnowledgeBase::vocabulary() const { return S->V; }
 ArrayRef<Entry> KnowledgeBase::entries() const {
-  return ArrayRef<Entry>(S->Entries).take_front(S->Written);
+  ArrayRef<Entry> All = S->all();
+  return All.take_front(std::min<size_t>(All.size(), S->Written));
 }
+Error KnowledgeBase::load() const { return S->Entries.all().takeError(); }
 ArrayRef<Diagnostic> KnowledgeBase::remarks() const { return S->Remarks; }
 
 std::vector<const Entry *> KnowledgeBase::find(StringRef IdOrClass) const {
+  ArrayRef<Entry> All = S->all();
+  if (S->Ids.empty())
+    for (auto [I, E] : enumerate(All))
+      S->Ids.try_emplace(E.Id, static_cast<unsigned>(I));
   if (auto It = S->Ids.find(IdOrClass); It != S->Ids.end())
-    return {&S->Entries[It->second]};
+    return {&All[It->second]};
   std::vector<const Entry *> Found;
-  for (const Entry &E : S->Entries)
+  for (const Entry &E : All)
     if (E.Class == IdOrClass && !IdOrClass.empty())
       Found.push_back(&E);
   if (!Found.empty())
     return Found;
-  for (const Entry &E : S->Entries)
+  for (const Entry &E : All)
     if (StringRef(E.Id).split('/').second == IdOrClass)
       Found.push_back(&E);
   if (Found.size() != 1)
@@ -195,7 +177,7 @@ std::vector<const Entry *> KnowledgeBase::find(StringRef IdOrClass) const {
 std::string KnowledgeBase::closest(StringRef Unknown) const {
   std::vector<std::string> Known;
   StringSet<> Seen;
-  for (const Entry &E : S->Entries) {
+  for (const Entry &E : S->all()) {
     Known.push_back(E.Id);
     if (!E.Class.empty() && Seen.insert(E.Class).second)
       Known.push_back(E.Class);

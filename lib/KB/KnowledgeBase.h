@@ -24,8 +24,8 @@ namespace culprit {
 /// the vocabulary that none of them is about is found by its definition, as an
 /// entry `classes/<class>` with nothing else in it: better a name for the
 /// cause than silence. Owns the entries; pointers to them live as long as it
-/// does. One thread at a time may search, since a search reads through
-/// database connections.
+/// does. Those of a store are read when they are needed. One thread at a time
+/// may use it, since it reads through database connections.
 class KnowledgeBase {
 public:
   /// Opens \p Paths, each a store (`.sqlite`), a markdown file or a directory
@@ -43,8 +43,11 @@ public:
 
   const Vocabulary &vocabulary() const;
   /// All entries: sources in the order given, then files, then places.
-  /// Without those made of definitions.
+  /// Without those made of definitions. None when load() fails.
   llvm::ArrayRef<Entry> entries() const;
+  /// Reads all entries, which a search does not need. The only thing that can
+  /// fail in the other functions.
+  llvm::Error load() const;
   llvm::ArrayRef<Diagnostic> remarks() const;
 
   /// The entry \p Id, or every entry of the class \p Id. An id may leave out

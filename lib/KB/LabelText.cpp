@@ -3,14 +3,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/LabelText.h"
+#include "KB/MarkdownNode.h"
 #include "KB/MarkdownText.h"
 #include "KB/Sections.h"
 #include "llvm/ADT/StringExtras.h"
-#include <cmark.h>
 
 using namespace llvm;
 
 namespace culprit {
+
+using Kind = MarkdownNode::Kind;
 
 /// Splits at the first colon, of either script. False when there is none.
 static bool splitColon(StringRef Text, StringRef &Name, StringRef &Rest) {
@@ -25,11 +27,11 @@ static bool splitColon(StringRef Text, StringRef &Name, StringRef &Rest) {
 }
 
 /// `Symptom: ...` without emphasis, as plain-text logs have it.
-static std::optional<LabelText> plainLabel(cmark_node *N,
+static std::optional<LabelText> plainLabel(const MarkdownNode *N,
                                            const LabelContext &C) {
   if (C.UsesStrong || (C.InItem && !C.ItemLabels))
     return std::nullopt;
-  StringRef Text = cmark_node_get_literal(N), Name, Rest;
+  StringRef Text = N->Text, Name, Rest;
   if (!splitColon(Text, Name, Rest) || Name.empty() || Name.size() > 40)
     return std::nullopt;
   std::optional<Section> S = parseSectionLabel(Name);
@@ -43,19 +45,18 @@ static std::optional<LabelText> plainLabel(cmark_node *N,
   return LabelText{Name.str(), Rest.str(), 1, false};
 }
 
-std::optional<LabelText> labelAt(cmark_node *N, const LabelContext &C) {
-  cmark_node_type Type = cmark_node_get_type(N);
-  if (Type == CMARK_NODE_TEXT)
+std::optional<LabelText> labelAt(const MarkdownNode *N, const LabelContext &C) {
+  Kind Type = N->K;
+  if (Type == Kind::Text)
     return plainLabel(N, C);
-  if (Type != CMARK_NODE_STRONG && Type != CMARK_NODE_EMPH)
+  if (Type != Kind::Strong && Type != Kind::Emphasis)
     return std::nullopt;
 
   LabelText L;
   L.Strong = true;
   std::string Bold = inlineText(N);
   StringRef Name, Rest;
-  cmark_node *Next = cmark_node_next(N);
-  cmark_node_type Follows = Next ? cmark_node_get_type(Next) : CMARK_NODE_NONE;
+  const MarkdownNode *Next = N->Next;
   bool Colon = splitColon(Bold, Name, Rest);
   bool Alone = false, Dash = false;
   if (Colon) {
@@ -66,12 +67,11 @@ std::optional<LabelText> labelAt(cmark_node *N, const LabelContext &C) {
     L.Rest = Rest.str();
   } else {
     Name = StringRef(Bold).trim();
-    Alone = !Next || Follows == CMARK_NODE_SOFTBREAK ||
-            Follows == CMARK_NODE_LINEBREAK;
+    Alone = !Next || Next->K == Kind::SoftBreak || Next->K == Kind::LineBreak;
     if (!Alone) {
-      if (Follows != CMARK_NODE_TEXT)
+      if (Next->K != Kind::Text)
         return std::nullopt;
-      Rest = StringRef(cmark_node_get_literal(Next)).ltrim();
+      Rest = Next->Text.ltrim();
       Colon = Rest.consume_front(":") || Rest.consume_front("：");
       for (StringRef D : {"- ", "– ", "— ", "-- ", "= "})
         Dash |= !Colon && !Dash && Rest.consume_front(D);
@@ -87,7 +87,7 @@ std::optional<LabelText> labelAt(cmark_node *N, const LabelContext &C) {
   // A bold word with a colon that is no section. In a list it is content.
   bool Bare = Name.count(' ') < 3 && !Name.contains('`') &&
               (isUpper(Name.front()) || (Name.front() & 0x80) != 0);
-  if (!C.HasEntry || !Bare || Type == CMARK_NODE_EMPH)
+  if (!C.HasEntry || !Bare || Type == Kind::Emphasis)
     return std::nullopt;
   if (C.InItem ? !(C.ItemLabels && isOtherLabel(Name))
                : !Colon && !isOtherLabel(Name))

@@ -14,9 +14,9 @@
 #include <optional>
 #include <string>
 
-struct cmark_node;
-
 namespace culprit {
+
+struct MarkdownNode;
 
 /// A label that a line of text begins with.
 struct LabelText {
@@ -41,7 +41,7 @@ struct LabelContext {
 
 /// The label that the inline \p N begins: a section, or a word in bold or with
 /// a colon that may be one.
-std::optional<LabelText> labelAt(cmark_node *N, const LabelContext &C);
+std::optional<LabelText> labelAt(const MarkdownNode *N, const LabelContext &C);
 
 } // namespace culprit
 

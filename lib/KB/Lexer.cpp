@@ -4,6 +4,7 @@
 
 #include "KB/Lexer.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
 #include <array>
@@ -12,7 +13,17 @@ using namespace llvm;
 
 namespace culprit {
 
-static bool isNameChar(char C) { return isAlnum(C) || C == '_'; }
+static constexpr std::array<bool, 256> NameChars = [] {
+  std::array<bool, 256> Table = {};
+  for (unsigned C = 0; C < 128; ++C)
+    Table[C] = (C >= '0' && C <= '9') || (C >= 'a' && C <= 'z') ||
+               (C >= 'A' && C <= 'Z') || C == '_';
+  return Table;
+}();
+
+static bool isNameChar(char C) {
+  return NameChars[static_cast<unsigned char>(C)];
+}
 
 static bool isHexRun(StringRef S) {
   return !S.empty() && all_of(S, [](char C) { return isHexDigit(C); });
@@ -26,25 +37,25 @@ static bool isHash(StringRef S) {
 }
 
 // What follows these is the number of a thing of this run, not of the error.
-static bool precedesVolatileNumber(StringRef Lower) {
+static bool precedesVolatileNumber(StringRef Name) {
   static constexpr std::array<StringRef, 24> Words = {
       "pid",       "tid",    "rank",   "ranks", "step",  "steps",
       "iteration", "iter",   "epoch",  "line",  "gpu",   "device",
       "node",      "worker", "seqnum", "work",  "last",  "size",
       "port_",     "layer",  "layers", "shape", "numel", "numelin"};
-  return is_contained(Words, Lower);
+  return any_of(Words, [&](StringRef W) { return Name.equals_insensitive(W); });
 }
 
 namespace {
 
 class Lexer {
 public:
-  explicit Lexer(StringRef Text) : Text(Text) {}
+  Lexer(StringRef Text, std::vector<WordView> &Words, BumpPtrAllocator &Memory)
+      : Text(Text), Words(Words), First(Words.size()), Memory(Memory) {}
 
-  std::vector<Word> run() {
+  void run() {
     while (I < Text.size())
       step();
-    return std::move(Words);
   }
 
 private:
@@ -55,7 +66,7 @@ private:
     if (S.empty())
       return;
     Words.push_back(
-        {K, S.str(), Line, static_cast<unsigned>(Begin), Joined, NewClause});
+        {K, S, Line, static_cast<unsigned>(Begin), Joined, NewClause});
     Joined = NewClause = false;
   }
 
@@ -68,7 +79,12 @@ private:
       NewClause = true;
       return;
     }
-    if (repeated() || url() || path() || bracketed() || time() || hex())
+    if (isAlpha(C)) { // Most of them.
+      if (!repeated() && !url())
+        name();
+      return;
+    }
+    if (repeated() || path() || bracketed() || time() || hex())
       return;
     if (isDigit(C) || (C == '-' && isDigit(at(I + 1)) && signAllowed()))
       return number();
@@ -77,7 +93,7 @@ private:
     if (Byte >= 0x80)
       return wide();
     // `multi-gpu` is one word in two parts; ` - ` ends a clause.
-    Joined = C == '-' && !Words.empty() && I && isNameChar(Text[I - 1]) &&
+    Joined = C == '-' && any() && I && isNameChar(Text[I - 1]) &&
              isNameChar(at(I + 1));
     bool Ends = C == ',' || C == ';' || C == ':' || C == '(' || C == ')' ||
                 ((C == '.' || C == '-') && !isNameChar(at(I + 1)));
@@ -100,7 +116,8 @@ private:
       ++End;
     if (End - I < (Mark ? 4u : 6u) || (Letter && isNameChar(at(End))))
       return false;
-    emit(Word::Kind::Repeated, std::string(4, C), I);
+    // Four of them, however many there are; they stand here.
+    emit(Word::Kind::Repeated, Text.substr(I, 4), I);
     I = End;
     return true;
   }
@@ -115,10 +132,16 @@ private:
     StringRef Host = Url.take_until([](char C) { return C == '/'; });
     if (!Host.empty() &&
         (isDigit(Host.front()) || Host.starts_with("localhost")))
-      for (const Word &W : lex(Host))
-        emit(W.K, W.Text, Begin);
+      host(Host, Begin);
     I = Begin + Url.size();
     return true;
+  }
+
+  void host(StringRef Host, size_t Begin) {
+    std::vector<WordView> Inner;
+    Lexer(Host, Inner, Memory).run();
+    for (const WordView &W : Inner)
+      emit(W.K, W.Text, Begin);
   }
 
   /// `/home/me/run/train.py` becomes `train.py`; `/dev/shm` stays.
@@ -216,7 +239,7 @@ private:
 
   void number() {
     size_t Begin = I, End = I + (Text[I] == '-');
-    std::string Digits = Text[I] == '-' ? "-" : "";
+    SmallString<32> Digits(Text[I] == '-' ? "-" : "");
     auto TakeDigits = [&] {
       while (isDigit(at(End)))
         Digits += Text[End++];
@@ -261,12 +284,14 @@ private:
     if (Dots == 3 && Digits != "127.0.0.1" && Digits != "0.0.0.0")
       return;
     bool Volatile =
-        !Words.empty() && Words.back().Line == Line && !NewClause &&
+        any() && Words.back().Line == Line && !NewClause &&
         Words.back().K == Word::Kind::Name &&
-        precedesVolatileNumber(StringRef(Words.back().Text).lower());
-    if (Volatile && StringRef(Digits) != "0")
+        precedesVolatileNumber(Words.back().Text);
+    if (Volatile && Digits != "0")
       return;
-    emit(Word::Kind::Number, Digits, Begin);
+    StringRef Written = Text.slice(Begin, End);
+    emit(Word::Kind::Number,
+         Digits == Written ? Written : StringRef(Digits).copy(Memory), Begin);
   }
 
   /// Letters of Latin, Greek and Cyrillic beyond ASCII, as in `naïve`.
@@ -290,7 +315,7 @@ private:
     StringRef S = Text.slice(Begin, I);
     StringRef Bare = S.rtrim("0123456789");
     bool Numbered =
-        Bare.size() < S.size() &&
+        isDigit(S.back()) && Bare.size() < S.size() &&
         (Bare.equals_insensitive("rank") || Bare.equals_insensitive("node") ||
          Bare.equals_insensitive("gpu") || Bare.equals_insensitive("worker"));
     if (Numbered)
@@ -335,16 +360,36 @@ private:
                  I + sequenceLength(static_cast<unsigned char>(Text[I])));
   }
 
+  /// Whether a word was found.
+  bool any() const { return Words.size() > First; }
+
   StringRef Text;
+  std::vector<WordView> &Words;
+  size_t First; ///< Of Words that is of this text.
+  BumpPtrAllocator &Memory;
   size_t I = 0;
   unsigned Line = 0;
   bool Joined = false;
   bool NewClause = false;
-  std::vector<Word> Words;
 };
 
 } // namespace
 
-std::vector<Word> lex(StringRef Text) { return Lexer(Text).run(); }
+void lex(StringRef Text, std::vector<WordView> &Out,
+         BumpPtrAllocator &Memory) {
+  Lexer(Text, Out, Memory).run();
+}
+
+std::vector<Word> lex(StringRef Text) {
+  std::vector<WordView> Views;
+  BumpPtrAllocator Memory;
+  lex(Text, Views, Memory);
+  std::vector<Word> Out;
+  Out.reserve(Views.size());
+  for (const WordView &W : Views)
+    Out.push_back(
+        {W.K, W.Text.str(), W.Line, W.Begin, W.Joined, W.NewClause});
+  return Out;
+}
 
 } // namespace culprit

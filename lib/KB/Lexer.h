@@ -15,6 +15,7 @@
 #define CULPRIT_KB_LEXER_H
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Allocator.h"
 #include <string>
 #include <vector>
 
@@ -37,6 +38,21 @@ struct Word {
 
 /// The words of \p Text in order. Any bytes are accepted.
 std::vector<Word> lex(llvm::StringRef Text);
+
+/// A Word whose text stands in what was lexed, or in the memory given.
+struct WordView {
+  Word::Kind K;
+  llvm::StringRef Text;
+  unsigned Line;
+  unsigned Begin;
+  bool Joined;
+  bool NewClause;
+};
+
+/// Appends the same words to \p Out; a text that is not written so in \p Text
+/// is made in \p Memory.
+void lex(llvm::StringRef Text, std::vector<WordView> &Out,
+         llvm::BumpPtrAllocator &Memory);
 
 } // namespace culprit
 

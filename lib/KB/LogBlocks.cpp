@@ -4,27 +4,30 @@
 
 #include "KB/LogReader.h"
 #include "KB/LogTable.h"
+#include "KB/MarkdownNode.h"
 #include "KB/MarkdownText.h"
 #include "llvm/ADT/StringExtras.h"
-#include <cmark.h>
 
 using namespace llvm;
 
 namespace culprit {
+
+using Kind = MarkdownNode::Kind;
 
 static bool beginsEntry(StringRef Label) {
   std::optional<Section> S = parseSectionLabel(Label);
   return S == Section::Symptom || S == Section::RootCause;
 }
 
-void LogReader::paragraph(cmark_node *P, bool InItem) {
+void LogReader::paragraph(const MarkdownNode *P, bool InItem) {
   unsigned Line = line(P);
   if (!InItem && !B.inSection() && table(P))
     return;
   bool LineStart = true, Labelled = false;
   size_t Start = B.Text.size();
   unsigned StartLine = Line;
-  for (cmark_node *N = cmark_node_first_child(P); N; N = cmark_node_next(N)) {
+  InlineRenderer Inlines(B.Text);
+  for (const MarkdownNode *N = P->First; N; N = N->Next) {
     std::optional<LabelText> L;
     if (LineStart)
       L = labelAt(N, context(InItem));
@@ -36,33 +39,32 @@ void LogReader::paragraph(cmark_node *P, bool InItem) {
     }
     if (L && label(*L, Line)) {
       Labelled = true;
+      Inlines.restart();
       B.Text += L->Rest;
       if (L->Nodes == 2)
-        N = cmark_node_next(N);
+        N = N->Next;
       LineStart = false;
       continue;
     }
-    cmark_node_type Type = cmark_node_get_type(N);
-    LineStart = Type == CMARK_NODE_SOFTBREAK || Type == CMARK_NODE_LINEBREAK;
+    Kind Type = N->K;
+    LineStart = Type == Kind::SoftBreak || Type == Kind::LineBreak;
     Line += LineStart;
-    renderInline(B.Text, N);
+    Inlines.add(*N);
   }
   if (InItem)
     return;
   noLead();
   if (!Labelled && B.Text.size() - Start <= 120) {
-    cmark_node *First = cmark_node_first_child(P);
+    const MarkdownNode *First = P->First;
     Lead = Start;
     LeadLine = StartLine;
-    LeadIsBold = First && cmark_node_get_type(First) == CMARK_NODE_STRONG &&
-                 !cmark_node_next(First);
+    LeadIsBold = First && First->K == Kind::Strong && !First->Next;
   }
 }
 
-bool LogReader::table(cmark_node *P) {
-  cmark_node *First = cmark_node_first_child(P);
-  if (!First || cmark_node_get_type(First) != CMARK_NODE_TEXT ||
-      !StringRef(cmark_node_get_literal(First)).starts_with("|"))
+bool LogReader::table(const MarkdownNode *P) {
+  const MarkdownNode *First = P->First;
+  if (!First || First->K != Kind::Text || !First->Text.starts_with("|"))
     return false;
   return readLogTable(inlineText(P), line(P), B);
 }
@@ -75,67 +77,66 @@ void LogReader::append(StringRef Text, StringRef Indent) {
   }
 }
 
-cmark_node *LogReader::firstItem(cmark_node *List) {
-  cmark_node *Item = cmark_node_first_child(List);
-  return Item ? cmark_node_first_child(Item) : nullptr;
+const MarkdownNode *LogReader::firstItem(const MarkdownNode *List) {
+  const MarkdownNode *Item = List->First;
+  return Item ? Item->First : nullptr;
 }
 
-std::optional<LabelText> LogReader::itemLabel(cmark_node *N, bool Plain) const {
-  if (!N || cmark_node_get_type(N) != CMARK_NODE_PARAGRAPH ||
-      !cmark_node_first_child(N))
+std::optional<LabelText> LogReader::itemLabel(const MarkdownNode *N,
+                                              bool Plain) const {
+  if (!N || N->K != Kind::Paragraph ||
+      !N->First)
     return std::nullopt;
   LabelContext C = context(/*InItem=*/true);
   C.ItemLabels |= Plain;
-  std::optional<LabelText> L = labelAt(cmark_node_first_child(N), C);
+  std::optional<LabelText> L = labelAt(N->First, C);
   return L && parseSectionLabel(L->Name) ? L : std::nullopt;
 }
 
-bool LogReader::isEntry(cmark_node *Item) const {
-  cmark_node *First = cmark_node_first_child(Item);
-  if (!First || cmark_node_get_type(First) != CMARK_NODE_PARAGRAPH ||
+bool LogReader::isEntry(const MarkdownNode *Item) const {
+  const MarkdownNode *First = Item->First;
+  if (!First || First->K != Kind::Paragraph ||
       itemLabel(First, true))
     return false;
-  for (cmark_node *N = cmark_node_next(First); N; N = cmark_node_next(N)) {
-    cmark_node *At =
-        cmark_node_get_type(N) == CMARK_NODE_LIST ? firstItem(N) : N;
+  for (const MarkdownNode *N = First->Next; N; N = N->Next) {
+    const MarkdownNode *At = N->K == Kind::List ? firstItem(N) : N;
     if (std::optional<LabelText> L = itemLabel(At, true))
       return beginsEntry(L->Name);
   }
   return false;
 }
 
-void LogReader::item(cmark_node *Item, StringRef Indent, unsigned Depth) {
+void LogReader::item(const MarkdownNode *Item, StringRef Indent,
+                     unsigned Depth) {
   bool First = true;
-  for (cmark_node *N = cmark_node_first_child(Item); N;
-       N = cmark_node_next(N)) {
+  for (const MarkdownNode *N = Item->First; N; N = N->Next) {
     if (First && itemLabel(N, false)) {
       // `- **Symptom**: ...`: the bullet belongs to the form.
       B.Text.resize(StringRef(B.Text).rtrim("-0123456789. ").size());
     }
-    if (!First && cmark_node_get_type(N) != CMARK_NODE_LIST)
+    if (!First && N->K != Kind::List)
       B.Text += "\n" + Indent.str() + "  ";
     block(N, Indent.str() + "  ", Depth + 1, /*InItem=*/true);
     First = false;
   }
 }
 
-void LogReader::list(cmark_node *List, StringRef Indent, unsigned Depth) {
-  bool Ordered = cmark_node_get_list_type(List) == CMARK_ORDERED_LIST;
-  int Number = cmark_node_get_list_start(List);
+void LogReader::list(const MarkdownNode *List, StringRef Indent,
+                     unsigned Depth) {
+  int Number = List->Number;
   if (Depth == 0)
     ItemLabels = B.hasEntry() && (ItemLabels || !B.hasSection()) &&
                  itemLabel(firstItem(List), true);
   bool OfEntries = false;
-  for (cmark_node *Item = cmark_node_first_child(List); Item;
-       Item = cmark_node_next(Item)) {
+  for (const MarkdownNode *Item = List->First; Item; Item = Item->Next) {
     if (Depth == 0 && (OfEntries || !B.inSection()) && isEntry(Item)) {
       tellOutside();
       if (B.hasEntry() && !B.hasSection())
         B.abandon();
       OfEntries = ItemLabels = true;
-      cmark_node *Title = cmark_node_first_child(Item);
+      const MarkdownNode *Title = Item->First;
       B.open(inlineText(Title), "", 0, line(Title));
-      for (cmark_node *N = cmark_node_next(Title); N; N = cmark_node_next(N))
+      for (const MarkdownNode *N = Title->Next; N; N = N->Next)
         block(N, "", Depth + 1, /*InItem=*/true);
       continue;
     }
@@ -146,7 +147,7 @@ void LogReader::list(cmark_node *List, StringRef Indent, unsigned Depth) {
     if (Depth == 0)
       B.item(line(Item));
     B.Text += Indent;
-    B.Text += Ordered ? std::to_string(Number++) + ". " : "- ";
+    B.Text += List->Ordered ? std::to_string(Number++) + ". " : "- ";
     item(Item, Indent, Depth);
     if (OfEntries && !B.hasEntry())
       outside(Item);
@@ -155,8 +156,8 @@ void LogReader::list(cmark_node *List, StringRef Indent, unsigned Depth) {
     B.close();
 }
 
-void LogReader::block(cmark_node *N, const std::string &Indent, unsigned Depth,
-             bool InItem) {
+void LogReader::block(const MarkdownNode *N, const std::string &Indent,
+                      unsigned Depth, bool InItem) {
   // Beyond this nobody means the structure, and recursion must end.
   if (Depth > 32) {
     B.Text += flatText(N);
@@ -164,24 +165,23 @@ void LogReader::block(cmark_node *N, const std::string &Indent, unsigned Depth,
   }
   if (!InItem && !B.Text.empty())
     B.Text += "\n\n";
-  cmark_node_type Type = cmark_node_get_type(N);
-  if (Type != CMARK_NODE_PARAGRAPH)
+  Kind Type = N->K;
+  if (Type != Kind::Paragraph)
     noLead();
   switch (Type) {
-  case CMARK_NODE_PARAGRAPH:
+  case Kind::Paragraph:
     return paragraph(N, InItem);
-  case CMARK_NODE_LIST:
+  case Kind::List:
     return list(N, Indent, Depth);
-  case CMARK_NODE_CODE_BLOCK:
+  case Kind::CodeBlock:
     return append(codeBlockText(N), Indent);
-  case CMARK_NODE_HTML_BLOCK:
-    return append(StringRef(cmark_node_get_literal(N)).rtrim(), Indent);
-  case CMARK_NODE_BLOCK_QUOTE:
-    for (cmark_node *Child = cmark_node_first_child(N); Child;
-         Child = cmark_node_next(Child))
+  case Kind::HtmlBlock:
+    return append(N->Text.rtrim(), Indent);
+  case Kind::Quote:
+    for (const MarkdownNode *Child = N->First; Child; Child = Child->Next)
       block(Child, Indent, Depth + 1, InItem);
     return;
-  case CMARK_NODE_HEADING: // Inside a quote or an item.
+  case Kind::Heading: // Inside a quote or an item.
     B.Text += inlineText(N);
     return;
   default:

@@ -27,8 +27,7 @@ using namespace llvm;
 
 namespace culprit {
 
-/// \p S with every number as one `0`.
-static std::string foldNumbers(StringRef S) {
+std::string foldNumbers(StringRef S) {
   std::string Out;
   for (size_t I = 0; I < S.size();) {
     if (!isDigit(S[I])) {
@@ -151,37 +150,57 @@ struct LogMatcher::State {
   Automaton Folded, Exact;
 
   void add(unsigned Entry, unsigned Fragment, StringRef Text) {
-    std::string Lower = Text.lower();
-    bool Matter = numbersMatter(Lower) && any_of(Lower, isDigit);
-    SmallVector<StringRef, 4> Parts;
-    for (size_t At; (At = Lower.find("…")) != std::string::npos;)
-      Lower.replace(At, 3, "...");
-    StringRef(Lower).split(Parts, "...", -1, false);
-    size_t Letters = 0;
-    for (StringRef Part : Parts)
-      Letters += Part.trim().size();
-    if (Letters < MinFragment)
+    LogPieces Cut = logPieces(Text);
+    if (Cut.Pieces.empty())
       return;
     unsigned Index = Patterns.size(), Order = 0;
-    for (StringRef Part : Parts) {
-      Part = Part.trim();
-      if (Part.empty())
-        continue;
-      std::string Key = Matter ? Part.str() : foldNumbers(Part);
-      (Matter ? Exact : Folded).add(Key, Pieces.size());
-      Pieces.push_back({Index, Order++, static_cast<unsigned>(Key.size())});
+    for (const std::string &Piece : Cut.Pieces) {
+      (Cut.Exact ? Exact : Folded).add(Piece, Pieces.size());
+      Pieces.push_back({Index, Order++, static_cast<unsigned>(Piece.size())});
     }
     Patterns.push_back({Entry, Fragment, Order});
   }
+
+  void finish() {
+    Folded.finish();
+    Exact.finish();
+  }
 };
+
+LogPieces logPieces(StringRef Fragment) {
+  std::string Lower = Fragment.lower();
+  LogPieces Out;
+  Out.Exact = numbersMatter(Lower) && any_of(Lower, isDigit);
+  for (size_t At; (At = Lower.find("…")) != std::string::npos;)
+    Lower.replace(At, 3, "...");
+  SmallVector<StringRef, 4> Parts;
+  StringRef(Lower).split(Parts, "...", -1, false);
+  size_t Letters = 0;
+  for (StringRef Part : Parts) {
+    Part = Part.trim();
+    Letters += Part.size();
+    if (!Part.empty())
+      Out.Pieces.push_back(Out.Exact ? Part.str() : foldNumbers(Part));
+  }
+  if (Letters < LogMatcher::MinFragment)
+    Out.Pieces.clear();
+  return Out;
+}
 
 LogMatcher::LogMatcher(ArrayRef<Entry> Entries) {
   std::unique_ptr<State> New = std::make_unique<State>();
   for (unsigned E = 0; E < Entries.size(); ++E)
     for (unsigned F = 0; F < Entries[E].LogFragments.size(); ++F)
       New->add(E, F, Entries[E].LogFragments[F]);
-  New->Folded.finish();
-  New->Exact.finish();
+  New->finish();
+  S = std::move(New);
+}
+
+LogMatcher::LogMatcher(ArrayRef<LogFragment> Fragments) {
+  std::unique_ptr<State> New = std::make_unique<State>();
+  for (const LogFragment &F : Fragments)
+    New->add(F.Entry, F.Fragment, F.Text);
+  New->finish();
   S = std::move(New);
 }
 

@@ -15,6 +15,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace culprit {
@@ -27,6 +28,25 @@ struct LogMatch {
                                ///< LogMatcher::MaxLines.
   unsigned Count = 0;          ///< All lines, also those beyond.
 };
+
+/// A fragment and what it is told as in a LogMatch.
+struct LogFragment {
+  unsigned Entry = 0;
+  unsigned Fragment = 0;
+  std::string Text;
+};
+
+/// A fragment as it is looked for: in a line in lower case, where \p Exact is
+/// not set with foldNumbers(), these pieces stand in this order. Without pieces
+/// it is too short and never matches.
+struct LogPieces {
+  bool Exact = false;
+  std::vector<std::string> Pieces;
+};
+LogPieces logPieces(llvm::StringRef Fragment);
+
+/// \p S with every number as one `0`.
+std::string foldNumbers(llvm::StringRef S);
 
 /// The fragments of a list of entries, compiled. Immutable and safe to use
 /// from several threads; holds no reference to the entries.
@@ -42,6 +62,8 @@ public:
   static constexpr unsigned MinFragment = 4;
 
   explicit LogMatcher(llvm::ArrayRef<Entry> Entries);
+  /// Of some fragments only.
+  explicit LogMatcher(llvm::ArrayRef<LogFragment> Fragments);
   LogMatcher(LogMatcher &&) noexcept;
   LogMatcher &operator=(LogMatcher &&) noexcept;
   ~LogMatcher();

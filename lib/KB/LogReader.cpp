@@ -4,19 +4,21 @@
 
 #include "KB/LogReader.h"
 #include "KB/EntryTitle.h"
+#include "KB/MarkdownNode.h"
 #include "KB/MarkdownText.h"
-#include <cmark.h>
 
 using namespace llvm;
 
 namespace culprit {
 
+using Kind = MarkdownNode::Kind;
+
 static bool beginsEntry(Section S) {
   return S == Section::Symptom || S == Section::RootCause;
 }
 
-unsigned LogReader::line(cmark_node *N) const {
-  return Base + static_cast<unsigned>(cmark_node_get_start_line(N));
+unsigned LogReader::line(const MarkdownNode *N) const {
+  return Base + N->Line;
 }
 
 void LogReader::frontMatter(const FrontMatter &F) {
@@ -33,20 +35,15 @@ void LogReader::frontMatter(const FrontMatter &F) {
     Above.set(1, Status + Title, 1);
 }
 
-void LogReader::piece(cmark_node *Document, unsigned LinesBefore) {
+void LogReader::block(const MarkdownNode &N, unsigned LinesBefore) {
   Base = LinesBefore;
-  for (cmark_node *N = cmark_node_first_child(Document); N;
-       N = cmark_node_next(N)) {
-    if (cmark_node_get_type(N) == CMARK_NODE_HEADING) {
-      heading(N);
-      continue;
-    }
-    bool Open = B.hasEntry();
-    size_t Entries = Out.Entries.size();
-    block(N, "", 0);
-    if (!Open && !B.hasEntry() && Out.Entries.size() == Entries)
-      outside(N);
-  }
+  if (N.K == Kind::Heading)
+    return heading(&N);
+  bool Open = B.hasEntry();
+  size_t Entries = Out.Entries.size();
+  block(&N, "", 0);
+  if (!Open && !B.hasEntry() && Out.Entries.size() == Entries)
+    outside(&N);
 }
 
 void LogReader::finish() {
@@ -54,8 +51,8 @@ void LogReader::finish() {
   B.close();
 }
 
-void LogReader::heading(cmark_node *N) {
-  int Level = cmark_node_get_heading_level(N);
+void LogReader::heading(const MarkdownNode *N) {
+  int Level = N->Number;
   unsigned Line = line(N);
   std::string Title = StringRef(inlineText(N)).trim().str();
   noLead();
@@ -123,15 +120,15 @@ void LogReader::openUntitled(int LabelLevel, unsigned Line) {
   B.Text = std::move(Between);
 }
 
-void LogReader::outside(cmark_node *N) {
-  cmark_node_type Type = cmark_node_get_type(N);
+void LogReader::outside(const MarkdownNode *N) {
+  Kind Type = N->K;
   bool IsComment =
-      Type == CMARK_NODE_HTML_BLOCK &&
-      StringRef(cmark_node_get_literal(N)).starts_with("<!--");
-  if (Type == CMARK_NODE_THEMATIC_BREAK || IsComment)
+      Type == Kind::HtmlBlock &&
+      N->Text.starts_with("<!--");
+  if (Type == Kind::Rule || IsComment)
     return;
-  Outside.add(line(N), Base + unsigned(cmark_node_get_end_line(N)),
-              Type == CMARK_NODE_PARAGRAPH, Out.Entries.empty());
+  Outside.add(line(N), Base + N->LastLine,
+              Type == Kind::Paragraph, Out.Entries.empty());
 }
 
 void LogReader::tellOutside() {

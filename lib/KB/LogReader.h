@@ -18,9 +18,9 @@
 #include <optional>
 #include <string>
 
-struct cmark_node;
-
 namespace culprit {
+
+struct MarkdownNode;
 
 /// Walks the blocks of a document in order and sorts their text into the
 /// sections of entries.
@@ -30,20 +30,22 @@ public:
 
   void frontMatter(const FrontMatter &F);
 
-  void piece(cmark_node *Document, unsigned LinesBefore);
+  /// Takes the next block of the document. \p LinesBefore stand before the text
+  /// that it was parsed from.
+  void block(const MarkdownNode &N, unsigned LinesBefore);
 
   void finish();
 
 private:
-  unsigned line(cmark_node *N) const;
+  unsigned line(const MarkdownNode *N) const;
 
-  void heading(cmark_node *N);
+  void heading(const MarkdownNode *N);
 
   /// A section outside an entry: the heading above it is the title, and what
   /// stands between them is the entry's.
   void openUntitled(int LabelLevel, unsigned Line);
 
-  void outside(cmark_node *N);
+  void outside(const MarkdownNode *N);
 
   void tellOutside();
 
@@ -65,27 +67,27 @@ private:
   /// entry is open and it does not begin one.
   bool label(const LabelText &L, unsigned Line);
 
-  void paragraph(cmark_node *P, bool InItem);
+  void paragraph(const MarkdownNode *P, bool InItem);
 
   /// Reads a paragraph that is a table of issues.
-  bool table(cmark_node *P);
+  bool table(const MarkdownNode *P);
 
   /// Appends \p Text with its lines after the first indented.
   void append(llvm::StringRef Text, llvm::StringRef Indent);
 
-  static cmark_node *firstItem(cmark_node *List);
+  static const MarkdownNode *firstItem(const MarkdownNode *List);
 
   /// The section label that the block \p N begins, in a list.
-  std::optional<LabelText> itemLabel(cmark_node *N, bool Plain) const;
+  std::optional<LabelText> itemLabel(const MarkdownNode *N, bool Plain) const;
 
   /// Whether \p Item is a whole entry: a title, and sections below it.
-  bool isEntry(cmark_node *Item) const;
+  bool isEntry(const MarkdownNode *Item) const;
 
-  void item(cmark_node *Item, llvm::StringRef Indent, unsigned Depth);
+  void item(const MarkdownNode *Item, llvm::StringRef Indent, unsigned Depth);
 
-  void list(cmark_node *List, llvm::StringRef Indent, unsigned Depth);
+  void list(const MarkdownNode *List, llvm::StringRef Indent, unsigned Depth);
 
-  void block(cmark_node *N, const std::string &Indent, unsigned Depth,
+  void block(const MarkdownNode *N, const std::string &Indent, unsigned Depth,
              bool InItem = false);
 
   EntryBuilder B;

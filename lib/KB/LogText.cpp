@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/ConvertUTF.h"
+#include <cstring>
 
 using namespace llvm;
 
@@ -22,14 +23,28 @@ static void tell(std::vector<Diagnostic> &Remarks, StringRef File, size_t Line,
 
 /// The number of bytes of \p Text before the first that is no UTF-8.
 static size_t validLength(StringRef Text) {
-  const UTF8 *At = reinterpret_cast<const UTF8 *>(Text.data());
-  const UTF8 *End = At + Text.size();
-  isLegalUTF8String(&At, End); // Leaves At where it stopped.
-  return static_cast<size_t>(At - reinterpret_cast<const UTF8 *>(Text.data()));
+  const UTF8 *Begin = reinterpret_cast<const UTF8 *>(Text.data());
+  const UTF8 *At = Begin, *End = At + Text.size();
+  while (At < End) {
+    uint64_t Eight = 0;
+    if (End - At >= 8)
+      std::memcpy(&Eight, At, 8);
+    if (End - At >= 8 && !(Eight & 0x8080808080808080)) {
+      At += 8; // Of ASCII.
+      continue;
+    }
+    if (*At < 0x80)
+      ++At;
+    else if (isLegalUTF8Sequence(At, End))
+      At += getNumBytesForUTF8(*At);
+    else
+      break;
+  }
+  return static_cast<size_t>(At - Begin);
 }
 
 StringRef decodeLog(StringRef Text, StringRef File, std::string &Storage,
-                    std::vector<Diagnostic> &Remarks) {
+                    std::vector<Diagnostic> &Remarks, bool &Valid) {
   bool Wide = Text.starts_with("\xFF\xFE") || Text.starts_with("\xFE\xFF");
   if (Wide && Text.size() % 2 == 0 &&
       convertUTF16ToUTF8String(ArrayRef<char>(Text.data(), Text.size()),
@@ -41,9 +56,10 @@ StringRef decodeLog(StringRef Text, StringRef File, std::string &Storage,
     tell(Remarks, File, 1 + Text.take_front(Nul).count('\n'),
          "holds NUL bytes",
          "is this a markdown file? They were replaced by U+FFFD");
-  size_t Valid = validLength(Text);
-  if (Valid < Text.size())
-    tell(Remarks, File, 1 + Text.take_front(Valid).count('\n'),
+  size_t Legal = validLength(Text);
+  Valid = Legal == Text.size() && Nul == StringRef::npos;
+  if (Legal < Text.size())
+    tell(Remarks, File, 1 + Text.take_front(Legal).count('\n'),
          "holds bytes that are not UTF-8",
          "they were replaced by U+FFFD; save the file as UTF-8");
   return Text;

@@ -27,10 +27,10 @@ struct FrontMatter {
 };
 
 /// \p Text without a byte-order mark; UTF-16 becomes UTF-8 in \p Storage. What
-/// is neither is told in \p Remarks with its line.
+/// is neither is told in \p Remarks with its line, and \p Valid is false.
 llvm::StringRef decodeLog(llvm::StringRef Text, llvm::StringRef File,
                           std::string &Storage,
-                          std::vector<Diagnostic> &Remarks);
+                          std::vector<Diagnostic> &Remarks, bool &Valid);
 
 /// Takes the front matter off \p Text; only `key: value` lines are read.
 FrontMatter takeFrontMatter(llvm::StringRef &Text);

@@ -5,7 +5,7 @@
 #include "KB/MarkdownReader.h"
 #include "KB/LogReader.h"
 #include "KB/LogText.h"
-#include <cmark.h>
+#include "KB/MarkdownParser.h"
 
 using namespace llvm;
 
@@ -17,16 +17,16 @@ static constexpr size_t PieceSize = 4 << 20;
 MarkdownLog readMarkdown(StringRef Text, StringRef File) {
   MarkdownLog Out;
   std::string Storage;
-  Text = decodeLog(Text, File, Storage, Out.Remarks);
+  bool Valid = false;
+  Text = decodeLog(Text, File, Storage, Out.Remarks, Valid);
   FrontMatter F = takeFrontMatter(Text);
   LogReader Reader(File, Out);
   Reader.frontMatter(F);
   forEachPiece(Text, PieceSize, File, Out.Remarks,
                [&](StringRef Piece, unsigned Lines) {
-                 cmark_node *Document = cmark_parse_document(
-                     Piece.data(), Piece.size(), CMARK_OPT_VALIDATE_UTF8);
-                 Reader.piece(Document, F.Lines + Lines);
-                 cmark_node_free(Document);
+                 forEachBlock(Piece, Valid, [&](const MarkdownNode &N) {
+                   Reader.block(N, F.Lines + Lines);
+                 });
                });
   Reader.finish();
   return Out;

@@ -3,86 +3,111 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/MarkdownText.h"
-#include "llvm/ADT/Twine.h"
-#include <cmark.h>
+#include "KB/MarkdownNode.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 using namespace llvm;
 
 namespace culprit {
 
-static StringRef literal(cmark_node *N) {
-  const char *Text = cmark_node_get_literal(N);
-  return Text ? StringRef(Text) : StringRef();
+using Kind = MarkdownNode::Kind;
+
+/// Calls \p Enter and \p Leave for \p Top and the nodes below it, in order. No
+/// recursion, since the nesting is up to whoever wrote the file.
+static void walk(const MarkdownNode &Top,
+                 function_ref<void(const MarkdownNode &)> Enter,
+                 function_ref<void(const MarkdownNode &)> Leave) {
+  SmallVector<const MarkdownNode *, 16> Open;
+  for (const MarkdownNode *N = &Top; N;) {
+    Enter(*N);
+    if (N->First) {
+      Open.push_back(N);
+      N = N->First;
+      continue;
+    }
+    Leave(*N);
+    while (!Open.empty() && !N->Next) {
+      N = Open.pop_back_val();
+      Leave(*N);
+    }
+    N = Open.empty() ? nullptr : N->Next;
+  }
 }
 
-/// Whether the line that \p Out ends with is a row of a table; CommonMark has
-/// no tables and would run their rows together.
-static bool inTableRow(StringRef Out) {
-  size_t Start = Out.rfind('\n');
-  StringRef Line = Start == StringRef::npos ? Out : Out.drop_front(Start + 1);
-  return Line.ltrim().starts_with("|");
+/// Whether the line that the text ends with is a row of a table; CommonMark
+/// has no tables and would run their rows together.
+bool InlineRenderer::inTableRow() {
+  if (!Any)
+    LineBegin = Seen = 0;
+  size_t End = StringRef(Out).drop_front(Seen).rfind('\n');
+  if (End != StringRef::npos)
+    LineBegin = Seen + End + 1;
+  Any = true;
+  Seen = Out.size();
+  return StringRef(Out).drop_front(LineBegin).ltrim().starts_with("|");
 }
 
 static void renderCode(std::string &Out, StringRef Code) {
   StringRef Ticks = Code.contains('`') ? "``" : "`";
   StringRef Space = Code.starts_with("`") || Code.ends_with("`") ? " " : "";
-  Out += (Twine(Ticks) + Space + Code + Space + Ticks).str();
+  for (StringRef Part : {Ticks, Space, Code, Space, Ticks})
+    Out += Part;
 }
 
-/// Emits \p N and what is below it. An iterator, not recursion, since the
-/// nesting is up to whoever wrote the file.
-void renderInline(std::string &Out, cmark_node *N) {
-  cmark_iter *It = cmark_iter_new(N);
-  while (true) {
-    cmark_event_type Event = cmark_iter_next(It);
-    if (Event == CMARK_EVENT_DONE)
-      break;
-    cmark_node *At = cmark_iter_get_node(It);
-    switch (cmark_node_get_type(At)) {
-    case CMARK_NODE_TEXT:
-    case CMARK_NODE_HTML_INLINE:
-      Out += literal(At);
-      break;
-    case CMARK_NODE_CODE:
-      renderCode(Out, literal(At));
-      break;
-    case CMARK_NODE_SOFTBREAK:
-      Out += inTableRow(Out) ? '\n' : ' ';
-      break;
-    case CMARK_NODE_LINEBREAK:
-      Out += '\n';
-      break;
-    case CMARK_NODE_LINK:
-    case CMARK_NODE_IMAGE:
-      if (Event == CMARK_EVENT_EXIT) {
-        StringRef Url = cmark_node_get_url(At);
-        StringRef Bare = Url;
-        Bare.consume_front("mailto:");
-        if (!Url.empty() && !StringRef(Out).ends_with(Bare))
-          Out += (" (" + Twine(Url) + ")").str();
-      }
-      break;
-    default:
-      break;
-    }
+void InlineRenderer::leaf(const MarkdownNode &N) {
+  switch (N.K) {
+  case Kind::Text:
+  case Kind::Html:
+    Out += N.Text;
+    break;
+  case Kind::Code:
+    renderCode(Out, N.Text);
+    break;
+  case Kind::SoftBreak:
+    Out += inTableRow() ? '\n' : ' ';
+    break;
+  case Kind::LineBreak:
+    Out += '\n';
+    break;
+  default:
+    break;
   }
-  cmark_iter_free(It);
 }
 
-std::string inlineText(cmark_node *Block) {
+void InlineRenderer::address(StringRef Url) {
+  StringRef Bare = Url;
+  Bare.consume_front("mailto:");
+  if (Url.empty() || StringRef(Out).ends_with(Bare))
+    return;
+  for (StringRef Part : {StringRef(" ("), Url, StringRef(")")})
+    Out += Part;
+}
+
+void InlineRenderer::add(const MarkdownNode &N) {
+  if (!N.First && N.K != Kind::Link)
+    return leaf(N);
+  walk(
+      N, [&](const MarkdownNode &At) { leaf(At); },
+      [&](const MarkdownNode &At) {
+        if (At.K == Kind::Link)
+          address(At.Text);
+      });
+}
+
+std::string inlineText(const MarkdownNode *Block) {
   std::string Out;
-  for (cmark_node *N = cmark_node_first_child(Block); N; N = cmark_node_next(N))
-    renderInline(Out, N);
+  InlineRenderer Renderer(Out);
+  for (const MarkdownNode *N = Block->First; N; N = N->Next)
+    Renderer.add(*N);
   return Out;
 }
 
-std::string codeBlockText(cmark_node *N) {
-  const char *Info = cmark_node_get_fence_info(N);
-  StringRef Code = literal(N);
+std::string codeBlockText(const MarkdownNode *N) {
+  StringRef Code = N->Text;
   StringRef Fence = Code.contains("```") ? "````" : "```";
   std::string Out = Fence.str();
-  if (Info)
-    Out += Info;
+  Out += N->Info;
   Out += '\n';
   Out += Code;
   if (!Code.empty() && !Code.ends_with("\n"))
@@ -91,19 +116,18 @@ std::string codeBlockText(cmark_node *N) {
   return Out;
 }
 
-std::string flatText(cmark_node *N) {
+std::string flatText(const MarkdownNode *N) {
   std::string Out;
-  cmark_iter *It = cmark_iter_new(N);
-  for (cmark_event_type Event = cmark_iter_next(It); Event != CMARK_EVENT_DONE;
-       Event = cmark_iter_next(It)) {
-    StringRef Text = literal(cmark_iter_get_node(It));
-    if (Event != CMARK_EVENT_ENTER || Text.empty())
-      continue;
-    if (!Out.empty())
-      Out += ' ';
-    Out += Text;
-  }
-  cmark_iter_free(It);
+  walk(
+      *N,
+      [&](const MarkdownNode &At) {
+        if (At.K == Kind::Link || At.Text.empty())
+          return;
+        if (!Out.empty())
+          Out += ' ';
+        Out += At.Text;
+      },
+      [](const MarkdownNode &) {});
   return Out;
 }
 

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Renders nodes of a cmark tree as the text that entries hold: emphasis
+/// Renders nodes of markdown as the text that entries hold: emphasis
 /// marks gone, code in backquotes or fences, items behind `- ` or `1. `.
 ///
 //===----------------------------------------------------------------------===//
@@ -14,21 +14,39 @@
 #include "llvm/ADT/StringRef.h"
 #include <string>
 
-struct cmark_node;
-
 namespace culprit {
 
-/// Appends the text of the inline node \p N itself.
-void renderInline(std::string &Out, cmark_node *N);
+struct MarkdownNode;
+
+/// Appends the text of inline nodes to a string.
+class InlineRenderer {
+public:
+  explicit InlineRenderer(std::string &Out) : Out(Out) {}
+
+  /// Appends the text of the inline node \p N itself.
+  void add(const MarkdownNode &N);
+  /// The string was changed other than by appending.
+  void restart() { Any = false; }
+
+private:
+  void leaf(const MarkdownNode &N);
+  void address(llvm::StringRef Url);
+  bool inTableRow();
+
+  std::string &Out;
+  size_t LineBegin = 0; ///< Of the last line, up to Seen.
+  size_t Seen = 0;
+  bool Any = false; ///< LineBegin is known.
+};
 
 /// The text of all inline children of \p Block.
-std::string inlineText(cmark_node *Block);
+std::string inlineText(const MarkdownNode *Block);
 
 /// The text of a code block with its fences.
-std::string codeBlockText(cmark_node *N);
+std::string codeBlockText(const MarkdownNode *N);
 
 /// The text of everything below \p N without any structure.
-std::string flatText(cmark_node *N);
+std::string flatText(const MarkdownNode *N);
 
 } // namespace culprit
 

@@ -31,7 +31,9 @@ static constexpr StringRef Vague[] = {
     "didn",     "isn",      "goes",      "went",     "get",      "got",
     "just",     "still",    "again",     "sometimes", "randomly", "hell",
     "program",  "script",   "system",    "poor",     "poorly",   "terrible",
-    "quality",  "performance", "good",   "enough",   "mess",     "messed"};
+    "quality",  "performance", "good",   "enough",   "mess",     "messed",
+    "look",     "looks",    "seems",     "output",   "outputs",  "answer",
+    "answers",  "result",   "results"};
 
 // What every fix is called.
 static constexpr StringRef Called[] = {
@@ -44,7 +46,23 @@ static constexpr StringRef Called[] = {
     "done",   "some",    "model",   "script",  "it",      "everything",
     "something", "made", "make",    "sure",    "again",   "fine",
     "rewrote", "refactor", "refactored", "cleaned", "clean", "several",
-    "things", "mistake", "stuff",   "better"};
+    "things", "mistake", "stuff",   "better",  "trial",  "tried",
+    "different", "values", "various"};
+
+// The words of the form that people copy and forget to fill in.
+static constexpr StringRef Form[] = {
+    "how it manifested",  "what you observed",  "how it was resolved",
+    "code changes",       "why it happened",    "the actual bug",
+    "which files were",   "how to avoid similar", "describe the",
+    "what one sees",      "brief description"};
+
+/// Whether \p Text is what the form says and nothing of one's own.
+static bool isOfForm(StringRef Text) {
+  std::string Lower = Text.ltrim("(*_`<[").lower();
+  return any_of(Form, [&](StringRef Words) {
+    return StringRef(Lower).starts_with(Words) && Text.size() < 60;
+  });
+}
 
 /// Whether \p Text holds nothing but words of \p Empty, and at least one.
 static bool saysNothing(StringRef Text, ArrayRef<StringRef> Empty) {
@@ -69,6 +87,8 @@ static bool saysNothing(StringRef Text, ArrayRef<StringRef> Empty) {
 }
 
 std::string symptomObjection(StringRef Symptom) {
+  if (isOfForm(Symptom))
+    return "is what the form says, not filled in";
   if (saysNothing(Symptom, Vague))
     return "is no observation: it says that something is wrong, not what one "
            "sees";
@@ -85,6 +105,8 @@ std::string symptomObjection(StringRef Symptom) {
 }
 
 std::string fixObjection(StringRef Fix) {
+  if (isOfForm(Fix))
+    return "is what the form says, not filled in";
   if (saysNothing(Fix, Called))
     return "names nothing: it says that there is one, not what was changed";
   std::string Lower = Fix.trim(" .").lower();

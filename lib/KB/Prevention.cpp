@@ -17,6 +17,7 @@
 #include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include <array>
 
 using namespace llvm;
@@ -96,8 +97,15 @@ static constexpr std::array<StringRef, 24> MoreActions = {
     "merge", "order", "apply", "time",  "tie", "route", "show",    "benchmark"};
 
 static bool isAction(StringRef Stem) {
-  auto Is = [&](StringRef Verb) { return stem(Verb) == Stem; };
-  return any_of(Actions, Is) || any_of(MoreActions, Is);
+  static const StringSet<> Stems = [] {
+    StringSet<> Out;
+    for (StringRef Verb : Actions)
+      Out.insert(stem(Verb));
+    for (StringRef Verb : MoreActions)
+      Out.insert(stem(Verb));
+    return Out;
+  }();
+  return Stems.contains(Stem);
 }
 
 std::string preventionObjection(StringRef Item) {
@@ -120,7 +128,9 @@ std::string preventionObjection(StringRef Item) {
     std::string Stem = stem(Lower);
     bool Action = isAction(Stem);
     Acts |= Action;
-    if (!Action && !isStopWord(Lower) && !is_contained(Fillers, Lower))
+    bool Telling = Lower.size() > 1 && Lower != "don't"; // "Don't do X"
+    if (Telling && !Action && !isStopWord(Lower) &&
+        !is_contained(Fillers, Lower))
       ++Objects;
   }
   for (StringRef Wish : Wishes) {

@@ -13,6 +13,7 @@
 
 #include "KB/Entry.h"
 #include "llvm/Support/JSON.h"
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,10 @@ struct SearchHit {
 struct SearchOptions {
   unsigned Limit = 5;
   bool Explain = false;
+  bool Questions = true; ///< Fill in SearchHit::Separates; of many hits slow.
   const SearchWeights *Weights = nullptr; ///< Other than the usual ones.
+  /// Which classes may be among the hits; empty for all.
+  std::function<bool(llvm::StringRef Class)> Passes;
 };
 
 struct SearchResult {

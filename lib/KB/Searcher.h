@@ -13,15 +13,15 @@
 #define CULPRIT_KB_SEARCHER_H
 
 #include "KB/Analyzer.h"
-#include "KB/Entry.h"
+#include "KB/EntryList.h"
 #include "KB/LogMatcher.h"
+#include "KB/Postings.h"
 #include "KB/Query.h"
 #include "KB/Search.h"
 #include "KB/Speller.h"
-#include "KB/TextIndex.h"
 #include "KB/Weights.h"
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include <array>
 #include <map>
@@ -34,21 +34,37 @@ namespace culprit {
 /// thread at a time.
 class Searcher {
 public:
-  static llvm::Expected<Searcher> create(llvm::ArrayRef<Entry> Entries,
-                                         const Vocabulary &V,
-                                         std::vector<TextIndex> Indexes);
+  Searcher(const EntryList &Entries, const Vocabulary &V);
 
   llvm::Expected<SearchResult> search(llvm::StringRef Query,
                                       const SearchOptions &Options) const;
 
 private:
-  Searcher(llvm::ArrayRef<Entry> Entries, const Vocabulary &V,
-           std::vector<TextIndex> Indexes)
-      : Entries(Entries), A(V), Matcher(Entries), Indexes(std::move(Indexes)) {}
+  /// Where a term of the query occurs.
+  struct Occurrences {
+    /// Of a term of the index: its row in each source, or null.
+    llvm::SmallVector<const IndexTerm *, 4> Rows;
+    std::vector<Posting> Pairs; ///< Of a pair.
+    size_t Entries = 0;         ///< How many have it.
+  };
+  /// By field and by length, what an occurrence there gives.
+  using FieldGains = std::array<std::array<double, 256>, NumFields>;
+  /// A fragment of an entry that is in the query.
+  struct Quoted {
+    std::string Text;
+    double Score = 0;
+  };
 
-  /// Where \p Term occurs; valid until the next search.
-  llvm::Expected<llvm::ArrayRef<Posting>> postings(llvm::StringRef Term) const;
+  llvm::Expected<Occurrences> rows(llvm::StringRef Term) const;
+  llvm::Expected<Occurrences> occurrences(const Term &T) const;
   bool isIndexed(llvm::StringRef Term) const;
+  Speller &speller(char First) const;
+
+  /// How much of a length of \p Length terms is left for one occurrence.
+  double share(unsigned Field, double Length, const SearchWeights &W) const;
+  /// What an occurrence gives in a field of a length that a byte cannot hold.
+  double longGain(const QueryTerm &Q, unsigned Entry, unsigned Field,
+                  const SearchWeights &W) const;
   /// What the fields of \p P give for \p Q, before saturation.
   std::array<double, NumFields> frequencies(const QueryTerm &Q,
                                             const Posting &P,
@@ -56,27 +72,35 @@ private:
   /// How rare and telling \p Q is, when \p Having entries have it.
   double weight(const QueryTerm &Q, size_t Having,
                 const SearchWeights &W) const;
-  llvm::Error addTerm(const QueryTerm &Q, const SearchWeights &W,
-                      std::vector<double> &Scores) const;
+  /// BM25: the second occurrence says less than the first.
+  static double saturated(double Frequency, const SearchWeights &W);
+  void addTerm(const QueryTerm &Q, const Occurrences &O,
+               const SearchWeights &W, std::vector<double> &Scores) const;
   /// By entry: the fragment that tells most and what it gives.
-  std::map<unsigned, std::pair<unsigned, double>>
+  llvm::Expected<std::map<unsigned, Quoted>>
   fragments(llvm::StringRef Query, const SearchWeights &W) const;
-  std::vector<SearchHit> diversify(llvm::ArrayRef<double> Scores,
-                                   const SearchWeights &W,
-                                   unsigned Limit) const;
-  llvm::Error explain(llvm::ArrayRef<QueryTerm> Terms, const SearchWeights &W,
-                      std::vector<SearchHit> &Hits) const;
 
-  llvm::ArrayRef<Entry> Entries;
+  struct Ranked {
+    unsigned Entry;
+    double Score;
+  };
+  llvm::Expected<std::vector<Ranked>>
+  diversify(llvm::ArrayRef<double> Scores, const SearchWeights &W,
+            const SearchOptions &Options) const;
+  llvm::Error explain(llvm::ArrayRef<QueryTerm> Terms,
+                      llvm::ArrayRef<Ranked> Order, const SearchWeights &W,
+                      std::vector<SearchHit> &Hits) const;
+  uint32_t classOf(unsigned Entry) const;
+
+  const EntryList &Entries;
   Analyzer A;
-  LogMatcher Matcher;
-  std::vector<TextIndex> Indexes;
-  std::vector<std::array<unsigned, NumFields>> Lengths;
   std::array<double, NumFields> MeanLength = {};
-  std::vector<std::string> Phrases;       ///< Of the aliases.
-  mutable std::unique_ptr<Speller> Spell; ///< Made when a word is unknown.
-  /// Of the terms that were looked up, since one query's are often the next's.
-  mutable llvm::StringMap<std::vector<Posting>> Postings;
+  std::vector<std::string> Classes; ///< Of all sources; the first is "".
+  /// By source and its number of a class, the index into Classes.
+  std::vector<std::vector<uint32_t>> ClassNumbers;
+  llvm::ArrayRef<AliasGroup> Aliases;
+  mutable std::vector<PairFinder> Pairs;    ///< One for each source.
+  mutable std::map<char, Speller> Spellers; ///< Made when a word is unknown.
 };
 
 /// Fills in what separates each of \p Hits from the others.

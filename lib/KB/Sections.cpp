@@ -64,6 +64,7 @@ bool isOtherLabel(StringRef Label) {
       "expected behaviour", "expected", "evidence", "debugging",
       "investigation", "verification", "verified", "related", "status",
       "date", "title", "commit", "commits", "pr", "ticket", "time spent",
+      "cost", "time lost", "hours",
       "duration", "contributing factors", "what went well", "recovery",
       "where we got lucky", "what went poorly", "additional context",
       "status update", "discussion", "comments", "决定", "影响", "备注"};

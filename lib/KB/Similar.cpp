@@ -3,16 +3,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Similar.h"
-#include "KB/Lexer.h"
-#include "KB/WordForms.h"
+#include "KB/WordKeys.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 using namespace llvm;
@@ -52,45 +50,80 @@ public:
   explicit WordVectors(ArrayRef<const Entry *> Entries) {
     for (const Entry *E : Entries)
       Rows.push_back(count(*E));
-    std::vector<unsigned> Df(Names.size());
+    std::vector<unsigned> Df(Keys.size());
     for (const auto &Row : Rows)
       for (const WordWeight &W : Row)
         ++Df[W.Word];
+    Where.resize(Keys.size());
     double N = static_cast<double>(Rows.size());
     for (size_t I = 0; I < Rows.size(); ++I) {
-      double Sum = 0;
+      double Sum = 0, Common = 0;
       for (WordWeight &W : Rows[I]) {
         // In a log of two entries every word that they share is in all of
         // them, and counts all the same: as if there were eight.
         W.Weight *= std::log(1 + std::max(N, 8.0) / Df[W.Word]);
         Sum += W.Weight * W.Weight;
-        if (Df[W.Word] <= CommonWord)
-          Where[W.Word].push_back(static_cast<unsigned>(I));
+        if (Df[W.Word] > CommonWord)
+          Common += W.Weight * W.Weight;
       }
-      for (WordWeight &W : Rows[I])
+      CommonPart.push_back(Sum > 0 ? std::sqrt(Common / Sum) : 0);
+      for (WordWeight &W : Rows[I]) {
         W.Weight /= std::sqrt(Sum);
+        if (Df[W.Word] <= CommonWord)
+          Where[W.Word].push_back({static_cast<unsigned>(I), W.Weight});
+      }
     }
   }
 
-  /// Entries before \p I that share a word with it.
-  std::vector<unsigned> neighbours(unsigned I) const {
-    std::vector<unsigned> Out;
-    for (const WordWeight &W : Rows[I]) {
-      auto At = Where.find(W.Word);
-      if (At != Where.end())
-        for (unsigned K : At->second)
-          if (K < I)
-            Out.push_back(K);
+  /// Calls \p Each with the entries before \p I that share a word with it that
+  /// is not common, in order, and a bound on the cosine.
+  void neighbours(unsigned I, function_ref<void(unsigned, double)> Each) {
+    Sums.resize(Rows.size());
+    Found.clear();
+    for (const WordWeight &W : Rows[I])
+      for (const WordWeight &At : Where[W.Word]) {
+        if (At.Word >= I)
+          break;
+        if (Sums[At.Word] == 0)
+          Found.push_back(At.Word);
+        Sums[At.Word] += W.Weight * At.Weight;
+      }
+    llvm::sort(Found);
+    for (unsigned K : Found) {
+      // Of common words no more than if they were the same.
+      double Most = Sums[K] + CommonPart[I] * CommonPart[K];
+      Sums[K] = 0;
+      Each(K, Most * (1 + 1e-9)); // Rounded otherwise than the cosine is.
     }
-    llvm::sort(Out);
-    Out.erase(std::unique(Out.begin(), Out.end()), Out.end());
+  }
+
+  /// The cosine of two entries.
+  double cosine(unsigned A, unsigned B) const {
+    double Sum = 0;
+    forEachShared(A, B, [&](double Part, unsigned) { Sum += Part; });
+    return Sum;
+  }
+
+  /// The words that two entries share, by their part in the cosine.
+  std::vector<std::string> words(unsigned A, unsigned B) const {
+    std::vector<std::pair<double, unsigned>> Shared;
+    forEachShared(A, B, [&](double Part, unsigned Word) {
+      Shared.push_back({-Part, Word});
+    });
+    llvm::sort(Shared, [&](const auto &L, const auto &R) {
+      return L.first != R.first ? L.first < R.first
+                                : Keys.name(L.second) < Keys.name(R.second);
+    });
+    std::vector<std::string> Out;
+    for (const auto &[Part, Word] : Shared)
+      if (Out.size() < MostWords)
+        Out.push_back(Keys.name(Word));
     return Out;
   }
 
-  /// The cosine of two entries; the shared words by their part in it.
-  double cosine(unsigned A, unsigned B, std::vector<std::string> &Words) const {
-    std::vector<std::pair<double, unsigned>> Shared;
-    double Sum = 0;
+private:
+  template <typename Function>
+  void forEachShared(unsigned A, unsigned B, Function Each) const {
     for (auto X = Rows[A].begin(), Y = Rows[B].begin();
          X != Rows[A].end() && Y != Rows[B].end();) {
       if (X->Word < Y->Word) {
@@ -98,49 +131,45 @@ public:
       } else if (Y->Word < X->Word) {
         ++Y;
       } else {
-        double Part = X++->Weight * Y->Weight;
-        Shared.push_back({-Part, Y++->Word});
-        Sum += Part;
+        Each(X->Weight * Y->Weight, X->Word);
+        ++X;
+        ++Y;
       }
     }
-    llvm::sort(Shared, [&](const auto &L, const auto &R) {
-      return L.first != R.first ? L.first < R.first
-                                : Names[L.second] < Names[R.second];
-    });
-    for (const auto &[Part, Word] : Shared)
-      if (Words.size() < MostWords)
-        Words.push_back(Names[Word]);
-    return Sum;
   }
 
-private:
   std::vector<WordWeight> count(const Entry &E) {
-    std::map<unsigned, double> Counts;
-    auto Add = [&](StringRef Text, double Weight) {
-      for (const Word &W : lex(Text)) {
-        std::string Lower = StringRef(W.Text).lower();
-        if (Lower.size() < 2 || isStopWord(Lower))
-          continue;
-        auto [At, New] = Ids.try_emplace(
-            W.K == Word::Kind::Name ? stem(Lower) : Lower, Names.size());
-        if (New)
-          Names.push_back(Lower);
-        Counts[At->second] += Weight;
-      }
+    std::vector<WordWeight> All, Out;
+    std::vector<uint32_t> Text;
+    auto Add = [&](StringRef Section, double Weight) {
+      Text.clear();
+      Keys.add(Section, Text);
+      for (uint32_t Word : Text)
+        All.push_back({Word, Weight});
     };
     Add(E.Title, TitleWeight);
     Add(E.Symptom, SymptomWeight);
     Add(E.RootCause, CauseWeight);
-    std::vector<WordWeight> Out;
-    for (auto [Id, Count] : Counts)
-      Out.push_back({Id, std::sqrt(Count)});
+    llvm::sort(All, [](const WordWeight &L, const WordWeight &R) {
+      return L.Word < R.Word;
+    });
+    for (const WordWeight &W : All) {
+      if (Out.empty() || Out.back().Word != W.Word)
+        Out.push_back({W.Word, 0});
+      Out.back().Weight += W.Weight; // Whole numbers, so in any order.
+    }
+    for (WordWeight &W : Out)
+      W.Weight = std::sqrt(W.Weight);
     return Out;
   }
 
-  StringMap<unsigned> Ids;
-  std::vector<std::string> Names; ///< As first written, by id.
+  WordKeys Keys{/*OnlyNames=*/false};
   std::vector<std::vector<WordWeight>> Rows;
-  std::map<unsigned, std::vector<unsigned>> Where;
+  /// Entries, as Word, by a word that is not common, with its weight.
+  std::vector<std::vector<WordWeight>> Where;
+  std::vector<double> CommonPart; ///< Length of an entry's common words.
+  std::vector<double> Sums;       ///< Of neighbours(), by entry; else 0.
+  std::vector<unsigned> Found;
 };
 
 } // namespace
@@ -181,20 +210,31 @@ static void sortPairs(std::vector<SimilarPair> &Pairs) {
 std::vector<SimilarPair> similarPairs(ArrayRef<const Entry *> Entries,
                                       double Least) {
   WordVectors Vectors(Entries);
+  std::vector<bool> Signalled;
+  for (const Entry *E : Entries)
+    Signalled.push_back(!signalsOf(*E).empty());
   std::vector<SimilarPair> Out;
   for (unsigned I = 0; I < Entries.size(); ++I) {
-    for (unsigned K : Vectors.neighbours(I)) {
+    Vectors.neighbours(I, [&](unsigned K, double Most) {
+      // Signals cannot lift it above this.
+      bool Both = Signalled[I] && Signalled[K];
+      auto Reached = [&](double Text) {
+        return Both ? (1 - SignalShare) * Text + SignalShare : Text;
+      };
+      if (Reached(Most) < Least)
+        return;
       SimilarPair P;
       P.A = Entries[K];
       P.B = Entries[I];
-      P.Text = Vectors.cosine(K, I, P.Words);
-      // Signals cannot lift it above this.
-      if ((1 - SignalShare) * P.Text + SignalShare < Least)
-        continue;
+      P.Text = Vectors.cosine(K, I);
+      if (Reached(P.Text) < Least)
+        return;
       compare(P);
-      if (P.Score >= Least)
-        Out.push_back(std::move(P));
-    }
+      if (P.Score < Least)
+        return;
+      P.Words = Vectors.words(K, I);
+      Out.push_back(std::move(P));
+    });
   }
   sortPairs(Out);
   return Out;
@@ -209,15 +249,17 @@ std::vector<SimilarPair> similarTo(const Entry &E, ArrayRef<Entry> Others,
   WordVectors Vectors(All);
   std::vector<SimilarPair> Out;
   unsigned Last = static_cast<unsigned>(Others.size());
-  for (unsigned K : Vectors.neighbours(Last)) {
+  Vectors.neighbours(Last, [&](unsigned K, double) {
     SimilarPair P;
     P.A = All[K];
     P.B = &E;
-    P.Text = Vectors.cosine(K, Last, P.Words);
+    P.Text = Vectors.cosine(K, Last);
     compare(P);
-    if (P.Score >= Least)
-      Out.push_back(std::move(P));
-  }
+    if (P.Score < Least)
+      return;
+    P.Words = Vectors.words(K, Last);
+    Out.push_back(std::move(P));
+  });
   sortPairs(Out);
   return Out;
 }

@@ -41,7 +41,14 @@ unsigned slips(StringRef A, StringRef B, unsigned Limit) {
   return std::min(Last[B.size()], Limit + 1);
 }
 
-void Speller::add(StringRef Text) {
+static void countWord(StringRef Word, WordCounts &Counts) {
+  SmallString<32> Lower;
+  for (char C : Word)
+    Lower += toLower(C);
+  ++Counts[Lower];
+}
+
+void countWords(StringRef Text, WordCounts &Counts) {
   // Runs of letters are enough here and much faster than the lexer: this is
   // done for every text of the knowledge base.
   for (size_t I = 0; I < Text.size(); ++I) {
@@ -53,35 +60,29 @@ void Speller::add(StringRef Text) {
     if (Run.size() < 2)
       continue;
     if (!Mixed) {
-      count(Run);
+      countWord(Run, Counts);
       continue;
     }
     for (const std::string &Part : splitIdentifier(Run))
-      count(Part);
+      countWord(Part, Counts);
   }
 }
 
-void Speller::count(StringRef Word) {
-  SmallString<32> Lower;
-  for (char C : Word)
-    Lower += toLower(C);
-  if (!Counts[Lower]++)
-    Stems[stem(Lower)] = 1;
+void countWords(const Entry &E, WordCounts &Counts) {
+  for (StringRef Text :
+       {StringRef(E.Title), StringRef(E.Symptom), StringRef(E.RootCause),
+        StringRef(E.Fix), StringRef(E.Workarounds), StringRef(E.Files),
+        StringRef(E.Class)})
+    countWords(Text, Counts);
+  for (const auto *List :
+       {&E.AlsoSeenAs, &E.LogFragments, &E.FailsWhen, &E.WorksWhen})
+    for (const std::string &Item : *List)
+      countWords(Item, Counts);
 }
 
-Speller::Speller(ArrayRef<Entry> Entries, ArrayRef<std::string> Phrases) {
-  for (const Entry &E : Entries) {
-    for (StringRef Text :
-         {StringRef(E.Title), StringRef(E.Symptom), StringRef(E.RootCause),
-          StringRef(E.Fix), StringRef(E.Workarounds), StringRef(E.Files),
-          StringRef(E.Class)})
-      add(Text);
-    for (const auto *List : {&E.AlsoSeenAs, &E.LogFragments, &E.FailsWhen, &E.WorksWhen})
-      for (const std::string &Item : *List)
-        add(Item);
-  }
-  for (const std::string &Phrase : Phrases)
-    add(Phrase);
+Speller::Speller(WordCounts Words) : Counts(std::move(Words)) {
+  for (const auto &Item : Counts)
+    Stems[stem(Item.first())] = 1;
 }
 
 bool Speller::knows(StringRef Lower) const {

@@ -11,17 +11,24 @@
 #define CULPRIT_KB_SPELLER_H
 
 #include "KB/Entry.h"
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
 
 namespace culprit {
 
-/// The words of entries and aliases. Immutable after construction.
+/// How often each word stands somewhere, by its spelling in lower case.
+using WordCounts = llvm::StringMap<unsigned>;
+
+/// Adds the words of \p Text to \p Counts.
+void countWords(llvm::StringRef Text, WordCounts &Counts);
+/// Adds the words of \p E that a reader sees as the entry's own.
+void countWords(const Entry &E, WordCounts &Counts);
+
+/// The words that are known to begin with one letter.
 class Speller {
 public:
-  Speller(llvm::ArrayRef<Entry> Entries, llvm::ArrayRef<std::string> Phrases);
+  explicit Speller(WordCounts Words);
 
   /// Whether \p Lower or another form of it is known.
   bool knows(llvm::StringRef Lower) const;
@@ -30,10 +37,7 @@ public:
   std::string meant(llvm::StringRef Lower) const;
 
 private:
-  void add(llvm::StringRef Text);
-  void count(llvm::StringRef Word);
-
-  llvm::StringMap<unsigned> Counts; ///< By spelling, in lower case.
+  WordCounts Counts;
   llvm::StringMap<char> Stems;
 };
 

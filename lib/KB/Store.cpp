@@ -6,6 +6,7 @@
 #include "KB/AtomicFile.h"
 #include "KB/MarkdownReader.h"
 #include "KB/StoreFormat.h"
+#include "Support/Parallel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,6 +14,9 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/xxhash.h"
+#include <algorithm>
+#include <optional>
+#include <thread>
 
 using namespace llvm;
 
@@ -52,27 +56,49 @@ Diagnostic noEntry(StringRef File) {
           "an entry is '### [FIXED] title' followed by '**Symptom**: ...'"};
 }
 
-/// The store that is there, if it is one that can be taken over from.
-static StoreContent readOld(StringRef Path, const Vocabulary &V) {
-  StoreContent Old;
+namespace {
+
+/// The store that is there.
+struct OldStore {
+  std::optional<Database> D;
+  std::vector<LogFile> Files; ///< Without entries until they are needed.
+  unsigned Entries = 0;
+  bool IndexFits = false; ///< It was made with this analyzer and vocabulary.
+};
+
+/// A log to be built from.
+struct NewLog {
+  std::unique_ptr<MemoryBuffer> Text;
+  LogFile File;
+  MarkdownLog Parsed;
+  std::optional<size_t> Same; ///< The file of the old store that it is.
+};
+
+} // namespace
+
+static OldStore readOld(StringRef Path, const Vocabulary &V) {
+  OldStore Old;
   if (!sys::fs::exists(Path))
     return Old;
-  Expected<Database> D = Database::openImmutable(Path);
-  if (!D) {
-    consumeError(D.takeError());
-    return Old;
-  }
-  Expected<StoreContent> Content = readStore(*D, Path, /*WithIndex=*/true);
-  if (!Content) {
-    consumeError(Content.takeError());
-    return Old;
-  }
-  if (Content->AnalyzerHash != analyzerHash(V)) {
-    for (LogFile &F : Content->Files)
-      F.Index.clear();
-    Content->AnalyzerHash.clear();
-  }
-  return std::move(*Content);
+  auto Read = [&]() -> Error {
+    Expected<Database> D = Database::openImmutable(Path);
+    if (!D)
+      return D.takeError();
+    Expected<std::string> Hash = readStoreHead(*D, Path);
+    if (!Hash)
+      return Hash.takeError();
+    Expected<std::vector<LogFile>> Files = readStoreFiles(*D);
+    if (!Files)
+      return Files.takeError();
+    Expected<unsigned> Entries = countEntries(*D);
+    if (!Entries)
+      return Entries.takeError();
+    Old = {std::move(*D), std::move(*Files), *Entries,
+           *Hash == analyzerHash(V)};
+    return Error::success();
+  };
+  consumeError(Read()); // What is no store is written anew.
+  return Old;
 }
 
 /// \p Path below \p Root, or as it is.
@@ -107,41 +133,75 @@ static Error replaceStore(StringRef Out, ArrayRef<LogFile> Files,
   return New->commit();
 }
 
+/// Reads what changed, in several threads, and takes over the rest.
+static void fill(MutableArrayRef<NewLog> Logs, OldStore &Old) {
+  if (any_of(Logs, [](const NewLog &L) { return L.Same.has_value(); })) {
+    Expected<std::vector<LogFile>> Files = readStore(*Old.D);
+    if (Files && Files->size() == Old.Files.size()) {
+      Old.Files = std::move(*Files);
+    } else { // Damaged: nothing is taken over.
+      consumeError(Files.takeError());
+      for (NewLog &L : Logs)
+        L.Same.reset();
+    }
+  }
+  std::vector<unsigned> Uses(Old.Files.size()); // A file may be named twice.
+  for (const NewLog &L : Logs)
+    if (L.Same)
+      ++Uses[*L.Same];
+  unsigned Threads = std::max(1u, std::thread::hardware_concurrency());
+  inParallel(Logs.size(), Threads, [&](size_t I) {
+    NewLog &L = Logs[I];
+    if (L.Same) {
+      std::vector<Entry> &Entries = Old.Files[*L.Same].Entries;
+      L.File.Entries = Uses[*L.Same] == 1 ? std::move(Entries) : Entries;
+      return;
+    }
+    L.Parsed = readMarkdown(L.Text->getBuffer(), L.File.Path);
+    if (L.Parsed.Entries.empty())
+      L.Parsed.Remarks.push_back(noEntry(L.File.Path));
+    L.File.Entries = std::move(L.Parsed.Entries);
+    L.Text.reset();
+  });
+  Old.Files.clear();
+}
+
 Expected<BuildResult> buildStore(ArrayRef<std::string> Files, StringRef Out,
                                  const Vocabulary &V, StringRef Root) {
-  StoreContent Old = readOld(Out, V);
-  BuildResult Result;
-  std::vector<LogFile> New;
-  bool Changed = Old.AnalyzerHash.empty() || Old.Files.size() != Files.size();
+  OldStore Old = readOld(Out, V);
+  bool Changed = !Old.IndexFits || Old.Files.size() != Files.size();
+  std::vector<NewLog> Logs;
   for (const std::string &Path : Files) {
     ErrorOr<std::unique_ptr<MemoryBuffer>> Buffer = MemoryBuffer::getFile(Path);
     if (!Buffer)
       return failure(Path + ": " + Buffer.getError().message());
-    LogFile F;
-    F.Path = relativePath(Path, Root);
-    StringRef Text = (*Buffer)->getBuffer();
-    F.Hash = utohexstr(xxh3_64bits(Text), true, 16);
+    NewLog L;
+    L.Text = std::move(*Buffer);
+    L.File.Path = relativePath(Path, Root);
+    L.File.Hash = utohexstr(xxh3_64bits(L.Text->getBuffer()), true, 16);
     auto Same = find_if(Old.Files, [&](const LogFile &O) {
-      return O.Path == F.Path && O.Hash == F.Hash;
+      return O.Path == L.File.Path && O.Hash == L.File.Hash;
     });
-    if (Same != Old.Files.end()) {
-      Changed |= static_cast<size_t>(Same - Old.Files.begin()) != New.size();
-      F = *Same; // Not moved: a file may be named twice.
-    } else {
-      Changed = true;
-      ++Result.Parsed;
-      MarkdownLog Log = readMarkdown(Text, F.Path);
-      if (Log.Entries.empty())
-        Log.Remarks.push_back(noEntry(F.Path));
-      F.Entries = std::move(Log.Entries);
-      append_range(Result.Remarks, Log.Remarks);
-    }
-    ++Result.Files;
-    Result.Entries += F.Entries.size();
-    New.push_back(std::move(F));
+    if (Same != Old.Files.end())
+      L.Same = static_cast<size_t>(Same - Old.Files.begin());
+    Changed |= L.Same != Logs.size();
+    Logs.push_back(std::move(L));
   }
+  BuildResult Result;
+  Result.Files = static_cast<unsigned>(Files.size());
+  Result.Entries = Old.Entries;
   if (!Changed)
     return Result;
+
+  fill(Logs, Old);
+  Result.Entries = 0;
+  std::vector<LogFile> New;
+  for (NewLog &L : Logs) {
+    Result.Parsed += !L.Same;
+    Result.Entries += static_cast<unsigned>(L.File.Entries.size());
+    append_range(Result.Remarks, L.Parsed.Remarks);
+    New.push_back(std::move(L.File));
+  }
   if (Error E = replaceStore(Out, New, V))
     return E;
   Result.Written = true;

@@ -6,7 +6,9 @@
 /// Writes entries with their index into a database and reads them back. The
 /// tables are plain, so that `culprit sql` can ask them: `entries`, `items`
 /// (lists: prevention, also, log, fails_when, works_when, reference, other),
-/// `signals`, `files`, and the FTS5 table `entry_text`.
+/// `signals`, `files`, `words`, and `terms`, the index: of each term in how
+/// many entries it is, and where in the form of Postings.h. `index_parts` is
+/// what a search needs of all entries.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -16,31 +18,19 @@
 #include "KB/Analyzer.h"
 #include "KB/Database.h"
 #include "KB/Entry.h"
-#include "KB/Fields.h"
 #include "KB/Vocabulary.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
-#include <array>
 #include <string>
 #include <vector>
 
 namespace culprit {
-
-/// The terms of an entry's fields, as the index holds them.
-using IndexText = std::array<std::string, NumFields>;
 
 /// A markdown file with what was read from it.
 struct LogFile {
   std::string Path;
   std::string Hash; ///< Of the content, in hex.
   std::vector<Entry> Entries;
-  std::vector<IndexText> Index; ///< One for each entry; or empty: to be made.
-};
-
-/// What a store holds.
-struct StoreContent {
-  std::vector<LogFile> Files;
-  std::string AnalyzerHash; ///< Of the analyzer and vocabulary of its index.
 };
 
 /// Changes with the analyzer and with the vocabulary \p V.
@@ -50,10 +40,36 @@ std::string analyzerHash(const Vocabulary &V);
 llvm::Error writeStore(const Database &D, llvm::ArrayRef<LogFile> Files,
                        const Vocabulary &V);
 
-/// Reads all of \p D in its order. Fails when it is no store of this version;
-/// \p Name is told in the message. The index texts are read \p WithIndex.
-llvm::Expected<StoreContent> readStore(const Database &D, llvm::StringRef Name,
-                                       bool WithIndex);
+/// Reads what identifies the store \p D: the analyzer and vocabulary of its
+/// index. Fails when it is no store of this version; \p Name is told in the
+/// message.
+llvm::Expected<std::string> readStoreHead(const Database &D,
+                                          llvm::StringRef Name);
+
+/// Reads the files of the store \p D without their entries.
+llvm::Expected<std::vector<LogFile>> readStoreFiles(const Database &D);
+/// How many entries the store \p D has.
+llvm::Expected<unsigned> countEntries(const Database &D);
+/// Reads all files and entries of the store \p D in their order.
+llvm::Expected<std::vector<LogFile>> readStore(const Database &D);
+
+/// Reads entries of a store one by one, by their row from 0. \p D must outlive
+/// this.
+class EntryReader {
+public:
+  static llvm::Expected<EntryReader> open(const Database &D);
+
+  llvm::Expected<Entry> read(unsigned Row);
+  /// The id as it was written; another entry may have the same.
+  llvm::Expected<std::string> id(unsigned Row);
+  /// The rows of id \p Id, ascending.
+  llvm::Expected<std::vector<unsigned>> rows(llvm::StringRef Id);
+  /// A log fragment; empty when there is none.
+  llvm::Expected<std::string> fragment(unsigned Row, unsigned Fragment);
+
+private:
+  Statement One, Items, Signals, Id, Rows, Log;
+};
 
 } // namespace culprit
 

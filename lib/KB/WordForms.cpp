@@ -4,6 +4,7 @@
 
 #include "KB/WordForms.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include <algorithm>
 #include <array>
@@ -114,6 +115,20 @@ bool isStopWord(StringRef W) {
   return W.size() <= 10 &&
          (std::binary_search(Words.begin(), Words.end(), W) ||
           std::binary_search(More.begin(), More.end(), W));
+}
+
+bool isTellingNumber(StringRef Number) {
+  return count_if(Number, isDigit) >= 3 || Number.starts_with("-");
+}
+
+void forEachHanPair(StringRef Run, function_ref<void(StringRef)> Each) {
+  SmallVector<size_t, 32> Starts;
+  for (size_t I = 0; I < Run.size(); ++I)
+    if ((static_cast<unsigned char>(Run[I]) & 0xC0) != 0x80)
+      Starts.push_back(I);
+  Starts.push_back(Run.size());
+  for (size_t I = 0; I + 2 < Starts.size(); ++I)
+    Each(Run.slice(Starts[I], Starts[I + 2]));
 }
 
 } // namespace culprit

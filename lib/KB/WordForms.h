@@ -11,6 +11,7 @@
 #ifndef CULPRIT_KB_WORDFORMS_H
 #define CULPRIT_KB_WORDFORMS_H
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
 #include <vector>
@@ -27,6 +28,14 @@ std::string stem(llvm::StringRef Lower);
 
 /// Whether \p Lower is too common to tell anything.
 bool isStopWord(llvm::StringRef Lower);
+
+/// Whether \p Number tells something alone; those of fewer digits are counts
+/// and sizes.
+bool isTellingNumber(llvm::StringRef Number);
+
+/// Calls \p Each with the characters of \p Run in overlapping pairs.
+void forEachHanPair(llvm::StringRef Run,
+                    llvm::function_ref<void(llvm::StringRef)> Each);
 
 } // namespace culprit
 

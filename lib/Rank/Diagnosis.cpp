@@ -80,7 +80,14 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
     H.Title = Term->Definition;
   }
   H.Entries = M.ByClass.at(Cause.Class);
+  if (H.Title.empty()) {
+    H.Layer = "project";
+    H.Title = H.Entries.front()->Title;
+  }
   llvm::stable_sort(H.Entries, [&](const Entry *A, const Entry *B) {
+    // Without signals an entry says nothing of how well it fits.
+    if (A->Signals.empty() != B->Signals.empty())
+      return B->Signals.empty();
     return fitOf(*A, Symptoms) > fitOf(*B, Symptoms);
   });
 

@@ -81,14 +81,30 @@ struct NextCheck {
   double Gain = 0; ///< Expected information, in bits.
 };
 
+/// An entry of a team's own log that the run brings back.
+struct SeenBefore {
+  /// By a message that it quotes, by its class, or by its words.
+  enum Way { Quote, Class, Words };
+
+  const Entry *Which = nullptr;
+  Way How = Words;
+  std::string Text;      ///< Of a quote: what the line holds, and where it is.
+  std::string Path;
+  int64_t Line = 0;
+};
+
 struct Hypothesis {
+  /// Of kb/classes.tsv. A cause that only a team's own entry knows has the id
+  /// of that entry and the layer `project`.
   std::string Class, Layer;
   std::string Title; ///< The class's definition, as a sentence part.
   double Probability = 0;
   /// Device time that could be won, in ns; none when the cause is not about
   /// device time. Taken from the symptoms most typical of the cause.
   std::optional<int64_t> Recoverable;
-  std::vector<const Entry *> Entries; ///< Of the class, best fit first.
+  /// Of the class, best fit first; those of Seen before all others.
+  std::vector<const Entry *> Entries;
+  std::vector<SeenBefore> Seen; ///< Mended ones first, then the newest.
   std::vector<EvidenceItem> Supports, Against;
   std::vector<Unchecked> Open;
   std::vector<Contradiction> Refuters;

@@ -86,8 +86,10 @@ void Model::addCause(const std::string &Class,
   };
   std::map<unsigned, Named> ByNode;
   bool HasLog = false;
+  size_t Variants = 0; // a team's own entry names no signals
   for (const Entry *E : Members) {
     HasLog |= !E->LogFragments.empty();
+    Variants += !E->Signals.empty();
     for (const Signal &S : E->Signals) {
       auto It = Index.find(S.Symptom);
       if (It == Index.end())
@@ -99,7 +101,7 @@ void Model::addCause(const std::string &Class,
   }
   CauseNode Cause{Class, W.prior(Class), {}};
   for (auto [Symptom, How] : ByNode) {
-    bool Required = How.Requiring == Members.size();
+    bool Required = How.Requiring == Variants;
     if (How.Requiring && !Required)
       How.Most = Frequency::Always;
     Cause.Links.push_back({Symptom, weight(How.Most),

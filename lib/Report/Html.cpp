@@ -10,6 +10,7 @@
 #include "Report/Report.h"
 #include "Report/Selection.h"
 #include "Report/Savings.h"
+#include "Report/SeenText.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -60,6 +61,8 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
   OS << "<h2>" << Rank << ". " << escaped(E ? E->Title : H.Title)
      << " <small>" << escaped(H.Class) << ", " << H.Layer << ", "
      << formatv("{0:F0} %", 100 * H.Probability) << "</small></h2>\n<table>\n";
+  for (const SeenBefore &S : ArrayRef(H.Seen).take_front(MostSeen))
+    printField(OS, "before", seenText(S));
   printItems(OS, "for", H.Supports);
   printItems(OS, "against", H.Against);
   for (const Unchecked &U : H.Open)
@@ -70,12 +73,12 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
   if (H.Recoverable.value_or(0) > 0)
     printField(OS, "wins", savingsText(C, *H.Recoverable));
   if (E) {
-    printField(OS, "cause", E->RootCause);
-    printField(OS, "fix", E->Fix);
-    for (const std::string &Item : E->Prevention)
+    printField(OS, "cause", firstWith(H.Entries, &Entry::RootCause));
+    printField(OS, "fix", firstWith(H.Entries, &Entry::Fix));
+    for (const std::string &Item : firstPrevention(H.Entries))
       printField(OS, "prevent", Item);
-    printField(OS, "check", E->Confirm.Experiment + " " + E->Confirm.Confirms +
-                                " " + E->Confirm.Refutes);
+    printField(OS, "check", H.Next.Experiment + " " + H.Next.Confirms + " " +
+                                H.Next.Refutes);
   }
   OS << "</table>\n";
 }

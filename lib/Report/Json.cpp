@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/Report.h"
+#include "Report/SeenText.h"
 #include "Report/Savings.h"
 #include "KB/Entry.h"
 #include "Support/Units.h"
@@ -148,6 +149,30 @@ static Value nextJson(const NextCheck &N) {
                 {"gain_bits", number(std::round(N.Gain * 1e4) / 1e4)}};
 }
 
+static Array seenJson(ArrayRef<SeenBefore> All) {
+  Array Out;
+  for (const SeenBefore &S : All) {
+    const Entry &E = *S.Which;
+    Object One{{"entry", utf8(E.Id)},
+               {"date", E.Date.empty() ? Value(nullptr) : Value(E.Date)},
+               {"status", utf8(E.Status)},
+               {"state", seenState(S)},
+               {"title", utf8(E.Title)},
+               {"fix", utf8(E.Fix)},
+               {"prevention", utf8(join(E.Prevention, "\n"))},
+               {"source",
+                Object{{"file", utf8(E.Source.File)},
+                       {"line", static_cast<int64_t>(E.Source.Line)}}},
+               {"by", seenBy(S)}};
+    if (S.How == SeenBefore::Quote)
+      One["quoted"] = Object{{"text", utf8(S.Text)},
+                             {"file", utf8(S.Path)},
+                             {"line", S.Line}};
+    Out.push_back(std::move(One));
+  }
+  return Out;
+}
+
 static Value hypothesisJson(const Hypothesis &H, size_t Rank,
                             const std::optional<StepBasis> &Basis) {
   Array Entries, Open;
@@ -161,11 +186,8 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
                               {"looked_for", C.Looked},
                               {"needs", utf8(C.Needs)}});
   const Entry *Best = H.Entries.empty() ? nullptr : H.Entries.front();
-  std::string Prevention;
-  if (Best)
-    for (const std::string &Item : Best->Prevention)
-      Prevention += (Prevention.empty() ? "" : "\n") + Item;
-  return Object{
+  std::string Prevention = join(firstPrevention(H.Entries), "\n");
+  Object Out{
       {"rank", static_cast<int64_t>(Rank)},
       {"class", H.Class},
       {"layer", H.Layer},
@@ -182,9 +204,13 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
       {"unchecked", std::move(Open)},
       {"refuters", std::move(Refuters)},
       {"next_check", nextJson(H.Next)},
-      {"cause", utf8(Best ? Best->RootCause : H.Title)},
-      {"fix", utf8(Best ? Best->Fix : "")},
+      {"cause", utf8(Best ? firstWith(H.Entries, &Entry::RootCause)
+                          : StringRef(H.Title))},
+      {"fix", utf8(firstWith(H.Entries, &Entry::Fix))},
       {"prevention", utf8(Prevention)}};
+  if (!H.Seen.empty())
+    Out["seen_before"] = seenJson(H.Seen);
+  return Out;
 }
 
 static Value restJson(const RunReport &R) {

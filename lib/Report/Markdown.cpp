@@ -6,6 +6,7 @@
 #include "Report/Report.h"
 #include "Report/Selection.h"
 #include "Report/Savings.h"
+#include "Report/SeenText.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -46,6 +47,8 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
   if (H.Recoverable.value_or(0) > 0)
     OS << ", wins " << savingsText(C, *H.Recoverable);
   OS << '\n';
+  for (const SeenBefore &S : ArrayRef(H.Seen).take_front(MostSeen))
+    OS << "\n**Seen before**: " << escaped(seenText(S)) << '\n';
   printItems(OS, "For", H.Supports);
   printItems(OS, "Against", H.Against);
   if (!H.Open.empty()) {
@@ -58,17 +61,17 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
        << escaped(nameHypotheses(Shown.Rivals)) << ".\n";
   if (!E)
     return;
-  OS << "\n**Cause**: " << escaped(E->RootCause) << "\n\n**Fix**: "
-     << escaped(E->Fix) << '\n';
-  if (!E->Prevention.empty()) {
+  OS << "\n**Cause**: " << escaped(firstWith(H.Entries, &Entry::RootCause))
+     << "\n\n**Fix**: " << escaped(firstWith(H.Entries, &Entry::Fix)) << '\n';
+  if (ArrayRef<std::string> Items = firstPrevention(H.Entries);
+      !Items.empty()) {
     OS << "\n**Prevention**\n\n";
-    for (const std::string &Item : E->Prevention)
+    for (const std::string &Item : Items)
       OS << "- " << escaped(Item) << '\n';
   }
-  if (!E->Confirm.Experiment.empty())
-    OS << "\n**Check**: " << escaped(E->Confirm.Experiment) << ' '
-       << escaped(E->Confirm.Confirms) << ' ' << escaped(E->Confirm.Refutes)
-       << '\n';
+  if (!H.Next.Experiment.empty())
+    OS << "\n**Check**: " << escaped(H.Next.Experiment) << ' '
+       << escaped(H.Next.Confirms) << ' ' << escaped(H.Next.Refutes) << '\n';
 }
 
 void printMarkdown(raw_ostream &OS, const RunReport &R, unsigned Top) {

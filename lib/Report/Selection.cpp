@@ -25,7 +25,8 @@ static bool isRival(const Hypothesis &Of, const Hypothesis &Shown) {
 Selection selectHypotheses(const Diagnosis &D, unsigned Top) {
   Selection Out;
   for (const Hypothesis &H : D.Hypotheses) {
-    bool Likely = Top > 0 && H.Probability >= ClaimedFrom;
+    bool Likely =
+        Top > 0 && (H.Probability >= ClaimedFrom || !H.Seen.empty());
     auto Shown = llvm::find_if(Out.Full, [&](const ShownHypothesis &S) {
       return isRival(H, *S.What);
     });

@@ -28,7 +28,8 @@ struct Selection {
   std::vector<const Hypothesis *> Others; ///< Named only.
 };
 
-/// \p Top hypotheses of \p D in full, and all from 0.5; in the order of \p D.
+/// \p Top hypotheses of \p D in full, and all from 0.5 or seen before; in the
+/// order of \p D.
 /// None where \p Top is 0.
 Selection selectHypotheses(const Diagnosis &D, unsigned Top);
 

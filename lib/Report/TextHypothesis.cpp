@@ -7,6 +7,7 @@
 #include "KB/TextWrap.h"
 #include "Report/Locate.h"
 #include "Report/Savings.h"
+#include "Report/SeenText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
@@ -84,6 +85,7 @@ public:
     paint(raw_ostream::SAVEDCOLOR, formatv(" {0}  ", Rank).str() + Title, true);
     OS.indent(static_cast<unsigned>(Room + 2 - Title.size())) << Right << '\n';
     printWrapped(OS, H.Class + ": " + H.Title, "    ", "    ", Style.Width);
+    seenBefore(H);
     OS << '\n';
 
     for (size_t I = 0; I != H.Supports.size(); ++I)
@@ -103,17 +105,8 @@ public:
     look(H.Supports);
     if (H.Recoverable.value_or(0) > 0)
       field("wins", savingsText(R.Evidence, *H.Recoverable));
-    if (E) {
-      field("cause", firstSentences(E->RootCause, 2));
-      field("fix", firstSentences(E->Fix, 2));
-      if (!E->Prevention.empty())
-        field("prevent", E->Prevention.front());
-      if (!E->Confirm.Experiment.empty())
-        field("check", firstSentences(E->Confirm.Experiment, 2) + " " +
-                           E->Confirm.Confirms);
-      seenBefore(H);
-      field("more", "culprit kb show " + E->Id);
-    }
+    if (E)
+      tell(H);
     OS << '\n';
   }
 
@@ -210,12 +203,38 @@ private:
     }
   }
 
-  /// A team's own entry of the same cause: the best news there is.
+  /// The team's own entries of the same cause: the best news there is.
   void seenBefore(const Hypothesis &H) {
-    for (const Entry *E : H.Entries)
-      if (E->References.empty() && !E->Date.empty())
-        field("seen", E->Date + " \"" + E->Title + "\" in " + E->Source.File +
-                          ":" + std::to_string(E->Source.Line));
+    ArrayRef<SeenBefore> Shown = ArrayRef(H.Seen).take_front(MostSeen);
+    for (const SeenBefore &S : Shown) {
+      std::string Text = seenText(S);
+      if (S.How == SeenBefore::Quote)
+        Text += " of " + shortPath(R, S.Path).str() + ":" +
+                std::to_string(S.Line);
+      printWrapped(OS, Text, "    ", "      ", Style.Width);
+    }
+    if (H.Seen.size() > Shown.size())
+      OS << "      and " << H.Seen.size() - Shown.size() << " more\n";
+  }
+
+  /// Cause, fix and what follows. What a team's own entry has of it stands
+  /// above, and what everybody knows is told here.
+  void tell(const Hypothesis &H) {
+    ArrayRef<const Entry *> General = generalEntries(H);
+    field("cause", firstSentences(firstWith(H.Entries, &Entry::RootCause), 2));
+    if (H.Seen.size() < H.Entries.size()) {
+      field("fix", firstSentences(firstWith(General, &Entry::Fix), 2));
+      if (ArrayRef<std::string> Items = firstPrevention(General);
+          !Items.empty())
+        field("prevent", Items.front());
+    }
+    if (!H.Next.Experiment.empty())
+      field("check",
+            firstSentences(H.Next.Experiment, 2) + " " + H.Next.Confirms);
+    std::string More = "culprit kb show " + H.Entries.front()->Id;
+    if (General.front() != H.Entries.front())
+      More += " " + General.front()->Id;
+    field("more", More);
   }
 
   void paint(raw_ostream::Colors Color, StringRef Text, bool Bold = false) {

@@ -12,13 +12,19 @@
 #include "Detect/Timing.h"
 #include "Detectors.h"
 #include "Evidence.h"
+#include "KB/MarkdownReader.h"
+#include "KbVerbs.h"
 #include "Knowledge.h"
 #include "Options.h"
 #include "Progress.h"
 #include "Rank/FromOutcomes.h"
+#include "Rank/OwnEntries.h"
 #include "Report/Report.h"
 #include "Settings.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
 #include <thread>
@@ -118,6 +124,45 @@ bool coversInputs(const Case &C, ArrayRef<Outcome> Outcomes) {
   });
 }
 
+/// The issues logs to read: those of --kb, and the ISSUES.md of the project
+/// where `kb:` does not name it and it is one.
+static std::vector<std::string> ownLogs(const Project &P) {
+  std::vector<std::string> Logs(KbPaths.begin(), KbPaths.end());
+  Expected<std::string> Log = projectLog();
+  if (!Log) {
+    consumeError(Log.takeError()); // The settings were read by now.
+    return Logs;
+  }
+  if (configFile() == "none" || is_contained(P.Kb, *Log) ||
+      is_contained(Logs, *Log))
+    return Logs;
+  if (auto Text = MemoryBuffer::getFile(*Log);
+      Text && looksLikeIssuesLog((*Text)->getBuffer().take_front(1 << 16)))
+    Logs.push_back(*Log);
+  return Logs;
+}
+
+/// How many of the entries, the first ones, are not of the shipped knowledge
+/// base, which is the last source: its files are cited as kb/NAME, or below
+/// the home folder where there is no store, and sorted by name.
+static size_t countOwn(ArrayRef<Entry> Entries) {
+  std::string Home = cantFail(homeFolder());
+  auto isShipped = [&](StringRef File) {
+    return File.starts_with(Home + "/kb/") ||
+           (sys::path::parent_path(File) == "kb" &&
+            sys::fs::exists(Home + "/" + File));
+  };
+  size_t Own = Entries.size();
+  StringRef Last;
+  for (; Own; --Own) {
+    StringRef File = Entries[Own - 1].Source.File;
+    if (File != Last && (!isShipped(File) || (!Last.empty() && File > Last)))
+      break;
+    Last = File;
+  }
+  return Own;
+}
+
 int runDiagnose() {
   if (Paths.empty())
     return report(failure("diagnose: nothing to read",
@@ -128,13 +173,15 @@ int runDiagnose() {
   std::vector<std::string> Given(Paths.begin(), Paths.end());
 
   // A mistake in the settings is told before minutes of reading.
-  if (Expected<const Project *> P = project(); !P)
+  Expected<const Project *> P = project();
+  if (!P)
     return report(P.takeError());
+  std::vector<std::string> Logs = ownLogs(**P);
 
   // The knowledge base opens while the files are read: it takes some 50 ms,
   // and reading leaves a core half idle.
   std::optional<Expected<KnowledgeBase>> Opened;
-  std::thread Opening([&] { Opened.emplace(openKnowledge(KbPaths)); });
+  std::thread Opening([&] { Opened.emplace(openKnowledge(Logs)); });
   Expected<Case> C = readEvidence(Given, Jobs);
   Opening.join();
   Expected<KnowledgeBase> KB = std::move(*Opened);
@@ -177,8 +224,16 @@ int runDiagnose() {
 
   std::vector<SymptomEvidence> Symptoms = collectSymptoms(*Outcomes);
   std::vector<LogEvidence> Quoted = quotedEntries(*C, KB->entries());
-  Diagnosis D =
-      diagnose(Symptoms, Quoted, KB->entries(), KB->vocabulary(), *W);
+  OwnDiagnosis Own;
+  Own.Result = diagnose(Symptoms, Quoted, KB->entries(), KB->vocabulary(), *W);
+  if (size_t Count = countOwn(KB->entries())) {
+    Expected<OwnDiagnosis> More = recallOwnEntries(
+        std::move(Own.Result), *C, *KB, Count, Symptoms, Quoted, *W);
+    if (!More)
+      return report(More.takeError());
+    Own = std::move(*More);
+  }
+  Diagnosis &D = Own.Result;
 
   if (D.Result == Verdict::Healthy && !coversInputs(*C, *Outcomes))
     D.Result = Verdict::Insufficient;

@@ -57,7 +57,10 @@ static cl::opt<KbFormat, false, ChoiceParser<KbFormat>> Format(
     cl::values(clEnumValN(KbFormat::Text, "text", "For people"),
                clEnumValN(KbFormat::Json, "json", "For programs"),
                clEnumValN(KbFormat::Markdown, "markdown", "For a repository"),
-               clEnumValN(KbFormat::Tsv, "tsv", "For a spreadsheet")));
+               clEnumValN(KbFormat::Tsv, "tsv", "For a spreadsheet"),
+               clEnumValN(KbFormat::Index, "index",
+                          "export: pages by layer, symptom and error text, "
+                          "into the folder -o")));
 
 const KbOptions &kbOptions() {
   static const KbOptions Options = {KbPaths, Format, Limit,
@@ -66,7 +69,8 @@ const KbOptions &kbOptions() {
 }
 
 Error checkFormat(StringRef Verb, ArrayRef<KbFormat> Allowed) {
-  static constexpr StringRef Names[] = {"text", "json", "markdown", "tsv"};
+  static constexpr StringRef Names[] = {"text", "json", "markdown", "tsv",
+                                         "index"};
   if (is_contained(Allowed, Format))
     return Error::success();
   std::vector<StringRef> Known;
@@ -205,7 +209,7 @@ constexpr Verb Verbs[] = {
      "Preventions as rules for people and coding agents"},
     {"stats", kbStats, "[PATH...]", "Count entries, gaps and coverage"},
     {"export", kbExport, "[PATH...] --format FORM",
-     "Entries as json, markdown or tsv"},
+     "Entries as json, markdown or tsv, or pages that lead to them"},
     {"build", build, "-o STORE [PATH...]", "Make a store of logs"},
 };
 

@@ -3,11 +3,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "KB/AddEntryFile.h"
 #include "KB/Export.h"
+#include "KB/IndexPages.h"
 #include "KB/Rules.h"
 #include "KB/Stats.h"
 #include "KB/Strategy.h"
 #include "KbVerbs.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
@@ -99,11 +102,31 @@ int kbStats(ArrayRef<std::string> Paths) {
   return writeResult(Text);
 }
 
+/// Writes the pages of an index into the folder -o.
+static int writeIndex(const KbSelection &S) {
+  StringRef Folder = kbOptions().Output;
+  if (std::error_code Code = sys::fs::create_directories(Folder))
+    return report(failure(Folder + ": " + Code.message()));
+  for (const IndexPage &P : indexPages(S.Entries, S.Base.vocabulary(), Folder))
+    if (Error E = updateFile((Folder + "/" + P.Name).str(),
+                             [&](StringRef) -> Expected<std::string> {
+                               return P.Text;
+                             }))
+      return report(std::move(E));
+  return ExitDone;
+}
+
 int kbExport(ArrayRef<std::string> Paths) {
   KbFormat Form = kbOptions().Format;
+  if (Form == KbFormat::Index && kbOptions().Output.empty())
+    return report(failure("kb export: an index is a folder of pages",
+                          "say which: culprit kb export --format index -o "
+                          "docs/kb"));
   Expected<KbSelection> S = selectEntries(Paths);
   if (!S)
     return report(S.takeError());
+  if (Form == KbFormat::Index)
+    return writeIndex(*S);
   if (Form == KbFormat::Json)
     return writeJson(exportJson(S->Entries));
   std::string Text;

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
-#include "KB/Searcher.h"
+#include "KB/Weights.h"
 #include "KbVerbs.h"
 #include "Knowledge.h"
 #include "llvm/ADT/StringExtras.h"
@@ -69,26 +69,17 @@ static Expected<SearchResult> search(const KnowledgeBase &KB, StringRef Query,
                                      const SearchWeights &W) {
   const KbOptions &O = kbOptions();
   const Vocabulary &V = KB.vocabulary();
-  bool Filtered = !O.Layer.empty() || !O.Class.empty();
   SearchOptions Options;
-  // All that fit are found, so that the filter leaves as many as were asked.
-  Options.Limit =
-      Filtered ? KB.entries().size() + V.classes().size() : O.Limit;
+  Options.Limit = O.Limit;
   Options.Explain = Explain;
   Options.Weights = &W;
-  Expected<SearchResult> Found = KB.search(Query, Options);
-  if (!Found || !Filtered)
-    return Found;
-  erase_if(Found->Hits,
-           [&](const SearchHit &H) { return !passesFilter(*H.Found, V); });
-  if (Found->Hits.size() > O.Limit)
-    Found->Hits.resize(O.Limit);
-  for (unsigned I = 0; I < Found->Hits.size(); ++I) {
-    Found->Hits[I].Rank = I + 1;
-    Found->Hits[I].Separates.clear();
-  }
-  addQuestions(Found->Hits);
-  return Found;
+  if (!O.Layer.empty() || !O.Class.empty())
+    Options.Passes = [&](StringRef Class) {
+      Entry E;
+      E.Class = Class.str();
+      return passesFilter(E, V);
+    };
+  return KB.search(Query, Options);
 }
 
 /// One query a line, one answer a line with --format json.
@@ -146,7 +137,7 @@ int kbSearch(ArrayRef<std::string> Words) {
                             "nan after warm-up', or pipe a log into 'kb "
                             "search -'"));
   }
-  Expected<KnowledgeBase> KB = openKnowledge(O.Kb);
+  Expected<KnowledgeBase> KB = openForSearch(O.Kb);
   if (!KB)
     return report(KB.takeError());
   if (Error E = checkFilter(KB->vocabulary()))

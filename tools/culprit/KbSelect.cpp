@@ -40,9 +40,13 @@ Error checkFilter(const Vocabulary &V) {
   std::set<std::string> Layers;
   for (const ClassTerm &T : V.classes())
     Layers.insert(T.Layer);
-  if (!O.Layer.empty() && !Layers.count(O.Layer))
+  if (!O.Layer.empty() && !Layers.count(O.Layer)) {
+    std::string Close = closestName(
+        O.Layer, std::vector<std::string>(Layers.begin(), Layers.end()));
     return failure("--layer: there is no layer '" + O.Layer + "'",
-                   "one of " + join(Layers, ", "));
+                   (Close.empty() ? "" : "did you mean '" + Close + "'? ") +
+                       std::string("one of ") + join(Layers, ", "));
+  }
   return Error::success();
 }
 

@@ -20,7 +20,7 @@
 
 namespace culprit {
 
-enum class KbFormat { Text, Json, Markdown, Tsv };
+enum class KbFormat { Text, Json, Markdown, Tsv, Index };
 
 /// The subcommand, made on first use so that every file can add options.
 llvm::cl::SubCommand &kbCommand();

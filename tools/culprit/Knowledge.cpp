@@ -32,7 +32,7 @@ Expected<Vocabulary> openVocabulary() {
   return V;
 }
 
-Expected<KnowledgeBase> openKnowledge(ArrayRef<std::string> More) {
+Expected<KnowledgeBase> openForSearch(ArrayRef<std::string> More) {
   Expected<Vocabulary> V = openVocabulary();
   if (!V)
     return V.takeError();
@@ -45,6 +45,15 @@ Expected<KnowledgeBase> openKnowledge(ArrayRef<std::string> More) {
   std::string Store = Home + "/kb.sqlite";
   Paths.push_back(sys::fs::exists(Store) ? Store : Home + "/kb");
   return KnowledgeBase::open(Paths, std::move(*V));
+}
+
+Expected<KnowledgeBase> openKnowledge(ArrayRef<std::string> More) {
+  Expected<KnowledgeBase> KB = openForSearch(More);
+  if (!KB)
+    return KB;
+  if (Error E = KB->load())
+    return E;
+  return KB;
 }
 
 } // namespace culprit

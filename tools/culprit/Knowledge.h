@@ -21,6 +21,8 @@ llvm::Expected<Vocabulary> openVocabulary();
 /// none, and those of \p More and of the project before them: a team's own
 /// log is read first.
 llvm::Expected<KnowledgeBase> openKnowledge(llvm::ArrayRef<std::string> More);
+/// The same for a search: entries are read when they are found.
+llvm::Expected<KnowledgeBase> openForSearch(llvm::ArrayRef<std::string> More);
 
 } // namespace culprit
 
