@@ -18,9 +18,9 @@ namespace culprit {
 
 /// Appends the inlines of \p Text, the content of a block, to \p Block. False
 /// when it may hold links, HTML or entities, code spans that never end, or
-/// emphasis beside letters beyond ASCII: then \p Block is
-/// without children and a full parser is asked. \p Text must live as long as
-/// the nodes, which are made in \p Memory.
+/// emphasis beside letters beyond ASCII: then \p Block is without children and
+/// a full parser is to be asked. \p Text must live as long as the nodes, which
+/// are made in \p Memory.
 bool parsePlainInlines(llvm::StringRef Text, MarkdownNode &Block,
                        llvm::BumpPtrAllocator &Memory);
 
