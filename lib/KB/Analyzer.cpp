@@ -191,21 +191,23 @@ std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
           {Term::Kind::Plain, stem(Previous->Spelled + P.Spelled), "", P.Word});
     Previous = &P;
   }
+  // The keys of a word, joined by blanks; parts are in the order of words.
+  auto keysOf = [&](unsigned Word) {
+    std::string Keys;
+    auto It = llvm::lower_bound(
+        Parts, Word, [](const Part &P, unsigned At) { return P.Word < At; });
+    for (; It != Parts.end() && It->Word == Word; ++It)
+      Keys += (Keys.empty() ? "" : " ") + It->Key;
+    return Keys;
+  };
   for (unsigned I = 0; I < Words.size(); ++I) {
     const Word &W = Words[I];
     if (W.K == Word::Kind::Han) {
       addHanPairs(W.Text, I, Out);
       // The words next to it, as in `KV缓存`.
-      std::string Before, After;
-      for (const Part &P : Parts) {
-        std::string *Side = P.Word + 1 == I   ? &Before
-                            : P.Word == I + 1 ? &After
-                                              : nullptr;
-        if (Side)
-          *Side += (Side->empty() ? "" : " ") + P.Key;
-      }
       forEachHanConcept(
-          W.Text, Before, After, [&](StringRef Said, unsigned Concept) {
+          W.Text, I ? keysOf(I - 1) : std::string(), keysOf(I + 1),
+          [&](StringRef Said, unsigned Concept) {
             Out.push_back(
                 {Term::Kind::Concept, Concepts[Concept], Said.str(), I});
           });
@@ -217,16 +219,6 @@ std::vector<Term> Analyzer::terms(ArrayRef<Word> Words,
   // By place, so that a long query can be cut anywhere.
   stable_sort(Out,
               [](const Term &A, const Term &B) { return A.Word < B.Word; });
-  return Out;
-}
-
-std::string Analyzer::indexText(StringRef Text) const {
-  std::string Out;
-  for (const Term &T : terms(lex(Text))) {
-    if (!Out.empty())
-      Out += ' ';
-    Out += T.Text;
-  }
   return Out;
 }
 

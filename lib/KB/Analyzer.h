@@ -56,8 +56,6 @@ public:
   /// The terms of \p Words in order, each plain word put right by \p Correct.
   std::vector<Term> terms(llvm::ArrayRef<Word> Words,
                           Corrector Correct = nullptr) const;
-  /// The terms of \p Text joined by blanks, as the index holds them.
-  std::string indexText(llvm::StringRef Text) const;
 
   // What terms() is made of, for TermList.h.
 

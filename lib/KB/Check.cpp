@@ -68,6 +68,11 @@ public:
     if (E.Status == "DRAFT")
       report(Severity::Warning, E.Source.Line, "'" + E.Title + "' is a draft",
              "read it, mend what was guessed, then write its status");
+    std::string Meant = statusMeant(E.Status);
+    if (!Meant.empty())
+      report(Severity::Warning, E.Source.Line,
+             "'" + E.Title + "' has the status '" + E.Status + "'",
+             "did you mean '" + Meant + "'?");
     prevention();
     symptom();
     fix();
@@ -177,6 +182,12 @@ private:
   }
 
   void rootCause() {
+    std::string Objection =
+        E.RootCause.empty() ? std::string() : causeObjection(E.RootCause);
+    if (!Objection.empty())
+      error(Section::RootCause,
+            "the root cause of '" + E.Title + "' " + Objection,
+            "write what in the code, data or machine made it happen");
     if (E.Class.empty() || V.rootCause(E.Class))
       return;
     std::string Known = V.closestClass(E.Class);
@@ -296,7 +307,8 @@ void checkEntries(ArrayRef<Entry> Entries, const Vocabulary &V,
   WordKeys Keys(/*OnlyNames=*/true);
   std::vector<std::vector<uint32_t>> Symptoms;
   for (auto [I, E] : enumerate(Entries)) {
-    Symptoms.push_back(Keys.distinct(E.Symptom));
+    Symptoms.push_back(
+        Keys.distinct(isPrompt(E.Symptom) ? StringRef() : E.Symptom));
     EntryChecker(E, I < Lines.size() ? Lines[I] : None, V, Symptoms.back(),
                  Keys, Out)
         .check(Options.Curated || !E.Class.empty());

@@ -63,6 +63,10 @@ std::string preventionObjection(llvm::StringRef Item);
 /// will be found by nobody.
 std::string symptomObjection(llvm::StringRef Symptom);
 
+/// Why \p Cause is none, such as "Check logs for details"; empty when it may
+/// be one.
+std::string causeObjection(llvm::StringRef Cause);
+
 /// Why \p Fix is none, or empty when it is: it names what was changed.
 std::string fixObjection(llvm::StringRef Fix);
 

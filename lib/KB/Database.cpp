@@ -5,7 +5,9 @@
 #include "KB/Database.h"
 #include "Support/Error.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Path.h"
+#include "llvm/Support/FileSystem.h"
+#include <algorithm>
+#include <climits>
 #include <sqlite3.h>
 
 using namespace llvm;
@@ -38,6 +40,15 @@ void Statement::bind(int Index, int64_t Value) {
   sqlite3_bind_int64(Handle.get(), Index, Value);
 }
 
+/// \p Message with the file of \p D and, where \p Code says that it is damaged,
+/// the remedy.
+static Error failureOf(sqlite3 *D, int Code, StringRef Message) {
+  const char *Path = sqlite3_db_filename(D, "main");
+  return failure((Path && *Path ? std::string(Path) + ": " : "") + Message,
+                 Code == SQLITE_CORRUPT ? "rebuild it with 'culprit kb build'"
+                                        : "");
+}
+
 Expected<bool> Statement::next() {
   int Code = sqlite3_step(Handle.get());
   if (Code == SQLITE_ROW)
@@ -45,7 +56,7 @@ Expected<bool> Statement::next() {
   if (Code == SQLITE_DONE)
     return false;
   sqlite3 *D = sqlite3_db_handle(Handle.get());
-  return failure(sqlite3_errmsg(D));
+  return failureOf(D, Code, sqlite3_errmsg(D));
 }
 
 Error Statement::run() {
@@ -68,14 +79,6 @@ StringRef Statement::text(int Column) const {
   return Text ? StringRef(reinterpret_cast<const char *>(Text),
                           static_cast<size_t>(Size))
               : StringRef();
-}
-
-StringRef Statement::blob(int Column) const {
-  const void *Bytes = sqlite3_column_blob(Handle.get(), Column);
-  int Size = sqlite3_column_bytes(Handle.get(), Column);
-  return Bytes ? StringRef(static_cast<const char *>(Bytes),
-                           static_cast<size_t>(Size))
-               : StringRef();
 }
 
 int64_t Statement::integer(int Column) const {
@@ -122,6 +125,12 @@ Expected<Database> Database::create(StringRef Path) {
 Expected<Database> Database::openImmutable(StringRef Path) {
   Expected<Database> D =
       open(fileUri(Path, "?immutable=1"), Path, SQLITE_OPEN_READONLY);
+  // Nothing in it can be longer than the file; 1 MB is left for SQLite.
+  uint64_t Size = 0;
+  if (D && !sys::fs::file_size(Path, Size))
+    sqlite3_limit(
+        D->Handle.get(), SQLITE_LIMIT_LENGTH,
+        static_cast<int>(std::clamp<uint64_t>(Size, 1 << 20, INT_MAX)));
   // Saves a copy of every page. Where it cannot be, pages are read.
   if (D)
     consumeError(D->execute("PRAGMA mmap_size = 1073741824"));
@@ -166,13 +175,18 @@ Error BlobReader::read(int64_t Id, std::string &Into) {
   }
   if (Code == SQLITE_OK) {
     int Size = sqlite3_blob_bytes(Handle.get());
+    // A damaged row may claim up to 2 GB.
+    if (Size > sqlite3_limit(D, SQLITE_LIMIT_LENGTH, -1)) {
+      Handle.reset();
+      return failureOf(D, SQLITE_CORRUPT, "a value is larger than the file");
+    }
     Into.resize(static_cast<size_t>(Size));
     Code = sqlite3_blob_read(Handle.get(), Into.data(), Size, 0);
   }
   if (Code == SQLITE_OK)
     return Error::success();
   Handle.reset();
-  return failure(sqlite3_errmsg(D));
+  return failureOf(D, Code, sqlite3_errmsg(D));
 }
 
 Error Database::execute(StringRef Sql) const {

@@ -45,7 +45,6 @@ public:
   /// Valid until the next step.
   llvm::StringRef text(int Column) const;
   int64_t integer(int Column) const;
-  llvm::StringRef blob(int Column) const;
 
 private:
   friend class Database;
@@ -88,6 +87,8 @@ public:
   BlobReader blobs(const char *Table, const char *Column) const;
   /// Runs the statements of \p Sql, which give no rows.
   llvm::Error execute(llvm::StringRef Sql) const;
+  /// What messages call it.
+  llvm::StringRef name() const { return Name; }
 
 private:
   static llvm::Expected<Database> open(llvm::StringRef Uri,

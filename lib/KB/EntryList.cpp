@@ -79,7 +79,7 @@ Expected<std::vector<Entry>> EntrySource::takeAll() {
   for (LogFile &F : *Files)
     std::move(F.Entries.begin(), F.Entries.end(), std::back_inserter(Out));
   if (Out.size() != size())
-    return failure("the store is damaged",
+    return failure(D->name() + ": the store is damaged",
                    "rebuild it with 'culprit kb build'");
   return Out;
 }
@@ -236,6 +236,8 @@ Expected<std::string> EntryList::id(unsigned I,
                                     const std::string &Given) const {
   // All at once where a log has the same title again and again.
   static constexpr size_t Many = 50;
+  if (auto It = Ids.find(I); It != Ids.end())
+    return It->second;
   Expected<std::vector<unsigned>> Same = withId(Given, I);
   if (!Same)
     return Same.takeError();
@@ -250,7 +252,7 @@ Expected<std::string> EntryList::id(unsigned I,
     if (!Taken)
       return Taken.takeError();
     if (!*Taken)
-      return Id;
+      return Ids[I] = Id;
     Id = Given + "-" + std::to_string(Number);
   }
 }

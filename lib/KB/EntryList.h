@@ -78,7 +78,6 @@ public:
   llvm::Expected<const Entry *> entry(unsigned I) const;
   /// All of them.
   llvm::Expected<llvm::ArrayRef<Entry>> all() const;
-  bool hasAll() const { return HasAll; }
 
   llvm::Expected<std::string> fragment(unsigned I, unsigned Fragment) const;
   /// Whether the id of \p A sorts before that of \p B.
@@ -95,6 +94,9 @@ private:
   mutable std::vector<Entry> All;
   mutable bool HasAll = false;
   mutable llvm::DenseMap<unsigned, std::unique_ptr<Entry>> Single;
+  /// What id() found out: to name one of several entries of an id, those
+  /// before it must be named first.
+  mutable llvm::DenseMap<unsigned, std::string> Ids;
 };
 
 } // namespace culprit

@@ -175,6 +175,16 @@ bool isOpen(StringRef Status) {
   return false;
 }
 
+std::string statusMeant(StringRef Status) {
+  // Of a short word half of the letters is a slip: `NEW` is not `DONE`.
+  if (Status.size() < 4 || is_contained(Statuses, Status))
+    return {};
+  for (StringRef S : Statuses)
+    if (S.size() >= 4 && Status.edit_distance(S, true, 1) <= 1)
+      return S.str();
+  return {};
+}
+
 static std::string bracketStatus(StringRef Word) {
   if (Word == "x" || Word == "X")
     return "FIXED";

@@ -40,6 +40,10 @@ bool isSetAside(llvm::StringRef Status);
 /// Whether \p Status says that the matter is still looked into.
 bool isOpen(llvm::StringRef Status);
 
+/// The status that \p Status is a slip of; empty for one that is known and for
+/// one of the team's own.
+std::string statusMeant(llvm::StringRef Status);
+
 /// The part of a title before it goes on to explain: `fp16 scores overflow`
 /// of `fp16 scores overflow, softmax turns the Inf into NaN`.
 llvm::StringRef firstClause(llvm::StringRef Title);

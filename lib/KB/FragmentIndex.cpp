@@ -9,7 +9,6 @@
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
-#include <array>
 #include <tuple>
 
 using namespace llvm;

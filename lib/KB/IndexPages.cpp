@@ -3,7 +3,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/IndexPages.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -5,8 +5,8 @@
 #include "KB/MarkdownParser.h"
 #include "KB/MarkdownInlines.h"
 #include "KB/MarkdownLines.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringExtras.h"
 #include <algorithm>
 
 using namespace llvm;

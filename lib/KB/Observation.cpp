@@ -49,6 +49,14 @@ static constexpr StringRef Called[] = {
     "things", "mistake", "stuff",   "better",  "trial",  "tried",
     "different", "values", "various"};
 
+// What output says that reports nothing: "Step 3 complete. Tensor stats:
+// various values. Check logs for details."
+static constexpr StringRef Reported[] = {
+    "step",   "tensor",   "tensors", "stats", "statistics", "various", "value",
+    "values", "complete", "completed", "done", "finished",  "check",   "see",
+    "look",   "log",      "logs",    "output", "details",   "detail",  "info",
+    "information", "above", "below", "attached"};
+
 // The words of the form that people copy and forget to fill in.
 static constexpr StringRef Form[] = {
     "how it manifested",  "what you observed",  "how it was resolved",
@@ -64,22 +72,26 @@ static bool isOfForm(StringRef Text) {
   });
 }
 
-/// Whether \p Text holds nothing but words of \p Empty, and at least one.
-static bool saysNothing(StringRef Text, ArrayRef<StringRef> Empty) {
+/// Whether \p Text holds nothing but words of \p Empty or of \p More, and at
+/// least one. Only the number of a step says as little.
+static bool saysNothing(StringRef Text, ArrayRef<StringRef> Empty,
+                        ArrayRef<StringRef> More = {}) {
   if (Text.contains('`') || Text.contains('"') || Text.contains("://"))
     return false;
   bool Any = false;
+  std::string Before;
   for (const Word &W : lex(Text)) {
+    if (W.K == Word::Kind::Number && Before == "step")
+      continue;
     if (W.K != Word::Kind::Name)
       return false;
     std::string Lower = StringRef(W.Text).lower();
+    Before = Lower;
     if (Lower.size() < 2 || isStopWord(Lower))
       continue;
     std::string Stem = stem(Lower);
-    bool IsEmpty = any_of(Empty, [&](StringRef E) {
-      return Lower == E || stem(E) == Stem;
-    });
-    if (!IsEmpty)
+    auto Is = [&](StringRef E) { return Lower == E || stem(E) == Stem; };
+    if (!any_of(Empty, Is) && !any_of(More, Is))
       return false;
     Any = true;
   }
@@ -89,7 +101,7 @@ static bool saysNothing(StringRef Text, ArrayRef<StringRef> Empty) {
 std::string symptomObjection(StringRef Symptom) {
   if (isOfForm(Symptom))
     return "is what the form says, not filled in";
-  if (saysNothing(Symptom, Vague))
+  if (saysNothing(Symptom, Vague, Reported))
     return "is no observation: it says that something is wrong, not what one "
            "sees";
   std::string Lower = Symptom.ltrim().lower();
@@ -104,10 +116,18 @@ std::string symptomObjection(StringRef Symptom) {
   return {};
 }
 
+std::string causeObjection(StringRef Cause) {
+  if (isOfForm(Cause))
+    return "is what the form says, not filled in";
+  if (saysNothing(Cause, Reported))
+    return "names nothing that went wrong";
+  return {};
+}
+
 std::string fixObjection(StringRef Fix) {
   if (isOfForm(Fix))
     return "is what the form says, not filled in";
-  if (saysNothing(Fix, Called))
+  if (saysNothing(Fix, Called, Reported))
     return "names nothing: it says that there is one, not what was changed";
   std::string Lower = Fix.trim(" .").lower();
   for (StringRef None : {"tbd", "todo", "n/a", "none", "unknown", "see above",

@@ -3,7 +3,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Postings.h"
-#include <algorithm>
 
 using namespace llvm;
 

@@ -54,7 +54,6 @@ public:
       : At(Bytes.bytes_begin()), End(Bytes.bytes_end()) {}
 
   bool atEnd() const { return At == End; }
-  const uint8_t *place() const { return At; }
   uint8_t byte() { return At == End ? 0 : *At++; }
   uint64_t varint() {
     uint64_t Value = byte();
@@ -74,9 +73,6 @@ public:
     llvm::StringRef Taken(reinterpret_cast<const char *>(At), Size);
     At += Size;
     return Taken;
-  }
-  llvm::StringRef rest() const {
-    return {reinterpret_cast<const char *>(At), static_cast<size_t>(End - At)};
   }
 
 private:

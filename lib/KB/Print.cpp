@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "KB/AddEntryText.h"
 #include "KB/Search.h"
 #include "KB/TextWrap.h"
 #include "llvm/ADT/StringExtras.h"
@@ -22,7 +23,7 @@ static std::string place(const Entry &E) {
 /// `label      text ...` with the text wrapped behind the label.
 static void printField(raw_ostream &OS, StringRef Indent, StringRef Label,
                        StringRef Text) {
-  if (Text.trim().empty())
+  if (Text.trim().empty() || isPrompt(Text))
     return;
   std::string Head = formatv("{0}{1,-10} ", Indent, Label).str();
   std::string Rest(Head.size(), ' ');

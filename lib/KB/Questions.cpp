@@ -60,13 +60,14 @@ void addQuestions(std::vector<SearchHit> &Hits) {
         Others.insert(Conditions[I].begin(), Conditions[I].end());
     std::string Fails = mostTelling(E.FailsWhen, Others);
     std::string Works = mostTelling(E.WorksWhen, Others);
+    // The conditions are clauses or names, as people wrote them.
     std::string Text;
     if (!Fails.empty() && !Works.empty())
-      Text = "Does it fail with " + Fails + ", and work with " + Works + "?";
+      Text = "Does it fail when: " + Fails + "; and work when: " + Works + "?";
     else if (!Fails.empty())
-      Text = "Does it fail with " + Fails + "?";
+      Text = "Does it fail when: " + Fails + "?";
     else if (!Works.empty())
-      Text = "Does it work with " + Works + "?";
+      Text = "Does it work when: " + Works + "?";
     for (StringRef Part :
          {StringRef(E.Confirm.Experiment), StringRef(E.Confirm.Confirms)})
       if (!Part.empty())

@@ -294,7 +294,9 @@ Searcher::diversify(ArrayRef<double> Scores, const SearchWeights &W,
     for (Ranked &H : Hits)
       if (uint32_t Class = classOf(H.Entry))
         H.Score *= std::pow(W.Rank.repeated, Repeats[Class]++);
-    llvm::sort(Hits, Better);
+    // By a heap, which stays within its bounds also when a damaged store makes
+    // no order of the entries.
+    std::partial_sort(Hits.begin(), Hits.end(), Hits.end(), Better);
     if (All || (Options.Limit && Hits.size() >= Options.Limit &&
                 Hits[Options.Limit - 1].Score > Order.back().Score))
       break;

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Similar.h"
+#include "KB/AddEntryText.h"
 #include "KB/WordKeys.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -142,6 +143,8 @@ private:
     std::vector<WordWeight> All, Out;
     std::vector<uint32_t> Text;
     auto Add = [&](StringRef Section, double Weight) {
+      if (isPrompt(Section))
+        return; // The form's words, the same in each.
       Text.clear();
       Keys.add(Section, Text);
       for (uint32_t Word : Text)

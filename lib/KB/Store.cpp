@@ -166,8 +166,37 @@ static void fill(MutableArrayRef<NewLog> Logs, OldStore &Old) {
   Old.Files.clear();
 }
 
+/// Fails when \p Out is a file of somebody else, which would be lost. A store
+/// that is damaged, or of another version, is made anew.
+static Error checkTarget(StringRef Out) {
+  static constexpr StringRef Magic = "SQLite format 3";
+  auto Text = MemoryBuffer::getFileSlice(Out, Magic.size(), 0);
+  if (!Text)
+    return Error::success(); // It is not there; else writing it fails.
+  StringRef Head = (*Text)->getBuffer().rtrim('\0');
+  bool Ours = Magic.starts_with(Head);
+  if (Ours && !Head.empty()) {
+    bool Meta = false, Other = false;
+    Expected<Database> D = Database::openImmutable(Out);
+    Error E = D ? forEachRow(*D, "SELECT name FROM sqlite_master",
+                             [&](const Statement &S) {
+                               Meta |= S.text(0) == "meta";
+                               Other = true;
+                             })
+                : D.takeError();
+    consumeError(std::move(E)); // It is damaged.
+    Ours = Meta || !Other;
+  }
+  if (Ours)
+    return Error::success();
+  return failure(Out + ": is no store, and was left as it is",
+                 "name a new file: culprit kb build -o team.sqlite ISSUES.md");
+}
+
 Expected<BuildResult> buildStore(ArrayRef<std::string> Files, StringRef Out,
                                  const Vocabulary &V, StringRef Root) {
+  if (Error E = checkTarget(Out))
+    return E;
   OldStore Old = readOld(Out, V);
   bool Changed = !Old.IndexFits || Old.Files.size() != Files.size();
   std::vector<NewLog> Logs;

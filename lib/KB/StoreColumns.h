@@ -31,12 +31,12 @@ inline std::array<std::string Entry::*, 10> plainTexts() {
 inline constexpr std::pair<llvm::StringLiteral,
                            std::vector<std::string> Entry::*>
     EntryLists[] = {{"also", &Entry::AlsoSeenAs},
-               {"fails_when", &Entry::FailsWhen},
-               {"log", &Entry::LogFragments},
-               {"other", nullptr},
-               {"prevention", &Entry::Prevention},
-               {"reference", &Entry::References},
-               {"works_when", &Entry::WorksWhen}};
+                    {"fails_when", &Entry::FailsWhen},
+                    {"log", &Entry::LogFragments},
+                    {"other", nullptr},
+                    {"prevention", &Entry::Prevention},
+                    {"reference", &Entry::References},
+                    {"works_when", &Entry::WorksWhen}};
 
 } // namespace culprit
 

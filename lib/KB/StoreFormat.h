@@ -69,6 +69,7 @@ public:
 
 private:
   Statement One, Items, Signals, Id, Rows, Log;
+  std::string Name; ///< Of the store, for messages.
 };
 
 } // namespace culprit

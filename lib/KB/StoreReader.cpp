@@ -5,7 +5,7 @@
 #include "KB/StoreColumns.h"
 #include "KB/StoreFormat.h"
 #include "Support/Error.h"
-#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/Twine.h"
 
 using namespace llvm;
@@ -137,6 +137,7 @@ Expected<std::vector<LogFile>> readStore(const Database &D) {
 
 Expected<EntryReader> EntryReader::open(const Database &D) {
   EntryReader R;
+  R.Name = D.name().str();
   std::pair<Statement &, std::string> Plans[] = {
       {R.One, std::string(SelectEntries) +
                   ", path FROM entries JOIN files ON files.id = file"
@@ -162,14 +163,13 @@ Expected<EntryReader> EntryReader::open(const Database &D) {
 static Error forAll(Statement &S, function_ref<void(const Statement &)> Each) {
   while (true) {
     Expected<bool> More = S.next();
-    if (!More)
-      return More.takeError();
-    if (!*More)
-      break;
-    Each(S);
+    if (More && *More) {
+      Each(S);
+      continue;
+    }
+    S.reset();
+    return More.takeError();
   }
-  S.reset();
-  return Error::success();
 }
 
 Expected<Entry> EntryReader::read(unsigned Row) {
@@ -185,7 +185,8 @@ Expected<Entry> EntryReader::read(unsigned Row) {
       }))
     return Err;
   if (!Found)
-    return failure("the store has no entry " + Twine(Id));
+    return failure(Name + ": the store has no entry " + Twine(Id),
+                   "rebuild it with 'culprit kb build'");
   if (Error Err = forAll(Items, [&](const Statement &S) { readItem(S, E); }))
     return Err;
   if (Error Err =

@@ -38,9 +38,26 @@ static bool lists(StringRef Blanked, StringRef Word) {
   return is_contained(Words, Word);
 }
 
+/// Whether word \p I is the load of a machine, as in `under load` and `load
+/// test`, and not what is done to weights.
+static bool isTraffic(ArrayRef<Word> Words, size_t I) {
+  auto At = [&](size_t J) {
+    return J < Words.size() ? StringRef(Words[J].Text).lower() : std::string();
+  };
+  static constexpr StringRef Before[] = {"under", "high", "heavy", "peak",
+                                         "low"};
+  static constexpr StringRef Behind[] = {"test", "tests", "tested", "testing",
+                                         "balancer", "average", "generator"};
+  return At(I) == "load" && ((I > 0 && is_contained(Before, At(I - 1))) ||
+                             is_contained(Behind, At(I + 1)));
+}
+
 static std::set<std::string> stemsOf(StringRef Text) {
   std::set<std::string> Out;
-  for (const Word &W : lex(Text)) {
+  std::vector<Word> Words = lex(Text);
+  for (const auto &[I, W] : enumerate(Words)) {
+    if (isTraffic(Words, I))
+      continue;
     std::string Lower = StringRef(W.Text).lower();
     Out.insert(Lower);
     Out.insert(stem(Lower));
@@ -133,7 +150,8 @@ EntryCost costOf(const Entry &E) {
     return any_of(Words, [&](StringRef W) { return Seen.count(stem(W)); });
   };
   if (Any({"error", "exception", "crash", "traceback", "abort", "segfault",
-           "panic", "raise", "oom", "refuse", "fail"}))
+           "panic", "raise", "oom", "refuse", "fail", "500", "502", "503",
+           "504"}))
     return {LoudHours, "loud"};
   if (Any({"slow", "slower", "throughput", "latency", "stall", "hang", "idle",
            "timeout", "utilisation", "utilization"}))

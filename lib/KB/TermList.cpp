@@ -4,7 +4,6 @@
 
 #include "KB/TermList.h"
 #include "KB/WordForms.h"
-#include "llvm/ADT/Twine.h"
 #include <optional>
 
 using namespace llvm;

@@ -22,6 +22,9 @@ static constexpr unsigned KinHits = 25;
 static constexpr size_t MostSearched = 4, MostRecalled = 4;
 /// Bytes of an entry's symptom that are searched: pasted logs say less.
 static constexpr size_t MostText = 4000;
+/// Entries with a quote that are looked at, the newest ones: each is a search,
+/// and in a long log hundreds may quote `CUDA out of memory`.
+static constexpr size_t MostQuoting = 200;
 /// Different errors of a run that are searched.
 static constexpr size_t MostErrors = 10;
 
@@ -107,7 +110,14 @@ private:
 
   Error byQuote() {
     std::map<std::string, std::string> OwnClass; // of a quote without a class
-    for (const QuotedLine &Q : findQuotes(C, Own)) {
+    std::vector<QuotedLine> Quotes = findQuotes(C, Own);
+    if (Quotes.size() > MostQuoting) {
+      llvm::stable_sort(Quotes, [&](const QuotedLine &A, const QuotedLine &B) {
+        return Own[A.Entry].Date > Own[B.Entry].Date;
+      });
+      Quotes.resize(MostQuoting);
+    }
+    for (const QuotedLine &Q : Quotes) {
       const Entry &E = Own[Q.Entry];
       SeenBefore Seen{&E, SeenBefore::Quote, Q.Quote, Q.Path, Q.Line};
       if (!E.Class.empty()) {

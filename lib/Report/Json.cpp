@@ -8,10 +8,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/Report.h"
-#include "Report/SeenText.h"
-#include "Report/Savings.h"
 #include "KB/Entry.h"
+#include "Report/Savings.h"
+#include "Report/SeenText.h"
 #include "Support/Units.h"
+#include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
 using namespace llvm;
@@ -154,7 +155,7 @@ static Array seenJson(ArrayRef<SeenBefore> All) {
   for (const SeenBefore &S : All) {
     const Entry &E = *S.Which;
     Object One{{"entry", utf8(E.Id)},
-               {"date", E.Date.empty() ? Value(nullptr) : Value(E.Date)},
+               {"date", E.Date.empty() ? Value(nullptr) : Value(utf8(E.Date))},
                {"status", utf8(E.Status)},
                {"state", seenState(S)},
                {"title", utf8(E.Title)},

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/SeenText.h"
+#include "KB/AddEntryText.h"
 #include "KB/EntryTitle.h"
 #include "Report/TextHypothesis.h"
 
@@ -52,7 +53,7 @@ std::string seenText(const SeenBefore &S) {
     Out += ", left as it was (" + E.Status + ")";
   Out += ": " + E.Title;
   auto add = [&](StringRef Label, StringRef Text) {
-    if (!Text.empty())
+    if (!Text.empty() && !isPrompt(Text)) // Nobody answered yet.
       Out += ("; " + Label + ": " + Text.rtrim('.')).str();
   };
   add(State == "open" ? "so far" : "fix", firstSentences(E.Fix, 2));
@@ -68,14 +69,14 @@ std::string seenText(const SeenBefore &S) {
 StringRef firstWith(ArrayRef<const Entry *> Entries,
                     std::string Entry::*Field) {
   for (const Entry *E : Entries)
-    if (!(E->*Field).empty())
+    if (!(E->*Field).empty() && !isPrompt(E->*Field))
       return E->*Field;
   return {};
 }
 
 ArrayRef<std::string> firstPrevention(ArrayRef<const Entry *> Entries) {
   for (const Entry *E : Entries)
-    if (!E->Prevention.empty())
+    if (!E->Prevention.empty() && !isPrompt(E->Prevention.front()))
       return E->Prevention;
   return {};
 }

@@ -21,6 +21,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tensor/Blocks.h"
+#include "Tensor/Dispatch.h"
 #include "hwy/cache_control.h"
 #include <algorithm>
 

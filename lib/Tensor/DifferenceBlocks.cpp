@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tensor/DifferenceBlocks.h"
+#include "Tensor/Dispatch.h"
 #include "hwy/cache_control.h"
 #include <algorithm>
 #include <cmath>

@@ -3,13 +3,13 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// The two functions of Highway that its dispatch calls. Those of libhwy.so do
-/// the same, but loading it measures the processor's clock for 3 ms, at every
-/// start of a command that has no tensors. Headers alone are used of it; where
-/// a newer version needs more, the linker takes that from the library.
+/// The two functions that the dispatch of Highway calls, see Dispatch.h. Those
+/// of libhwy.so do the same. Headers alone are used of it; where a newer
+/// version needs more, the linker takes that from the library.
 ///
 //===----------------------------------------------------------------------===//
 
+#include "Tensor/Dispatch.h"
 #include "hwy/targets.h"
 
 namespace hwy {

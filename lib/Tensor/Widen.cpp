@@ -9,6 +9,7 @@
 
 #include "Tensor/Blocks.h"
 #include "Tensor/Convert.h"
+#include "Tensor/Dispatch.h"
 #include "llvm/Support/ErrorHandling.h"
 
 // As in Blocks.cpp.

@@ -12,8 +12,6 @@
 #include "Detect/Timing.h"
 #include "Detectors.h"
 #include "Evidence.h"
-#include "KB/MarkdownReader.h"
-#include "KbVerbs.h"
 #include "Knowledge.h"
 #include "Options.h"
 #include "Progress.h"
@@ -23,7 +21,6 @@
 #include "Settings.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
@@ -124,24 +121,6 @@ bool coversInputs(const Case &C, ArrayRef<Outcome> Outcomes) {
   });
 }
 
-/// The issues logs to read: those of --kb, and the ISSUES.md of the project
-/// where `kb:` does not name it and it is one.
-static std::vector<std::string> ownLogs(const Project &P) {
-  std::vector<std::string> Logs(KbPaths.begin(), KbPaths.end());
-  Expected<std::string> Log = projectLog();
-  if (!Log) {
-    consumeError(Log.takeError()); // The settings were read by now.
-    return Logs;
-  }
-  if (configFile() == "none" || is_contained(P.Kb, *Log) ||
-      is_contained(Logs, *Log))
-    return Logs;
-  if (auto Text = MemoryBuffer::getFile(*Log);
-      Text && looksLikeIssuesLog((*Text)->getBuffer().take_front(1 << 16)))
-    Logs.push_back(*Log);
-  return Logs;
-}
-
 /// How many of the entries, the first ones, are not of the shipped knowledge
 /// base, which is the last source: its files are cited as kb/NAME, or below
 /// the home folder where there is no store, and sorted by name.
@@ -176,7 +155,7 @@ int runDiagnose() {
   Expected<const Project *> P = project();
   if (!P)
     return report(P.takeError());
-  std::vector<std::string> Logs = ownLogs(**P);
+  std::vector<std::string> Logs(KbPaths.begin(), KbPaths.end());
 
   // The knowledge base opens while the files are read: it takes some 50 ms,
   // and reading leaves a core half idle.

@@ -131,16 +131,40 @@ static Error fixLogs(ArrayRef<std::string> Paths) {
   return Error::success();
 }
 
+/// What check and build read: \p Arguments and --kb, else the markdown among
+/// the project's logs; nothing where there is none.
+static Expected<std::vector<std::string>>
+logsToRead(ArrayRef<std::string> Arguments) {
+  std::vector<std::string> Paths = Arguments;
+  Paths.insert(Paths.end(), KbPaths.begin(), KbPaths.end());
+  if (!Paths.empty())
+    return Paths;
+  Expected<std::vector<std::string>> Logs = projectLogs();
+  if (Logs)
+    erase_if(*Logs, [](StringRef Path) {
+      return Path.ends_with(".sqlite") || Path.ends_with(".db");
+    });
+  return Logs;
+}
+
 static int check(ArrayRef<std::string> Arguments) {
   Expected<Vocabulary> V = openVocabulary();
   if (!V)
     return report(V.takeError());
-  std::vector<std::string> Paths = Arguments;
+  Expected<std::vector<std::string>> Given = logsToRead(Arguments);
+  if (!Given)
+    return report(Given.takeError());
+  std::vector<std::string> Paths = std::move(*Given);
   if (Paths.empty()) {
+    // Nobody means to rewrite the installation.
+    if (Fix)
+      return report(failure("kb check --fix: no log of a project here",
+                            "name it: culprit kb check --fix ISSUES.md"));
     Expected<std::string> Home = homeFolder();
     if (!Home)
       return report(Home.takeError());
     Paths.push_back(*Home + "/kb");
+    noteShipped();
   }
   if (Fix)
     if (Error E = fixLogs(Paths))
@@ -163,7 +187,10 @@ static int build(ArrayRef<std::string> Arguments) {
   Expected<Vocabulary> V = openVocabulary();
   if (!V)
     return report(V.takeError());
-  std::vector<std::string> Paths = Arguments;
+  Expected<std::vector<std::string>> Given = logsToRead(Arguments);
+  if (!Given)
+    return report(Given.takeError());
+  std::vector<std::string> Paths = std::move(*Given);
   std::string Root; // the shipped entries are cited as kb/..., wherever it is
   if (Paths.empty()) {
     Expected<std::string> Home = homeFolder();
@@ -171,6 +198,8 @@ static int build(ArrayRef<std::string> Arguments) {
       return report(Home.takeError());
     Root = *Home;
     Paths.push_back(Root + "/kb");
+    if (configFile() != "none") // Our own build asks for them.
+      noteShipped();
   }
   Expected<std::vector<std::string>> Files = expandLogs(Paths);
   if (!Files)
@@ -181,7 +210,9 @@ static int build(ArrayRef<std::string> Arguments) {
   report(Built->Remarks);
   outs() << Output << ": "
          << (Built->Written ? "built" : "up to date") << ", "
-         << Built->Entries << " entries of " << Built->Files << " files, "
+         << Built->Entries << (Built->Entries == 1 ? " entry" : " entries")
+         << " of " << Built->Files
+         << (Built->Files == 1 ? " file, " : " files, ")
          << Built->Parsed << " of them read\n";
   return ExitDone;
 }

@@ -52,7 +52,12 @@ int kbImport(ArrayRef<std::string> Paths) {
       return report(failure(File + ": " + Buffer.getError().message()));
     StringRef Text = (*Buffer)->getBuffer();
     Imported One;
-    if (looksLikeJson(Text)) {
+    if (Text.take_front(4096).contains('\0')) {
+      report({{Severity::Warning, File + ": holds NUL bytes, skipped",
+               "a post-mortem is markdown in UTF-8"}});
+      continue;
+    }
+    if (looksLikeJson(Text) || StringRef(File).ends_with(".json")) {
       Expected<Imported> Issues = importIssues(Text, File);
       if (!Issues)
         return report(Issues.takeError());
@@ -63,6 +68,13 @@ int kbImport(ArrayRef<std::string> Paths) {
     report(One.Remarks);
     append_range(Drafts, One.Entries);
   }
+  if (Drafts.empty())
+    return report(failure("kb import: nothing became a draft"));
+  const std::string &Out = kbOptions().Output;
+  if (isIssuesLog(Out))
+    return report(failure(Out + ": there are entries in it, and it was left "
+                                "as it is",
+                          "name a new file: somebody may have mended them"));
   int Exit = writeResult(draftLog(Drafts));
   report({{Severity::Note,
            (Twine(Drafts.size()) + (Drafts.size() == 1 ? " draft" : " drafts"))

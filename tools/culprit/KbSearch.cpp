@@ -40,6 +40,11 @@ static Expected<std::string> query(ArrayRef<std::string> Words) {
     if (!Input)
       return failure((Path == "-" ? "standard input" : Path) + ": " +
                      Input.getError().message());
+    if ((*Input)->getBuffer().take_front(4096).contains('\0'))
+      return failure((Path == "-" ? "standard input" : Path) +
+                         ": holds NUL bytes and is no text",
+                     "unpack it first: zcat train.log.gz | culprit kb search "
+                     "-; or save it as UTF-8");
     if (!Query.empty())
       Query += '\n';
     Query += (*Input)->getBuffer();
@@ -151,6 +156,10 @@ int kbSearch(ArrayRef<std::string> Words) {
     outs() << formatv("{0:2}", searchJson(*Found)) << '\n';
   else
     printSearchText(outs(), *Found);
+  if (Found->Hits.empty() && O.Layer.empty() && O.Class.empty())
+    report({{Severity::Note, "nothing that the query says is in an entry",
+             "quote what the run printed, or give its files to 'culprit "
+             "diagnose'"}});
   return ExitDone;
 }
 

@@ -3,12 +3,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "KB/MarkdownReader.h"
+#include "KB/Store.h"
 #include "KbVerbs.h"
 #include "Knowledge.h"
 #include "Settings.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <set>
 
@@ -27,6 +30,20 @@ Expected<std::string> projectLog() {
   if (Folder.empty() || Folder == ".")
     return std::string("ISSUES.md");
   return (Folder + "/ISSUES.md").str();
+}
+
+Expected<std::vector<std::string>> projectLogs() {
+  Expected<const Project *> P = project();
+  if (!P)
+    return P.takeError();
+  std::vector<std::string> Logs = (*P)->Kb;
+  Expected<std::string> Log = projectLog();
+  if (!Log)
+    return Log.takeError();
+  if (configFile() != "none" && !is_contained(Logs, *Log) &&
+      sys::fs::is_regular_file(*Log))
+    Logs.push_back(*Log);
+  return Logs;
 }
 
 Error checkFilter(const Vocabulary &V) {
@@ -60,6 +77,32 @@ bool passesFilter(const Entry &E, const Vocabulary &V) {
   return T && T->Layer == O.Layer;
 }
 
+void noteShipped() {
+  report({{Severity::Note, "no log of a project here: these are the entries "
+                           "that culprit comes with",
+           "name a log to read it instead"}});
+}
+
+/// Fails when -o is a log that is read from \p Paths: it would be lost.
+static Error keepInputs(ArrayRef<std::string> Paths) {
+  const std::string &Out = kbOptions().Output;
+  if (!isIssuesLog(Out))
+    return Error::success();
+  for (const std::string &Path : Paths) {
+    Expected<std::vector<std::string>> Files = expandLogs(Path);
+    if (!Files) {
+      consumeError(Files.takeError()); // Whoever reads it tells it.
+      continue;
+    }
+    if (any_of(*Files, [&](const std::string &File) {
+          return sys::fs::equivalent(File, Out);
+        }))
+      return failure(Out + ": is read, and was left as it is",
+                     "name another file with -o");
+  }
+  return Error::success();
+}
+
 Expected<KbSelection> selectEntries(ArrayRef<std::string> Given) {
   const KbOptions &O = kbOptions();
   Expected<Vocabulary> V = openVocabulary();
@@ -67,19 +110,13 @@ Expected<KbSelection> selectEntries(ArrayRef<std::string> Given) {
     return V.takeError();
   if (Error E = checkFilter(*V))
     return E;
-  Expected<const Project *> P = project();
-  if (!P)
-    return P.takeError();
   std::vector<std::string> Paths(Given.begin(), Given.end());
   Paths.insert(Paths.end(), O.Kb.begin(), O.Kb.end());
-  if (Paths.empty())
-    Paths = (*P)->Kb;
   if (Paths.empty()) {
-    Expected<std::string> Log = projectLog();
-    if (!Log)
-      return Log.takeError();
-    if (sys::fs::exists(*Log))
-      Paths.push_back(*Log);
+    Expected<std::vector<std::string>> Logs = projectLogs();
+    if (!Logs)
+      return Logs.takeError();
+    Paths = std::move(*Logs);
   }
   bool Shipped = Paths.empty();
   if (Shipped) {
@@ -88,10 +125,10 @@ Expected<KbSelection> selectEntries(ArrayRef<std::string> Given) {
       return Home.takeError();
     std::string Store = *Home + "/kb.sqlite";
     Paths.push_back(sys::fs::exists(Store) ? Store : *Home + "/kb");
-    report({{Severity::Note, "no log of a project here: these are the entries "
-                             "that culprit comes with",
-             "name a log to read that"}});
+    noteShipped();
   }
+  if (Error E = keepInputs(Paths))
+    return E;
   Expected<KnowledgeBase> Base = KnowledgeBase::open(Paths, std::move(*V));
   if (!Base)
     return Base.takeError();
@@ -101,6 +138,13 @@ Expected<KbSelection> selectEntries(ArrayRef<std::string> Given) {
     if (passesFilter(E, Out.Base.vocabulary()))
       Out.Entries.push_back(&E);
   return Out;
+}
+
+bool isIssuesLog(StringRef Path) {
+  if (!sys::fs::is_regular_file(Path))
+    return false;
+  auto Text = MemoryBuffer::getFile(Path);
+  return Text && looksLikeIssuesLog((*Text)->getBuffer().take_front(1 << 16));
 }
 
 int writeResult(StringRef Text) {

@@ -48,13 +48,25 @@ struct KbSelection {
 };
 llvm::Expected<KbSelection> selectEntries(llvm::ArrayRef<std::string> Paths);
 
+/// Says that a verb is about the shipped entries, as there are no others.
+void noteShipped();
+
 /// The log that a project keeps: the first markdown file of `kb:`, or
 /// `ISSUES.md` in its folder.
 llvm::Expected<std::string> projectLog();
 
+/// The logs that the project keeps: all of `kb:`, and its `ISSUES.md` where
+/// there is one and `kb:` names no other file. Without the latter for
+/// `--config none`.
+llvm::Expected<std::vector<std::string>> projectLogs();
+
 /// \p V fits --layer and --class. Fails when there is no such layer or class.
 llvm::Error checkFilter(const Vocabulary &V);
 bool passesFilter(const Entry &E, const Vocabulary &V);
+
+/// Whether the file \p Path holds entries. An `ISSUES.md` that nobody named
+/// may be about anything.
+bool isIssuesLog(llvm::StringRef Path);
 
 /// \p Text into -o FILE, or to standard output. The exit status.
 int writeResult(llvm::StringRef Text);

@@ -4,9 +4,12 @@
 
 #include "Knowledge.h"
 #include "Commands.h"
+#include "KbVerbs.h"
 #include "Settings.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 using namespace llvm;
 
@@ -32,6 +35,15 @@ Expected<Vocabulary> openVocabulary() {
   return V;
 }
 
+/// Whether one of \p Paths is the file \p Log or the folder that it is in.
+static bool covers(ArrayRef<std::string> Paths, StringRef Log) {
+  StringRef Folder = sys::path::parent_path(Log);
+  return any_of(Paths, [&](const std::string &Path) {
+    return sys::fs::equivalent(Path, Log) ||
+           sys::fs::equivalent(Path, Folder.empty() ? "." : Folder);
+  });
+}
+
 Expected<KnowledgeBase> openForSearch(ArrayRef<std::string> More) {
   Expected<Vocabulary> V = openVocabulary();
   if (!V)
@@ -39,8 +51,14 @@ Expected<KnowledgeBase> openForSearch(ArrayRef<std::string> More) {
   Expected<const Project *> P = project();
   if (!P)
     return P.takeError();
+  Expected<std::vector<std::string>> Logs = projectLogs();
+  if (!Logs)
+    return Logs.takeError();
   std::vector<std::string> Paths(More.begin(), More.end());
-  Paths.insert(Paths.end(), (*P)->Kb.begin(), (*P)->Kb.end());
+  for (const std::string &Log : *Logs)
+    if (!covers(Paths, Log) &&
+        (is_contained((*P)->Kb, Log) || isIssuesLog(Log)))
+      Paths.push_back(Log);
   std::string Home = cantFail(homeFolder());
   std::string Store = Home + "/kb.sqlite";
   Paths.push_back(sys::fs::exists(Store) ? Store : Home + "/kb");

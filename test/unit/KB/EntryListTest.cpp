@@ -1,5 +1,4 @@
-//===- EntryListTest.cpp ------------------------------------------*- C++
-//-*-===//
+//===- EntryListTest.cpp ----------------------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
@@ -59,6 +58,14 @@ TEST(EntryListTest, IdsAreUniqueWhicheverIsReadFirst) {
   expectIds({{"a", "a"}, {"a-2", "a-2"}, {"a-2"}},
             {"a", "a-2", "a-2-2", "a-2-3", "a-2-4"});
   expectIds({{"a", "a-1", "a-02"}, {"a"}}, {"a", "a-1", "a-02", "a-2"});
+}
+
+// Naming each anew from all before it would take 2^40 steps.
+TEST(EntryListTest, OneIdInManyLogs) {
+  std::vector<std::string> Expected = {"a"};
+  for (int I = 2; I <= 40; ++I)
+    Expected.push_back("a-" + std::to_string(I));
+  expectIds(std::vector<std::vector<std::string>>(40, {"a"}), Expected);
 }
 
 TEST(EntryListTest, ManyOfOneId) {

@@ -117,7 +117,7 @@ TEST_F(KnowledgeBaseTest, SlipsAreRead) {
 TEST_F(KnowledgeBaseTest, SeveralCausesComeBeforeVariants) {
   KnowledgeBase K = small();
   SearchResult R = cantFail(K.search("loss NaN"));
-  ASSERT_GE(R.Hits.size(), 3u);
+  ASSERT_GE(R.Hits.size(), 2u);
   EXPECT_EQ(R.Hits[0].Found->Class, "fp16-overflow");
   EXPECT_EQ(R.Hits[0].Rank, 1u);
   for (size_t I = 1; I < R.Hits.size(); ++I)
@@ -129,7 +129,7 @@ TEST_F(KnowledgeBaseTest, TellsWhatSeparates) {
   SearchResult R = cantFail(K.search("scores overflow"));
   ASSERT_FALSE(R.Hits.empty());
   EXPECT_EQ(R.Hits[0].Separates,
-            "Does it fail with fp16, or long sequences, and work with bf16? "
+            "Does it fail when: fp16, or long sequences; and work when: bf16? "
             "Replay in fp32. Confirmed if finite.");
 }
 
@@ -320,11 +320,16 @@ TEST_F(KnowledgeBaseTest, WhatIsNoKnowledgeBaseIsTold) {
   K = KnowledgeBase::open(Empty, smallVocabulary());
   EXPECT_NE(toString(K.takeError()).find("not a knowledge base"),
             std::string::npos);
-  // A damaged store is rebuilt over.
+  // A damaged store is rebuilt over; a file of somebody else is not.
   std::string Md = write("log.md", LogMarkdown);
-  EXPECT_TRUE(cantFail(buildStore(Md, Garbage, smallVocabulary())).Written);
+  Expected<BuildResult> R = buildStore(Md, Garbage, smallVocabulary());
+  EXPECT_NE(toString(R.takeError()).find("left as it is"), std::string::npos);
+  std::string Damaged = write(
+      "damaged.sqlite",
+      std::string("SQLite format 3\0", 16) + std::string(5000, '\x42'));
+  EXPECT_TRUE(cantFail(buildStore(Md, Damaged, smallVocabulary())).Written);
   EXPECT_TRUE(
-      static_cast<bool>(KnowledgeBase::open(Garbage, smallVocabulary())));
+      static_cast<bool>(KnowledgeBase::open(Damaged, smallVocabulary())));
 }
 
 TEST_F(KnowledgeBaseTest, EmptyLogsGiveNoHits) {

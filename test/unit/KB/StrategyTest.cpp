@@ -11,7 +11,7 @@ using namespace culprit;
 
 namespace {
 
-Vocabulary vocabulary() {
+Vocabulary practices() {
   return cantFail(Vocabulary::parse(
       "- `loss-spike`: a jump\n",
       "layer\tclass\tdefinition\nnumerics\tfp16-overflow\ttoo large\n"
@@ -21,14 +21,14 @@ Vocabulary vocabulary() {
 TEST(StrategyTest, AClassCountsBeforeItsLayerAndBeforeWords) {
   Entry E;
   E.Title = "The seed is random";
-  EXPECT_EQ(practiceFor(E, vocabulary())->Id, "determinism");
+  EXPECT_EQ(practiceFor(E, practices())->Id, "determinism");
   E.Class = "fp16-overflow";
-  EXPECT_EQ(practiceFor(E, vocabulary())->Id, "stability");
+  EXPECT_EQ(practiceFor(E, practices())->Id, "stability");
   E.Class = "checkpoint-key-mismatch-nonstrict"; // its layer is environment's
-  EXPECT_EQ(practiceFor(E, vocabulary())->Id, "weights");
+  EXPECT_EQ(practiceFor(E, practices())->Id, "weights");
   Entry Odd;
   Odd.Title = "Doors jam";
-  EXPECT_EQ(practiceFor(Odd, vocabulary()), nullptr);
+  EXPECT_EQ(practiceFor(Odd, practices()), nullptr);
 }
 
 TEST(StrategyTest, StatedCostsCountBeforeGuesses) {

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tensor/Convert.h"
+#include "Tensor/Dispatch.h"
 #include "Tensor/Tensor.h"
 #include "hwy/highway.h"
 #include "llvm/ADT/Twine.h"
@@ -263,7 +264,6 @@ TEST(TensorStatisticsTest, SameBitsOnEveryInstructionSet) {
          {view(DType(Type), Noise), view(DType(Type), Numbers)}) {
       std::optional<TensorStatistics> First;
       for (int64_t Target : Targets) {
-        hwy::SetSupportedTargetsForTest(Target);
         hwy::GetChosenTarget().Update(Target);
         TensorStatistics S = statisticsOf(View);
         if (!First)
@@ -284,7 +284,6 @@ TEST(TensorStatisticsTest, SameBitsOnEveryInstructionSet) {
         EXPECT_EQ(S.L2, First->L2) << Where;
       }
     }
-  hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
