@@ -108,17 +108,23 @@ static bool isErrorLine(StringRef Line) {
 }
 
 std::vector<QueryTerm> analyzeQuery(const Analyzer &A, StringRef Text,
+                                    const SearchWeights &W,
                                     Analyzer::Corrector Correct) {
   SmallVector<StringRef, 32> Lines;
   Text.split(Lines, '\n');
   // In a long log most lines are about other things.
   std::vector<double> LineWeight;
+  std::vector<bool> Typed;
   for (StringRef Line : Lines) {
-    bool Log = looksLikeLog(Line) || Lines.size() > 10;
-    LineWeight.push_back(!Log                ? 1
-                         : isErrorLine(Line) ? 0.8
-                         : Lines.size() > 10 ? 0.15
-                                             : 0.5);
+    bool Long = Lines.size() > 10;
+    bool Log = Long || looksLikeLog(Line);
+    Typed.push_back(!Log);
+    // What follows a sentence on lines of its own is mostly pasted.
+    LineWeight.push_back(LineWeight.empty() && !Log ? 1
+                         : isErrorLine(Line)        ? W.Rank.error_line
+                         : Long                     ? W.Rank.long_log_line
+                         : Log                      ? W.Rank.log_line
+                                                    : W.Rank.later_line);
   }
   std::vector<Word> Words = lex(Text);
   std::vector<Role> Roles = clauseRoles(Words);
@@ -131,7 +137,7 @@ std::vector<QueryTerm> analyzeQuery(const Analyzer &A, StringRef Text,
   std::map<std::string, size_t> Index;
   for (Term &T : A.terms(Words, Correct)) {
     unsigned Line = Words[T.Word].Line;
-    bool Sentence = LineWeight[Line] == 1;
+    bool Sentence = Typed[Line];
     Role R = Sentence ? Roles[T.Word] : Role::Neutral;
     double Weight = LineWeight[Line];
     auto [It, New] = Index.try_emplace(T.Text, Out.size());

@@ -14,6 +14,7 @@
 #define CULPRIT_KB_QUERY_H
 
 #include "KB/Analyzer.h"
+#include "KB/Weights.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
 #include <vector>
@@ -35,9 +36,10 @@ struct QueryTerm {
 
 /// The distinct terms of \p Text in the order they first occur. Terms of a
 /// pasted log weigh less than those of a sentence, those of its error lines
-/// more than the rest.
+/// more than the rest, as \p W says.
 /// Unknown words go through \p Correct, unless the text is long.
 std::vector<QueryTerm> analyzeQuery(const Analyzer &A, llvm::StringRef Text,
+                                    const SearchWeights &W = {},
                                     Analyzer::Corrector Correct = nullptr);
 
 } // namespace culprit

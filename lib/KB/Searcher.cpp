@@ -340,7 +340,7 @@ Expected<SearchResult> Searcher::search(StringRef Query,
             .str();
     Words = Shortened;
   }
-  std::vector<QueryTerm> Terms = analyzeQuery(A, Words, Correct);
+  std::vector<QueryTerm> Terms = analyzeQuery(A, Words, W, Correct);
 
   std::vector<double> Scores(Entries.size());
   for (const QueryTerm &Q : Terms) {
