@@ -10,6 +10,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 
 using namespace llvm;
 
@@ -55,10 +56,25 @@ Expected<KnowledgeBase> openForSearch(ArrayRef<std::string> More) {
   if (!Logs)
     return Logs.takeError();
   std::vector<std::string> Paths(More.begin(), More.end());
-  for (const std::string &Log : *Logs)
-    if (!covers(Paths, Log) &&
-        (is_contained((*P)->Kb, Log) || isIssuesLog(Log)))
+  for (const std::string &Log : *Logs) {
+    if (covers(Paths, Log))
+      continue;
+    bool Named = is_contained((*P)->Kb, Log);
+    int File = -1;
+    if (std::error_code Code = sys::fs::openFileForRead(Log, File);
+        Code && !Named) {
+      // Nobody asked for it by name: the search goes on without it.
+      report(Diagnostic{Severity::Warning,
+                        Log + ": " + Code.message() +
+                            "; the project's own log is left out",
+                        "make it readable, or pass --config none"});
+      continue;
+    }
+    if (File >= 0)
+      sys::Process::SafelyCloseFileDescriptor(File);
+    if (Named || isIssuesLog(Log))
       Paths.push_back(Log);
+  }
   std::string Home = cantFail(homeFolder());
   std::string Store = Home + "/kb.sqlite";
   Paths.push_back(sys::fs::exists(Store) ? Store : Home + "/kb");
