@@ -33,6 +33,9 @@ config.substitutions += [
     ("%shared", shared),
     ("%unit", os.path.join(config.culprit_build, "unit")),
     ("%python", sys.executable),
+    ("%tools", os.path.join(config.culprit_build, "sim")),
+    ("%attach", os.path.join(config.culprit_build, "attach")),
+    ("%agent", os.path.join(config.culprit_build, "lib", "libculprit-agent.so")),
     ("FileCheck", config.filecheck),
     ("split-file", os.path.join(config.llvm_tools, "split-file")),
     (r"(?<![/.\w-])not(?= )", os.path.join(config.llvm_tools, "not")),
@@ -50,6 +53,22 @@ if os.path.exists(os.path.join(sanitized, "ScriptTests")):
     config.available_features.add("sanitized")
 config.substitutions.append(("%sanitized", sanitized))
 config.environment["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+
+# The agent and the simulated device: not in every build.
+if os.path.exists(os.path.join(config.culprit_build, "sim", "workload")):
+    config.available_features.add("agent")
+
+# Attaching wants a kernel that lets us trace a process that is no child.
+sleeper = subprocess.Popen(["sleep", "60"])
+try:
+    open(f"/proc/{sleeper.pid}/mem", "rb").close()
+    if not os.path.exists("/proc/sys/kernel/yama/ptrace_scope") or os.geteuid() == 0:
+        config.available_features.add("ptrace")
+except OSError:
+    lit_config.note("processes may not be traced here: tests that attach are unsupported")
+finally:
+    sleeper.kill()
+    sleeper.wait()
 
 # Bisecting commits wants git.
 if shutil.which("git", path=config.environment.get("PATH", os.defpath)):

@@ -13,6 +13,7 @@
 #define CULPRIT_READERS_NSIGHTSYSTEMSIDS_H
 
 #include "Case/Source.h"
+#include "Readers/ColumnOut.h"
 #include "Readers/NsightSystemsDatabase.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cstdint>
@@ -81,40 +82,6 @@ inline std::optional<Span> spanOf(const Row &R) {
     return Span{*Start, *Stop};
   return std::nullopt;
 }
-
-/// One column of a table while millions of rows are read into it, at a third
-/// of the price of TableBuilder::set. Every column of a row must be put, then
-/// the row is added. A column of which nothing was known stays untouched.
-class ColumnOut {
-public:
-  ColumnOut(TableBuilder &T, unsigned Id, size_t MoreRows)
-      : WasEmpty(!T.touched(Id)), C(&T.finished(Id)) {
-    C->reserve(C->size() + MoreRows);
-  }
-  ColumnOut(const ColumnOut &) = delete;
-  ~ColumnOut() {
-    if (!Any && WasEmpty)
-      *C = Column(C->type());
-  }
-
-  void put(int64_t Value) {
-    C->addInt(Value);
-    Any |= Value != NullInt;
-  }
-  void put(std::optional<int64_t> Value) { put(Value.value_or(NullInt)); }
-  void putText(StringId Value) {
-    C->addString(Value);
-    Any |= Value != NullString;
-  }
-  void putList(llvm::ArrayRef<int64_t> Value) {
-    C->addList(Value);
-    Any |= !Value.empty();
-  }
-
-private:
-  bool WasEmpty, Any = false;
-  Column *C;
-};
 
 } // namespace culprit::nsys
 

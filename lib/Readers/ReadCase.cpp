@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/AccessLog.h"
+#include "Readers/Capture.h"
 #include "Readers/CaseTables.h"
 #include "Readers/CollectEnv.h"
 #include "Readers/ConfigDiff.h"

@@ -24,14 +24,18 @@ enum class OutputFormat { Text, Json, Markdown, Html, Sarif };
 /// Exit codes, also in `culprit help exit-codes`.
 enum ExitCode : int {
   ExitDone = 0,        ///< The analysis is complete, whatever it found.
-  ExitRefused = 1,     ///< --fail-on was reached, `kb check` refused, or a
-                       ///< golden check failed.
+  ExitRefused = 1,     ///< --fail-on was reached, `kb check` refused, a golden
+                       ///< check failed, a capture broke its promise, or a
+                       ///< process could not be recorded.
   ExitBadUse = 2,      ///< Wrong usage, or an input that cannot be read.
   ExitInterrupted = 130,
 };
 
 #define COMMAND(NAME, FUNCTION, SUMMARY) int FUNCTION();
 #include "Commands.def"
+
+/// `culprit diagnose FILE...` with all options as they are without it.
+int diagnoseFiles(llvm::ArrayRef<std::string> Files);
 
 /// Prints \p E to stderr in the house form, with its notes; ExitBadUse.
 int report(llvm::Error E);

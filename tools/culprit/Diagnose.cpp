@@ -231,4 +231,10 @@ int runDiagnose() {
   return Exit;
 }
 
+int diagnoseFiles(ArrayRef<std::string> Files) {
+  for (const std::string &File : Files)
+    Paths.push_back(File);
+  return runDiagnose();
+}
+
 } // namespace culprit

@@ -29,8 +29,10 @@ constexpr TopicText Topics[] = {
      "     something failed, and a finding is a success\n"
      "1    only with --fail-on: a hypothesis reached that probability;\n"
      "     'compare' found a difference; 'check' or 'kb check' an error; a check\n"
-     "     of 'golden verify' failed; or a case of 'test' did, which need no\n"
-     "     option\n"
+     "     of 'golden verify' failed; a case of 'test' did; 'verify' found a\n"
+     "     broken promise; 'attach' could not record; or 'doctor' says that\n"
+     "     nothing can, which need no option. 'record' has the status of its\n"
+     "     command\n"
      "2    wrong usage, or an input that cannot be read at all\n"
      "130  interrupted\n"},
     {"config", "Settings of a project: .culprit.yaml",
@@ -85,6 +87,8 @@ constexpr TopicText Topics[] = {
      "CLICOLOR         0: no colour\n"
      "CLICOLOR_FORCE   set and not 0: colour even into a pipe\n"
      "COLUMNS          width of the text report (60 to 140, 100 by default)\n"
+     "CULPRIT_AGENT    the agent's library, in place of ../lib/culprit beside the\n"
+     "                 program\n"
      "CULPRIT_HOME     folder that holds 'kb' and 'plugins', in place of\n"
      "                 ../share/culprit beside the program\n"},
     {"functions", "What 'culprit sql' adds to SQL",

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Exit status: 0 when the analysis was done, whatever it found; 1 only under
-// --fail-on, or when `kb check` refuses; 2 for a usage or input error; 130
+// --fail-on, or when a check refuses; 2 for a usage or input error; 130
 // when interrupted.
 //
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,32 @@
+//===- Describe.h - What a capture says of its process ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_AGENT_DESCRIBE_H
+#define CULPRIT_AGENT_DESCRIBE_H
+
+#include "Capture/Protocol.h"
+
+#ifndef CULPRIT_VERSION
+#define CULPRIT_VERSION "0.1.0"
+#endif
+
+namespace culprit::agent {
+
+/// What culprit compares with its own version.
+extern const char AgentVersion[];
+
+/// Fills in what is known of this process without CUDA; the rest is zero.
+void describeProcess(capture::Superblock &Head);
+
+/// What is asked of a recorded process that cannot reach culprit, from
+/// `kinds=NUMBER,max-size=NUMBER,ring=0|1,pool=NUMBER,buffer=NUMBER`; what is
+/// missing is as culprit would ask.
+capture::StartMessage startFromOptions(const char *Options);
+
+/// \p Pattern with `%p` as the pid.
+void capturePath(char *Path, size_t Size, const char *Pattern);
+
+} // namespace culprit::agent
+
+#endif // CULPRIT_AGENT_DESCRIBE_H

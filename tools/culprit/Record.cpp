@@ -1,0 +1,275 @@
+//===- Record.cpp - culprit record ------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Attach/Launch.h"
+#include "Attach/SessionFolder.h"
+#include "CaptureOptions.h"
+#include "CaptureStatus.h"
+#include "Commands.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include <poll.h>
+#include <unistd.h>
+
+using namespace llvm;
+
+namespace culprit {
+
+using std::chrono::milliseconds;
+using Clock = CaptureSession::Clock;
+
+static cl::SubCommand RecordCommand("record",
+                                    "Run a command and record what it does on "
+                                    "the GPU");
+static cl::list<std::string> Command(cl::Positional, cl::sub(RecordCommand),
+                                     cl::desc("-- COMMAND..."));
+static CaptureFlags Flags(RecordCommand);
+
+/// What processes that cannot reach culprit are told of \p S.
+static std::string optionWords(const capture::StartMessage &S) {
+  return ("kinds=" + Twine(S.Kinds) + ",max-size=" + Twine(S.MaxSize) +
+          (S.Full == capture::FullPolicy::Ring ? ",ring=1" : ""))
+      .str();
+}
+
+/// A folder for the control socket.
+static Expected<attach::SessionFolder> makeFolder() {
+  std::string Reasons;
+  for (std::string Parent :
+       {sys::Process::GetEnv("TMPDIR").value_or("/tmp"), std::string("/tmp"),
+        std::string("/dev/shm")}) {
+    SmallString<128> Path(Parent);
+    sys::fs::make_absolute(Path);
+    Expected<attach::SessionFolder> F =
+        attach::SessionFolder::createHere(Path);
+    if (F)
+      return F;
+    Reasons += (Reasons.empty() ? "" : "; ") + toString(F.takeError());
+  }
+  return failure("no folder for the control socket: " + Reasons,
+                 "set TMPDIR to a folder that can be written");
+}
+
+/// Captures that processes wrote by themselves since \p Begin: those that
+/// could not reach culprit, as in another container.
+static std::vector<std::string> ownCaptures(StringRef Pattern,
+                                            sys::TimePoint<> Begin) {
+  auto [Head, Tail] = Pattern.split("%p");
+  std::vector<std::string> Out;
+  std::error_code EC;
+  for (sys::fs::directory_iterator
+           I(sys::path::parent_path(Pattern), EC),
+       End;
+       !EC && I != End; I.increment(EC)) {
+    StringRef Name = I->path();
+    uint64_t Size = 0;
+    sys::fs::file_status Status;
+    if (Name.consume_front(Head) && Name.consume_back(Tail) && !Name.empty() &&
+        all_of(Name, isDigit) && !sys::fs::file_size(I->path(), Size) && Size &&
+        !sys::fs::status(I->path(), Status) &&
+        Status.getLastModificationTime() >= Begin)
+      Out.push_back(I->path());
+  }
+  llvm::sort(Out);
+  return Out;
+}
+
+namespace {
+/// A command and the captures of its processes.
+class Recorder {
+public:
+  Recorder(attach::Launch Running, int Listener, CaptureNames &Names,
+           const capture::StartMessage &Start)
+      : Running(std::move(Running)), Listener(Listener), Names(Names),
+        Start(Start) {}
+
+  /// Until the command has ended and its captures are done. Nothing when
+  /// culprit is to leave at once.
+  std::optional<attach::ExitStatus> run();
+
+  ArrayRef<std::unique_ptr<CaptureSession>> sessions() const {
+    return Sessions;
+  }
+
+private:
+  void step(milliseconds Timeout);
+  void acceptAll();
+  bool isAnyOpen() const {
+    return any_of(Sessions, [](const auto &S) { return !S->isOver(); });
+  }
+  void stopAll() {
+    for (const auto &S : Sessions)
+      S->stop();
+  }
+
+  attach::Launch Running;
+  int Listener;
+  CaptureNames &Names;
+  capture::StartMessage Start;
+  std::vector<std::unique_ptr<CaptureSession>> Sessions;
+};
+} // namespace
+
+void Recorder::acceptAll() {
+  // Who connects says Hello at once, but not in the same instant.
+  for (pollfd P = {Listener, POLLIN, 0}; ::poll(&P, 1, 0) > 0;) {
+    Expected<std::optional<attach::Control>> Talk =
+        attach::Control::accept(Listener, ::geteuid(), milliseconds(1000));
+    if (!Talk) {
+      report(Talk.takeError());
+      return;
+    }
+    if (!*Talk)
+      return;
+    pid_t Pid = (*Talk)->process() ? (*Talk)->process()
+                                   : pid_t((*Talk)->hello().Pid);
+    Expected<std::unique_ptr<CaptureSession>> S = CaptureSession::begin(
+        std::move(**Talk), Names.next(Pid), Start);
+    if (S)
+      Sessions.push_back(std::move(*S));
+    else
+      report(S.takeError());
+  }
+}
+
+void Recorder::step(milliseconds Timeout) {
+  std::vector<pollfd> Watched = {{Listener, POLLIN, 0}};
+  for (const auto &S : Sessions)
+    if (!S->isOver())
+      Watched.push_back({S->descriptor(), POLLIN, 0});
+  ::poll(Watched.data(), Watched.size(), int(Timeout.count()));
+  acceptAll();
+  for (const auto &S : Sessions)
+    S->receive(milliseconds(0));
+}
+
+std::optional<attach::ExitStatus> Recorder::run() {
+  // The command writes to the terminal as it likes.
+  CaptureStatus Status(CaptureStatus::choose(
+      Flags.Verbose, Flags.Quiet, sys::Process::StandardOutIsDisplayed()));
+  auto Seconds = std::chrono::duration<double>(Flags.Duration);
+  std::optional<attach::ExitStatus> Ended;
+  while (!(Ended = Running.wait(milliseconds(0)))) {
+    step(milliseconds(20));
+    // Ctrl-C reaches the command too; what it does then is not recorded.
+    if (attach::Launch::interruptions() > 0)
+      stopAll();
+    if (attach::Launch::interruptions() > 1)
+      return std::nullopt;
+    for (const auto &S : Sessions)
+      if (Flags.Duration > 0 && S->elapsed() >= Seconds)
+        S->stop();
+    Status.show(Sessions);
+  }
+  // Processes that have ended have said so by now; others live on.
+  step(milliseconds(0));
+  stopAll();
+  Clock::time_point Until = Clock::now() + std::chrono::seconds(10);
+  while (isAnyOpen() && Clock::now() < Until) {
+    step(milliseconds(20));
+    if (attach::Launch::interruptions() > 1)
+      break;
+  }
+  return Ended;
+}
+
+/// Tells what became of every capture; the files that can be read.
+static std::vector<std::string>
+reportAll(ArrayRef<std::unique_ptr<CaptureSession>> Sessions,
+          ArrayRef<std::string> Own) {
+  std::vector<std::string> Files;
+  for (const auto &S : Sessions)
+    if (reportEnd(*S, Flags.Quiet))
+      Files.push_back(S->path());
+  for (const std::string &Path : Own) {
+    if (any_of(Sessions, [&](const auto &S) {
+          return sys::fs::equivalent(S->path(), Path);
+        }))
+      continue;
+    if (!Flags.Quiet)
+      errs() << "recorded by a process that could not reach culprit\n"
+             << "  file: " << Path << '\n';
+    Files.push_back(Path);
+  }
+  if (Sessions.empty() && Files.empty())
+    report(Diagnostic{Severity::Warning,
+                      "nothing was recorded: no process of " + Command.front() +
+                          " used CUDA",
+                      "a process counts once it initialises CUDA, and keeps "
+                      "CUDA_INJECTION64_PATH in its environment; 'culprit "
+                      "doctor' looks at the driver"});
+  return Files;
+}
+
+static int dryRun(StringRef Agent, StringRef Pattern,
+                  const capture::StartMessage &Start) {
+  outs() << "command " << join(Command, " ") << '\n'
+         << "with    CUDA_INJECTION64_PATH=" << Agent << '\n'
+         << "        " << capture::OptionsVariable << '=' << optionWords(Start)
+         << '\n'
+         << "to      "
+         << (Flags.Output.empty() ? Pattern : StringRef(Flags.Output)) << '\n';
+  return ExitDone;
+}
+
+int runRecord() {
+  if (Command.empty())
+    return report(failure("record: no command",
+                          "culprit record -- python train.py --epochs 1"));
+  Expected<capture::StartMessage> Start = Flags.start();
+  if (!Start)
+    return report(Start.takeError());
+  CaptureNames Names(Flags.Output);
+  if (Error E = Names.check())
+    return report(std::move(E));
+  Expected<std::string> Agent = findAgent();
+  if (!Agent)
+    return report(Agent.takeError());
+  std::string Pattern = Names.pattern();
+  if (Flags.DryRun)
+    return dryRun(*Agent, Pattern, *Start);
+
+  Expected<attach::SessionFolder> Folder = makeFolder();
+  if (!Folder)
+    return report(Folder.takeError());
+  Expected<attach::Descriptor> Listener = Folder->listen();
+  if (!Listener)
+    return report(Listener.takeError());
+  attach::LaunchOptions Options;
+  Options.Command.assign(Command.begin(), Command.end());
+  Options.Agent = *Agent;
+  Options.Control = Folder->path() + "/" + capture::ControlFile;
+  Options.Fallback = Pattern;
+  Options.Options = optionWords(*Start);
+  // The agent is called at cuInit; until then there is nothing to record.
+  Start->WaitForCuda = 5000;
+  sys::TimePoint<> Begin = std::chrono::system_clock::now();
+  Expected<attach::Launch> Running = attach::Launch::start(Options);
+  if (!Running)
+    return report(Running.takeError());
+  std::optional<Recorder> R(std::in_place, std::move(*Running),
+                            Listener->get(), Names, *Start);
+  std::optional<attach::ExitStatus> Ended = R->run();
+  if (!Ended) {
+    report(Diagnostic{Severity::Warning,
+                      "left at once; the command may still run", ""});
+    return ExitInterrupted;
+  }
+  std::vector<std::string> Files =
+      reportAll(R->sessions(), ownCaptures(Pattern, Begin));
+  // From here on Ctrl-C ends culprit as ever.
+  R.reset();
+  Folder->remove();
+  if (Files.empty())
+    return Ended->Code;
+  if (Flags.Diagnose)
+    (void)diagnoseFiles(Files);
+  else if (!Flags.Quiet)
+    errs() << "next: culprit diagnose " << join(Files, " ") << '\n';
+  return Ended->Code;
+}
+
+} // namespace culprit
