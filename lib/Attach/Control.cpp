@@ -95,17 +95,20 @@ static llvm::Error badMessage(const llvm::Twine &What) {
 /// A text of the other side ends within its array.
 template <size_t N> static void endText(char (&Text)[N]) { Text[N - 1] = 0; }
 
+std::optional<Control::Message> Control::unfinished() const {
+  if (AtEnd)
+    return Message(Closed());
+  return std::nullopt;
+}
+
 llvm::Expected<std::optional<Control::Message>>
 Control::receive(std::chrono::milliseconds Timeout) {
   Clock::time_point Until = Clock::now() + Timeout;
   llvm::Expected<bool> Whole = fill(sizeof(MessageHead), Until);
   if (!Whole)
     return Whole.takeError();
-  if (!*Whole) {
-    if (AtEnd)
-      return std::optional<Message>(Closed());
-    return std::optional<Message>();
-  }
+  if (!*Whole)
+    return unfinished();
   MessageHead Head;
   memcpy(&Head, Pending.data(), sizeof Head);
   size_t Size = bodySize(Head.Type);
@@ -117,11 +120,8 @@ Control::receive(std::chrono::milliseconds Timeout) {
   Whole = fill(sizeof Head + Size, Until);
   if (!Whole)
     return Whole.takeError();
-  if (!*Whole) {
-    if (AtEnd)
-      return std::optional<Message>(Closed());
-    return std::optional<Message>();
-  }
+  if (!*Whole)
+    return unfinished();
   std::string Bytes;
   std::swap(Bytes, Pending);
   switch (Head.Type) {

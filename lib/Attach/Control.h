@@ -28,7 +28,8 @@ public:
 
   /// Waits for a connection on \p Listener and for its Hello. Nothing when the
   /// time is over. Connections of users other than \p User and ourselves are
-  /// closed, as are those that say no Hello.
+  /// closed, as are those that say no Hello in time: with a time of 0 also one
+  /// whose Hello is a moment behind its connection.
   static llvm::Expected<std::optional<Control>>
   accept(int Listener, uid_t User, std::chrono::milliseconds Timeout);
 
@@ -54,6 +55,8 @@ private:
 
   llvm::Expected<bool> fill(size_t Size,
                             std::chrono::steady_clock::time_point Until);
+  /// What to say of a message that is not whole in time.
+  std::optional<Message> unfinished() const;
   llvm::Error send(capture::MessageType Type, const void *Body, size_t Size,
                    int Passed = -1);
 

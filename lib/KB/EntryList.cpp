@@ -15,21 +15,17 @@ namespace culprit {
 
 Expected<std::unique_ptr<EntrySource>> EntrySource::open(StringRef Path,
                                                          const Vocabulary &V) {
-  Expected<Database> D = Database::openImmutable(Path);
-  if (!D)
-    return D.takeError();
-  Expected<std::string> Hash = readStoreHead(*D, Path);
-  if (!Hash)
-    return Hash.takeError();
-  // Built with other aliases: its entries are good, its index is not.
-  if (*Hash != analyzerHash(V)) {
-    Expected<std::vector<LogFile>> Files = readStore(*D);
+  Expected<OpenedStore> Store = openStore(Path, V);
+  if (!Store)
+    return Store.takeError();
+  if (!Store->IndexFits) {
+    Expected<std::vector<LogFile>> Files = readStore(Store->D);
     if (!Files)
       return Files.takeError();
     return inMemory(std::move(*Files), V);
   }
   auto S = std::make_unique<EntrySource>();
-  S->D = std::make_unique<Database>(std::move(*D));
+  S->D = std::make_unique<Database>(std::move(Store->D));
   Expected<TextIndex> Index = TextIndex::open(*S->D);
   if (!Index)
     return failure(Path + ": " + toString(Index.takeError()),

@@ -81,20 +81,17 @@ static OldStore readOld(StringRef Path, const Vocabulary &V) {
   if (!sys::fs::exists(Path))
     return Old;
   auto Read = [&]() -> Error {
-    Expected<Database> D = Database::openImmutable(Path);
-    if (!D)
-      return D.takeError();
-    Expected<std::string> Hash = readStoreHead(*D, Path);
-    if (!Hash)
-      return Hash.takeError();
-    Expected<std::vector<LogFile>> Files = readStoreFiles(*D);
+    Expected<OpenedStore> Store = openStore(Path, V);
+    if (!Store)
+      return Store.takeError();
+    Expected<std::vector<LogFile>> Files = readStoreFiles(Store->D);
     if (!Files)
       return Files.takeError();
-    Expected<unsigned> Entries = countEntries(*D);
+    Expected<unsigned> Entries = countEntries(Store->D);
     if (!Entries)
       return Entries.takeError();
-    Old = {std::move(*D), std::move(*Files), *Entries,
-           *Hash == analyzerHash(V)};
+    Old = {std::move(Store->D), std::move(*Files), *Entries,
+           Store->IndexFits};
     return Error::success();
   };
   consumeError(Read()); // What is no store is written anew.

@@ -204,7 +204,8 @@ Error writeStore(const Database &D, ArrayRef<LogFile> Files,
   return Writer(D, V).write(Files);
 }
 
-Expected<std::string> readStoreHead(const Database &D, StringRef Name) {
+/// What identifies the store \p D: the analyzer and vocabulary of its index.
+static Expected<std::string> readStoreHead(const Database &D, StringRef Name) {
   std::string Version, AnalyzerHash;
   Error E =
       forEachRow(D, "SELECT key, value FROM meta", [&](const Statement &S) {
@@ -220,6 +221,16 @@ Expected<std::string> readStoreHead(const Database &D, StringRef Name) {
                       : "schema '" + Version + "', expected '" + Expected + "'";
   return failure(Name + ": not a knowledge base of this version (" + Why + ")",
                  "rebuild it with 'culprit kb build'");
+}
+
+Expected<OpenedStore> openStore(StringRef Path, const Vocabulary &V) {
+  Expected<Database> D = Database::openImmutable(Path);
+  if (!D)
+    return D.takeError();
+  Expected<std::string> Hash = readStoreHead(*D, Path);
+  if (!Hash)
+    return Hash.takeError();
+  return OpenedStore{std::move(*D), *Hash == analyzerHash(V)};
 }
 
 } // namespace culprit

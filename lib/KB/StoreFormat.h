@@ -40,11 +40,18 @@ std::string analyzerHash(const Vocabulary &V);
 llvm::Error writeStore(const Database &D, llvm::ArrayRef<LogFile> Files,
                        const Vocabulary &V);
 
-/// Reads what identifies the store \p D: the analyzer and vocabulary of its
-/// index. Fails when it is no store of this version; \p Name is told in the
-/// message.
-llvm::Expected<std::string> readStoreHead(const Database &D,
-                                          llvm::StringRef Name);
+/// A store to read from.
+struct OpenedStore {
+  Database D;
+  /// Whether its index was made with this analyzer and vocabulary. If not, its
+  /// entries are good all the same.
+  bool IndexFits = false;
+};
+
+/// Opens the store \p Path, to be used with \p V. Fails when it is no store of
+/// this version.
+llvm::Expected<OpenedStore> openStore(llvm::StringRef Path,
+                                      const Vocabulary &V);
 
 /// Reads the files of the store \p D without their entries.
 llvm::Expected<std::vector<LogFile>> readStoreFiles(const Database &D);
