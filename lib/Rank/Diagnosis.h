@@ -55,7 +55,8 @@ struct EvidenceItem {
   std::string Symptom;
   std::string Detector;
   std::string Message;
-  double LogOdds = 0; ///< nats
+  double LogOdds = 0; ///< What leaving it out would take away, in nats.
+  double Own = 0;     ///< What it is worth if no other cause shows it, in nats.
   int Outcome = -1, Report = -1;
 };
 
@@ -64,6 +65,7 @@ struct Unchecked {
   std::string Symptom;
   std::string Text;  ///< What it would look like.
   std::string Needs; ///< What to record to decide it.
+  double Gain = 0;   ///< Expected information about all causes, in bits.
 };
 
 /// An observation that would speak against the hypothesis, and whether anybody
@@ -75,10 +77,35 @@ struct Contradiction {
   std::string Needs; ///< What to record to look for it, when nobody did.
 };
 
+/// A cause and its probability after some outcome.
+struct Shift {
+  std::string Class; ///< Or UnknownClass.
+  double Probability = 0;
+};
+
+/// What to do next: the experiment of an entry, or something to record.
 struct NextCheck {
-  std::string Class;
+  std::string Class; ///< That the experiment is about, or the recording serves.
+  std::string Symptom; ///< That the recording would show; empty otherwise.
+  std::string Needs;   ///< What to record for it: tables and columns.
   std::string Experiment, Confirms, Refutes;
-  double Gain = 0; ///< Expected information, in bits.
+  double Gain = 0;    ///< Expected information, in bits.
+  double Minutes = 0; ///< What it takes.
+  /// The ranking after either outcome, likeliest first, three at most.
+  std::vector<Shift> IfSo, IfNot;
+};
+
+/// What one cause has over another: the terms of the difference of their
+/// log-odds, in nats. They add up, but for terms too small to list.
+struct Lead {
+  std::string Over; ///< Class of the other.
+  struct Term {
+    /// A symptom; `prior`; or `rivals`, what other causes leave of it.
+    std::string What;
+    double LogOdds = 0;
+  };
+  std::vector<Term> Terms; ///< Largest first.
+  double LogOdds = 0;      ///< Of the first less that of the other.
 };
 
 /// An entry of a team's own log that the run brings back.
@@ -109,6 +136,10 @@ struct Hypothesis {
   std::vector<Unchecked> Open;
   std::vector<Contradiction> Refuters;
   NextCheck Next;
+  /// The log-odds, in nats, are Prior, the Own of every item that the cause
+  /// names, listed or not (Evidence in all), and Rivals: what remains when
+  /// other causes explain the same.
+  double Prior = 0, Evidence = 0, Rivals = 0;
 };
 
 enum class Verdict {
@@ -131,21 +162,28 @@ struct Unexplained {
   std::vector<Unchecked> Open;
 };
 
-/// What the causes of one layer have of the probability of all listed ones.
+/// How likely it is that some cause of a layer is at work.
 struct LayerShare {
   std::string Layer;
-  double Share = 0; ///< 0 to 1; the shares add up to 1.
+  double Probability = 0; ///< Of any of its causes, listed or not.
+  double Share = 0; ///< Of the listed causes' probability; these add up to 1.
 };
 
 struct Diagnosis {
   Verdict Result = Verdict::Insufficient;
   std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.05.
-  std::vector<LayerShare> Layers;     ///< Of the listed, largest first.
+  std::vector<LayerShare> Layers;     ///< Likeliest first.
+  /// Probability of a cause that is in no entry. Not among Hypotheses.
+  double Unknown = 0;
   std::optional<NextCheck> Next;      ///< The best over all hypotheses.
+  std::optional<Lead> First;          ///< Of the first over the second.
   Unexplained Rest;
 };
 
-/// From this share a layer is suspected; where more than so many are, no part
+/// Stands in shifts and leads for the cause that is in no entry.
+inline constexpr llvm::StringLiteral UnknownClass = "unknown";
+
+/// From this probability a layer is suspected; where more than so many are, no part
 /// stands out and the first step is to take parts out.
 inline constexpr double SuspectedFrom = 0.15;
 inline constexpr unsigned ManyLayers = 3;

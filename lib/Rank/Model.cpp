@@ -4,10 +4,14 @@
 
 #include "Rank/Model.h"
 #include "llvm/ADT/STLExtras.h"
+#include <algorithm>
 
 using namespace llvm;
 
 namespace culprit {
+
+/// The unknown cause shows no symptom more often than this.
+static constexpr double MostShown = 0.5;
 
 /// The pseudo-symptom of a class whose log fragments were looked for.
 static std::string logNode(StringRef Class) {
@@ -24,8 +28,12 @@ Model::Model(ArrayRef<SymptomEvidence> Symptoms, ArrayRef<LogEvidence> Logs,
     addSymptom(S.Symptom, W.leak(S.Symptom));
     Seen.push_back({S.State, S.Score});
   }
+  N.CertainRatio = W.CertainRatio;
+  N.NeverLeaves = W.NeverLeaves;
+  N.Together = W.Together;
   for (const auto &[Class, Members] : ByClass)
     addCause(Class, Members);
+  addUnknown();
 }
 
 bool Model::isShown(const CauseNode &Cause) const {
@@ -62,7 +70,10 @@ unsigned Model::addSymptom(StringRef Id, double Leak) {
   return It->second;
 }
 
-double Model::weight(Frequency F) const {
+double Model::weight(StringRef Class, unsigned Symptom, Frequency F) const {
+  if (F != Frequency::Required && F != Frequency::Never)
+    if (std::optional<double> P = W.fitted(Class, N.Symptoms[Symptom].Id))
+      return *P;
   switch (F) {
   case Frequency::Required:
     return 1;
@@ -104,9 +115,12 @@ void Model::addCause(const std::string &Class,
     bool Required = How.Requiring == Variants;
     if (How.Requiring && !Required)
       How.Most = Frequency::Always;
-    Cause.Links.push_back({Symptom, weight(How.Most),
+    Cause.Links.push_back({Symptom, weight(Class, Symptom, How.Most),
                            How.Most == Frequency::Never, Required});
   }
+  for (size_t G = 0; G != W.Exclusive.size(); ++G)
+    if (is_contained(W.Exclusive[G], Class))
+      Cause.Exclusive |= uint64_t(1) << G;
   if (HasLog && quoted(Class)) {
     // The line that quotes the entry is often the one that made a detector
     // report: the same evidence must not count twice.
@@ -119,6 +133,18 @@ void Model::addCause(const std::string &Class,
     Seen.push_back({Presence::Present, 1.0});
     Cause.Links.push_back({Node, W.LogTextCause, false});
   }
+  N.Causes.push_back(std::move(Cause));
+}
+
+void Model::addUnknown() {
+  if (W.UnknownPrior <= 0)
+    return;
+  CauseNode Cause{UnknownClass.str(), W.UnknownPrior, {}};
+  for (unsigned S = 0; S != Symptoms.size(); ++S)
+    if (isPresent(S) && !Symptoms[S].Informational)
+      Cause.Links.push_back(
+          {S, std::min(W.UnknownShows * N.Symptoms[S].Leak, MostShown), false});
+  N.Unknown = static_cast<int>(N.Causes.size());
   N.Causes.push_back(std::move(Cause));
 }
 

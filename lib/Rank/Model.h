@@ -33,6 +33,14 @@ public:
     return Symptom < Symptoms.size() ? &Symptoms[Symptom] : nullptr;
   }
 
+  /// The node of the symptom \p Id, if any detector declares it.
+  std::optional<unsigned> symptom(llvm::StringRef Id) const {
+    auto It = Index.find(Id);
+    if (It == Index.end())
+      return std::nullopt;
+    return It->second;
+  }
+
   bool isPresent(unsigned Symptom) const {
     return Seen[Symptom].State == Presence::Present;
   }
@@ -46,12 +54,16 @@ public:
 
 private:
   unsigned addSymptom(llvm::StringRef Id, double Leak);
-  double weight(Frequency F) const;
+  /// Weight of a link: what cases made of it, else what the word is worth.
+  double weight(llvm::StringRef Class, unsigned Symptom, Frequency F) const;
   /// Several entries of one class are its variants: a symptom counts as often
   /// as the variant that shows it most, is required only if every variant
   /// requires it, and is never there only if no variant has it.
   void addCause(const std::string &Class,
                 llvm::ArrayRef<const Entry *> Members);
+  /// The cause that is in no entry. What a run shows, it may show as well; of
+  /// what a run does not show it says nothing.
+  void addUnknown();
 
   llvm::ArrayRef<SymptomEvidence> Symptoms;
   llvm::ArrayRef<LogEvidence> Logs;

@@ -7,6 +7,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 using namespace llvm;
@@ -16,153 +17,65 @@ namespace culprit {
 namespace {
 
 constexpr unsigned MaxCandidates = 40;
-/// What `never` leaves of a leak.
-constexpr double SuppressedShare = 0.05;
 /// A link this strong lets a present symptom speak for a cause.
-constexpr double SpeaksFor = 0.2;
+constexpr double SpeaksFor = 0.1;
+/// Sets lighter than this against the heaviest change no digit that is shown.
+constexpr double Negligible = 1e-12;
 
-/// Likelihoods of what the detector said, given the symptom on or off.
+/// The likelihood of one observation relative to that without any cause, as a
+/// function of Off, the share of the leak's silence that the present causes
+/// leave: Level - Slope * Off, which is 1 at Off = 1.
 struct Likelihood {
-  double On = 1, Off = 1;
+  double Level = 1, Slope = 0;
+  double Never = 1; ///< What a cause that suppresses the leak does to Off.
+
+  Likelihood(const Network &N, unsigned Symptom, const Observation &O) {
+    double Ratio = O.State == Presence::Present
+                       ? std::pow(N.CertainRatio, std::clamp(O.Score, 0.0, 1.0))
+                       : 1 / N.CertainRatio;
+    double On = Ratio / (1 + Ratio), Off = 1 / (1 + Ratio);
+    double Leak = N.Symptoms[Symptom].Leak;
+    double None = On * Leak + Off * (1 - Leak);
+    Level = On / None;
+    Slope = (On - Off) * (1 - Leak) / None;
+    Never = (1 - Leak * N.NeverLeaves) / (1 - Leak);
+  }
+
+  double at(double Off) const { return Level - Slope * Off; }
 };
 
-Likelihood likelihoodOf(const Observation &O) {
-  if (O.State == Presence::Unknown)
-    return {};
-  double Ratio =
-      O.State == Presence::Present
-          ? std::pow(CertainRatio, std::clamp(O.Score, 0.0, 1.0))
-          : 1 / CertainRatio;
-  return {Ratio / (1 + Ratio), 1 / (1 + Ratio)};
+/// Log likelihood ratio of what was seen for the cause of \p L alone against
+/// no cause.
+double typical(const Likelihood &Seen, const Link &L) {
+  return std::log(Seen.at(L.Never ? Seen.Never : 1 - L.Weight));
 }
 
-/// Evaluates sets of active causes against what was seen. Works with the
-/// candidates' links turned into dense rows over the observed symptoms.
-class SetScorer {
-public:
-  SetScorer(const Network &N, ArrayRef<Observation> Seen,
-            ArrayRef<unsigned> Candidates) {
-    std::vector<int> Slot(N.Symptoms.size(), -1);
-    for (unsigned S = 0; S != N.Symptoms.size(); ++S) {
-      if (Seen[S].State == Presence::Unknown)
-        continue;
-      Slot[S] = static_cast<int>(Leaks.size());
-      Symptoms.push_back(S);
-      Leaks.push_back(N.Symptoms[S].Leak);
-      Likelihoods.push_back(likelihoodOf(Seen[S]));
-    }
-    for (unsigned C : Candidates) {
-      std::vector<double> Off(Leaks.size(), 1.0);
-      std::vector<char> Never(Leaks.size(), 0);
-      for (const Link &L : N.Causes[C].Links)
-        if (Slot[L.Symptom] >= 0) {
-          if (L.Never)
-            Never[Slot[L.Symptom]] = 1;
-          else
-            Off[Slot[L.Symptom]] = 1 - L.Weight;
-        }
-      OffRows.push_back(std::move(Off));
-      NeverRows.push_back(std::move(Never));
-      double Prior = N.Causes[C].Prior;
-      PriorOdds.push_back(std::log(Prior / (1 - Prior)));
-    }
-  }
+double logOddsOf(double P) { return std::log(P / (1 - P)); }
 
-  size_t observed() const { return Leaks.size(); }
-  unsigned symptom(size_t Slot) const { return Symptoms[Slot]; }
-
-  /// Log weight of the set \p Active, and in \p Terms the log likelihood of
-  /// each observed symptom, so that leaving one out is a subtraction.
-  double score(ArrayRef<unsigned> Active, MutableArrayRef<double> Terms) const {
-    double Sum = 0;
-    for (unsigned C : Active)
-      Sum += PriorOdds[C];
-    for (size_t S = 0; S != Leaks.size(); ++S) {
-      double Leak = Leaks[S], Off = 1;
-      for (unsigned C : Active) {
-        Off *= OffRows[C][S];
-        if (NeverRows[C][S])
-          Leak = Leaks[S] * SuppressedShare;
-      }
-      double On = 1 - (1 - Leak) * Off;
-      Terms[S] = std::log(On * Likelihoods[S].On +
-                          (1 - On) * Likelihoods[S].Off);
-      Sum += Terms[S];
-    }
-    return Sum;
-  }
-
-  /// Log likelihood ratio of the observation at \p Slot for the candidate
-  /// \p C alone against no cause.
-  double typical(unsigned C, size_t Slot) const {
-    auto seen = [&](double On) {
-      return On * Likelihoods[Slot].On + (1 - On) * Likelihoods[Slot].Off;
-    };
-    double Leak = Leaks[Slot];
-    double With = NeverRows[C][Slot]
-                      ? Leak * SuppressedShare
-                      : 1 - (1 - Leak) * OffRows[C][Slot];
-    return std::log(seen(With) / seen(Leak));
-  }
-
-private:
-  std::vector<unsigned> Symptoms;
-  std::vector<double> Leaks, PriorOdds;
-  std::vector<Likelihood> Likelihoods;
-  std::vector<std::vector<double>> OffRows;
-  std::vector<std::vector<char>> NeverRows;
-};
-
-/// Weights of all sets that hold one cause and of all that do not, with all
-/// evidence (slot 0) and with each observed symptom left out; relative to the
-/// heaviest set of the slot.
-struct Tally {
-  explicit Tally(size_t Observed) : With(Observed + 1), Without(Observed + 1) {}
-  std::vector<double> With, Without;
-
-  double logOdds(size_t Slot) const {
-    // What is lighter than the smallest number is as good as impossible; its
-    // logarithm must stay finite, since odds are subtracted.
-    auto log = [](double Sum) {
-      return std::log(std::max(Sum, std::numeric_limits<double>::min()));
-    };
-    return log(With[Slot]) - log(Without[Slot]);
-  }
-};
-
-/// Calls \p Visit with every set of at most three of \p K causes.
-template <typename Function> void forEachSet(unsigned K, Function Visit) {
-  Visit(ArrayRef<unsigned>());
-  for (unsigned A = 0; A != K; ++A) {
-    Visit(ArrayRef<unsigned>({A}));
-    for (unsigned B = A + 1; B != K; ++B) {
-      Visit(ArrayRef<unsigned>({A, B}));
-      for (unsigned C = B + 1; C != K; ++C)
-        Visit(ArrayRef<unsigned>({A, B, C}));
-    }
-  }
+double entropy(double P) {
+  return P <= 0 || P >= 1 ? 0
+                          : -P * std::log2(P) - (1 - P) * std::log2(1 - P);
 }
-
-} // namespace
 
 /// Causes that a present symptom speaks for and no clear one rules out, the
-/// likeliest alone first.
-static std::vector<unsigned> candidates(const Network &N,
-                                        ArrayRef<Observation> Seen) {
+/// likeliest alone first; the unknown one always, where anything is present.
+std::vector<unsigned> candidates(const Network &N, ArrayRef<Observation> Seen,
+                                 ArrayRef<Likelihood> Likelihoods) {
   std::vector<std::pair<double, unsigned>> Scored;
   for (unsigned C = 0; C != N.Causes.size(); ++C) {
-    bool Spoken = llvm::any_of(N.Causes[C].Links, [&](const Link &L) {
-      return !L.Never && L.Weight >= SpeaksFor &&
-             Seen[L.Symptom].State == Presence::Present;
-    });
-    bool Out = llvm::any_of(N.Causes[C].Links, [&](const Link &L) {
-      return L.Required && Seen[L.Symptom].State == Presence::Absent;
-    });
-    if (!Spoken || Out)
-      continue;
-    SetScorer Alone(N, Seen, C);
-    std::vector<double> Terms(Alone.observed());
-    Scored.push_back({-Alone.score(0u, Terms), C});
+    bool Spoken = false, Out = false;
+    double Score = logOddsOf(N.Causes[C].Prior);
+    for (const Link &L : N.Causes[C].Links) {
+      Presence State = Seen[L.Symptom].State;
+      Spoken |= !L.Never && L.Weight >= SpeaksFor && State == Presence::Present;
+      Out |= L.Required && State == Presence::Absent;
+      if (State != Presence::Unknown)
+        Score += typical(Likelihoods[L.Symptom], L);
+    }
+    if (static_cast<int>(C) == N.Unknown)
+      Spoken = !N.Causes[C].Links.empty(), Score = INFINITY;
+    if (Spoken && !Out)
+      Scored.push_back({-Score, C});
   }
   llvm::sort(Scored);
   if (Scored.size() > MaxCandidates)
@@ -173,63 +86,288 @@ static std::vector<unsigned> candidates(const Network &N,
   return Out;
 }
 
-std::vector<CausePosterior> posterior(const Network &N,
-                                      ArrayRef<Observation> Seen) {
-  assert(Seen.size() == N.Symptoms.size() && "one observation a symptom");
-  std::vector<unsigned> Candidates = candidates(N, Seen);
-  SetScorer Scorer(N, Seen, Candidates);
-  size_t Observed = Scorer.observed();
-  unsigned K = static_cast<unsigned>(Candidates.size());
-  // Two rounds: the heaviest set of each slot, then all relative to it. So
-  // a set needs one exponential a slot; adding logarithms of weights would
-  // take one for each cause as well, 1 s for 40 causes and 60 symptoms.
-  size_t Slots = Observed + 1;
-  std::vector<double> Terms(Observed), Heaviest(Slots, -INFINITY),
-      Weights(Slots), Logs; // of every set, slot by slot: 5 MB at most
-  forEachSet(K, [&](ArrayRef<unsigned> Active) {
-    double Total = Scorer.score(Active, Terms);
-    for (size_t S = 0; S != Slots; ++S) {
-      Logs.push_back(S == 0 ? Total : Total - Terms[S - 1]);
-      Heaviest[S] = std::max(Heaviest[S], Logs.back());
-    }
-  });
-  std::vector<Tally> Tallies(K, Tally(Observed));
-  const double *Next = Logs.data();
-  forEachSet(K, [&](ArrayRef<unsigned> Active) {
-    for (size_t S = 0; S != Slots; ++S)
-      Weights[S] = std::exp(*Next++ - Heaviest[S]);
+/// What the sets of candidates make of the observations. A symptom's share of a
+/// set's log-odds depends only on the members that name it, so it is taken
+/// apart into what one cause does, what a pair does beyond its two, and what
+/// three do beyond their pairs: a set is then seven sums, whatever was seen.
+class Scorer {
+public:
+  Scorer(const Network &N, ArrayRef<Observation> Seen,
+         ArrayRef<Likelihood> All, ArrayRef<unsigned> Candidates)
+      : K(Candidates.size()), More(std::log(N.Together)), One(K), Two(K * K),
+        Three(K * K * K) {
+    std::vector<int> Slot(N.Symptoms.size(), -1);
     for (unsigned C = 0; C != K; ++C) {
-      std::vector<double> &Sums =
-          is_contained(Active, C) ? Tallies[C].With : Tallies[C].Without;
-      for (size_t S = 0; S != Weights.size(); ++S)
-        Sums[S] += Weights[S];
+      One[C] = logOddsOf(N.Causes[Candidates[C]].Prior);
+      for (const Link &L : N.Causes[Candidates[C]].Links) {
+        if (Seen[L.Symptom].State == Presence::Unknown)
+          continue;
+        if (Slot[L.Symptom] < 0) {
+          Slot[L.Symptom] = static_cast<int>(Columns.size());
+          Columns.push_back({L.Symptom, All[L.Symptom], {}});
+        }
+        Column &Into = Columns[Slot[L.Symptom]];
+        Into.Named.push_back({C, L.Never ? 1 : 1 - L.Weight,
+                              L.Never ? Into.Seen.Never : 1});
+      }
     }
+    for (const Column &Each : Columns)
+      takeApart(Each);
+  }
+
+  size_t width() const { return Columns.size(); }
+  unsigned symptom(size_t Slot) const { return Columns[Slot].Symptom; }
+
+  /// Log odds of the set \p S against the empty one.
+  double score(const CauseSet &S) const {
+    double Log = S.Size > 1 ? More * (S.Size - 1) : 0;
+    for (unsigned I = 0; I != S.Size; ++I) {
+      Log += One[S.Members[I]];
+      for (unsigned J = 0; J != I; ++J)
+        Log += Two[S.Members[J] * K + S.Members[I]];
+    }
+    if (S.Size == 3)
+      Log += Three[(S.Members[0] * K + S.Members[1]) * K + S.Members[2]];
+    return Log;
+  }
+
+  /// Likelihood ratios of the observations, by slot, for the set \p S against
+  /// the empty one.
+  void ratios(const CauseSet &S, MutableArrayRef<double> Out) const {
+    for (size_t I = 0; I != Columns.size(); ++I) {
+      double Off = 1, Never = 1;
+      for (const Naming &L : Columns[I].Named)
+        if (is_contained(S.members(), L.Candidate)) {
+          Off *= L.Off;
+          Never = std::max(Never, L.Never);
+        }
+      Out[I] = Columns[I].Seen.at(Off * Never);
+    }
+  }
+
+private:
+  /// One candidate that names a symptom.
+  struct Naming {
+    unsigned Candidate;
+    double Off, Never;
+  };
+  struct Column {
+    unsigned Symptom;
+    Likelihood Seen;
+    SmallVector<Naming, 8> Named; ///< By candidate.
+  };
+
+  void takeApart(const Column &From) {
+    ArrayRef<Naming> L = From.Named;
+    auto log = [&](std::initializer_list<size_t> Members) {
+      double Off = 1, Never = 1;
+      for (size_t I : Members) {
+        Off *= L[I].Off;
+        Never = std::max(Never, L[I].Never);
+      }
+      return std::log(From.Seen.at(Off * Never));
+    };
+    std::vector<double> Alone(L.size()), Pairs(L.size() * L.size());
+    for (size_t A = 0; A != L.size(); ++A)
+      One[L[A].Candidate] += Alone[A] = log({A});
+    for (size_t A = 0; A != L.size(); ++A)
+      for (size_t B = A + 1; B != L.size(); ++B)
+        Two[L[A].Candidate * K + L[B].Candidate] +=
+            Pairs[A * L.size() + B] = log({A, B}) - Alone[A] - Alone[B];
+    for (size_t A = 0; A != L.size(); ++A)
+      for (size_t B = A + 1; B != L.size(); ++B)
+        for (size_t C = B + 1; C != L.size(); ++C)
+          Three[(L[A].Candidate * K + L[B].Candidate) * K + L[C].Candidate] +=
+              log({A, B, C}) - Alone[A] - Alone[B] - Alone[C] -
+              Pairs[A * L.size() + B] - Pairs[A * L.size() + C] -
+              Pairs[B * L.size() + C];
+  }
+
+  size_t K;
+  double More; ///< Log odds for each cause beyond the first.
+  std::vector<double> One, Two, Three; ///< Of ascending candidates.
+  std::vector<Column> Columns;
+};
+
+/// Every set of at most three candidates of which no two exclude each other.
+std::vector<CauseSet> allSets(const Network &N, ArrayRef<unsigned> Candidates) {
+  auto apart = [&](unsigned A, unsigned B) {
+    return (N.Causes[Candidates[A]].Exclusive &
+            N.Causes[Candidates[B]].Exclusive) == 0;
+  };
+  std::vector<CauseSet> Out{CauseSet()};
+  auto add = [&](std::array<uint8_t, 3> Members, uint8_t Size) {
+    Out.push_back({0, Members, Size});
+  };
+  uint8_t K = static_cast<uint8_t>(Candidates.size());
+  for (uint8_t A = 0; A != K; ++A) {
+    add({A}, 1);
+    for (uint8_t B = A + 1; B < K; ++B) {
+      if (!apart(A, B))
+        continue;
+      add({A, B}, 2);
+      for (uint8_t C = B + 1; C < K; ++C)
+        if (apart(A, C) && apart(B, C))
+          add({A, B, C}, 3);
+    }
+  }
+  return Out;
+}
+
+/// Weights of all sets, and of the sets that hold one cause, with all evidence
+/// (slot 0) and with each symptom left out.
+struct Sums {
+  Sums(size_t Causes, size_t Width)
+      : Slots(Width + 1), All(Slots), With(Causes * Slots) {}
+
+  void add(const CauseSet &S, ArrayRef<double> Ratios) {
+    for (size_t I = 0; I != Slots; ++I) {
+      double Weight = I == 0 ? S.Weight : S.Weight / Ratios[I - 1];
+      All[I] += Weight;
+      for (uint8_t C : S.members())
+        With[C * Slots + I] += Weight;
+    }
+  }
+
+  double logOdds(size_t Cause, size_t Slot) const {
+    double W = With[Cause * Slots + Slot];
+    // What is lighter than the smallest number is as good as impossible; its
+    // logarithm must stay finite, since odds are subtracted.
+    auto log = [](double Sum) {
+      return std::log(std::max(Sum, std::numeric_limits<double>::min()));
+    };
+    return log(W) - log(All[Slot] - W);
+  }
+
+  size_t Slots;
+  std::vector<double> All, With;
+};
+
+} // namespace
+
+Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
+  assert(Seen.size() == N.Symptoms.size() && "one observation a symptom");
+  std::vector<Likelihood> Likelihoods;
+  Likelihoods.reserve(Seen.size());
+  for (unsigned S = 0; S != Seen.size(); ++S)
+    Likelihoods.emplace_back(N, S, Seen[S]);
+
+  Beliefs B;
+  B.Candidates = candidates(N, Seen, Likelihoods);
+  Scorer Rows(N, Seen, Likelihoods, B.Candidates);
+  B.Sets = allSets(N, B.Candidates);
+  std::vector<double> Ratios(Rows.width());
+  double Heaviest = -INFINITY;
+  for (CauseSet &S : B.Sets) {
+    S.Weight = Rows.score(S);
+    Heaviest = std::max(Heaviest, S.Weight);
+  }
+  double Total = 0;
+  for (CauseSet &S : B.Sets)
+    Total += S.Weight = std::exp(S.Weight - Heaviest);
+  llvm::erase_if(B.Sets, [](const CauseSet &S) {
+    return S.Weight < Negligible;
   });
 
-  std::vector<CausePosterior> Out;
-  for (unsigned C = 0; C != K; ++C) {
+  Sums Tally(B.Candidates.size(), Rows.width());
+  for (CauseSet &S : B.Sets) {
+    S.Weight /= Total;
+    Rows.ratios(S, Ratios);
+    Tally.add(S, Ratios);
+  }
+
+  std::vector<int> Slot(N.Symptoms.size(), -1);
+  for (size_t S = 0; S != Rows.width(); ++S)
+    Slot[Rows.symptom(S)] = static_cast<int>(S);
+  for (size_t C = 0; C != B.Candidates.size(); ++C) {
     CausePosterior P;
-    P.Cause = Candidates[C];
-    double LogOdds = Tallies[C].logOdds(0);
+    P.Cause = B.Candidates[C];
+    P.Prior = logOddsOf(N.Causes[P.Cause].Prior);
+    double LogOdds = Tally.logOdds(C, 0);
     P.Probability = 1 / (1 + std::exp(-LogOdds));
-    for (size_t S = 0; S != Observed; ++S) {
-      unsigned Symptom = Scorer.symptom(S);
-      if (llvm::any_of(N.Causes[P.Cause].Links,
-                       [&](const Link &L) { return L.Symptom == Symptom; }))
-        P.Influences.push_back({Symptom, LogOdds - Tallies[C].logOdds(S + 1),
-                                Scorer.typical(C, S)});
+    P.Rivals = LogOdds - P.Prior;
+    for (const Link &L : N.Causes[P.Cause].Links) {
+      int S = Slot[L.Symptom];
+      if (S < 0)
+        continue;
+      double Own = typical(Likelihoods[L.Symptom], L);
+      P.Rivals -= Own;
+      P.Influences.push_back(
+          {L.Symptom, LogOdds - Tally.logOdds(C, S + 1), Own});
     }
     llvm::stable_sort(P.Influences, [](const Influence &A, const Influence &B) {
       return std::fabs(A.Typical) > std::fabs(B.Typical);
     });
-    Out.push_back(std::move(P));
+    B.Causes.push_back(std::move(P));
   }
-  llvm::stable_sort(Out, [&](const CausePosterior &A, const CausePosterior &B) {
-    if (A.Probability != B.Probability)
-      return A.Probability > B.Probability;
-    return N.Causes[A.Cause].Class < N.Causes[B.Cause].Class;
-  });
+  llvm::stable_sort(B.Causes,
+                    [&](const CausePosterior &A, const CausePosterior &B) {
+                      if (A.Probability != B.Probability)
+                        return A.Probability > B.Probability;
+                      return N.Causes[A.Cause].Class < N.Causes[B.Cause].Class;
+                    });
+  return B;
+}
+
+double Beliefs::anyOf(function_ref<bool(unsigned)> Counts) const {
+  double Sum = 0;
+  for (const CauseSet &S : Sets)
+    if (llvm::any_of(S.members(),
+                     [&](uint8_t C) { return Counts(Candidates[C]); }))
+      Sum += S.Weight;
+  return Sum;
+}
+
+std::vector<double>
+Beliefs::after(function_ref<double(const CauseSet &)> Given) const {
+  std::vector<double> Out(Candidates.size());
+  double Total = 0;
+  for (const CauseSet &S : Sets) {
+    double Weight = S.Weight * Given(S);
+    Total += Weight;
+    for (uint8_t C : S.members())
+      Out[C] += Weight;
+  }
+  for (double &P : Out)
+    P = Total > 0 ? P / Total : 0;
   return Out;
+}
+
+double Beliefs::positive(const CauseSet &S, unsigned Tested, double Right) {
+  return is_contained(S.members(), Tested) ? Right : 1 - Right;
+}
+
+double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
+                unsigned Symptom) {
+  double Off = 1, Leak = N.Symptoms[Symptom].Leak, Share = 1;
+  for (uint8_t C : S.members())
+    for (const Link &L : N.Causes[B.Candidates[C]].Links) {
+      if (L.Symptom != Symptom)
+        continue;
+      if (L.Never)
+        Share = N.NeverLeaves;
+      else
+        Off *= 1 - L.Weight;
+    }
+  return 1 - (1 - Leak * Share) * Off;
+}
+
+double informationOf(const Network &N, const Beliefs &B, unsigned Symptom) {
+  double On = 0, Inside = 0;
+  for (const CauseSet &S : B.Sets) {
+    double P = chanceOf(N, B, S, Symptom);
+    On += S.Weight * P;
+    Inside += S.Weight * entropy(P);
+  }
+  return std::max(0.0, entropy(On) - Inside);
+}
+
+double informationOf(double P, double Right) {
+  double Yes = P * Right + (1 - P) * (1 - Right);
+  if (Yes <= 0 || Yes >= 1)
+    return 0;
+  return entropy(P) - Yes * entropy(P * Right / Yes) -
+         (1 - Yes) * entropy(P * (1 - Right) / (1 - Yes));
 }
 
 } // namespace culprit

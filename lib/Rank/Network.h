@@ -17,10 +17,14 @@
 /// to a fixed large ratio at score 1. A symptom nobody could check enters
 /// nowhere: missing evidence is not negative evidence.
 ///
+/// One cause may stand for all that nobody has written down: Network::Unknown.
+/// It shows any symptom a little, so that evidence which fits no known cause
+/// well is not shared out among those that fit it least badly.
+///
 /// The posterior is exact for up to three causes at once. More than three
 /// independent faults in one run have a prior below 1e-5 and are not worth
 /// the cubic cost. Only causes that some present symptom speaks for are
-/// enumerated: about 10,000 sets of 40 causes in the worst case, 2 ms.
+/// enumerated: about 10,000 sets of 40 causes in the worst case.
 ///
 /// This file sees neither tables nor files, so it is tested by hand-made
 /// numbers.
@@ -31,7 +35,9 @@
 #define CULPRIT_RANK_NETWORK_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include <array>
 #include <string>
 #include <vector>
 
@@ -50,6 +56,8 @@ struct CauseNode {
   std::string Class; ///< Unique.
   double Prior = 0.05;
   std::vector<Link> Links; ///< At most one a symptom.
+  /// Bits of the groups it belongs to, of which one cause at most is present.
+  uint64_t Exclusive = 0;
 };
 
 struct SymptomNode {
@@ -60,6 +68,16 @@ struct SymptomNode {
 struct Network {
   std::vector<CauseNode> Causes;
   std::vector<SymptomNode> Symptoms;
+  /// Index of the cause that stands for all unknown ones; -1 for none.
+  int Unknown = -1;
+  /// The likelihood ratio of a symptom seen with score 1; at score s it is
+  /// this to the power s, and its inverse for a symptom checked and not seen.
+  double CertainRatio = 200;
+  double NeverLeaves = 0.05; ///< What `never` leaves of a leak.
+  /// What the odds of a set are multiplied by for each cause beyond the first:
+  /// 1 where causes come independently, less where a run that has one fault is
+  /// no likelier to have a second than any other run.
+  double Together = 1;
 };
 
 enum class Presence { Unknown, Absent, Present };
@@ -80,22 +98,62 @@ struct Influence {
   double Typical;
 };
 
+/// The log-odds of a cause are the sum of three parts: Prior, the Typical of
+/// each influence, and Rivals, what other causes leave of that.
 struct CausePosterior {
   unsigned Cause;     ///< Index into Network::Causes.
   double Probability; ///< Marginal posterior.
   std::vector<Influence> Influences; ///< Observed symptoms it names, the
                                      ///< most typical or telling first.
+  double Prior = 0;  ///< Log-odds before any evidence, in nats.
+  double Rivals = 0; ///< nats; mostly negative.
 };
 
-/// The likelihood ratio of a symptom seen with score 1; at score s it is this
-/// to the power s, and its inverse for a symptom checked and not seen.
-inline constexpr double CertainRatio = 200;
+/// A set of up to three causes that are present, all others being absent.
+struct CauseSet {
+  double Weight = 0; ///< Its probability.
+  std::array<uint8_t, 3> Members{}; ///< Indices into Beliefs::Candidates.
+  uint8_t Size = 0;
+
+  llvm::ArrayRef<uint8_t> members() const { return {Members.data(), Size}; }
+};
+
+/// The posterior: of each cause, and jointly.
+struct Beliefs {
+  std::vector<CausePosterior> Causes; ///< Best first; ties by class.
+  std::vector<unsigned> Candidates;   ///< Indices into Network::Causes.
+  std::vector<CauseSet> Sets; ///< Weights add up to 1, negligible ones left out.
+
+  /// Probability that some present cause is one that \p Counts holds of, which
+  /// is called with indices into Network::Causes.
+  double anyOf(llvm::function_ref<bool(unsigned)> Counts) const;
+
+  /// Probability of each of Candidates after one more observation, which a
+  /// set of causes gives with the probability \p Given.
+  std::vector<double>
+  after(llvm::function_ref<double(const CauseSet &)> Given) const;
+
+  /// The chance that an experiment calls candidate \p Tested present where the
+  /// causes of \p S are, being right with probability \p Right.
+  static double positive(const CauseSet &S, unsigned Tested, double Right);
+};
 
 /// Posterior of every cause that a present symptom speaks for and whose
-/// required symptoms are not clear, best first; ties by class. \p Seen has one
+/// required symptoms are not clear, and of the unknown one. \p Seen has one
 /// observation a symptom of \p N.
-std::vector<CausePosterior> posterior(const Network &N,
-                                      llvm::ArrayRef<Observation> Seen);
+Beliefs posterior(const Network &N, llvm::ArrayRef<Observation> Seen);
+
+/// P(\p Symptom on) where the causes of \p S are present and no others.
+double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
+                unsigned Symptom);
+
+/// Expected information, in bits, about which causes are present, of looking
+/// for a symptom that nobody has looked for.
+double informationOf(const Network &N, const Beliefs &B, unsigned Symptom);
+
+/// The same of an experiment that tells whether a cause of probability \p P
+/// is present, and is right with probability \p Right.
+double informationOf(double P, double Right);
 
 } // namespace culprit
 

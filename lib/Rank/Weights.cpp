@@ -6,23 +6,38 @@
 #include "Support/Error.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLTraits.h"
+#include <cmath>
 
 using namespace llvm;
 
 namespace {
 
 using ByName = std::map<std::string, double>;
+using ByLink = std::map<std::string, ByName>;
 struct Words {
   culprit::Weights *W;
 };
 struct LogText {
   culprit::Weights *W;
 };
+struct UnknownCause {
+  culprit::Weights *W;
+};
+/// kb/fitted.yaml. What it says of itself is for the reader.
+struct FittedFile {
+  std::string Date, Cases;
+  double Pull = 0;
+  ByName Leaks;
+  ByLink Links;
+};
 
 } // namespace
+
+LLVM_YAML_IS_SEQUENCE_VECTOR(std::vector<std::string>)
 
 namespace llvm::yaml {
 
@@ -33,6 +48,42 @@ template <> struct CustomMappingTraits<ByName> {
   static void output(IO &Out, ByName &Map) {
     for (auto &[Key, Value] : Map)
       Out.mapRequired(Key.c_str(), Value);
+  }
+};
+
+template <> struct CustomMappingTraits<ByLink> {
+  static void inputOne(IO &In, StringRef Key, ByLink &Map) {
+    In.mapRequired(Key.str().c_str(), Map[Key.str()]);
+  }
+  static void output(IO &Out, ByLink &Map) {
+    for (auto &[Key, Value] : Map)
+      Out.mapRequired(Key.c_str(), Value);
+  }
+};
+
+template <> struct MappingTraits<FittedFile> {
+  static void mapping(IO &In, FittedFile &F) {
+    In.mapOptional("date", F.Date);
+    In.mapOptional("cases", F.Cases);
+    In.mapOptional("pull", F.Pull);
+    In.mapOptional("leaks", F.Leaks);
+    In.mapOptional("links", F.Links);
+  }
+};
+
+template <> struct MappingTraits<culprit::Experiments> {
+  static void mapping(IO &In, culprit::Experiments &E) {
+    In.mapOptional("right", E.Right);
+    In.mapOptional("minutes", E.Minutes);
+    In.mapOptional("by_class", E.ByClass);
+    In.mapOptional("by_recording", E.ByRecording);
+  }
+};
+
+template <> struct MappingTraits<UnknownCause> {
+  static void mapping(IO &In, UnknownCause &Part) {
+    In.mapOptional("prior", Part.W->UnknownPrior);
+    In.mapOptional("shows", Part.W->UnknownShows);
   }
 };
 
@@ -57,6 +108,7 @@ template <> struct MappingTraits<culprit::Weights> {
   static void mapping(IO &In, culprit::Weights &W) {
     Words WordPart{&W};
     LogText TextPart{&W};
+    UnknownCause UnknownPart{&W};
     In.mapOptional("words", WordPart);
     In.mapOptional("prior", W.Prior);
     In.mapOptional("priors", W.Priors);
@@ -64,6 +116,12 @@ template <> struct MappingTraits<culprit::Weights> {
     In.mapOptional("leaks", W.Leaks);
     In.mapOptional("generic", W.Generic);
     In.mapOptional("log_text", TextPart);
+    In.mapOptional("unknown", UnknownPart);
+    In.mapOptional("certain", W.CertainRatio);
+    In.mapOptional("never_leaves", W.NeverLeaves);
+    In.mapOptional("together", W.Together);
+    In.mapOptional("exclusive", W.Exclusive);
+    In.mapOptional("experiments", W.Cost);
   }
 };
 
@@ -81,21 +139,44 @@ double Weights::leak(StringRef Symptom) const {
   return It == Leaks.end() ? Leak : It->second;
 }
 
+std::optional<double> Weights::fitted(StringRef Class,
+                                     StringRef Symptom) const {
+  auto Links = Fitted.find(Class.str());
+  if (Links == Fitted.end())
+    return std::nullopt;
+  auto It = Links->second.find(Symptom.str());
+  if (It == Links->second.end())
+    return std::nullopt;
+  return It->second;
+}
+
+double Weights::minutesOf(StringRef Class) const {
+  auto It = Cost.ByClass.find(Class.str());
+  return It == Cost.ByClass.end() ? Cost.Minutes : It->second;
+}
+
+double Weights::minutesToRecord(StringRef Table) const {
+  auto It = Cost.ByRecording.find(
+      Table.take_front(Table.find_first_of(". ,")).str());
+  return It == Cost.ByRecording.end() ? Cost.Minutes : It->second;
+}
+
 bool Weights::isGeneric(StringRef Symptom) const {
   return is_contained(Generic, Symptom);
 }
 
-Expected<Weights> Weights::load(StringRef Path) {
+static Expected<std::unique_ptr<MemoryBuffer>> readWhole(StringRef Path) {
   ErrorOr<std::unique_ptr<MemoryBuffer>> Buffer = MemoryBuffer::getFile(Path);
   if (!Buffer)
     return failure(Path + ": " + Buffer.getError().message(),
                    "the ranking's weights belong to the installation; install "
                    "culprit again");
-  return parse((*Buffer)->getBuffer(), Path);
+  return std::move(*Buffer);
 }
 
-Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
-  Weights W;
+/// Reads \p Yaml, which \p Name stands for in messages, into \p Into.
+template <typename T>
+static Error parseYaml(StringRef Yaml, StringRef Name, T &Into) {
   std::string Problem;
   auto Remember = [](const SMDiagnostic &D, void *Out) {
     std::string &Text = *static_cast<std::string *>(Out);
@@ -103,30 +184,106 @@ Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
       Text = (Twine(D.getLineNo()) + ": " + D.getMessage()).str();
   };
   yaml::Input In(Yaml, nullptr, Remember, &Problem);
-  In >> W;
+  In >> Into;
   if (In.error())
     return failure(Name + ":" + Problem,
                    "docs/ranking.md lists the keys of this file");
+  return Error::success();
+}
 
-  auto Check = [&](StringRef What, double Value) -> Error {
-    if (Value > 0 && Value < 1)
-      return Error::success();
-    return failure(Name + ": '" + What + "' is " + formatNumber(Value) +
-                       ", not a probability",
-                   "give a number between 0 and 1, neither included");
-  };
+static Error checkProbability(StringRef Name, StringRef What, double Value) {
+  if (Value > 0 && Value < 1)
+    return Error::success();
+  return failure(Name + ": '" + What + "' is " + formatNumber(Value) +
+                     ", not a probability",
+                 "give a number between 0 and 1, neither included");
+}
+
+/// Ratios and minutes, which are above \p Least.
+static Error checkAbove(StringRef Name, StringRef What, double Value,
+                        double Least) {
+  if (std::isfinite(Value) && Value > Least)
+    return Error::success();
+  return failure(Name + ": '" + What + "' is " + formatNumber(Value),
+                 "give a number above " + formatNumber(Least));
+}
+
+Expected<Weights> Weights::load(StringRef Path) {
+  Expected<std::unique_ptr<MemoryBuffer>> Buffer = readWhole(Path);
+  if (!Buffer)
+    return Buffer.takeError();
+  return parse((*Buffer)->getBuffer(), Path);
+}
+
+Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
+  Weights W;
+  if (Error E = parseYaml(Yaml, Name, W))
+    return E;
   std::vector<std::pair<std::string, double>> All = {
-      {"always", W.Always},          {"often", W.Often},
-      {"sometimes", W.Sometimes},    {"never", W.Never},
-      {"prior", W.Prior},            {"leak", W.Leak},
-      {"log_text.cause", W.LogTextCause}, {"log_text.leak", W.LogTextLeak},
-      {"log_text.leak_beside_symptom", W.LogTextLeakBeside}};
+      {"always", W.Always},
+      {"often", W.Often},
+      {"sometimes", W.Sometimes},
+      {"never", W.Never},
+      {"prior", W.Prior},
+      {"leak", W.Leak},
+      {"log_text.cause", W.LogTextCause},
+      {"log_text.leak", W.LogTextLeak},
+      {"log_text.leak_beside_symptom", W.LogTextLeakBeside},
+      {"never_leaves", W.NeverLeaves},
+      {"experiments.right", W.Cost.Right}};
+  if (W.UnknownPrior != 0)
+    All.push_back({"unknown.prior", W.UnknownPrior});
   All.insert(All.end(), W.Priors.begin(), W.Priors.end());
   All.insert(All.end(), W.Leaks.begin(), W.Leaks.end());
   for (const auto &[Key, Value] : All)
-    if (Error E = Check(Key, Value))
+    if (Error E = checkProbability(Name, Key, Value))
       return E;
+  std::vector<std::pair<std::string, double>> Minutes(W.Cost.ByClass.begin(),
+                                                      W.Cost.ByClass.end());
+  Minutes.insert(Minutes.end(), W.Cost.ByRecording.begin(),
+                 W.Cost.ByRecording.end());
+  Minutes.push_back({"experiments.minutes", W.Cost.Minutes});
+  for (const auto &[Key, Value] : Minutes)
+    if (Error E = checkAbove(Name, Key, Value, 0))
+      return E;
+  if (Error E = checkAbove(Name, "certain", W.CertainRatio, 1))
+    return E;
+  if (Error E = checkAbove(Name, "unknown.shows", W.UnknownShows, 0))
+    return E;
+  if (Error E = checkAbove(Name, "together", W.Together, 0))
+    return E;
+  if (W.Exclusive.size() > 64)
+    return failure(Name + ": more than 64 groups in 'exclusive'",
+                   "join groups that share classes");
   return W;
+}
+
+Error Weights::loadFitted(StringRef Path) {
+  if (!sys::fs::exists(Path))
+    return Error::success();
+  Expected<std::unique_ptr<MemoryBuffer>> Buffer = readWhole(Path);
+  if (!Buffer)
+    return Buffer.takeError();
+  return parseFitted((*Buffer)->getBuffer(), Path);
+}
+
+Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
+  FittedFile F;
+  if (Error E = parseYaml(Yaml, Name, F))
+    return E;
+  for (const auto &[Symptom, Value] : F.Leaks)
+    if (Error E = checkProbability(Name, Symptom, Value))
+      return E;
+  for (const auto &[Class, Links] : F.Links)
+    for (const auto &[Symptom, Value] : Links)
+      if (Error E = checkProbability(Name, Class + ": " + Symptom, Value))
+        return E;
+  for (const auto &[Symptom, Value] : F.Leaks)
+    Leaks[Symptom] = Value;
+  for (auto &[Class, Links] : F.Links)
+    for (const auto &[Symptom, Value] : Links)
+      Fitted[Class][Symptom] = Value;
+  return Error::success();
 }
 
 } // namespace culprit

@@ -4,7 +4,8 @@
 ///
 /// \file
 /// kb/ranking.yaml: priors, leaks, and what the words of an entry's Signals
-/// are worth. A reviewed data file, so that no weight hides in code.
+/// are worth; and kb/fitted.yaml: what recorded cases make of these words,
+/// cause by cause. Reviewed data files, so that no weight hides in code.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +15,19 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace culprit {
+
+/// What an experiment or a recording takes, and what its answer is worth.
+struct Experiments {
+  double Right = 0.95;  ///< Probability that the answer is right.
+  double Minutes = 10;  ///< Where nothing else is said.
+  std::map<std::string, double> ByClass;     ///< Minutes of a Confirm.
+  std::map<std::string, double> ByRecording; ///< Minutes, by table.
+};
 
 struct Weights {
   double Always = 0.95, Often = 0.7, Sometimes = 0.3, Never = 0.01;
@@ -31,7 +41,26 @@ struct Weights {
   /// LogTextLeak where a `log-` symptom of the same cause was seen.
   double LogTextLeakBeside = 0.1;
 
+  /// A cause that is in no entry: its prior, and how many times its leak it
+  /// shows any of the symptoms that are there. A prior of 0 takes it out.
+  double UnknownPrior = 0, UnknownShows = 10;
+  /// See Network.
+  double CertainRatio = 200, NeverLeaves = 0.05, Together = 1;
+  /// Groups of classes of which a run has one at most.
+  std::vector<std::vector<std::string>> Exclusive;
+  Experiments Cost;
+  /// P(symptom | cause) from recorded cases, in place of the entry's word.
+  std::map<std::string, std::map<std::string, double>> Fitted;
+
   double prior(llvm::StringRef Class) const;
+  /// The fitted value of the link, if there is one.
+  std::optional<double> fitted(llvm::StringRef Class,
+                               llvm::StringRef Symptom) const;
+  /// Minutes of the experiment that settles \p Class.
+  double minutesOf(llvm::StringRef Class) const;
+  /// Minutes of recording what fills \p Table, the first of a list of tables
+  /// or columns.
+  double minutesToRecord(llvm::StringRef Table) const;
   double leak(llvm::StringRef Symptom) const;
   bool isGeneric(llvm::StringRef Symptom) const;
 
@@ -41,6 +70,10 @@ struct Weights {
   /// The same from text; \p Name stands for the file in messages.
   static llvm::Expected<Weights> parse(llvm::StringRef Yaml,
                                        llvm::StringRef Name);
+  /// Takes over the leaks and links of the file \p Path, made by
+  /// scripts/fit-rank. One that is not there changes nothing.
+  llvm::Error loadFitted(llvm::StringRef Path);
+  llvm::Error parseFitted(llvm::StringRef Yaml, llvm::StringRef Name);
 };
 
 } // namespace culprit

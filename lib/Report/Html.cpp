@@ -11,7 +11,9 @@
 #include "Report/Selection.h"
 #include "Report/Savings.h"
 #include "Report/SeenText.h"
+#include "Report/TextHypothesis.h"
 #include "Support/Units.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
@@ -44,7 +46,7 @@ static void printItems(raw_ostream &OS, StringRef Title,
                        ArrayRef<EvidenceItem> Items) {
   for (const EvidenceItem &I : Items)
     OS << "<tr><th>" << Title << "</th><td class=n>"
-       << formatv("{0:F1}", I.LogOdds) << "</td><td><b>" << escaped(I.Symptom)
+       << natsText(I.Own) << "</td><td><b>" << escaped(I.Symptom)
        << "</b><br>" << escaped(I.Message) << "</td></tr>\n";
 }
 

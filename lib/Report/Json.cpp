@@ -137,17 +137,46 @@ static Value itemsJson(ArrayRef<EvidenceItem> Items) {
                          {"detector", I.Detector},
                          {"log_odds",
                           number(std::round(I.LogOdds * 1e4) / 1e4)},
+                         {"own", number(std::round(I.Own * 1e4) / 1e4)},
                          {"message", utf8(I.Message)}});
+  return Out;
+}
+
+static Array shiftsJson(ArrayRef<Shift> Shifts) {
+  Array Out;
+  for (const Shift &S : Shifts)
+    Out.push_back(
+        Object{{"class", S.Class},
+               {"probability", number(std::round(S.Probability * 1e6) / 1e6)}});
   return Out;
 }
 
 static Value nextJson(const NextCheck &N) {
   if (N.Experiment.empty())
     return nullptr;
-  return Object{{"experiment", utf8(N.Experiment)},
+  return Object{{"class", N.Class},
+                {"records", N.Symptom.empty() ? Value(nullptr)
+                                              : Value(N.Symptom)},
+                {"minutes", number(N.Minutes)},
+                {"if_so", shiftsJson(N.IfSo)},
+                {"if_not", shiftsJson(N.IfNot)},
+                {"experiment", utf8(N.Experiment)},
                 {"confirms", utf8(N.Confirms)},
                 {"refutes", utf8(N.Refutes)},
                 {"gain_bits", number(std::round(N.Gain * 1e4) / 1e4)}};
+}
+
+static Value leadJson(const std::optional<Lead> &L) {
+  if (!L)
+    return nullptr;
+  Array Terms;
+  for (const Lead::Term &T : L->Terms)
+    Terms.push_back(
+        Object{{"what", T.What},
+               {"log_odds", number(std::round(T.LogOdds * 1e4) / 1e4)}});
+  return Object{{"second", L->Over},
+                {"log_odds", number(std::round(L->LogOdds * 1e4) / 1e4)},
+                {"terms", std::move(Terms)}};
 }
 
 static Array seenJson(ArrayRef<SeenBefore> All) {
@@ -180,7 +209,9 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
   for (const Entry *E : H.Entries)
     Entries.push_back(E->Id);
   for (const Unchecked &U : H.Open)
-    Open.push_back(Object{{"symptom", U.Symptom}, {"needs", utf8(U.Needs)}});
+    Open.push_back(Object{{"symptom", U.Symptom},
+                          {"needs", utf8(U.Needs)},
+                          {"gain_bits", number(std::round(U.Gain * 1e4) / 1e4)}});
   Array Refuters;
   for (const Contradiction &C : H.Refuters)
     Refuters.push_back(Object{{"symptom", C.Symptom},
@@ -195,6 +226,9 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
       {"title", utf8(Best ? Best->Title : H.Title)},
       {"entries", std::move(Entries)},
       {"probability", number(std::round(H.Probability * 1e6) / 1e6)},
+      {"odds", Object{{"prior", number(std::round(H.Prior * 1e4) / 1e4)},
+                      {"evidence", number(std::round(H.Evidence * 1e4) / 1e4)},
+                      {"rivals", number(std::round(H.Rivals * 1e4) / 1e4)}}},
       {"recoverable_ns", H.Recoverable.value_or(0)},
       {"recoverable_ns_per_step",
        H.Recoverable && Basis && Basis->Steps > 0
@@ -211,6 +245,48 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
       {"prevention", utf8(Prevention)}};
   if (!H.Seen.empty())
     Out["seen_before"] = seenJson(H.Seen);
+  return Out;
+}
+
+/// What was known of each symptom when causes were ranked: all that the ranking
+/// saw of the detectors.
+static Array symptomsJson(ArrayRef<SymptomEvidence> Symptoms) {
+  auto name = [](Presence State) -> StringRef {
+    return State == Presence::Present  ? "present"
+           : State == Presence::Absent ? "absent"
+                                       : "unknown";
+  };
+  Array Out;
+  for (const SymptomEvidence &S : Symptoms) {
+    Object One{{"id", S.Symptom},
+               {"state", name(S.State)},
+               {"detector", S.Detector}};
+    if (S.State == Presence::Present) {
+      One["score"] = number(S.Score);
+      One["informational"] = S.Informational;
+      if (S.Recoverable)
+        One["recoverable_ns"] = *S.Recoverable;
+    }
+    if (S.State == Presence::Unknown) {
+      Array Needs;
+      for (const std::string &Need : S.Missing)
+        Needs.push_back(utf8(Need));
+      One["needs"] = std::move(Needs);
+    }
+    Out.push_back(std::move(One));
+  }
+  return Out;
+}
+
+static Array quotesJson(ArrayRef<LogEvidence> Quotes) {
+  Array Out;
+  for (const LogEvidence &L : Quotes)
+    Out.push_back(Object{{"entry", utf8(L.Quoted->Id)},
+                         {"class", utf8(L.Quoted->Class)},
+                         {"fragment", utf8(L.Fragment)},
+                         {"file", utf8(L.Path)},
+                         {"line", L.Line},
+                         {"count", static_cast<int64_t>(L.Count)}});
   return Out;
 }
 
@@ -254,6 +330,7 @@ Value toJson(const RunReport &R) {
   for (const LayerShare &L : R.Result.Layers)
     Layers.push_back(
         Object{{"layer", L.Layer},
+               {"probability", number(std::round(L.Probability * 1e6) / 1e6)},
                {"share", number(std::round(L.Share * 1e6) / 1e6)}});
   for (const Outcome &O : R.Outcomes)
     Outcomes.push_back(outcomeJson(O));
@@ -272,10 +349,14 @@ Value toJson(const RunReport &R) {
                 {"outcomes", std::move(Outcomes)},
                 {"hypotheses", std::move(Hypotheses)},
                 {"layers", std::move(Layers)},
+                {"first_over_second", leadJson(R.Result.First)},
                 {"next_check",
                  R.Result.Next ? nextJson(*R.Result.Next) : Value(nullptr)},
+                {"evidence", symptomsJson(R.Symptoms)},
+                {"log_quotes", quotesJson(R.Quotes)},
                 {"not_shown", restJson(R)},
                 {"steps", std::move(Steps)},
+                {"unknown", number(std::round(R.Result.Unknown * 1e6) / 1e6)},
                 {"verdict", toString(R.Result.Result)}};
 }
 

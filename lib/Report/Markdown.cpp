@@ -7,7 +7,9 @@
 #include "Report/Selection.h"
 #include "Report/Savings.h"
 #include "Report/SeenText.h"
+#include "Report/TextHypothesis.h"
 #include "Support/Units.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
@@ -32,9 +34,7 @@ static void printItems(raw_ostream &OS, StringRef Title,
   OS << "\n**" << Title << "**\n\n";
   for (const EvidenceItem &I : Items)
     OS << "- `" << I.Symptom << "` ("
-       << formatv("{0}{1:F1}", I.LogOdds > -0.05 ? "+" : "",
-                  I.LogOdds > -0.05 && I.LogOdds < 0 ? 0.0 : I.LogOdds)
-       << "): " << escaped(I.Message) << '\n';
+       << natsText(I.Own) << "): " << escaped(I.Message) << '\n';
 }
 
 static void printHypothesis(raw_ostream &OS, const Case &C,

@@ -27,6 +27,7 @@ struct RunReport {
   llvm::ArrayRef<Outcome> Outcomes; ///< By detector.
   llvm::ArrayRef<SymptomEvidence> Symptoms;
   const Diagnosis &Result;
+  llvm::ArrayRef<LogEvidence> Quotes; ///< Log lines that quote entries.
 };
 
 struct TextStyle {

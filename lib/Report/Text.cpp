@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/TextWrap.h"
+#include "Report/Recording.h"
 #include "Report/Report.h"
 #include "Report/Selection.h"
 #include "Report/TextHypothesis.h"
@@ -21,6 +22,9 @@
 using namespace llvm;
 
 namespace culprit {
+
+/// From this probability that no entry has the cause, the report says so.
+static constexpr double UnknownToldFrom = 0.2;
 
 /// The sum of the counts in \p Column; a row without one counts \p Default.
 static size_t sumOf(const Table &T, StringRef Column, int64_t Default) {
@@ -42,65 +46,6 @@ std::string plural(size_t Count, StringRef Noun) {
          (Count == 1 ? "" : "s");
 }
 
-/// What to record so that a table has rows, in the words of who records.
-StringRef recordingOf(StringRef Table) {
-  if (Table == "log_lines" || Table == "errors")
-    return "a text log";
-  if (Table == "tensors")
-    return "tensor dumps";
-  if (Table == "scalars")
-    return "logged metrics";
-  if (Table == "config" || Table == "packages")
-    return "a config file";
-  if (Table == "requests" || Table == "tokens")
-    return "generation traces";
-  if (Table == "process_groups")
-    return "flight-recorder dumps";
-  if (Table == "stacks")
-    return "stacks of every rank";
-  if (Table == "collectives" || Table == "matched_collectives")
-    return "collectives on record, of several ranks or as flight-recorder "
-           "dumps";
-  if (Table == "memory_events" || Table == "memory_blocks")
-    return "allocations on record: profile_memory=True or a memory snapshot";
-  if (Table == "counters")
-    return "counters: nvidia-smi, DCGM or nsys --gpu-metrics-devices";
-  if (Table == "ranges" || Table == "steps")
-    return "steps or loader ranges marked in the profile";
-  if (Table == "thread_states")
-    return "scheduling on record: nsys profile --sample=none "
-           "--cpuctxsw=system-wide";
-  if (Table == "host_calls" || Table == "host_ops" || Table == "launches")
-    return "host activity on record beside the device's";
-  if (Table == "profiler_events" || Table == "devices" || Table == "ranks")
-    return "the profiler's own notes";
-  return "a GPU profile";
-}
-
-/// Whether a GPU profile would fill \p Id.
-bool isOfProfile(TableId Id) {
-  switch (Id) {
-  case TableId::gpu_work:
-  case TableId::host_calls:
-  case TableId::host_ops:
-  case TableId::syncs:
-  case TableId::ranges:
-  case TableId::steps:
-  case TableId::windows:
-  case TableId::gaps:
-  case TableId::launches:
-  case TableId::critical_path:
-  case TableId::capture_quality:
-  case TableId::devices:
-  case TableId::memory_events:
-  case TableId::profiler_events:
-  case TableId::thread_states:
-    return true;
-  default:
-    return false;
-  }
-}
-
 /// Prints one report; keeps the style and the width.
 class Printer {
 public:
@@ -117,6 +62,7 @@ public:
       printHypothesis(OS, R, Style, S, ++Rank);
     if (!Shown.Others.empty())
       OS << "    others: " << nameHypotheses(Shown.Others) << "\n\n";
+    unknownCause();
     if (D.Hypotheses.empty())
       nothingFound();
     unexplained();
@@ -179,9 +125,9 @@ private:
     std::vector<std::string> Parts;
     unsigned Suspected = 0;
     for (const LayerShare &L : D.Layers) {
-      Suspected += L.Share >= SuspectedFrom;
-      if (L.Share >= 0.05)
-        Parts.push_back(L.Layer + " " + percentText(L.Share));
+      Suspected += L.Probability >= SuspectedFrom;
+      if (L.Probability >= 0.05)
+        Parts.push_back(L.Layer + " " + percentText(L.Probability));
     }
     std::string Line = "no cause stands out; by layer of what is suspected: " +
                        join(Parts, ", ");
@@ -190,6 +136,19 @@ private:
               "batch, one device, plain kernels) and see with which the "
               "symptom goes";
     printWrapped(OS, Line, "layer  ", "       ", Style.Width);
+    OS << '\n';
+  }
+
+  /// The hypothesis that the knowledge base does not know this fault.
+  void unknownCause() {
+    if (R.Result.Unknown < UnknownToldFrom ||
+        R.Result.Result != Verdict::Uncertain || R.Result.Hypotheses.empty())
+      return;
+    printWrapped(OS,
+                 "a cause that no entry knows: " +
+                     percentText(R.Result.Unknown) +
+                     "; what was seen fits the causes above only in part",
+                 " ?  ", "    ", Style.Width);
     OS << '\n';
   }
 
@@ -356,13 +315,29 @@ private:
                     Failed == 1 ? "this one" : "these");
   }
 
+  /// What the next check takes, and what either answer would make of the
+  /// ranking.
+  static std::string outcomesText(const NextCheck &N) {
+    return formatv("{0} min, {1:F1} bits expected; if so: {2}; if not: {3}",
+                   formatNumber(N.Minutes), N.Gain, shiftsText(N.IfSo),
+                   shiftsText(N.IfNot))
+        .str();
+  }
+
   void footer() {
     if (R.Result.Next) {
-      printWrapped(OS,
-                   firstSentences(R.Result.Next->Experiment, 2) + " " +
-                       R.Result.Next->Confirms + " " + R.Result.Next->Refutes +
-                       " (" + R.Result.Next->Class + ")",
-                   "next   ", "       ", Style.Width);
+      const NextCheck &N = *R.Result.Next;
+      std::vector<std::string> Parts;
+      std::string What =
+          N.Symptom.empty()
+              ? firstSentences(N.Experiment, 2)
+              : ("Record " + recordingOf(N.Needs) + " (" + N.Needs + ").").str();
+      for (const std::string &Part : {What, N.Confirms, N.Refutes})
+        if (!Part.empty())
+          Parts.push_back(Part);
+      printWrapped(OS, join(Parts, " ") + " (" + N.Class + ")", "next   ",
+                   "       ", Style.Width);
+      printWrapped(OS, outcomesText(N), "       ", "       ", Style.Width);
     }
     if (!R.Result.Hypotheses.empty())
       OS << "more   culprit explain " << R.Result.Hypotheses.front().Class

@@ -9,6 +9,7 @@
 #include "Report/Savings.h"
 #include "Report/SeenText.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -21,6 +22,18 @@ std::string percentText(double P) {
   if (P > 0.995)
     return "> 99 %";
   return formatv("{0} %", static_cast<int>(P * 100 + 0.5)).str();
+}
+
+std::string natsText(double LogOdds) {
+  return formatv("{0}{1:F1}", LogOdds > -0.05 ? "+" : "-", std::fabs(LogOdds))
+      .str();
+}
+
+std::string shiftsText(ArrayRef<Shift> Shifts) {
+  std::vector<std::string> Parts;
+  for (const Shift &S : Shifts)
+    Parts.push_back(S.Class + " " + percentText(S.Probability));
+  return Parts.empty() ? "nothing likely" : join(Parts, ", ");
 }
 
 std::string firstSentences(StringRef Text, size_t Count) {
@@ -94,12 +107,15 @@ public:
       item(I == 0 ? "against" : "", H.Against[I]);
     if (H.Against.empty())
       field("against", "nothing");
+    field("odds", oddsText(H));
+    if (Rank == 1 && R.Result.First)
+      field("first", leadText(*R.Result.First));
     if (!H.Refuters.empty())
       field("refuter", refuters(H.Refuters));
     for (size_t I = 0; I != H.Open.size(); ++I)
       field(I == 0 ? "unknown" : "",
             H.Open[I].Symptom + ": " + H.Open[I].Text + " (needs " +
-                H.Open[I].Needs + ")");
+                H.Open[I].Needs + ")" + gainText(H.Open[I].Gain));
     if (!Shown.Rivals.empty())
       field("rivals", "the same evidence fits " + nameHypotheses(Shown.Rivals));
     look(H.Supports);
@@ -145,9 +161,7 @@ private:
   void item(StringRef Label, const EvidenceItem &I) {
     OS << formatv("    {0,-9}", Label);
     paint(I.LogOdds > 0 ? raw_ostream::GREEN : raw_ostream::RED,
-          formatv("{0}{1:F1}", I.LogOdds > -0.05 ? "+" : "-",
-                  std::fabs(I.LogOdds))
-              .str());
+          natsText(I.Own));
     OS << "  " << I.Symptom << '\n';
     std::string Indent(19, ' ');
     if (!I.Message.empty())
@@ -157,6 +171,39 @@ private:
     std::string Places = placesOf(R.Outcomes[I.Outcome].Reports[I.Report]);
     if (!Places.empty())
       printWrapped(OS, "in " + Places, Indent, Indent + "   ", Style.Width);
+  }
+
+  /// Less than a twentieth of a bit is not worth recording anything.
+  static std::string gainText(double Bits) {
+    if (Bits < 0.05)
+      return "";
+    return formatv(" would tell {0:F1} bits", Bits < 0.1 ? 0.1 : Bits).str();
+  }
+
+  /// The sum that makes the probability. Evidence has terms too small to list.
+  static std::string oddsText(const Hypothesis &H) {
+    std::string Out = "prior " + natsText(H.Prior) + ", evidence " +
+                      natsText(H.Evidence);
+    if (std::fabs(H.Rivals) >= 0.05)
+      Out += ", other causes of the same " + natsText(H.Rivals);
+    return Out + ": " + natsText(H.Prior + H.Evidence + H.Rivals) + ", " +
+           percentText(H.Probability);
+  }
+
+  /// Why the first is not the second.
+  static std::string leadText(const Lead &L) {
+    constexpr size_t Most = 4;
+    std::vector<std::string> Terms;
+    for (const Lead::Term &T : ArrayRef(L.Terms).take_front(Most))
+      Terms.push_back((T.What == "rivals" ? "other causes" : T.What) + " " +
+                      natsText(T.LogOdds));
+    std::string Out = L.LogOdds >= 0 ? "ahead of " + L.Over + " by " +
+                                           natsText(L.LogOdds)
+                                     : "before " + L.Over +
+                                           ", which is likelier by " +
+                                           natsText(-L.LogOdds) +
+                                           " and wins less time";
+    return Terms.empty() ? Out : Out + ": " + join(Terms, ", ");
   }
 
   /// What would have spoken against a hypothesis, and whether it was looked

@@ -13,6 +13,7 @@
 ///                    GPU 0 waits 235 ms of 709 ms (33 %) for a batch, ...
 ///                    in run.json.gz gpu_work 5, 17, 29
 ///     against  -2.2  ...
+///     odds     prior -2.9, evidence +6.5: +3.6, 97 %
 ///     unknown        ...
 ///     wins     up to 59.0 ms of each step of 178 ms (33 %)
 ///     cause    ...
@@ -33,6 +34,12 @@ namespace culprit {
 
 /// Probability as people read it: 97 %, or "> 99 %" rather than 100.
 std::string percentText(double P);
+
+/// Log-odds in nats: "+2.3", "-0.7".
+std::string natsText(double LogOdds);
+
+/// "frozen-parameters 97 %, detached-graph 2 %".
+std::string shiftsText(llvm::ArrayRef<Shift> Shifts);
 
 /// The first \p Count sentences of \p Text on one line.
 std::string firstSentences(llvm::StringRef Text, size_t Count);

@@ -1,0 +1,197 @@
+//===- Hypotheses.cpp --------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Rank/Hypotheses.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace culprit {
+
+namespace {
+
+/// How well \p E's own signals fit, to show the right one of several entries.
+double fitOf(const Entry &E, ArrayRef<SymptomEvidence> Symptoms) {
+  double Fit = 0;
+  for (const Signal &S : E.Signals)
+    for (const SymptomEvidence &Evidence : Symptoms)
+      if (Evidence.Symptom == S.Symptom) {
+        double Sign = S.How == Frequency::Never ? -1 : 1;
+        Fit += Evidence.State == Presence::Present  ? Sign
+               : Evidence.State == Presence::Absent ? -0.5 * Sign
+                                                    : 0;
+      }
+  return Fit;
+}
+
+} // namespace
+
+Unchecked unchecked(const SymptomEvidence &E, const Vocabulary &Words) {
+  Unchecked U;
+  U.Symptom = E.Symptom;
+  if (const SymptomTerm *Term = Words.symptom(E.Symptom))
+    U.Text = Term->Text;
+  U.Needs = join(E.Missing, ", ");
+  return U;
+}
+
+Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
+                          ArrayRef<SymptomEvidence> Symptoms,
+                          const Vocabulary &Words) {
+  const CauseNode &Cause = M.N.Causes[P.Cause];
+  Hypothesis H;
+  H.Class = Cause.Class;
+  H.Probability = P.Probability;
+  H.Prior = P.Prior;
+  H.Rivals = P.Rivals;
+  for (const Influence &I : P.Influences)
+    H.Evidence += I.Typical;
+  if (const ClassTerm *Term = Words.rootCause(Cause.Class)) {
+    H.Layer = Term->Layer;
+    H.Title = Term->Definition;
+  }
+  H.Entries = M.ByClass.at(Cause.Class);
+  if (H.Title.empty()) {
+    H.Layer = "project";
+    H.Title = H.Entries.front()->Title;
+  }
+  llvm::stable_sort(H.Entries, [&](const Entry *A, const Entry *B) {
+    // Without signals an entry says nothing of how well it fits.
+    if (A->Signals.empty() != B->Signals.empty())
+      return B->Signals.empty();
+    return fitOf(*A, Symptoms) > fitOf(*B, Symptoms);
+  });
+
+  // A symptom that other causes show more often measures their time, not
+  // this one's: only the strongest links of the cause count.
+  double Strongest = 0;
+  auto takeRecoverable = [&](const CauseNode &C, unsigned Symptom,
+                             int64_t Time) {
+    for (const Link &L : C.Links) {
+      // A symptom that prices itself at nothing (one rank's wait is no loss of
+      // the job's) leaves the price to those that do.
+      bool Priced = H.Recoverable.value_or(0) > 0;
+      if (L.Symptom != Symptom || L.Never ||
+          (Priced && (L.Weight < Strongest || Time <= 0)))
+        continue;
+      H.Recoverable = L.Weight > Strongest
+                          ? Time
+                          : std::max(H.Recoverable.value_or(0), Time);
+      Strongest = L.Weight;
+    }
+  };
+
+  for (const Influence &I : P.Influences) {
+    EvidenceItem Item;
+    Item.LogOdds = I.LogOdds;
+    Item.Own = I.Typical;
+    bool Present = true;
+    if (const SymptomEvidence *E = M.evidence(I.Symptom)) {
+      Item.Symptom = E->Symptom;
+      Item.Detector = E->Detector;
+      Item.Message = E->Message;
+      Item.Outcome = E->Outcome;
+      Item.Report = E->Report;
+      Present = E->State == Presence::Present;
+      if (!Present)
+        if (const SymptomTerm *Term = Words.symptom(E->Symptom))
+          Item.Message = (I.LogOdds > 0 ? "not there, as expected: "
+                                        : "checked and not so: ") +
+                         Term->Text;
+      if (Present && E->Recoverable)
+        takeRecoverable(Cause, I.Symptom, *E->Recoverable);
+    } else if (const LogEvidence *L = M.quoted(Cause.Class)) {
+      Item.Symptom = "log-text";
+      Item.Detector = "kb/log-text";
+      Item.Message = "'" + L->Fragment + "' in " + L->Path + ":" +
+                     std::to_string(L->Line) +
+                     (L->Count > 1
+                          ? " and " + std::to_string(L->Count - 1) + " more"
+                          : "");
+    }
+    // Less than a tenth of a nat moves nothing worth reading, unless it is a
+    // typical symptom that another cause happens to explain as well. That a
+    // symptom is absent is worth a line only where it says something.
+    bool Shared = Present && I.Typical > 0.5 && I.LogOdds > -0.1;
+    // Of the entries of a class the first is shown. What is missing and it does
+    // not name is a sign of one of the others.
+    if (!Present && llvm::none_of(H.Entries.front()->Signals,
+                                  [&](const Signal &S) {
+                                    return S.Symptom == Item.Symptom;
+                                  }))
+      continue;
+    // What the cause would show is not support where it is missing, even if
+    // that hurts its rivals more.
+    if (!Present && I.LogOdds > 0 && I.Typical <= 0)
+      continue;
+    if (!Shared &&
+        std::fabs(I.LogOdds) < (Present || I.LogOdds < 0 ? 0.1 : 0.5))
+      continue;
+    // What only strengthens a rival is told with the rivals.
+    if (I.LogOdds < 0 && !Shared && I.Typical > -0.05)
+      continue;
+    if (Shared)
+      Item.LogOdds = std::max(I.LogOdds, 0.0);
+    (I.LogOdds > 0 || Shared ? H.Supports : H.Against)
+        .push_back(std::move(Item));
+  }
+
+  // Of several variants the one that is shown says what else it would show.
+  auto ofBestEntry = [&](StringRef Symptom) {
+    return llvm::any_of(H.Entries.front()->Signals, [&](const Signal &S) {
+      return S.Symptom == Symptom && S.How <= Frequency::Often;
+    });
+  };
+  for (const Link &L : Cause.Links) {
+    const SymptomEvidence *E = M.evidence(L.Symptom);
+    if (E && E->State == Presence::Unknown && ofBestEntry(E->Symptom))
+      H.Open.push_back(unchecked(*E, Words));
+  }
+
+  for (const Link &L : Cause.Links) {
+    const SymptomEvidence *E = L.Never ? M.evidence(L.Symptom) : nullptr;
+    if (!E || E->State == Presence::Present)
+      continue;
+    Contradiction R;
+    R.Symptom = E->Symptom;
+    if (const SymptomTerm *Term = Words.symptom(E->Symptom))
+      R.Text = Term->Text;
+    R.Looked = E->State == Presence::Absent;
+    if (!R.Looked)
+      R.Needs = join(E->Missing, ", ");
+    H.Refuters.push_back(std::move(R));
+  }
+  std::stable_partition(H.Refuters.begin(), H.Refuters.end(),
+                         [](const Contradiction &R) { return R.Looked; });
+
+  return H;
+}
+
+Lead leadOf(const Model &M, const CausePosterior &A, const CausePosterior &B) {
+  Lead L;
+  L.Over = M.N.Causes[B.Cause].Class;
+  std::map<unsigned, double> BySymptom;
+  for (const Influence &I : A.Influences)
+    BySymptom[I.Symptom] += I.Typical;
+  for (const Influence &I : B.Influences)
+    BySymptom[I.Symptom] -= I.Typical;
+  auto add = [&](StringRef What, double LogOdds) {
+    L.LogOdds += LogOdds;
+    if (std::fabs(LogOdds) >= 0.1)
+      L.Terms.push_back({What.str(), LogOdds});
+  };
+  add("prior", A.Prior - B.Prior);
+  for (auto [Symptom, LogOdds] : BySymptom)
+    add(M.N.Symptoms[Symptom].Id, LogOdds);
+  add("rivals", A.Rivals - B.Rivals);
+  llvm::stable_sort(L.Terms, [](const Lead::Term &X, const Lead::Term &Y) {
+    return std::fabs(X.LogOdds) > std::fabs(Y.LogOdds);
+  });
+  return L;
+}
+
+} // namespace culprit

@@ -1,0 +1,130 @@
+//===- NextChecks.cpp -------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Rank/NextChecks.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Below this a hypothesis's own experiment is nobody's first step.
+static constexpr double WorthTesting = 0.2;
+static constexpr size_t MostShifts = 3;
+
+/// The likeliest of \p After, which has one element a candidate.
+static std::vector<Shift> shifts(const Model &M, const Beliefs &B,
+                                 ArrayRef<double> After) {
+  std::vector<Shift> Out;
+  for (size_t C = 0; C != After.size(); ++C)
+    if (After[C] >= ListedFrom)
+      Out.push_back({M.N.Causes[B.Candidates[C]].Class, After[C]});
+  llvm::stable_sort(Out, [](const Shift &X, const Shift &Y) {
+    if (X.Probability != Y.Probability)
+      return X.Probability > Y.Probability;
+    return X.Class < Y.Class;
+  });
+  if (Out.size() > MostShifts)
+    Out.resize(MostShifts);
+  return Out;
+}
+
+static size_t candidateOf(const Model &M, const Beliefs &B, StringRef Class) {
+  return static_cast<size_t>(
+      llvm::find_if(B.Candidates,
+                    [&](unsigned C) { return M.N.Causes[C].Class == Class; }) -
+      B.Candidates.begin());
+}
+
+/// The experiment of the best entry that has one.
+static NextCheck experimentOf(const Hypothesis &H, const Model &M,
+                              const Beliefs &B, const Weights &W) {
+  NextCheck Check;
+  auto It = llvm::find_if(H.Entries, [](const Entry *E) {
+    return !E->Confirm.Experiment.empty();
+  });
+  if (It == H.Entries.end())
+    return Check;
+  const Confirmation &Confirm = (*It)->Confirm;
+  Check.Class = H.Class;
+  Check.Experiment = Confirm.Experiment;
+  Check.Confirms = Confirm.Confirms;
+  Check.Refutes = Confirm.Refutes;
+  Check.Gain = informationOf(H.Probability, W.Cost.Right);
+  Check.Minutes = W.minutesOf(H.Class);
+  unsigned Tested = static_cast<unsigned>(candidateOf(M, B, H.Class));
+  Check.IfSo = shifts(M, B, B.after([&](const CauseSet &S) {
+    return Beliefs::positive(S, Tested, W.Cost.Right);
+  }));
+  Check.IfNot = shifts(M, B, B.after([&](const CauseSet &S) {
+    return 1 - Beliefs::positive(S, Tested, W.Cost.Right);
+  }));
+  return Check;
+}
+
+/// Recording what shows \p U.
+static NextCheck recordingOf(const Hypothesis &H, const Unchecked &U,
+                             unsigned Symptom, const Model &M, const Beliefs &B,
+                             const Weights &W) {
+  NextCheck Check;
+  Check.Class = H.Class;
+  Check.Symptom = U.Symptom;
+  Check.Needs = U.Needs;
+  Check.Experiment = "Record " + U.Needs + ".";
+  Check.Confirms = "It shows whether " + U.Text + " (" + U.Symptom + ").";
+  Check.Gain = U.Gain;
+  Check.Minutes = W.minutesToRecord(U.Needs);
+  Check.IfSo = shifts(M, B, B.after([&](const CauseSet &S) {
+    return chanceOf(M.N, B, S, Symptom);
+  }));
+  Check.IfNot = shifts(M, B, B.after([&](const CauseSet &S) {
+    return 1 - chanceOf(M.N, B, S, Symptom);
+  }));
+  return Check;
+}
+
+void addChecks(MutableArrayRef<Hypothesis> Listed, const Model &M,
+               const Beliefs &B, const Weights &W) {
+  for (Hypothesis &H : Listed) {
+    H.Next = experimentOf(H, M, B, W);
+    for (Unchecked &U : H.Open)
+      if (std::optional<unsigned> Symptom = M.symptom(U.Symptom))
+        U.Gain = informationOf(M.N, B, *Symptom);
+  }
+}
+
+std::optional<NextCheck>
+bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
+          const Weights &W, function_ref<double(const Hypothesis &)> ShareOf) {
+  std::optional<NextCheck> Best;
+  double Told = 0; // bits a minute
+  for (const Hypothesis &H : Listed) {
+    if (H.Next.Experiment.empty() ||
+        (Best && (H.Probability < WorthTesting || !(H.Next.Gain > 0))))
+      continue;
+    double Rate = H.Next.Gain * ShareOf(H) / H.Next.Minutes;
+    if (Best && Rate <= 2 * Told)
+      continue;
+    Best = H.Next;
+    Told = Rate;
+  }
+  // Something to record serves all causes at once.
+  for (const Hypothesis &H : Listed) {
+    if (H.Probability < WorthTesting)
+      continue;
+    for (const Unchecked &U : H.Open) {
+      if (U.Needs.empty())
+        continue;
+      double Rate = U.Gain * ShareOf(H) / W.minutesToRecord(U.Needs);
+      if (!(Rate > 2 * Told) || !(U.Gain > 0))
+        continue;
+      Best = recordingOf(H, U, *M.symptom(U.Symptom), M, B, W);
+      Told = Rate;
+    }
+  }
+  return Best;
+}
+
+} // namespace culprit

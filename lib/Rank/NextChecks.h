@@ -1,0 +1,34 @@
+//===- NextChecks.h - What to look at next ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Which experiment or recording tells most for the time it takes, and what
+/// each outcome would do to the ranking.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_RANK_NEXTCHECKS_H
+#define CULPRIT_RANK_NEXTCHECKS_H
+
+#include "Rank/Model.h"
+
+namespace culprit {
+
+/// Fills in the next check of each of \p Listed, the experiment of its entry,
+/// and the gain of each of its unchecked symptoms.
+void addChecks(llvm::MutableArrayRef<Hypothesis> Listed, const Model &M,
+               const Beliefs &B, const Weights &W);
+
+/// The check to make first: that of the first hypothesis, unless another one
+/// tells more than twice as much for its time. \p ShareOf is what part of the
+/// time that could be won is the hypothesis's, 1 where none is about time:
+/// nobody runs a test of a side issue first, however many bits it carries.
+std::optional<NextCheck>
+bestCheck(llvm::ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
+          const Weights &W,
+          llvm::function_ref<double(const Hypothesis &)> ShareOf);
+
+} // namespace culprit
+
+#endif // CULPRIT_RANK_NEXTCHECKS_H

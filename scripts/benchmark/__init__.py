@@ -1,0 +1,2 @@
+"""The fault benchmark: labelled runs diagnosed, scored against their labels and against baselines. See
+../faultbench."""

@@ -1,0 +1,103 @@
+//===- Rank.cpp - culprit rank ----------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// Ranks evidence that was kept, without the files it came from: with other
+// weights, another knowledge base, or without the entries of some classes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Knowledge.h"
+#include "Options.h"
+#include "RankingWeights.h"
+#include "Report/SavedReport.h"
+#include "Settings.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace culprit {
+
+static cl::SubCommand RankCommand("rank", "Rank the evidence of saved reports "
+                                          "again");
+static cl::list<std::string> Paths(cl::Positional, cl::sub(RankCommand),
+                                   cl::desc("REPORT.json..."));
+static cl::list<std::string>
+    KbPaths("kb", cl::sub(RankCommand), cl::value_desc("PATH"),
+            cl::desc("Also use the issues log PATH (repeatable)"));
+static cl::opt<std::string>
+    WeightsPath("weights", cl::sub(RankCommand), cl::value_desc("FILE"),
+                cl::desc("Weights instead of kb/ranking.yaml"));
+static cl::opt<std::string>
+    FittedPath("fitted", cl::sub(RankCommand), cl::value_desc("FILE|none"),
+               cl::desc("Fitted weights instead of kb/fitted.yaml"));
+static ConfigOption Config(RankCommand);
+
+static json::Value rounded(double V) { return std::round(V * 1e6) / 1e6; }
+
+static json::Value toJson(const SavedReport &R, const Diagnosis &D) {
+  json::Array Hypotheses, Layers;
+  for (const Hypothesis &H : D.Hypotheses)
+    Hypotheses.push_back(json::Object{{"class", H.Class},
+                                      {"probability", rounded(H.Probability)}});
+  for (const LayerShare &L : D.Layers)
+    Layers.push_back(json::Object{{"layer", L.Layer},
+                                  {"probability", rounded(L.Probability)}});
+  return json::Object{{"name", json::fixUTF8(R.Name)},
+                      {"verdict", toString(D.Result)},
+                      {"unknown", rounded(D.Unknown)},
+                      {"hypotheses", std::move(Hypotheses)},
+                      {"layers", std::move(Layers)}};
+}
+
+static Diagnosis rank(const SavedReport &R, const KnowledgeBase &KB,
+                      const Weights &W, std::vector<Entry> &Kept) {
+  ArrayRef<Entry> Entries = KB.entries();
+  if (!R.Without.empty()) {
+    Kept.clear();
+    for (const Entry &E : Entries)
+      if (!is_contained(R.Without, E.Class))
+        Kept.push_back(E);
+    Entries = Kept;
+  }
+  return diagnose(R.Symptoms, R.logs(Entries), Entries, KB.vocabulary(), W);
+}
+
+int runRank() {
+  if (Paths.empty())
+    return report(failure("rank: no report given",
+                          "give files that 'culprit diagnose --format json' "
+                          "wrote"));
+  Expected<const Project *> P = project();
+  if (!P)
+    return report(P.takeError());
+  Expected<KnowledgeBase> KB = openKnowledge(
+      std::vector<std::string>(KbPaths.begin(), KbPaths.end()));
+  if (!KB)
+    return report(KB.takeError());
+  report(KB->remarks());
+  Expected<Weights> W = rankingWeights(WeightsPath, FittedPath);
+  if (!W)
+    return report(W.takeError());
+  int Exit = ExitDone;
+  for (const std::string &Path : Paths) {
+    Expected<std::vector<SavedReport>> Reports = SavedReport::load(Path);
+    if (!Reports) {
+      Exit = report(Reports.takeError());
+      continue;
+    }
+    for (SavedReport &R : *Reports) {
+      if (R.Name.empty())
+        R.Name = Path;
+      std::vector<Entry> Kept; // what a diagnosis points into
+      Diagnosis D = rank(R, *KB, *W, Kept);
+      outs() << toJson(R, D) << '\n';
+    }
+  }
+  return Exit;
+}
+
+} // namespace culprit
