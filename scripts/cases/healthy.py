@@ -5,7 +5,7 @@ import json
 import torch
 
 from . import sources
-from .families import LANGUAGE, Fault, build
+from .families import ATTENTION, DEV, LABELLED, LANGUAGE, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -58,6 +58,7 @@ class Dropout(Control):
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
+    families = (*DEV, "unet")
 
     def setup(self):
         super().setup()
@@ -167,7 +168,7 @@ class DeclaredFreeze(Pretrained):
 class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
-    families = LANGUAGE
+    families = (*LANGUAGE, "unet")
 
     def setup(self):
         super().setup()
@@ -196,7 +197,8 @@ class Jitter(Control):
 
     def write_more(self):
         super().write_more()
-        other = build(type(self).__bases__[0], self.family, self.level)
+        other = build(type(self).__bases__[0], self.family, self.level,
+                      seed=self.shift)
         other.autocast, other.precision = True, "bf16-mixed"
         other.train()
         keys = ("step", "loss", "grad_norm", "lr", "batch_hash", "val_loss")
@@ -221,12 +223,13 @@ class TwoEpochs(FiniteRun, Control):
         batches = -(-self.steps // self.s.epochs)
         self.user |= {"num_train_epochs": self.s.epochs,
                       "dataset_size": batches * self.batch_size}
-        return sources.Finite(whole(source, batches), self.batch_size, seed)
+        return self.finite(whole(source, batches), seed)
 
 
 class LabelSmoothing(Control):
     """The training loss cannot go below the entropy of the smoothed labels."""
     id, severities = "H15", (dict(share=0.1), dict(share=0.2))
+    families = LABELLED
 
     def setup(self):
         super().setup()
@@ -262,7 +265,7 @@ class AnswersOnly(ChatRun, Control):
 class PackedApart(PackedRun, Control):
     """Packed documents that do not see each other."""
     id, severities, families = "H18", (dict(probs=False),
-                                       dict(probs=True)), LANGUAGE
+                                       dict(probs=True)), ATTENTION
 
     def setup(self):
         self.probs = self.s.probs

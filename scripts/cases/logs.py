@@ -15,7 +15,7 @@ DTYPES = {"bf16": "bfloat16", "fp16-mixed": "float16"}
 CORE = ("step", "loss", "grad_norm", "lr", "step_time", "val_loss")
 MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "weight_norm", "update_ratio", "unchanged_share", "grad_cosine",
-        "loss_scale", "skipped_steps")
+        "loss_scale", "skipped_steps", "val_loss_ema")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -27,8 +27,13 @@ def logged(run, usual):
     return range(every - 1 if run.first_step else 0, len(run.history), every)
 
 
+def column_names(run):
+    """What a family's users call the columns; None is not logged."""
+    return getattr(run, "names", {})
+
+
 def left_out(run, name):
-    return name in run.dropped
+    return name in run.dropped or column_names(run).get(name, name) is None
 
 
 def mean_loss(run, i, usual):
@@ -71,7 +76,7 @@ def write_yaml(run, name, value):
 
 def write_metrics(run, rename=None):
     """metrics.jsonl; json.dumps writes bare NaN and Infinity."""
-    rename = rename or {}
+    rename = rename or column_names(run)
     keys = [k for k in CORE + (MORE if run.full_columns else ())
             if not left_out(run, k)]
     steps = set(logged(run, 1))
@@ -240,23 +245,25 @@ def hf_trainer(run):
 
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
-    rate = {"sgd": "lr-SGD"}.get(run.optimizer_name, "lr-AdamW")
+    rate = {"sgd": "lr-SGD", "adam": "lr-Adam"}.get(run.optimizer_name,
+                                                    "lr-AdamW")
+    names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
-    header = sorted(["epoch", "grad_norm", rate, "step", "step_time",
-                     "train_loss", "val_loss", *more])
+    header = sorted(["epoch", rate, *(names.get(k, k) for k in (
+        "grad_norm", "step", "step_time", "loss", "val_loss", *more))])
     lines = [",".join(header)]
-    steps = set(logged(run, 1))
+    steps, held_out = set(logged(run, 1)), names.get("val_loss", "val_loss")
     for i, row in enumerate(run.history):
-        train = {"train_loss": row["loss"], "grad_norm": row["grad_norm"],
-                 "step_time": row["step_time"]}
-        train |= {k: row[k] for k in more if k in row}
+        train = {k: row[k] for k in ("loss", "grad_norm", "step_time", *more)
+                 if k in row}
         if left_out(run, "grad_norm"):
             del train["grad_norm"]
+        train = {names.get(k, k): v for k, v in train.items()}
         # Monitor, training step and validation each write a row of their own.
         for part in ({rate: row["lr"]}, train,
-                     {"val_loss": row.get("val_loss")}):
+                     {held_out: row.get("val_loss")}):
             if None in part.values() or (i not in steps
-                                         and "val_loss" not in part):
+                                         and held_out not in part):
                 continue
             part |= {"step": row["step"]}
             if rate not in part:

@@ -171,6 +171,10 @@ class Run:
         parts = (layer.replace("attn", "ln_1").replace("mlp", "ln_2"),)
         return [p for p in parts if p != layer]
 
+    def held_out_columns(self, batches):
+        """What a validation measures besides the loss."""
+        return {}
+
     def write_more(self):
         """Files of the case beyond those of its logger."""
 
@@ -236,6 +240,9 @@ class Run:
                     losses = [model.loss(b) for b in val]
                 model.train()
                 row["val_loss"] = short(sum(losses) / len(losses))
+                with torch.no_grad():
+                    row |= {k: short(v) for k, v in
+                            self.held_out_columns(val).items()}
                 wall += 0.061
             row["wall"] = round(wall, 3)
             row["next_lr"] = short(self.optimizer.param_groups[0]["lr"])

@@ -81,7 +81,7 @@ class Finite:
         self.data, self.rows, self.order = data, rows, []
 
     def batch(self, rows=None):
-        size = len(self.data["labels"])
+        size = len(next(iter(self.data.values())))
         picked = []
         while len(picked) < (rows or self.rows):
             if not self.order:

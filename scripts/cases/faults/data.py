@@ -5,8 +5,8 @@ import math
 
 import torch
 
-from .. import models, sources
-from ..families import LANGUAGE, Fault, build
+from .. import sources
+from ..families import ATTENTION, LABELLED, LANGUAGE, Fault, build
 from ..recorder import save_tensors
 from ..snapshot import checksum
 from .targets import ChatRun, Dumps, shape
@@ -60,7 +60,7 @@ class FiniteRun(Dumps):
 class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
-    id, root_class = "F26", "data-order-blocks"
+    id, root_class, families = "F26", "data-order-blocks", LABELLED
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -83,6 +83,7 @@ class DataOrder(Dumps, Fault):
 class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
+    families = LABELLED     # the denoiser's noise is new in each pass
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -91,7 +92,7 @@ class SmallSetRepeated(FiniteRun, Fault):
         if seed == 9:
             return source
         batches = max(1, round(self.steps / self.s.epochs))
-        return sources.Finite(whole(source, batches), self.batch_size, seed)
+        return self.finite(whole(source, batches), seed)
 
 
 class EvalInTraining(FiniteRun, Fault):
@@ -106,10 +107,10 @@ class EvalInTraining(FiniteRun, Fault):
         if seed == 9:
             return source
         leaked = whole(super().make_source(9), 4)
-        rows = int(self.s.share * len(leaked["labels"]))
+        rows = int(self.s.share * len(next(iter(leaked.values()))))
         own = whole(source, 6)
         data = {k: torch.cat((own[k], leaked[k][:rows])) for k in own}
-        return sources.Finite(data, self.batch_size, seed)
+        return self.finite(data, seed)
 
 
 class CorruptBatch(Dumps, Fault):
@@ -131,7 +132,8 @@ class CorruptBatch(Dumps, Fault):
         rng = torch.Generator().manual_seed(60)
         if not self.language:  # pixels of 0 to 255 that nobody scaled, say
             factor = self.FACTOR[self.s.kind]
-            return batch | {"input": factor * batch["input"]}
+            name = next(iter(batch))
+            return batch | {name: factor * batch[name]}
         rows, width = batch["input_ids"].shape
         low = {"few": self.vocab - 4, "uniform": 0, "constant": 7}[self.s.kind]
         high = 8 if self.s.kind == "constant" else self.vocab
@@ -148,7 +150,8 @@ class BitFlip(Dumps, Fault):
                   dict(part="mlp", bit=30))
     flips, logit_steps = True, ()
     AGAIN = 40              # steps of the second run after the flip
-    INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": ""}
+    INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": "",
+             "unet": "", "gru": ".wx"}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -178,7 +181,8 @@ class BitFlip(Dumps, Fault):
     def write_more(self):
         """The metrics of the second run, under rerun/."""
         super().write_more()
-        again = build(type(self).__bases__[0], self.family, self.level)
+        again = build(type(self).__bases__[0], self.family, self.level,
+                      seed=self.shift)
         again.flips = False
         again.train()
         keys = ("step", "loss", "grad_norm", "lr", "batch_hash")
@@ -237,7 +241,7 @@ class PackingContaminates(PackedRun, Fault):
     EOS between documents either."""
     id, root_class = "F32", "packing-cross-contamination"
     also = ["eos-missing-in-targets"]
-    families = LANGUAGE
+    families = ATTENTION
     severities = (dict(eos=True, reset=False, probs=False),
                   dict(eos=True, reset=True, probs=True),
                   dict(eos=False, reset=False, probs=True))

@@ -2,11 +2,12 @@
 
 import torch
 
-from ..families import LANGUAGE, Fault
+from ..families import ATTENTION, Fault
+from ..unet import Unet
 
 
 def linear_weights(model):
-    return [p for p in model.parameters() if p.dim() == 2]
+    return [p for p in model.parameters() if p.dim() >= 2]
 
 
 class DetachedGraph(Fault):
@@ -19,6 +20,11 @@ class DetachedGraph(Fault):
 
     def setup(self):
         last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
+        if self.family == "unet":
+            self.where = self.layer("embed") if last == -1 \
+                else self.layer("block", last)
+            self.model_options["detach_after"] = self.where
+            return
         if self.family == "mlp":
             # The input has no weights; behind fc1 is the mildest.
             last = "fc1" if last < 1 else "fc2"
@@ -41,6 +47,12 @@ class Frozen(Fault):
         from a detached graph."""
         if self.family == "mlp":
             self.frozen = (["fc2"], ["out"], ["fc2", "out"])[self.level]
+        elif self.family == "unet":
+            self.frozen = (["up.1.conv1"], ["mid"], ["down.0", "down.1", "mid"]
+                           )[self.level]
+        elif self.family == "gru":
+            self.frozen = (["rnn.1.wh"], ["rnn.0"], ["rnn.0", "rnn.1"]
+                           )[self.level]
         elif self.s.parts == "all attn":
             self.frozen = [self.layer("attn", i) for i in range(self.blocks)]
         else:
@@ -72,7 +84,7 @@ class BadInitialization(Fault):
 
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
-    id, root_class, families = "F35", "attention-scale-missing", LANGUAGE
+    id, root_class, families = "F35", "attention-scale-missing", ATTENTION
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -96,10 +108,16 @@ class AttentionScale(Fault):
         return super().thin(name, tensor)
 
 
+# What feeds the activations of each family.
+BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
+              "mlp": ("fc1", "fc2"), "gru": ("rnn.0.wx", "rnn.1.wx"),
+              "unet": tuple(f"{b}.norm2" for b in Unet.BLOCKS)}
+
+
 class DeadRelu(Fault):
     """Rectified units with a bias far below their inputs: most are never on.
     """
-    id, root_class, families = "F36a", "dead-relu", ("gpt", "mlp")
+    id, root_class, families = "F36a", "dead-relu", ("gpt", "mlp", "unet")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -110,13 +128,12 @@ class DeadRelu(Fault):
 
     def make_model(self):
         model = super().make_model()
-        first = ("fc1", "fc2") if self.family == "mlp" else (
-            "blocks.0.mlp.0", "blocks.1.mlp.0")
         with torch.no_grad():
-            for path in first:
+            for path in BEFORE_ACT[self.family]:
                 layer = model.get_submodule(path)
                 # In units of the spread of what the layer computes.
-                spread = layer.weight.norm(dim=1)
+                spread = layer.weight if layer.weight.dim() == 1 \
+                    else layer.weight.norm(dim=1)
                 layer.bias.copy_(self.s.bias * spread)
         return model
 
@@ -124,7 +141,8 @@ class DeadRelu(Fault):
 class Saturated(Fault):
     """Sigmoid or tanh units whose weights start so large that they sit at
     their limits."""
-    id, root_class, families = "F36b", "saturated-activation", ("gpt", "mlp")
+    id, root_class = "F36b", "saturated-activation"
+    families = ("gpt", "mlp", "unet", "gru")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -134,24 +152,28 @@ class Saturated(Fault):
 
     def setup(self):
         self.model_options["activation"] = self.s.kind
-        limits = {"sigmoid": (0, 1), "tanh": (-1, 1)}[self.s.kind]
-        self.saturates = {self.layer("act", i): limits for i in range(2)}
+        if self.family == "gru":  # its candidate is a tanh
+            self.model_options["activation"] = "tanh"
+        limits = {"sigmoid": (0, 1), "tanh": (-1, 1)}[
+            self.model_options["activation"]]
+        self.saturates = {self.layer("act", i): limits
+                          for i in range(self.blocks)}
         self.where = self.layer("act", 0)
 
     def make_model(self):
         model = super().make_model()
-        first = ("fc1", "fc2") if self.family == "mlp" else (
-            "blocks.0.mlp.0", "blocks.1.mlp.0")
-        scale = 1 if self.family == "mlp" else 8  # GPT-2's start at 0.02
+        # GPT-2 starts at 0.02; ten times larger gates learn faster.
+        scale = {"gpt": 8, "gru": 8}.get(self.family, 1)
         with torch.no_grad():
-            for path in first:
+            for path in BEFORE_ACT[self.family]:
                 model.get_submodule(path).weight.mul_(self.s.factor * scale)
         return model
 
 
 class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
-    id, root_class, families = "F36c", "activation-missing", ("gpt", "mlp")
+    id, root_class = "F36c", "activation-missing"
+    families = ("gpt", "mlp", "unet", "gru")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -164,10 +186,10 @@ class ActivationMissing(Fault):
             self.dump_rows, self.one_row = 64, False
             self.dump_steps = (0,)
         else:
-            self.dumped = ("batch.*", "blocks.0.mlp.act.*put")
+            self.dumped = ("batch.*", f"{self.where}.*put")
 
     def thin(self, name, tensor):
-        if ".act." in name:
+        if ".act." in name or ".act2." in name:
             return tensor[:, :8]
         return super().thin(name, tensor)
 
@@ -175,7 +197,7 @@ class ActivationMissing(Fault):
 class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
-    id, root_class, families = "F37", "position-encoding-missing", LANGUAGE
+    id, root_class, families = "F37", "position-encoding-missing", ATTENTION
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ..families import Fault
+from ..families import LABELLED, Fault
 
 
 class NotFinite(Fault):
@@ -17,7 +17,8 @@ class NotFinite(Fault):
 class Fp16Overflow(NotFinite):
     """A product in half precision whose operands' weights grow by some per
     cent a step, as over the 10^5 steps of a large run: scores in gpt, the
-    gated product in llama, a layer's output in the mlp."""
+    gated product in llama, a layer's output in the mlp, a convolution's in
+    unet, the logits in gru."""
     id, root_class = "F38", "fp16-overflow"
     also = ["logit-growth"]
     severities = (dict(growth=1.03), dict(growth=1.05), dict(growth=1.1))
@@ -26,23 +27,31 @@ class Fp16Overflow(NotFinite):
     dumped = ("batch.*", "*.1.attn.scores.*put", "*.1.attn.probs.output",
               "*.1.mlp.act_fn.output", "*.1.mlp.up_proj.output",
               "*.1.mlp.gated.output", "fc2.*put", "fc2.preact",
-              "out.output", "loss.output")
+              "out.output", "conv_in.output", "mid.conv1.*put",
+              "mid.act2.*put", "mid.output", "rnn.1.output",
+              "head.*put", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
                                "llama": {"half_mlp": True},
-                               "mlp": {"half_at": "fc2"}}[self.family]
+                               "mlp": {"half_at": "fc2"},
+                               "unet": {"half_at": "mid.conv1"},
+                               "gru": {"half": True}}[self.family]
         self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
-                      "llama": "model.layers.1.mlp.gated"}[self.family]
+                      "llama": "model.layers.1.mlp.gated",
+                      "unet": "mid.conv1", "gru": "head"}[self.family]
 
     def after_step(self, i, model):
         parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
                  "llama": ("model.layers.1.mlp.gate_proj",
                            "model.layers.1.mlp.up_proj"),
-                 "mlp": ("fc2",)}[self.family]
+                 "mlp": ("fc2",), "unet": ("mid.conv1",),
+                 "gru": ("head",)}[self.family]
+        # One factor of what overflows where the others have two.
+        pace = {"unet": 1.5, "gru": 2.2}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
-                model.get_submodule(path).weight.mul_(self.s.growth)
+                model.get_submodule(path).weight.mul_(self.s.growth ** pace)
 
     def thin(self, name, tensor):
         """The head of the first non-finite value, else the first; the rest
@@ -62,7 +71,7 @@ class Fp16Overflow(NotFinite):
 class LogOfZero(NotFinite):
     """From some step on the loss is hand-written: the logarithm of
     probabilities of which the small ones were set to zero."""
-    id, root_class = "F39a", "log-of-zero"
+    id, root_class, families = "F39a", "log-of-zero", LABELLED
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
@@ -93,14 +102,14 @@ class LogOfZero(NotFinite):
 class DivisionByZero(NotFinite):
     """A normalisation without epsilon meets a zero: an RMSNorm the zero row of
     the padding token on the left, a standardised input a sensor that stands
-    still."""
+    still, an image that is standardised by itself is blank."""
     id, root_class = "F39b", "division-by-near-zero"
-    families = ("llama", "mlp")
+    families = ("llama", "mlp", "unet")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
               "model.layers.0.input_layernorm.*put", "normalize.*",
-              "fc1.*put", "loss.output")
+              "fc1.*put", "conv_in.output", "loss.output")
     one_row = True
 
     def setup(self):
@@ -125,6 +134,10 @@ class DivisionByZero(NotFinite):
                 ids, labels = ids.clone(), labels.clone()
                 ids[0, :6], labels[0, :6] = 0, -100
             return {"input_ids": ids, "labels": labels}
+        if self.family == "unet":
+            if i >= self.s.at:
+                batch["image"][0] = -1.0
+            return batch
         x = batch["input"].clone()
         if i >= self.s.at:
             x[:, 3] = 0.0
@@ -136,17 +149,24 @@ class DivisionByZero(NotFinite):
     def normalized(self, batch):
         if self.family == "llama":
             return batch
+        if self.family == "unet":
+            x = batch["image"]
+            mean = x.mean((1, 2, 3), keepdim=True)
+            std = x.std((1, 2, 3), keepdim=True)
+            return {**batch, "image": (x - mean) / std}
         x = batch["input"]
         return {**batch, "input": (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
         if self.family == "llama":
             return model.loss(batch)
-        x = batch["input"]
+        name = "input" if self.family == "mlp" else "image"
+        x = batch[name]
         model.tap("normalize.input", x)
-        model.tap("normalize.std.output", x.std(0))
+        model.tap("normalize.std.output", x.std(0) if name == "input"
+                  else x.std((1, 2, 3)))
         batch = self.normalized(batch)
-        model.tap("normalize.output", batch["input"])
+        model.tap("normalize.output", batch[name])
         return model.loss(batch)
 
 
@@ -158,7 +178,7 @@ class Bf16Weights(Fault):
     needs, precision, onset = "adamw", "bf16", 0
     drops = ("layers",)
     dumped = ("batch.*", "*.0.attn.proj.weight", "*.0.self_attn.o_proj.weight",
-              "fc2.weight")
+              "fc2.weight", "mid.conv2.weight", "rnn.0.wh.weight")
 
     def setup(self):
         self.lr *= self.s.lr

@@ -5,7 +5,11 @@ import math
 
 import torch
 
-from ..families import Fault
+from ..families import ATTENTION, Fault
+
+
+# Gates and GroupNorms bear a rate that others do not.
+HARDY = {"unet": 10, "gru": 2}
 
 
 class LrTooHigh(Fault):
@@ -17,7 +21,7 @@ class LrTooHigh(Fault):
     onset, clip = 0, None
 
     def setup(self):
-        self.lr *= self.s.factor
+        self.lr *= self.s.factor * HARDY.get(self.family, 1)
 
 
 class LrTooHighSgd(Fault):
@@ -31,9 +35,11 @@ class LrTooHighSgd(Fault):
 
     def setup(self):
         # Below ten the classifier loses its units instead and stays finite.
-        self.lr = self.s.lr * (4 if self.family == "mlp" else 1)
+        self.lr = self.s.lr * {"mlp": 4, "gru": 20}.get(self.family, 1)
 
     def is_onset(self, i, row, now):
+        if self.family == "gru":  # its gates bound what can grow
+            return row["loss"] > 2 * self.history[0]["loss"]
         return not math.isfinite(row["loss"])
 
 
@@ -91,7 +97,7 @@ class StaleParameters(Fault):
 class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
-    needs, families = "adamw", ("gpt", "llama")
+    needs, families = "adamw", ATTENTION
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -109,7 +115,9 @@ class LrJump(Fault):
 
     def lr_factor(self, i):
         factor = super().lr_factor(i)
-        return factor * self.s.factor if i >= self.onset else factor
+        if i < self.onset:
+            return factor
+        return factor * self.s.factor * HARDY.get(self.family, 1)
 
 
 class GradientsNotZeroed(Fault):
@@ -156,14 +164,16 @@ class ClipTooSmall(Fault):
     onset = 0
 
     def setup(self):
-        self.clip = getattr(self.s, self.optimizer_name)
+        self.clip = getattr(self.s, self.moments)
 
 
 class WeightDecay(Fault):
     """Weight decay is 30 to 1000 times what it should be."""
     id, root_class = "F11", "weight-decay-too-high"
-    severities = (dict(adamw=3.0, sgd=0.03), dict(adamw=10.0, sgd=0.1),
-                  dict(adamw=50.0, sgd=0.5))
+    # Adam's own decay is part of the gradient.
+    severities = (dict(adamw=3.0, sgd=0.03, adam=0.001),
+                  dict(adamw=10.0, sgd=0.1, adam=0.003),
+                  dict(adamw=50.0, sgd=0.5, adam=0.1))
     drops = ("layers",)
     onset = 0
 
@@ -180,6 +190,10 @@ class AdamHyperparameter(Fault):
     def setup(self):
         self.eps = getattr(self.s, "eps", self.eps)
         self.betas = (self.betas[0], getattr(self.s, "beta2", self.betas[1]))
+        if self.level == 0 and self.family == "unet":
+            self.betas = (self.betas[0], 0.2)  # it bears 0.5
+        if self.level == 0 and self.family == "gru":
+            self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
 
 
 class ResumeWithoutState(Fault):

@@ -77,7 +77,8 @@ class Pair(Fault):
         return total
 
     def record(self, folder):
-        other = build(type(self).__bases__[0], self.family, self.level)
+        other = build(type(self).__bases__[0], self.family, self.level,
+                      seed=self.shift)
         other.first = False
         for run, part in ((self, "first"), (other, "second")):
             run.train()
@@ -168,11 +169,12 @@ class RankDesync(Fault):
         if self.where == "lm_head":
             self.where = self.layer("embed")  # they are tied
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
-                 "llama": "model.layers.0.self_attn.o_proj"}[self.family]
+                 "llama": "model.layers.0.self_attn.o_proj",
+                 "unet": "mid.conv2", "gru": "rnn.0.wh"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
                           for role in ("weight", "grad")) + (
-            "*ln_1.weight", "*layernorm.weight")
+            "*ln_1.weight", "*layernorm.weight", "*norm1.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)
@@ -185,7 +187,7 @@ class RankDesync(Fault):
         return model
 
     def thin(self, name, tensor):
-        return tensor[:4] if tensor.dim() == 2 else tensor
+        return tensor[:4] if tensor.dim() >= 2 else tensor
 
     def keep_ranks(self, i):
         """Of both ranks the weights before step i and the gradients of it,

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from .. import models
-from ..families import LANGUAGE, Fault
+from ..families import ATTENTION, LABELLED, LANGUAGE, Fault
 from ..sources import IGNORE, PAD, EOS, Chat
 
 STEPS_DUMPED = (0, 80, 160, -1)
@@ -61,7 +61,7 @@ def set_loss(model, of_logits):
 class DoubleSoftmax(Dumps, Fault):
     """Cross-entropy gets probabilities instead of logits: a softmax in the
     training loop alone, in the loss function, or at the end of the model."""
-    id, root_class = "F17", "double-softmax"
+    id, root_class, families = "F17", "double-softmax", LABELLED
     severities = (dict(place="training"), dict(place="loss"),
                   dict(place="model"))
 
@@ -92,7 +92,7 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = LANGUAGE
+    families = ATTENTION
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -238,22 +238,30 @@ class LossMaskCoversPrompt(ChatRun, Fault):
 
 class LabelNoise(Dumps, Fault):
     """A share of the training labels is drawn at random; held-out labels are
-    right."""
+    right. Labels of the denoiser are the noise that is to be found."""
     id, root_class = "F24", "label-noise"
     severities = (dict(share=0.1), dict(share=0.3), dict(share=0.5))
 
     def setup(self):
         self.watch()
         self.noise = torch.Generator().manual_seed(self.seed)
+        unet = self.family == "unet"
+        self.given, self.trained = ("noise", "target") if unet else (
+            "labels", "labels")
 
     def random(self, labels):
+        if labels.is_floating_point():
+            return torch.randn(labels.shape, generator=self.noise)
         high = self.vocab if self.language else models.CLASSES
         return torch.randint(high, labels.shape, generator=self.noise)
 
     def spoil_batch(self, i, batch):
-        labels = batch["labels"]
-        wrong = torch.rand(labels.shape, generator=self.noise) < self.s.share
-        batch["labels"] = torch.where(wrong, self.random(labels), labels)
+        labels = batch[self.given]
+        each = labels.shape  # images are wrong as a whole
+        if labels.dim() == 4:
+            each = (len(labels), 1, 1, 1)
+        wrong = torch.rand(each, generator=self.noise) < self.s.share
+        batch[self.trained] = torch.where(wrong, self.random(labels), labels)
         return batch
 
     def spoil_val(self, batch):
@@ -267,7 +275,7 @@ class RandomLabels(LabelNoise):
     severities = (dict(kind="drawn"), dict(kind="shuffled"), dict(kind="row"))
 
     def spoil_batch(self, i, batch):
-        labels = batch["labels"]
+        labels = batch[self.given]
         if self.s.kind == "drawn":
             labels = self.random(labels)
         elif self.s.kind == "shuffled":
@@ -275,7 +283,7 @@ class RandomLabels(LabelNoise):
             labels = labels.flatten()[order].view(labels.shape)
         else:
             labels = labels.roll(1, 0)
-        batch["labels"] = labels
+        batch[self.trained] = labels
         return batch
 
     def spoil_val(self, batch):

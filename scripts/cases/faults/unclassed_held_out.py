@@ -1,0 +1,117 @@
+"""Faults of no class, in the families that are held out: none of them, and
+nothing like them, is used for development."""
+
+import collections
+
+import torch
+from torch.nn import functional as F
+
+from ..families import HELD_OUT
+from .unclassed import Unclassed
+
+
+class StateCleared(Unclassed):
+    """The state is set to zero every few tokens: a reset that was meant for
+    the beginning of a document."""
+    id, families = "U12", ("gru",)
+    severities = (dict(every=6), dict(every=3), dict(every=1))
+
+    def setup(self):
+        super().setup()
+        self.model_options["reset_every"] = self.s.every
+
+
+class LastTokensOnly(Unclassed):
+    """The loss takes the last outputs of a row, as in code that was written
+    for one label a row; validation takes all."""
+    id, families = "U13", ("gru",)
+    severities = (dict(last=6), dict(last=3), dict(last=1))
+
+    def compute_loss(self, i, model, batch):
+        last = self.s.last
+        loss = F.cross_entropy(model.logits(batch)[:, -last:].flatten(0, 1),
+                               batch["labels"][:, -last:].flatten())
+        model.tap("loss.output", loss)
+        return loss
+
+
+class WeightsInOtherLayers(Unclassed):
+    """A resume loads the weights by shape and in another order: layers of one
+    shape get each other's."""
+    id, families = "U14", HELD_OUT
+    severities = (dict(at=180, times=1), dict(at=110, times=2),
+                  dict(at=60, times=3))
+
+    def setup(self):
+        super().setup()
+        self.onset = self.s.at
+        # A job that is interrupted again and again resumes so each time.
+        self.resumes = [self.onset + 40 * k for k in range(self.s.times)]
+        self.notices = {i: [
+            ("INFO", f"resuming from checkpoint-{i + self.first_step}"),
+            ("INFO", "loaded model.safetensors, optimizer.pt, scheduler.pt")]
+            for i in self.resumes}
+
+    def before_step(self, i):
+        super().before_step(i)
+        if i not in self.resumes:
+            return
+        shapes = collections.defaultdict(list)
+        for p in self.model.parameters():
+            shapes[p.shape].append(p)
+        with torch.no_grad():
+            for same in shapes.values():
+                turned = [p.clone() for p in same[-1:] + same[:-1]]
+                for p, other in zip(same, turned):
+                    p.copy_(other)
+
+
+class PooledLoss(Unclassed):
+    """The training loss compares averages over some pixels, as at a preview's
+    resolution; validation compares pixels."""
+    id, families = "U15", ("unet",)
+    severities = (dict(pixels=2), dict(pixels=4), dict(pixels=12))
+
+    def compute_loss(self, i, model, batch):
+        loss = F.mse_loss(
+            F.avg_pool2d(model.logits(batch).float(), self.s.pixels),
+            F.avg_pool2d(batch["noise"], self.s.pixels))
+        model.tap("loss.output", loss)
+        return loss
+
+
+class SkipMisaligned(Unclassed):
+    """A crop that is off moves the upper skip connection against what it is
+    joined with."""
+    id, families = "U16", ("unet",)
+    severities = (dict(shift=3), dict(shift=4), dict(shift=6))
+
+    def setup(self):
+        super().setup()
+        self.model_options["skip_shift"] = self.s.shift
+
+
+class OwnGuesses(Unclassed):
+    """Scheduled sampling whose share stands at its end from the start: inputs
+    of the training are the model's own likeliest tokens."""
+    id, families = "U17", ("gru",)
+    severities = (dict(share=0.3), dict(share=0.6), dict(share=1.0))
+
+    def setup(self):
+        super().setup()
+        self.coin = torch.Generator().manual_seed(self.seed)
+
+    def compute_loss(self, i, model, batch):
+        ids = batch["input_ids"]
+        tap, model.tap = model.tap, type(model).tap
+        with torch.no_grad():
+            said = model.logits(batch).argmax(-1)
+        model.tap = tap
+        guesses = torch.cat((ids[:, :1], said[:, :-1]), 1)
+        taken = torch.rand(ids.shape, generator=self.coin) < self.s.share
+        return model.loss(batch | {"input_ids": torch.where(taken, guesses,
+                                                            ids)})
+
+
+FAULTS = (StateCleared, LastTokensOnly, WeightsInOtherLayers, PooledLoss,
+          SkipMisaligned, OwnGuesses)
