@@ -19,7 +19,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,12 +41,15 @@ static constexpr uint64_t LeftOpen =
     bitOf(SIGSEGV) | bitOf(SIGBUS) | bitOf(SIGILL) | bitOf(SIGFPE) |
     bitOf(SIGTRAP) | bitOf(SIGSYS) | bitOf(32) | bitOf(33);
 
+/// For which a program waits while CUPTI begins, ms. It takes some tenths of a
+/// second, with many devices some seconds; one that hangs is not waited for.
+static constexpr unsigned MostWait = 30000;
+
 static Session::Origin TheOrigin;
 static uint32_t Running; ///< 1 while there is a session.
 static uint32_t Hooked;  ///< 1 when the handler of fork is set.
 
 static void *runSession(void *) {
-  prctl(PR_SET_NAME, "culprit");
   TheSession.run(TheOrigin);
   __atomic_store_n(&Running, 0, __ATOMIC_RELEASE);
   return nullptr;
@@ -144,6 +146,7 @@ EXPORTED int InitializeInjection(void) {
   if (const char *Options = getenv(capture::OptionsVariable))
     copyText(From.Options, Options);
   if (begin(From) == 0)
-    TheSession.waitStarted(5000);
+    TheSession.waitStarted(
+        static_cast<unsigned>(option(From.Options, "wait", MostWait)));
   return 1;
 }

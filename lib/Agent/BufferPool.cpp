@@ -56,6 +56,9 @@ uint8_t *BufferPool::take() {
                                       Bits & ~(uint64_t(1) << Bit), false,
                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         __atomic_add_fetch(&Used, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&TakenIn[Word * 64 + Bit],
+                         __atomic_add_fetch(&Turn, 1, __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
         return Memory + (Word * 64 + Bit) * Each;
       }
     }
@@ -68,6 +71,19 @@ void BufferPool::give(uint8_t *Buffer) {
   __atomic_sub_fetch(&Used, 1, __ATOMIC_RELAXED);
   __atomic_or_fetch(&Free[Index / 64], uint64_t(1) << Index % 64,
                     __ATOMIC_RELEASE);
+}
+
+unsigned BufferPool::filled(uint32_t Until) const {
+  unsigned N = 0;
+  for (unsigned I = 0; I < Count; ++I)
+    // Turns may wrap around.
+    if (const uint8_t *Buffer = used(I);
+        Buffer && static_cast<int32_t>(
+                      __atomic_load_n(&TakenIn[I], __ATOMIC_RELAXED) - Until) <=
+                      0)
+      N += __atomic_load_n(reinterpret_cast<const uint32_t *>(Buffer),
+                           __ATOMIC_RELAXED) != 0;
+  return N;
 }
 
 uint8_t *SpareBuffers::take() {

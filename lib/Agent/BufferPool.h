@@ -38,6 +38,19 @@ public:
   /// zeros in it.
   void give(uint8_t *Buffer);
 
+  /// How often a buffer was taken.
+  uint32_t turn() const { return __atomic_load_n(&Turn, __ATOMIC_RELAXED); }
+  /// Buffers that were taken up to turn \p Until, are still in use and have a
+  /// record, as their first word is not 0.
+  unsigned filled(uint32_t Until) const;
+  /// The \p Number th buffer when it is in use, else null.
+  const uint8_t *used(unsigned Number) const {
+    return __atomic_load_n(&Free[Number / 64], __ATOMIC_ACQUIRE) >>
+                   Number % 64 & 1
+               ? nullptr
+               : Memory + Number * Each;
+  }
+
   size_t bufferBytes() const { return Each; }
   unsigned size() const { return Count; }
   unsigned inUse() const { return __atomic_load_n(&Used, __ATOMIC_RELAXED); }
@@ -47,6 +60,8 @@ private:
   size_t Each = 0;
   unsigned Count = 0;
   unsigned Used = 0;
+  uint32_t Turn = 0;
+  uint32_t TakenIn[Most] = {};   ///< The turn of each buffer.
   uint64_t Free[Most / 64] = {}; ///< A bit for each free buffer.
 };
 
@@ -56,8 +71,8 @@ private:
 /// they the same, and then nobody reads it.
 class SpareBuffers {
 public:
-  static constexpr size_t Bytes = 64 << 10;
-  static constexpr unsigned Most = 256;
+  static constexpr size_t Bytes = 32 << 10;
+  static constexpr unsigned Most = 1024;
 
   /// Never null.
   uint8_t *take();

@@ -120,12 +120,10 @@ bool Channel::receiveStart(StartMessage &Start, int &File, int Timeout) {
          In.Head.Size == sizeof(StartMessage) && File >= 0;
 }
 
-Channel::Event Channel::wait(int Timeout) {
-  if (Socket < 0) {
-    poll(nullptr, 0, Timeout);
-    return Event::Nothing;
-  }
-  if (!isReadable(Socket, Timeout))
+Channel::Event Channel::wait(int Timeout, int WakeFile) {
+  // Those that are negative are passed over.
+  pollfd Both[] = {{Socket, POLLIN, 0}, {WakeFile, POLLIN, 0}};
+  if (poll(Both, 2, Timeout) <= 0 || !Both[0].revents)
     return Event::Nothing;
   MessageHead Head;
   ssize_t N = recv(Socket, &Head, sizeof(Head), MSG_DONTWAIT);

@@ -34,8 +34,9 @@ public:
   bool receiveStart(capture::StartMessage &Start, int &File, int Timeout);
 
   enum class Event { Nothing, Stop, Lost };
-  /// Waits at most \p Timeout ms for a message.
-  Event wait(int Timeout);
+  /// Waits at most \p Timeout ms for a message, or until \p WakeFile can be
+  /// read.
+  Event wait(int Timeout, int WakeFile = -1);
 
 private:
   bool hasRoom() const;

@@ -127,8 +127,17 @@ bool load(Api &A, const char *Asked, char *WhyText, size_t WhySize) {
     }
   }
   A.Driver = driverVersion();
-  if (!Library && Asked && Asked[0])
+  // One that was asked for is used or nothing is, unless the process has one.
+  bool IsAsked = !Library && Asked && Asked[0];
+  if (IsAsked) {
     Library = open(Asked, 0, A, Why);
+    if (!Library) {
+      const char *Error = dlerror();
+      Text(WhyText, WhySize) << "--cupti cannot be used: "
+                             << (Error ? Error : Asked);
+      return false;
+    }
+  }
   if (!Library)
     Library = besideRuntime(A, Why);
   // One that is newer than the driver does not work.
@@ -147,7 +156,8 @@ bool load(Api &A, const char *Asked, char *WhyText, size_t WhySize) {
     return false;
   const char *Missing = nullptr;
   if (!bind(A, Library, Missing)) {
-    Text(WhyText, WhySize) << A.Path << " has no " << Missing
+    Text(WhyText, WhySize) << (IsAsked ? "--cupti cannot be used: " : "")
+                           << A.Path << " has no " << Missing
                            << "; CUPTI 11.8 or newer is needed";
     return false;
   }

@@ -83,6 +83,12 @@ static uint32_t rankOf() {
   return ~uint32_t(0);
 }
 
+void processName(char (&Name)[16]) {
+  size_t Size = readFile("/proc/self/comm", Name, sizeof(Name));
+  if (Size && Name[Size - 1] == '\n')
+    Name[Size - 1] = 0;
+}
+
 void describeProcess(Superblock &Head) {
   Head = {};
   memcpy(Head.Magic, Magic, sizeof(Magic));
@@ -112,9 +118,7 @@ void describeProcess(Superblock &Head) {
       Head.Command[I] = ' ';
 }
 
-/// The number behind `Key=` in \p Options.
-static uint64_t option(const char *Options, const char *Key,
-                       uint64_t Otherwise) {
+uint64_t option(const char *Options, const char *Key, uint64_t Otherwise) {
   size_t Length = strlen(Key);
   for (const char *At = Options; At && *At;) {
     if (!strncmp(At, Key, Length) && At[Length] == '=') {

@@ -13,6 +13,13 @@
 
 namespace culprit::agent {
 
+/// The name of the process's first thread, as the kernel keeps it; empty when
+/// /proc does not say.
+void processName(char (&Name)[16]);
+
+/// The number behind `Key=` in \p Options, which are divided by commas.
+uint64_t option(const char *Options, const char *Key, uint64_t Otherwise);
+
 /// What culprit compares with its own version.
 extern const char AgentVersion[];
 

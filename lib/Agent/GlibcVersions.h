@@ -24,6 +24,7 @@ CULPRIT_OLD(pthread_attr_setstacksize);
 CULPRIT_OLD(dlopen);
 CULPRIT_OLD(dlsym);
 CULPRIT_OLD(dlclose);
+CULPRIT_OLD(dlerror);
 CULPRIT_OLD(dladdr);
 #undef CULPRIT_OLD
 #endif

@@ -10,6 +10,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,7 +39,35 @@ static void waitFor(uint32_t &Word, uint32_t Least, unsigned Timeout) {
 
 static void atExit() { TheSession.endAtExit(3000); }
 
+/// Whether this process is a child that was made without the handlers of fork,
+/// as by a system call: it has all of the memory and not the thread.
+bool Session::isChild() const {
+  return __atomic_load_n(&Pid, __ATOMIC_RELAXED) !=
+         static_cast<uint32_t>(getpid());
+}
+
+void Session::openWakeUp() {
+  Holding H(WakeLock);
+  WakeFile = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+void Session::closeWakeUp() {
+  Holding H(WakeLock);
+  if (WakeFile >= 0)
+    ::close(WakeFile);
+  WakeFile = -1;
+}
+
+/// Without it the session comes to what is asked of it some time later.
+void Session::wakeUp() {
+  Holding H(WakeLock);
+  if (WakeFile >= 0)
+    eventfd_write(WakeFile, 1);
+}
+
 void Session::start() {
+  __atomic_store_n(&Pid, static_cast<uint32_t>(getpid()), __ATOMIC_RELAXED);
+  store(LetGo, 0);
   store(ExitAsked, 0);
   store(Finalizing, 0);
   store(Phase, 1);
@@ -45,13 +75,18 @@ void Session::start() {
 
 void Session::cancel() { store(Phase, 3); }
 
-void Session::waitStarted(unsigned Timeout) { waitFor(Phase, 2, Timeout); }
+void Session::waitStarted(unsigned Timeout) {
+  waitFor(Phase, 2, Timeout);
+  if (load(Phase) < 2)
+    store(LetGo, 1);
+}
 
 void Session::endAtExit(unsigned Timeout) {
   uint32_t P = load(Phase);
-  if (P == 0 || P == 3)
+  if (P == 0 || P == 3 || isChild())
     return;
   store(ExitAsked, 1);
+  wakeUp();
   waitFor(Phase, 3, Timeout);
 }
 
@@ -59,6 +94,8 @@ void Session::forget() {
   // CUDA does not work in a child of fork; nothing is undone. But the file is
   // the parent's: what CUPTI still hands over here must not get into it.
   Records.forget();
+  WakeLock = Lock();
+  closeWakeUp();
   store(Phase, 0);
   store(Finalizing, 0);
   Control.close();
@@ -76,6 +113,13 @@ void Session::fail(StateCode Code, uint32_t Result, const char *What) {
 }
 
 void Session::run(const Origin &From) {
+  // CUPTI's threads inherit the name of the one that starts them: they are not
+  // this agent's.
+  char Name[16];
+  processName(Name);
+  if (Name[0])
+    prctl(PR_SET_NAME, Name);
+  openWakeUp();
   if (begin(From)) {
     store(Phase, 2);
     EndReason Why = record();
@@ -84,32 +128,26 @@ void Session::run(const Origin &From) {
     if (Why != EndReason::Exit)
       disable();
     // The last buffers, also those that are not full.
+    uint32_t Turn = Records.turn();
     A.ActivityFlushAll(cupti::FlushForced);
-    waitForBuffers();
+    waitForBuffers(Turn);
     // Before the detach: afterwards any call would attach CUPTI again.
     uint64_t LastDropped = dropped();
     if (Why != EndReason::Exit)
       restore();
     StateCode Detached = detach();
-    if (unsigned Out = waitForBuffers()) {
-      char What[96];
-      Text(What, sizeof(What))
-          << Out << " buffers, empty ones maybe, stayed with CUPTI";
-      Records.addState(StateCode::Note, 0, What);
-    }
+    waitForBuffers(Turn);
     Records.addState(Detached, 0,
                      Detached == StateCode::FullDetach
                          ? "cuptiFinalize was called"
                          : "CUPTI stays in the process, idle");
-    Records.finish(Why, LastDropped);
     DoneMessage M = {};
-    M.Reason = Why;
+    M.Reason = Records.finish(Why, LastDropped);
     M.Detach = Detached;
     Records.status(M.Last);
     M.Last.AgentCpu = agentTime();
     M.FinishTime = ticks() - Stopped;
-    if (int Error = Records.error())
-      Text(M.What, sizeof(M.What)) << "write failed, errno " << Error;
+    tellEnd(M);
     Control.send(MessageType::Done, M);
     Records.close();
   }
@@ -117,6 +155,7 @@ void Session::run(const Origin &From) {
     ::close(File);
   File = -1;
   Control.close();
+  closeWakeUp();
   ++Ended;
   store(Phase, 3);
 }
@@ -138,7 +177,12 @@ bool Session::begin(const Origin &From) {
   } else if (!begunByFallback(From)) {
     return false;
   }
-  uint64_t Begin = ticks();
+  // Pools are told by records of their own.
+  if (Asked.Kinds >> unsigned(RecordKind::Memory) & 1)
+    Asked.Kinds |= uint64_t(1) << unsigned(RecordKind::Pool);
+  Began = ticks();
+  CallsFrom = 0;
+  uint64_t Begin = Began;
   if (!findCuda())
     return false;
   Superblock Head;
@@ -154,6 +198,12 @@ bool Session::begin(const Origin &From) {
     Records.close();
     return false;
   }
+  if (Asked.CuptiPath[0] && strcmp(Asked.CuptiPath, A.Path)) {
+    char What[600];
+    Text(What, sizeof(What)) << "not " << Asked.CuptiPath << " but " << A.Path
+                             << " is used, which the process has";
+    Records.addState(StateCode::Note, 0, What);
+  }
   Records.addClock();
   Enabled = enable();
   StartedMessage M = {};
@@ -161,7 +211,12 @@ bool Session::begin(const Origin &From) {
   M.Driver = A.Driver;
   M.Kinds = Enabled;
   M.EnableTime = ticks() - Begin;
+  if (load(LetGo))
+    tellLate(M.EnableTime);
   copyText(M.CuptiPath, A.Path);
+  // What exists already is told now: a file that becomes full has it.
+  A.ActivityFlushAll(0);
+  prctl(PR_SET_NAME, "culprit");
   Control.send(MessageType::Started, M);
   NextSecond = ticks() + 1000000000u;
   // After CUPTI was loaded, so as to run before CUPTI's own handlers.
@@ -190,7 +245,7 @@ bool Session::findCuda() {
            "the process has not loaded CUDA (libcuda.so.1)");
       return false;
     }
-    if (Control.wait(100) != Channel::Event::Nothing)
+    if (Control.wait(100, WakeFile) != Channel::Event::Nothing)
       return false;
   }
   char Why[400];
@@ -202,26 +257,75 @@ bool Session::findCuda() {
   return false;
 }
 
-/// Buffers may be on their way on a thread of CUPTI's when a flush returns.
-/// Those that stay, as they have no records, must not be waited for long. Gives
-/// how many they are.
-unsigned Session::waitForBuffers() {
-  constexpr unsigned Most = 1000, Still = 100; // ms
+/// Buffers may be on their way on a thread of CUPTI's when a flush returns, for
+/// long on a busy machine. Those that stay, as they have no records, must not
+/// be waited for long, nor those that threads took after \p Turn, which go on
+/// while the process ends.
+void Session::waitForBuffers(uint32_t Turn) {
+  constexpr unsigned Most = 1000; // ms
+  // While the process ends, nobody waits for what is empty.
+  const unsigned Still = load(ExitAsked) ? 2 : 100;
   unsigned Out = Records.buffersInUse();
   for (unsigned Waited = 0, Since = 0; Out && Waited < Most && Since < Still;
        ++Waited, ++Since) {
     poll(nullptr, 0, 1);
     unsigned Now = Records.buffersInUse();
-    if (Now != Out)
+    if (Now != Out || Records.buffersFilled(Turn))
       Since = 0;
     Out = Now;
   }
-  return Out;
+}
+
+/// Seconds with one decimal.
+static Text &addSeconds(Text &To, uint64_t Ns) {
+  return To << Ns / 1000000000u << "." << Ns / 100000000u % 10 << " s";
+}
+
+/// The program was let go before all kinds were enabled, \p Whole ns after the
+/// begin.
+void Session::tellLate(uint64_t Whole) {
+  char What[160];
+  Text T(What, sizeof(What));
+  T << "CUPTI took ";
+  addSeconds(T, Whole) << " to begin, for which the program did not wait";
+  if (CallsFrom) {
+    T << ": calls are recorded from +";
+    addSeconds(T, CallsFrom - Began) << " on";
+  }
+  Records.addState(StateCode::Late, 0, What);
+}
+
+/// What the user must know of the end.
+void Session::tellEnd(DoneMessage &M) {
+  Text T(M.What, sizeof(M.What));
+  if (int Error = Records.error()) {
+    T << "write failed, errno " << Error;
+    return;
+  }
+  if (M.Last.Overwritten) {
+    uint64_t End = now();
+    T << "the last ";
+    addSeconds(T, End - M.Last.KeptFrom) << " of ";
+    addSeconds(T, ticks() - Began)
+        << " are kept: " << M.Last.Overwritten
+        << " older records were overwritten";
+    return;
+  }
+  if (load(LetGo) && CallsFrom) {
+    T << "the program did not wait for CUPTI, which took long to begin: calls "
+         "are recorded from +";
+    addSeconds(T, CallsFrom - Began) << " on";
+  }
 }
 
 EndReason Session::record() {
   while (true) {
-    switch (Control.wait(100)) {
+    // It may have been asked before there was something to wake up.
+    Channel::Event Said = load(ExitAsked) ? Channel::Event::Nothing
+                                          : Control.wait(100, WakeFile);
+    if (load(ExitAsked))
+      return EndReason::Exit;
+    switch (Said) {
     case Channel::Event::Stop:
       return EndReason::Detached;
     case Channel::Event::Lost:
@@ -229,8 +333,6 @@ EndReason Session::record() {
     case Channel::Event::Nothing:
       break;
     }
-    if (load(ExitAsked))
-      return EndReason::Exit;
     tick(ticks());
     if (Records.isFull())
       return EndReason::FileFull;

@@ -37,6 +37,7 @@ public:
   void run(const Origin &From);
 
   /// Waits until the kinds are enabled or it failed, at most \p Timeout ms.
+  /// After that the session tells that the program was not kept waiting.
   void waitStarted(unsigned Timeout);
   /// Ends a running session since the process ends, and waits for it at most
   /// \p Timeout ms. Callable from an exit handler.
@@ -53,10 +54,16 @@ private:
   uint64_t enable();
   void enableCalls();
   void fail(capture::StateCode Code, uint32_t Result, const char *What);
+  void tellLate(uint64_t Begin);
+  void tellEnd(capture::DoneMessage &M);
+  bool isChild() const;
+  void wakeUp();
+  void openWakeUp();
+  void closeWakeUp();
   capture::EndReason record();
   void tick(uint64_t At);
   uint64_t dropped();
-  unsigned waitForBuffers();
+  void waitForBuffers(uint32_t Turn);
   uint64_t agentTime() const { return threadTime() + Records.callbackTime(); }
   void disable();
   void restore();
@@ -85,6 +92,11 @@ private:
   // Words between threads, by atomic operations.
   uint32_t Phase = 0; ///< 0 idle, 1 starting, 2 recording, 3 ended.
   uint32_t ExitAsked = 0;
+  uint32_t LetGo = 0; ///< The program goes on though it should wait.
+  uint32_t Pid = 0;   ///< Of the process that has the thread.
+  Lock WakeLock;
+  int WakeFile = -1;  ///< An eventfd that ends a wait; behind WakeLock.
+  uint64_t Began = 0, CallsFrom = 0; ///< ticks().
   uint32_t Finalizing = 0; ///< One of those below.
   static constexpr uint32_t FinalizeNot = 0, FinalizeInWait = 1,
                             FinalizeInAny = 2, FinalizeRuns = 3,

@@ -20,28 +20,30 @@ struct Source {
   RecordKind Kind;
   uint32_t Activity;
   bool Dump; ///< What exists already is told too.
+  const char *Word; ///< As --kinds has it, where it does.
 };
 } // namespace
 
 static constexpr Source Sources[] = {
-    {RecordKind::Device, activity::Device, true},
-    {RecordKind::Context, activity::Context, true},
-    {RecordKind::Stream, activity::Stream, true},
-    {RecordKind::Name, activity::Name, false},
-    {RecordKind::Kernel, activity::ConcurrentKernel, false},
-    {RecordKind::Copy, activity::Memcpy, false},
-    {RecordKind::PeerCopy, activity::MemcpyPeer, false},
-    {RecordKind::Set, activity::Memset, false},
-    {RecordKind::Sync, activity::Synchronization, false},
-    {RecordKind::Memory, activity::Memory, false},
-    {RecordKind::Overhead, activity::Overhead, false},
-    {RecordKind::GraphLaunch, activity::GraphTrace, false},
-    {RecordKind::Marker, activity::Marker, false},
-    {RecordKind::External, activity::ExternalCorrelation, false},
-    {RecordKind::Event, activity::CudaEvent, false},
-    {RecordKind::Paging, activity::UnifiedMemory, false},
+    {RecordKind::Device, activity::Device, true, "devices"},
+    {RecordKind::Context, activity::Context, true, "contexts"},
+    {RecordKind::Stream, activity::Stream, true, "streams"},
+    {RecordKind::Name, activity::Name, false, "names"},
+    {RecordKind::Kernel, activity::ConcurrentKernel, false, "kernels"},
+    {RecordKind::Copy, activity::Memcpy, false, "copies"},
+    {RecordKind::PeerCopy, activity::MemcpyPeer, false, "copies of peers"},
+    {RecordKind::Set, activity::Memset, false, "sets"},
+    {RecordKind::Sync, activity::Synchronization, false, "syncs"},
+    {RecordKind::Memory, activity::Memory, false, "memory"},
+    {RecordKind::Pool, activity::MemoryPool, false, "memory pools"},
+    {RecordKind::Overhead, activity::Overhead, false, "overhead"},
+    {RecordKind::GraphLaunch, activity::GraphTrace, false, "graphs"},
+    {RecordKind::Marker, activity::Marker, false, "nvtx"},
+    {RecordKind::External, activity::ExternalCorrelation, false, "external"},
+    {RecordKind::Event, activity::CudaEvent, false, "events"},
+    {RecordKind::Paging, activity::UnifiedMemory, false, "paging"},
     // Last: from here on every call of the application is recorded.
-    {RecordKind::Call, activity::Runtime, false}};
+    {RecordKind::Call, activity::Runtime, false, "calls"}};
 
 /// Teardown by cuptiFinalize crashes in older versions, with graphs before 12.4
 /// and else before 12.2; 12.6 is the first that PyTorch's profiler trusts.
@@ -70,6 +72,9 @@ void Session::onRequest(uint8_t **Buffer, size_t *Size, size_t *MaxRecords) {
 
 void Session::onComplete(cupti::Context *, uint32_t, uint8_t *Buffer, size_t,
                          size_t Valid) {
+  // The file is the parent's, and who holds a lock may not be here.
+  if (TheSession.isChild())
+    return;
   TheSession.Records.complete(Buffer, Valid);
 }
 
@@ -168,13 +173,19 @@ uint64_t Session::enable() {
       Done |= uint64_t(1) << unsigned(S.Kind);
       continue;
     }
+    // Without pools the allocations are told none the less.
+    if (S.Kind == RecordKind::Pool && R == cupti::InvalidKind)
+      continue;
     char What[200];
-    Text(What, sizeof(What)) << "activity kind " << S.Activity
-                             << " is not recorded: " << R << ", " << A.text(R);
+    Text(What, sizeof(What)) << S.Word << ": not recorded, as CUPTI refuses: "
+                             << A.text(R) << " (" << R << ", activity kind "
+                             << S.Activity << ")";
     Records.addState(StateCode::KindRefused, static_cast<uint32_t>(R), What);
   }
-  if (Done >> unsigned(RecordKind::Call) & 1)
+  if (Done >> unsigned(RecordKind::Call) & 1) {
     enableCalls();
+    CallsFrom = ticks();
+  }
   if ((Done >> unsigned(RecordKind::Sync) & 1) &&
       A.ActivityEnableAllSyncRecords)
     A.ActivityEnableAllSyncRecords(0);
@@ -237,6 +248,8 @@ void Session::onCall(void *, int Domain, uint32_t Id,
   uint32_t Asked = __atomic_load_n(&S.Finalizing, __ATOMIC_ACQUIRE);
   if (Asked != FinalizeInAny &&
       (Asked != FinalizeInWait || !isWait(Domain, Id)))
+    return;
+  if (S.isChild())
     return;
   if (!__atomic_compare_exchange_n(&S.Finalizing, &Asked, FinalizeRuns, false,
                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

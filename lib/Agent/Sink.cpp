@@ -3,6 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Agent/Sink.h"
+#include "Agent/RawDump.h"
+#include "Agent/Text.h"
+#include "Capture/DecodeFields.h"
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -37,7 +40,11 @@ int Sink::open(const cupti::Api &Functions, int File, Superblock &Head,
   Agent = pthread_self();
   __atomic_store_n(&CallbackTime, 0, __ATOMIC_RELAXED);
   Busy = 0;
-  Kinds = Asked.Kinds;
+  for (uint32_t I = 0; I < MaxActivity; ++I) {
+    RecordKind Kind = recordKind(I);
+    Wanted[I] = Asked.Kinds >> unsigned(Kind) & 1 ? Kind : RecordKind(0);
+  }
+  Wanted[0] = RecordKind(0);
   AllDriverCalls = Asked.AllDriverCalls;
   RefuseBuffers = A->Version >= RefusalVersion;
   if (!Pool.reserve(Asked.PoolBytes, Asked.BufferBytes))
@@ -86,29 +93,31 @@ void Sink::complete(uint8_t *Buffer, size_t Valid) {
   uint64_t Begin = IsAgent ? 0 : threadTime();
   bool Kept = Pool.owns(Buffer);
   read(Buffer, Valid, Kept);
-  if (Kept) {
-    // CUPTI was told that it gets zeroed buffers.
-    memset(Buffer, 0, Valid);
+  if (Kept)
     Pool.give(Buffer);
-  } else {
+  else
     Spare.give(Buffer);
-  }
   if (!IsAgent)
     __atomic_add_fetch(&CallbackTime, threadTime() - Begin, __ATOMIC_RELAXED);
 }
 
 void Sink::read(uint8_t *Buffer, size_t Valid, bool Keep) {
   Holding H(Guard);
-  if (!IsOpen)
-    return;
-  ++Walks;
-  if (SpareBuffers::isLast(Buffer))
-    Lost.ParseStopBytes += Valid;
-  else
-    walk(Buffer, Valid, Keep);
+  if (IsOpen) {
+    ++Walks;
+    if (SpareBuffers::isLast(Buffer))
+      Lost.ParseStopBytes += Valid;
+    else
+      walk(Buffer, Valid, Keep);
+  }
+  // CUPTI was told that it gets zeroed buffers; and one that has records has
+  // not been read, see countKept().
+  if (Keep)
+    memset(Buffer, 0, Valid);
 }
 
 void Sink::walk(uint8_t *Buffer, size_t Valid, bool Keep) {
+  saveRaw(*A, Buffer, Valid);
   void *Record = nullptr, *Next = nullptr;
   cupti::Result R = A->ActivityGetNextRecord(Buffer, Valid, &Record);
   while (R == cupti::Success) {
@@ -135,87 +144,89 @@ void Sink::walk(uint8_t *Buffer, size_t Valid, bool Keep) {
     Lost.ParseStopBytes += Valid;
 }
 
-bool Sink::isWanted(const void *Record, size_t Stride) const {
-  uint32_t Head[2];
-  if (Stride < sizeof(Head))
-    return false;
-  memcpy(Head, Record, sizeof(Head));
-  RecordKind Kind = recordKind(Head[0]);
-  if (Kind == RecordKind(0) || !(Kinds >> unsigned(Kind) & 1))
-    return false;
-  // Where CUPTI cannot be told to leave calls out, they are left out here.
+/// Whether the call \p Id is kept. Where CUPTI cannot be told to leave calls
+/// out, they are left out here.
+static bool isKeptCall(uint32_t Activity, uint32_t Id, bool AllDriverCalls) {
   static constexpr CallSet Driver = keptDriverCalls();
   static constexpr CallSet Runtime = leftOutRuntimeCalls();
-  if (Head[0] == activity::Driver)
-    return AllDriverCalls || Driver.has(Head[1]);
-  return Head[0] != activity::Runtime || !Runtime.has(Head[1]);
+  return Activity == activity::Driver ? AllDriverCalls || Driver.has(Id)
+                                      : !Runtime.has(Id);
 }
 
-/// Whether \p Record is a kernel that CUPTI could not time.
-static bool isUntimed(const void *Record, size_t Stride, RecordKind Kind) {
-  if (Kind != RecordKind::Kernel || Stride < 32)
-    return false;
-  uint64_t Times[2];
-  memcpy(Times, static_cast<const uint8_t *>(Record) + 16, sizeof(Times));
-  return !Times[0] || !Times[1];
-}
+/// Gives fields::decode() the ids of names.
+struct Sink::Naming {
+  Sink &S;
+  uint32_t text(const char *Text) { return S.name(Text); }
+  uint32_t call(uint32_t Domain, uint32_t Id) { return S.callName(Domain, Id); }
+  uint32_t shape(const void *Record, size_t Stride) {
+    return S.shape(Record, Stride);
+  }
+};
 
-void Sink::take(const void *Record, size_t Stride) {
+void Sink::take(const uint8_t *Record, size_t Stride) {
   ++Lost.Seen;
-  uint32_t Activity = 0;
-  if (Stride >= sizeof(Activity))
-    memcpy(&Activity, Record, sizeof(Activity));
-  RecordKind Kind = recordKind(Activity);
-  if (!isWanted(Record, Stride)) {
+  uint32_t Head[2] = {};
+  if (Stride >= sizeof(Head))
+    memcpy(Head, Record, sizeof(Head));
+  const uint32_t Activity = Head[0] < MaxActivity ? Head[0] : 0;
+  Strides[Activity] = Stride;
+  const RecordKind Kind = Wanted[Activity];
+  if (Kind == RecordKind(0) ||
+      (Kind == RecordKind::Call &&
+       !isKeptCall(Activity, Head[1], AllDriverCalls))) {
     ++Lost.Unwanted;
     return;
   }
   ++Seen[unsigned(Kind)];
-  if (isUntimed(Record, Stride, Kind)) {
-    ++Lost.ZeroTime;
-    return;
-  }
-  Namer Names = {name, callName, shape, this};
-  void *To = Writer.add(Kind);
-  decode(Record, Stride, Names, To ? To : Aside);
-  const void *Made = To ? To : Aside;
-  // Both begin with start and end.
-  if (Kind == RecordKind::Kernel || Kind == RecordKind::Copy) {
+  // Both have their times in the same place.
+  if ((Kind == RecordKind::Kernel || Kind == RecordKind::Copy) &&
+      Stride >= 32) {
     uint64_t Times[2];
-    memcpy(Times, Made, sizeof(Times));
+    memcpy(Times, Record + 16, sizeof(Times));
+    if (Kind == RecordKind::Kernel && (!Times[0] || !Times[1])) {
+      ++Lost.ZeroTime;
+      return;
+    }
     if (Times[1] > Times[0])
       Busy += Times[1] - Times[0];
   }
+  // Without room for it no name of it is wanted either.
+  if (void *To = Writer.add(Kind)) {
+    Naming Ids = {*this};
+    fields::decode(Record, Stride, Activity, Kind, Ids, To);
+  }
 }
 
-uint32_t Sink::name(void *Self, const char *Text) {
-  Sink &S = *static_cast<Sink *>(Self);
+uint32_t Sink::name(const char *Text) {
   // Names of kernels are some hundred bytes, and there are few of them.
   uint64_t Address = reinterpret_cast<uintptr_t>(Text);
   unsigned Slot = (Address * 0x9e3779b97f4a7c15u >> 32) % RecentNames;
-  Named &N = S.Recent[Slot];
-  if (N.Key == S.Walks && S.RecentTexts[Slot] == Text &&
-      N.Epoch == S.Writer.epoch())
-    return N.Id;
-  uint32_t Epoch = S.Writer.epoch(); // May change in between.
-  uint32_t Id = S.Writer.name(Text);
-  N = {Id, Epoch, S.Walks};
-  S.RecentTexts[Slot] = Text;
+  const uint32_t Epoch = Writer.epoch(); // May change below.
+  for (unsigned Way = 0; Way < 2; ++Way) {
+    const unsigned Place = Slot ^ Way;
+    const Named &N = Recent[Place];
+    if (RecentTexts[Place] == Text && N.Key == Walks && N.Epoch == Epoch)
+      return N.Id;
+  }
+  if (Recent[Slot].Key == Walks)
+    Slot ^= 1;
+  uint32_t Id = Writer.name(Text);
+  Recent[Slot] = {Id, Epoch, Walks};
+  RecentTexts[Slot] = Text;
   return Id;
 }
 
-uint32_t Sink::callName(void *Self, uint32_t Domain, uint32_t Id) {
-  Sink &S = *static_cast<Sink *>(Self);
-  Named *N = Id < MaxCallback ? &S.Calls[Domain - 1][Id] : nullptr;
-  if (N && N->Key && N->Epoch == S.Writer.epoch())
+uint32_t Sink::callName(uint32_t Domain, uint32_t Id) {
+  Named *N = Id < MaxCallback ? &Calls[Domain - 1][Id] : nullptr;
+  if (N && N->Key && N->Epoch == Writer.epoch())
     return N->Id;
   const char *Text = nullptr;
-  if (S.A->GetCallbackName(static_cast<int>(Domain), Id, &Text) !=
+  if (A->GetCallbackName(static_cast<int>(Domain), Id, &Text) !=
       cupti::Success)
     Text = nullptr;
   // Ids beyond what libcupti knows have no name.
-  uint32_t Epoch = S.Writer.epoch();
-  uint32_t Name = Text ? S.Writer.name(Text) : 0;
+  uint32_t Epoch = Writer.epoch();
+  uint32_t Name = Text ? Writer.name(Text) : 0;
   if (N)
     *N = {Name, Epoch, 1};
   return Name;
@@ -227,21 +238,20 @@ uint32_t Sink::shapeName(const void *Record, size_t Stride) {
   return Writer.name(&Shape, sizeof(Shape));
 }
 
-uint32_t Sink::shape(void *Self, const void *Record, size_t Stride) {
-  Sink &S = *static_cast<Sink *>(Self);
+uint32_t Sink::shape(const void *Record, size_t Stride) {
   if (Stride < ShapeWords::LeastStride)
-    return S.shapeName(Record, Stride);
+    return shapeName(Record, Stride);
   const ShapeWords Words(Record);
   // Grid and block differ most.
   uint64_t Hash = ((Words.Of[0] ^ Words.Of[4]) * 0x9e3779b97f4a7c15u ^
                    Words.Of[1]) * 0xd6e8feb86659fd93u ^ Words.Of[2];
   unsigned Slot = (Hash * 0x9e3779b97f4a7c15u >> 32) % RecentNames;
-  Named &N = S.Shapes[Slot];
-  uint32_t Epoch = S.Writer.epoch();
-  if (N.Id && N.Epoch == Epoch && S.RecentShapes[Slot] == Words)
+  const uint32_t Epoch = Writer.epoch();
+  Named &N = Shapes[Slot];
+  if (N.Id && N.Epoch == Epoch && RecentShapes[Slot] == Words)
     return N.Id;
-  N = {S.shapeName(Record, Stride), Epoch, 0};
-  S.RecentShapes[Slot] = Words;
+  N = {shapeName(Record, Stride), Epoch, 0};
+  RecentShapes[Slot] = Words;
   return N.Id;
 }
 
@@ -275,11 +285,40 @@ void Sink::addState(StateCode Code, uint32_t Result, const char *What) {
   Writer.addState(Code, Result, now(), What);
 }
 
-void Sink::finish(EndReason Reason, uint64_t CuptiDropped) {
+/// Counts the records in buffers that CUPTI has kept: they are in its hands and
+/// cannot be read, but stepped over by the strides that were seen.
+void Sink::countKept() {
+  uint64_t Records = 0;
+  unsigned Buffers = 0;
+  for (unsigned I = 0; I < Pool.size(); ++I) {
+    const uint8_t *Buffer = Pool.used(I);
+    uint64_t Before = Records;
+    for (size_t At = 0; Buffer && At + 8 <= Pool.bufferBytes(); ++Records) {
+      uint32_t Activity;
+      memcpy(&Activity, Buffer + At, sizeof(Activity));
+      if (!Activity || Activity >= MaxActivity || !Strides[Activity])
+        break;
+      At += Strides[Activity];
+    }
+    Buffers += Records > Before;
+  }
+  if (!Records)
+    return;
+  Lost.Seen += Records;
+  Lost.CuptiDropped += Records;
+  char What[128];
+  Text(What, sizeof(What)) << "CUPTI did not give back " << Buffers
+                           << " buffers with " << Records << " records";
+  Writer.addState(StateCode::Note, 0, now(), What);
+}
+
+EndReason Sink::finish(EndReason Reason, uint64_t CuptiDropped) {
   Holding H(Guard);
   Lost.Seen += CuptiDropped;
   Lost.CuptiDropped += CuptiDropped;
-  Writer.finish(Reason, now(), Lost);
+  countKept();
+  IsOpen = false;
+  return Writer.finish(Reason, now(), Lost, Seen);
 }
 
 void Sink::status(StatusMessage &To) {
@@ -287,6 +326,10 @@ void Sink::status(StatusMessage &To) {
   To = {};
   To.At = now();
   memcpy(To.Seen, Seen, sizeof(Seen));
+  for (unsigned K = 1; K <= MaxRecordKind; ++K)
+    To.Kept[K] = Writer.kept(K);
+  To.Overwritten = Writer.overwritten();
+  To.KeptFrom = Writer.keptFrom();
   To.BusyTime = Busy;
   To.BytesWritten = Writer.bytesWritten();
   To.BuffersInUse = Pool.inUse();

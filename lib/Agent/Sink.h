@@ -46,34 +46,46 @@ public:
   void addClock();
   void addHeartbeat(uint64_t AgentCpu);
   void addState(capture::StateCode Code, uint32_t Result, const char *What);
-  void finish(capture::EndReason Reason, uint64_t CuptiDropped);
+  /// Ends the file; what comes later is not in it. Records in buffers that
+  /// CUPTI did not give back are counted as lost. The reason that the file
+  /// tells.
+  capture::EndReason finish(capture::EndReason Reason, uint64_t CuptiDropped);
 
   void status(capture::StatusMessage &To);
   /// That CUPTI has.
   unsigned buffersInUse() const { return Pool.inUse() + Spare.inUse(); }
+  /// Of those that it had at \p Turn, how many it still has with records.
+  unsigned buffersFilled(uint32_t Turn) const {
+    return Pool.filled(Turn) + Spare.inUse();
+  }
+  uint32_t turn() const { return Pool.turn(); }
   bool isFull();
   int error();
+
 private:
   void read(uint8_t *Buffer, size_t Valid, bool Keep);
   void walk(uint8_t *Buffer, size_t Valid, bool Keep);
-  void take(const void *Record, size_t Stride);
-  bool isWanted(const void *Record, size_t Stride) const;
-  static uint32_t name(void *S, const char *Text);
-  static uint32_t callName(void *S, uint32_t Domain, uint32_t Id);
-  static uint32_t shape(void *S, const void *Record, size_t Stride);
+  void take(const uint8_t *Record, size_t Stride);
+  void countKept();
+  uint32_t name(const char *Text);
+  uint32_t callName(uint32_t Domain, uint32_t Id);
+  uint32_t shape(const void *Record, size_t Stride);
   uint32_t shapeName(const void *Record, size_t Stride);
+  struct Naming;
 
   Lock Guard;
   const cupti::Api *A = nullptr;
   capture::FrameWriter Writer;
   BufferPool Pool;
   SpareBuffers Spare;
-  /// Where a record that finds no room in the file is decoded to.
-  alignas(8) uint8_t Aside[capture::MaxRecordSize] = {};
   capture::Drops Lost = {};
   uint64_t Seen[capture::MaxRecordKind + 1] = {};
   uint64_t Busy = 0;
-  uint64_t Kinds = 0;
+  /// By activity: what it becomes, 0 when it is not wanted, and the bytes of
+  /// one as last seen.
+  static constexpr uint32_t MaxActivity = 64;
+  capture::RecordKind Wanted[MaxActivity] = {};
+  size_t Strides[MaxActivity] = {};
   bool AllDriverCalls = false;
   bool RefuseBuffers = false; ///< CUPTI of 12.9 and newer takes no buffer.
   bool IsOpen = false;
@@ -90,6 +102,8 @@ private:
   /// Of texts by address. An address means one text only while one buffer is
   /// walked: afterwards the application may have loaded another module there.
   /// So Key is the number of the walk.
+  /// Each may be in one of two places, so that two names do not put each other
+  /// out by turns.
   static constexpr unsigned RecentNames = 1024;
   Named Recent[RecentNames] = {};
   const char *RecentTexts[RecentNames] = {};

@@ -5,6 +5,7 @@
 #include "Attach/Borrow.h"
 #include "Attach/Caves.h"
 #include "Attach/ProcFile.h"
+#include "Attach/WaitWords.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cerrno>
 #include <csignal>
@@ -54,6 +55,13 @@ private:
   bool begin(Tracee &Thread, RemoteCaller::Place At, llvm::StringRef Name);
   bool finishTrapped(Tracee &Thread);
   void waitForReturn();
+  /// Nobody waits for the report any more.
+  bool isAbandoned() {
+    if (Side.isWanted())
+      return false;
+    Report.How = BorrowReport::End::Abandoned;
+    return true;
+  }
   void note(llvm::StringRef Why) { ++Reasons[Why.str()]; }
 
   const Target &T;
@@ -67,6 +75,7 @@ private:
   WaitText Text;
   std::unique_ptr<RemoteCaller> Caller;
   Clock::time_point Begun;
+  std::vector<ThreadState> Seen; ///< When a wait was looked for last.
   std::map<std::string, unsigned> Reasons; ///< Why threads were not taken.
 };
 
@@ -144,6 +153,11 @@ void Borrower::waitForReturn() {
 
 /// True when the search is over.
 bool Borrower::tryParked(const SafeThread &S) {
+  if (S.Rank != WaitRank::Epoll && failsWhenStopped(S.Call.Number) &&
+      hasSocketTimeout(T.Info.Pid, S.Call)) {
+    note("a socket has a timeout (SO_RCVTIMEO)");
+    return false;
+  }
   Tracee Thread(S.Tid);
   if (!Thread.seize()) {
     if (errno == ESRCH)
@@ -180,16 +194,16 @@ bool Borrower::tryParked(const SafeThread &S) {
 bool Borrower::fromParked() {
   Clock::time_point End = Clock::now() + Options.ParkedTime;
   while (Clock::now() < End) {
-    std::vector<ThreadState> Threads = threadsOf(T.Info.Pid);
-    llvm::erase_if(Threads, [](const ThreadState &S) {
+    if (isAbandoned())
+      return true;
+    Seen = threadsOf(T.Info.Pid);
+    llvm::erase_if(Seen, [](const ThreadState &S) {
       return S.Name == AgentThread;
     });
-    if (Threads.empty())
+    if (Seen.empty())
       break;
     std::vector<SafeThread> Safe =
-        rankThreads(T.Info.Pid, Threads, Text, Process);
-    if (Safe.empty())
-      note("no thread was in a wait of libc");
+        rankThreads(T.Info.Pid, Seen, Text, Process);
     // A thread's stack may be younger than the maps we have.
     if (llvm::any_of(Safe, [&](const SafeThread &S) {
           return !Maps.find(S.Call.StackPointer);
@@ -199,14 +213,9 @@ bool Borrower::fromParked() {
       else
         llvm::consumeError(Now.takeError());
     }
-    for (const SafeThread &S : Safe) {
-      if (!Side.isWanted()) {
-        Report.How = BorrowReport::End::Abandoned;
+    for (const SafeThread &S : Safe)
+      if (isAbandoned() || tryParked(S))
         return true;
-      }
-      if (tryParked(S))
-        return true;
-    }
     std::this_thread::sleep_for(milliseconds(2));
   }
   return false;
@@ -302,6 +311,8 @@ bool Borrower::fromBreakpoint() {
   Clock::time_point End = Clock::now() + Options.BreakpointTime;
   std::map<pid_t, uint64_t> Before;
   while (Clock::now() < End) {
+    if (isAbandoned())
+      return true;
     std::vector<ThreadState> Threads = threadsOf(T.Info.Pid);
     llvm::erase_if(Threads, [](const ThreadState &S) {
       return S.Name == AgentThread || S.Call;
@@ -317,10 +328,8 @@ bool Borrower::fromBreakpoint() {
       return Since[A.Tid] > Since[B.Tid];
     });
     for (const ThreadState &S : Threads) {
-      if (!Side.isWanted()) {
-        Report.How = BorrowReport::End::Abandoned;
+      if (isAbandoned())
         return true;
-      }
       if (Clock::now() >= End)
         break;
       if (tryBreakpoint(S, std::min(End, Clock::now() + BreakpointTurn)))
@@ -343,9 +352,9 @@ void Borrower::run() {
     fromBreakpoint();
   if (Report.How != BorrowReport::End::NoSafePoint)
     return;
-  std::string All;
+  std::string All = describeThreads(Seen, Text, Process);
   for (const auto &[Why, Count] : Reasons)
-    All += (All.empty() ? "" : "; ") + Why;
+    All += "; " + Why;
   copyText(Report.Text, sizeof Report.Text, All);
 }
 

@@ -44,6 +44,8 @@ public:
   /// close.
   llvm::Error start(const capture::StartMessage &Start, int Capture);
   llvm::Error stop();
+  /// Ends the connection; what was told stays known.
+  void close() { Socket.reset(); }
 
   /// The next message; nothing when there was none in time. An error is a
   /// message that makes no sense, after which the connection is of no use.

@@ -128,9 +128,11 @@ FramePiece makeFrame(const FrameRequest &Request,
   memcpy(Piece.Bytes.data() + (Frame - Begin), &F, sizeof F);
 
   CallBlock B = Request.Block;
-  B.Argument0 = Begin + sizeof(CallBlock);
+  if (!Request.KeepArgument)
+    B.Argument0 = Begin + sizeof(CallBlock);
   // The kernel takes the frame to begin 8 below the stack pointer.
   B.Frame = Request.Trapping ? 0 : Frame + 8;
+  B.Vectors = Request.Resuming ? Vectors : 0;
   B.FramePc = Frame + offsetof(SignalFrame, Rip);
   B.FrameResult = Frame + offsetof(SignalFrame, Rax);
   memcpy(Piece.Bytes.data(), &B, sizeof B);

@@ -47,7 +47,10 @@ struct SignalFrame {
   uint64_t Reserved[8];
   uint64_t Mask;
 };
+// The stub knows these, 8 less from where it counts.
 static_assert(offsetof(SignalFrame, R8) == 48);
+static_assert(offsetof(SignalFrame, Rdi) == 112);
+static_assert(offsetof(SignalFrame, Rflags) == 184);
 static_assert(offsetof(SignalFrame, VectorState) == 232);
 static_assert(offsetof(SignalFrame, Mask) == 304);
 
@@ -76,8 +79,10 @@ struct FrameRequest {
   uint64_t Mask = 0;          ///< Likewise.
   std::vector<uint8_t> Vectors; ///< As NT_X86_XSTATE gives it.
   CallBlock Block = {};       ///< Addresses within the piece are filled in.
-  llvm::StringRef Path;       ///< Becomes Argument0.
+  llvm::StringRef Path;       ///< Its address becomes Argument0,
+  bool KeepArgument = false;  ///< unless that is a number already.
   bool Trapping = false;
+  bool Resuming = false; ///< The kernel is to resume a wait.
 };
 
 struct FramePiece {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,9 +28,16 @@ static bool writeAll(int Fd, const void *From, size_t Size) {
   return true;
 }
 
-static bool readAll(int Fd, void *To, size_t Size) {
+/// Ends early, with what there is, when \p GivenUp.
+static bool readAll(int Fd, void *To, size_t Size,
+                    llvm::function_ref<bool()> GivenUp) {
   char *At = static_cast<char *>(To);
   while (Size) {
+    if (GivenUp())
+      return false;
+    pollfd P = {Fd, POLLIN, 0};
+    if (::poll(&P, 1, 100) <= 0)
+      continue;
     ssize_t Got = ::read(Fd, At, Size);
     if (Got < 0 && errno == EINTR)
       continue;
@@ -41,7 +49,11 @@ static bool readAll(int Fd, void *To, size_t Size) {
   return true;
 }
 
-bool HelperSide::isWanted() const { return ::getppid() == Parent; }
+bool HelperSide::isWanted() const {
+  pollfd P = {Pipe, 0, 0}; // An error says that nobody reads.
+  return ::getppid() == Parent &&
+         (Pipe < 0 || ::poll(&P, 1, 0) == 0 || !(P.revents & POLLERR));
+}
 
 void HelperSide::publish() {
   if (Pipe < 0)
@@ -52,7 +64,8 @@ void HelperSide::publish() {
 }
 
 llvm::Error runInHelper(llvm::function_ref<void(HelperSide &)> Work,
-                        void *Report, size_t Size) {
+                        void *Report, size_t Size,
+                        llvm::function_ref<bool()> GivenUp) {
   int Ends[2];
   if (::pipe2(Ends, O_CLOEXEC) != 0)
     return failure(withErrno("cannot make a pipe", errno));
@@ -63,6 +76,7 @@ llvm::Error runInHelper(llvm::function_ref<void(HelperSide &)> Work,
     return failure(withErrno("cannot start a helper process", errno));
   if (Child == 0) {
     ::setpgid(0, 0);
+    Reads.reset();
     // Handlers of the parent are not for this process, and a terminal's
     // signals do not reach it any more.
     for (int Signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE})
@@ -73,7 +87,10 @@ llvm::Error runInHelper(llvm::function_ref<void(HelperSide &)> Work,
     ::_exit(0);
   }
   Writes.reset();
-  bool Whole = readAll(Reads.get(), Report, Size);
+  bool Whole = readAll(Reads.get(), Report, Size, GivenUp);
+  Reads.reset();
+  if (!Whole && GivenUp())
+    return failure("stopped before the agent was loaded");
   // It ends at once, or stays with a thread that it must not leave; then it is
   // not waited for.
   for (unsigned I = 0; I < 200; ++I) {

@@ -32,7 +32,7 @@ public:
   HelperSide(pid_t Parent, int Pipe, const void *Report, size_t Size)
       : Parent(Parent), Pipe(Pipe), Report(Report), Size(Size) {}
 
-  /// Does the parent still live?
+  /// Does the parent still live and wait for the report?
   bool isWanted() const;
   /// Gives the report to the parent, which goes on at once; the work may stay
   /// to put something right. Without a call it is given at the end.
@@ -47,9 +47,11 @@ private:
 
 /// Runs \p Work in a child that fills the \p Size bytes at \p Report, and
 /// returns when they have come. Plain bytes only: nothing else of the child
-/// comes back.
+/// comes back. When \p GivenUp, asked ten times a second, says so, the child is
+/// left to put things right by itself: an error.
 llvm::Error runInHelper(llvm::function_ref<void(HelperSide &)> Work,
-                        void *Report, size_t Size);
+                        void *Report, size_t Size,
+                        llvm::function_ref<bool()> GivenUp);
 
 } // namespace culprit::attach
 

@@ -24,6 +24,7 @@
 
 #include "Attach/Preflight.h"
 #include <chrono>
+#include <functional>
 
 namespace culprit::attach {
 
@@ -32,6 +33,8 @@ struct InjectionOptions {
   std::chrono::milliseconds BreakpointTime{5000}; ///< Then, in all; 0 is never.
   std::chrono::milliseconds CallTime{10000}; ///< For the function to return.
   bool Trapping = false; ///< Restore by the tracer, for tests of that way.
+  /// True ends the search for a thread, by an error.
+  std::function<bool()> GivenUp = [] { return false; };
 };
 
 struct Injection {
@@ -59,6 +62,14 @@ llvm::Expected<Injection> callWithPath(const Target &T, uint64_t Address,
 /// the one that the process has already.
 llvm::Expected<Injection> beginSession(const Target &T, llvm::StringRef Path,
                                        const InjectionOptions &Options = {});
+
+/// Likewise where no library can be loaded from that folder: the process makes
+/// a file in memory, which gets what is in \p Agent, loads it and closes it.
+/// Four calls; what the injection tells is of the one that loads.
+llvm::Expected<Injection>
+beginSessionFromMemory(const Target &T, llvm::StringRef Path,
+                       llvm::StringRef Agent,
+                       const InjectionOptions &Options = {});
 
 } // namespace culprit::attach
 

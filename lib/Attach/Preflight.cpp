@@ -8,12 +8,15 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
 #include <unistd.h>
 
 namespace culprit::attach {
 
 static constexpr char UseRecord[] = "start the program by `culprit record`";
+static constexpr char FromStart[] =
+    "to record it from its start: `culprit record`";
 
 llvm::StringRef checkName(Check Id) {
   switch (Id) {
@@ -119,9 +122,16 @@ bool Examiner::checkProcess() {
   llvm::Expected<ProcessInfo> Info = ProcessInfo::read(Pid);
   if (!Info) {
     llvm::consumeError(Info.takeError());
+    if (::kill(Pid, 0) != 0 && errno == EPERM)
+      return add(Check::OtherUser,
+                 "process " + llvm::Twine(int64_t(Pid)) +
+                     " belongs to another user and is hidden from this one "
+                     "(/proc is mounted with hidepid)",
+                 "run culprit as that user or as root");
     return add(Check::NoProcess,
                "no process " + llvm::Twine(int64_t(Pid)),
-               "list the processes that use a GPU: nvidia-smi");
+               "list the processes that use a GPU: nvidia-smi (in a container "
+               "its numbers are those of the host: then ps)");
   }
   Out.Process.Info = std::move(*Info);
   const ProcessStatus &S = Out.Process.Info.Status;
@@ -132,11 +142,16 @@ bool Examiner::checkProcess() {
                    describe(S.ThreadGroup),
                "attach to " + llvm::Twine(int64_t(S.ThreadGroup)));
   if (Pid == ::getpid())
-    return add(Check::Itself, "culprit cannot attach to itself");
+    return add(Check::Itself, "culprit cannot attach to itself",
+               "give the number of the program that uses the GPU");
   if (S.State == 'Z' || S.State == 'X')
-    return add(Check::Zombie, Who + " has ended and waits for its parent");
+    return add(Check::Zombie,
+               Who + " has ended; only its entry waits for its parent",
+               FromStart);
   if (!S.HasMemory)
-    return add(Check::KernelThread, Who + " is a thread of the kernel");
+    return add(Check::KernelThread,
+               Who + " is a thread of the kernel, not a program",
+               "list the processes that use a GPU: nvidia-smi");
   if (S.TracerPid != 0)
     return add(Check::Traced,
                Who + " is traced by " + describe(S.TracerPid),
@@ -164,7 +179,7 @@ bool Examiner::checkPermission() {
   const ProcessInfo &Info = Out.Process.Info;
   if (!Probe) {
     if (Errno == ENOENT || Errno == ESRCH)
-      return add(Check::NoProcess, Who + " has just ended");
+      return add(Check::NoProcess, Who + " has just ended", FromStart);
     unsigned Yama = 0;
     if (std::optional<std::string> Text =
             readSmallFile("/proc/sys/kernel/yama/ptrace_scope"))
@@ -213,7 +228,7 @@ bool Examiner::checkLibraries() {
   llvm::Expected<ProcessMaps> Maps = ProcessMaps::read(Pid);
   if (!Maps) {
     llvm::consumeError(Maps.takeError());
-    return add(Check::NoProcess, Who + " has just ended");
+    return add(Check::NoProcess, Who + " has just ended", FromStart);
   }
   T.Maps = std::move(*Maps);
   auto Has = [&](auto Is) { return !T.Maps.images(Is).empty(); };
@@ -270,17 +285,22 @@ bool Examiner::checkLibraries() {
   if (!T.Dlopen)
     return add(Check::NoDlopen, Who + ": its libc has no dlopen", UseRecord);
   T.ErrnoLocation = Find(isLibcName, "__errno_location");
+  T.MemfdCreate = Find(isLibcName, "memfd_create");
+  T.Close = Find(isLibcName, "close");
   if (std::optional<ElfImage::Symbol> S = Links->find("malloc", T.Maps))
     T.Malloc = S->Address;
   checkAgent(Memory);
   return !Out.isRefused();
 }
 
+bool isAgentName(llvm::StringRef Name) {
+  Name.consume_front("memfd:"); // Where no folder could hold it.
+  return Name == capture::AgentFile;
+}
+
 void Examiner::checkAgent(const Memory &Memory) {
   Target &T = Out.Process;
-  for (const Mapping *M : T.Maps.images([](llvm::StringRef Name) {
-         return Name == capture::AgentFile;
-       })) {
+  for (const Mapping *M : T.Maps.images(isAgentName)) {
     llvm::Expected<ElfImage> Image =
         ElfImage::open(Memory, M->Begin, M->name());
     if (!Image) {
@@ -302,7 +322,7 @@ void Examiner::checkAgent(const Memory &Memory) {
     }
     T.Agent = LoadedAgent{Text, Begin->Address};
     add(Check::AgentLoaded, Who + " has the agent already, from an earlier "
-                                  "session");
+                                  "session or one that goes on");
     return;
   }
 }
@@ -316,7 +336,9 @@ void Examiner::checkCompany() {
   }
   if (!T.HasCuda)
     add(Check::NoCuda, Who + " has not loaded libcuda; there is nothing to "
-                             "record until it does");
+                             "record until it does",
+        "culprit waits for that; to record it from its start: `culprit "
+        "record`");
   llvm::append_range(
       Out.Findings,
       otherClients(T.Maps,

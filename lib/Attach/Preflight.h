@@ -41,6 +41,9 @@ struct LoadedAgent {
   uint64_t Begin = 0; ///< Address of culprit_agent_begin.
 };
 
+/// Is \p Name, the last part of a mapping's path, the agent's?
+bool isAgentName(llvm::StringRef Name);
+
 /// A process and the addresses that a call needs.
 struct Target {
   ProcessInfo Info;
@@ -50,6 +53,7 @@ struct Target {
   uint64_t DlopenFlags = 0;
   uint64_t Dlerror = 0, ErrnoLocation = 0; ///< 0 when there is none.
   uint64_t Malloc = 0; ///< The one that the program's calls reach, or 0.
+  uint64_t MemfdCreate = 0, Close = 0; ///< 0 before glibc 2.27.
   std::optional<LoadedAgent> Agent;
   bool HasCuda = false;
   std::string Cupti; ///< Path of a libcupti in the process, or empty.

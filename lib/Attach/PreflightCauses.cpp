@@ -64,10 +64,12 @@ Finding whyNotPermitted(const ProcessInfo &Info, const ProcessStatus &Own,
           "the kernel does not allow " + Who + " to be traced" +
               (MayTrace ? ", though culprit has CAP_SYS_PTRACE"
                         : "; it may have turned that off (PR_SET_DUMPABLE)"),
-          InContainer ? InDocker
-                      : MayTrace ? "see whether a security module forbids it "
-                                   "(dmesg, ausearch -m avc)"
-                                 : "run culprit as root"};
+          MayTrace      ? "it may belong to whoever started this container or "
+                          "sandbox: attach from outside of it; else see "
+                          "whether a security module forbids it (dmesg, "
+                          "ausearch -m avc)"
+          : InContainer ? InDocker
+                        : "run culprit as root"};
 }
 
 namespace {

@@ -75,4 +75,19 @@ std::optional<std::string> readLink(const llvm::Twine &Path) {
   return Text;
 }
 
+std::string printable(llvm::StringRef Text) {
+  static constexpr char Digits[] = "0123456789abcdef";
+  std::string Out;
+  for (unsigned char C : Text.bytes()) {
+    if (C >= 0x20 && C != 0x7f) {
+      Out += char(C);
+      continue;
+    }
+    Out += "\\x";
+    Out += Digits[C >> 4];
+    Out += Digits[C & 15];
+  }
+  return Out;
+}
+
 } // namespace culprit::attach

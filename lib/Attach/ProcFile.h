@@ -57,6 +57,10 @@ std::optional<std::string> readSmallFile(const llvm::Twine &Path);
 /// Where the symbolic link at \p Path leads, or nothing.
 std::optional<std::string> readLink(const llvm::Twine &Path);
 
+/// \p Text, which a process chose, with its control characters as \xNN: the
+/// terminal must not obey them.
+std::string printable(llvm::StringRef Text);
+
 /// "what: reason of errno".
 std::string withErrno(const llvm::Twine &What, int Errno);
 

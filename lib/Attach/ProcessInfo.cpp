@@ -5,9 +5,11 @@
 #include "Attach/ProcessInfo.h"
 #include "Attach/ProcFile.h"
 #include "Support/Error.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -32,7 +34,7 @@ ProcessStatus ProcessStatus::parse(llvm::StringRef Text) {
     std::tie(Key, Value) = Line.split(':');
     Value = Value.trim();
     if (Key == "Name")
-      S.Name = Value.str();
+      S.Name = printable(Value);
     else if (Key == "State" && !Value.empty())
       S.State = Value[0];
     else if (Key == "Tgid")
@@ -150,6 +152,42 @@ llvm::Expected<ProcessInfo> ProcessInfo::read(pid_t Pid) {
 ProcessStatus ownStatus() {
   return ProcessStatus::parse(
       readSmallFile("/proc/self/status").value_or(std::string()));
+}
+
+/// Is \p Name the last part of one of the first three words of \p Command,
+/// whose words end with zero bytes?
+static bool isCalled(llvm::StringRef Command, llvm::StringRef Name) {
+  for (unsigned I = 0; I < 3 && !Command.empty(); ++I) {
+    llvm::StringRef Word;
+    std::tie(Word, Command) = Command.split('\0');
+    if (Word.substr(Word.rfind('/') + 1) == Name)
+      return true;
+  }
+  return false;
+}
+
+std::vector<Namesake> processesNamed(llvm::StringRef Name) {
+  std::vector<Namesake> Found;
+  DIR *Folder = Name.empty() ? nullptr : ::opendir("/proc");
+  if (!Folder)
+    return Found;
+  while (const dirent *Entry = ::readdir(Folder)) {
+    pid_t Pid = 0;
+    if (llvm::StringRef(Entry->d_name).getAsInteger(10, Pid) ||
+        Pid == ::getpid())
+      continue;
+    std::string Short = readSmallFile(procPath(Pid, "comm")).value_or("");
+    std::string Command = readSmallFile(procPath(Pid, "cmdline")).value_or("");
+    if (llvm::StringRef(Short).trim() != Name && !isCalled(Command, Name))
+      continue;
+    std::string Maps = readSmallFile(procPath(Pid, "maps")).value_or("");
+    Found.push_back({Pid, llvm::StringRef(Maps).contains("/libcuda.so")});
+  }
+  ::closedir(Folder);
+  llvm::sort(Found, [](const Namesake &A, const Namesake &B) {
+    return A.HasCuda != B.HasCuda ? A.HasCuda : A.Pid > B.Pid;
+  });
+  return Found;
 }
 
 std::string describe(pid_t Pid) {

@@ -16,12 +16,13 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace culprit::attach {
 
 /// The fields of /proc/PID/status that are used here.
 struct ProcessStatus {
-  std::string Name;
+  std::string Name; ///< Without control characters.
   char State = '?';
   pid_t ThreadGroup = 0;
   pid_t TracerPid = 0;
@@ -65,6 +66,17 @@ struct ProcessInfo {
 
 /// The uid, capabilities and so on of culprit itself.
 ProcessStatus ownStatus();
+
+/// A process that was found by its name.
+struct Namesake {
+  pid_t Pid;
+  bool HasCuda; ///< libcuda is among its libraries.
+};
+
+/// Processes that \p Name is the name of: as the kernel tells it, or the last
+/// part of the command or of one of its first two arguments ("train.py"). Those
+/// with libcuda first, then the youngest. culprit itself is not among them.
+std::vector<Namesake> processesNamed(llvm::StringRef Name);
 
 /// "name (pid 12)", for messages.
 std::string describe(pid_t Pid);

@@ -42,6 +42,7 @@ inline constexpr uint64_t ResultsMagic = 0x31544c5552435043; // "CPCRULT1"
 struct CallRequest {
   uint64_t Function = 0;
   std::string Path;     ///< Its first argument; at most 1 KiB.
+  std::optional<uint64_t> First; ///< Its first argument instead.
   uint64_t Number = 0;  ///< Its second argument.
   uint64_t ErrnoLocation = 0; ///< __errno_location, to keep errno; or 0.
   uint64_t ErrorText = 0;     ///< dlerror, called when 0 was returned; or 0.

@@ -71,7 +71,7 @@ private:
     return T.readSet(NT_PRSTATUS, &R, Size) && Size == sizeof R;
   }
   const char *rewindWait(Tracee &T, user_regs_struct &R, uint64_t Mask,
-                         long &Number) const;
+                         long &Number, bool &Resuming) const;
   bool hasStack(const user_regs_struct &R, size_t Room) const;
 
   const ProcessMemory &Memory;
@@ -86,8 +86,11 @@ private:
 
 /// Makes the registers of a thread blocked in a wait those with which it
 /// enters the wait again. Null, or why the thread is in no such wait.
+/// \p Resuming is set when the kernel resumes it with what is left of its time,
+/// which it forgets in rt_sigreturn.
 const char *X86Caller::rewindWait(Tracee &T, user_regs_struct &R,
-                                  uint64_t Mask, long &Number) const {
+                                  uint64_t Mask, long &Number,
+                                  bool &Resuming) const {
   SystemCall Call;
   Call.Pc = R.rip;
   Call.Arguments = {R.rdi, R.rsi, R.rdx, R.r10, R.r8, R.r9};
@@ -98,7 +101,7 @@ const char *X86Caller::rewindWait(Tracee &T, user_regs_struct &R,
   bool Ended = Result == -EINTR && failsWhenStopped(Call.Number);
   if (long(R.orig_rax) < 0 || !(Resumes || Ended))
     return "it left its wait";
-  if (rankWait(Call, Memory) == WaitRank::None || !Text.contains(R.rip))
+  if (rankWait(Call) == WaitRank::None || !Text.contains(R.rip))
     return "it went into another wait";
   if (T.hasPendingSignal(Mask))
     return "a signal is waiting for it";
@@ -107,7 +110,8 @@ const char *X86Caller::rewindWait(Tracee &T, user_regs_struct &R,
     return "its system call was not made by the instruction for it";
   Number = Call.Number;
   R.rip -= 2;
-  R.rax = uint64_t(Call.Number);
+  Resuming = Result == RestartBlock;
+  R.rax = uint64_t(Resuming ? SYS_restart_syscall : Call.Number);
   return nullptr;
 }
 
@@ -137,7 +141,7 @@ RemoteCaller::Outcome X86Caller::start(Tracee &T, const CallRequest &Request,
   long Number = -1;
   if (At == Place::Wait)
     if (const char *Why =
-            rewindWait(T, Frame.Registers, Frame.Mask, Number))
+            rewindWait(T, Frame.Registers, Frame.Mask, Number, Frame.Resuming))
       return unfit(Why);
   if (!Links.isConsistent())
     return unfit("the dynamic linker is loading or unloading a library");
@@ -154,6 +158,8 @@ RemoteCaller::Outcome X86Caller::start(Tracee &T, const CallRequest &Request,
   CallBlock &B = Frame.Block;
   B.Blocked = BlockedDuringCall;
   B.Function = Request.Function;
+  Frame.KeepArgument = Request.First.has_value();
+  B.Argument0 = Request.First.value_or(0);
   B.Argument1 = Request.Number;
   B.ErrnoLocation = Request.ErrnoLocation;
   B.ErrorText = Request.ErrorText;

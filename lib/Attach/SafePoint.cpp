@@ -3,12 +3,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "Attach/SafePoint.h"
+#include "Attach/ProcFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cstring>
 #include <linux/futex.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace culprit::attach {
 
@@ -21,27 +24,17 @@ static WaitRank rankFutex(const SystemCall &Call) {
   return Call.Arguments[3] == 0 ? WaitRank::Futex : WaitRank::DeadlineSleep;
 }
 
-static constexpr int64_t LongestFinite = 10; ///< Seconds.
-
-/// \p Rank if the time at \p Address is short enough.
-static WaitRank ifShort(WaitRank Rank, uint64_t Address, const Memory &Memory) {
-  std::optional<timespec> Time = Memory.get<timespec>(Address);
-  return Time && Time->tv_sec < LongestFinite ? Rank : WaitRank::None;
-}
-
 /// A receive that waits for all bytes returns fewer when it is stopped.
 static WaitRank rankReceive(uint64_t Flags) {
   return Flags & MSG_WAITALL ? WaitRank::None : WaitRank::Read;
 }
 
-WaitRank rankWait(const SystemCall &Call, const Memory &Memory) {
+WaitRank rankWait(const SystemCall &Call) {
   const auto &A = Call.Arguments;
   switch (Call.Number) {
 #ifdef SYS_poll
   case SYS_poll:
-    return int(A[2]) < 0                       ? WaitRank::Poll
-           : int(A[2]) < 1000 * LongestFinite ? WaitRank::FinitePoll
-                                               : WaitRank::None;
+    return int(A[2]) < 0 ? WaitRank::Poll : WaitRank::FinitePoll;
 #endif
   case SYS_ppoll:
     // The C library passes a copy of the timeout, and the kernel writes what
@@ -75,15 +68,40 @@ WaitRank rankWait(const SystemCall &Call, const Memory &Memory) {
     return rankFutex(Call);
 #ifdef SYS_nanosleep
   case SYS_nanosleep:
-    return ifShort(WaitRank::FiniteSleep, A[0], Memory);
+    return WaitRank::FiniteSleep;
 #endif
   case SYS_clock_nanosleep:
-    return (A[1] & TIMER_ABSTIME)
-               ? WaitRank::DeadlineSleep
-               : ifShort(WaitRank::FiniteSleep, A[2], Memory);
+    return A[1] & TIMER_ABSTIME ? WaitRank::DeadlineSleep
+                                : WaitRank::FiniteSleep;
   default:
     return WaitRank::None;
   }
+}
+
+bool hasSocketTimeout(pid_t Pid, const SystemCall &Call) {
+#if defined(SYS_pidfd_open) && defined(SYS_pidfd_getfd)
+  if (Call.Number != SYS_accept && Call.Number != SYS_accept4 &&
+      Call.Number != SYS_recvfrom && Call.Number != SYS_recvmsg &&
+      Call.Number != SYS_read)
+    return false;
+  int Number = int(Call.Arguments[0]);
+  // Nothing else is duplicated: to close it may do something elsewhere.
+  std::optional<std::string> Link =
+      readLink(procPath(Pid, "fd/" + llvm::Twine(Number)));
+  if (!Link || !llvm::StringRef(*Link).starts_with("socket:"))
+    return false;
+  Descriptor Process(int(::syscall(SYS_pidfd_open, Pid, 0)));
+  Descriptor Socket(
+      int(::syscall(SYS_pidfd_getfd, Process.get(), Number, 0)));
+  timeval Time = {};
+  socklen_t Size = sizeof Time;
+  return Socket &&
+         ::getsockopt(Socket.get(), SOL_SOCKET, SO_RCVTIMEO, &Time, &Size) ==
+             0 &&
+         (Time.tv_sec != 0 || Time.tv_usec != 0);
+#else
+  return false;
+#endif
 }
 
 bool endsBySignal(long Number) {
@@ -180,11 +198,13 @@ std::vector<SafeThread> rankThreads(pid_t Pid,
       continue;
     SafeThread S = {T.Tid, T.Name, WaitRank::None, *T.Call};
     S.Call.Number = originalNumber(T.Call->Number, T.Call->Pc, Memory);
-    S.Rank = rankWait(S.Call, Memory);
+    S.Rank = rankWait(S.Call);
     if (S.Rank != WaitRank::None)
       Ranked.push_back(std::move(S));
   }
   llvm::stable_sort(Ranked, [&](const SafeThread &A, const SafeThread &B) {
+    if ((A.Rank == WaitRank::Epoll) != (B.Rank == WaitRank::Epoll))
+      return B.Rank == WaitRank::Epoll;
     if ((A.Tid == Pid) != (B.Tid == Pid))
       return B.Tid == Pid;
     return A.Rank < B.Rank;

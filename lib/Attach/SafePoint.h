@@ -11,11 +11,12 @@
 /// calling convention, and does no work that anybody waits for. CUDA gives its
 /// processes such threads (they poll for events).
 ///
-/// Waits are ranked: best are those that end only by an event and are entered
-/// again without a trace. A wait that the kernel does not resume after a stop
-/// (epoll_wait) is taken only when it has no timeout, because it must be
-/// entered anew; one with a relative timeout would begin it again, and such
-/// threads come last or not at all.
+/// Waits are ranked: best are those that end only by an event. Those with a
+/// timeout come after them: the kernel resumes them with what is left of it. A
+/// wait that the kernel does not resume after a stop (epoll_wait) is taken only
+/// when it has no timeout, because it must be entered anew, and only when there
+/// is no other: should the tracer be killed between the stop and the writing of
+/// the registers, the program sees EINTR.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -31,20 +32,22 @@ namespace culprit::attach {
 /// How good a wait is to be borrowed from; smaller is better.
 enum class WaitRank : unsigned {
   Poll = 0,         ///< poll, ppoll without timeout.
-  Epoll = 2,        ///< Without timeout.
   Pause = 3,        ///< pause, sigsuspend, accept, select without timeout.
   Read = 10,        ///< A read or receive that has got nothing yet.
   Futex = 20,       ///< A condition variable, semaphore or barrier.
   DeadlineSleep = 30, ///< Until a moment: entered again it ends in time.
-  FinitePoll = 40,  ///< poll with a timeout, which begins again.
-  FiniteSleep = 45, ///< A relative sleep, likewise.
+  FinitePoll = 40,  ///< poll with a timeout.
+  FiniteSleep = 45, ///< A relative sleep.
+  Epoll = 50,       ///< Without timeout.
   None = 99,        ///< Not a wait, or one whose stop can be seen.
 };
 
-/// \p Memory is asked for the timeouts that a call points to. A wait with a
-/// relative timeout of more than ten seconds is none: begun again it could
-/// last long enough to be missed.
-WaitRank rankWait(const SystemCall &Call, const Memory &Memory);
+WaitRank rankWait(const SystemCall &Call);
+
+/// Does the call wait for a socket with a timeout of its own (SO_RCVTIMEO)?
+/// Stopped, it would begin it again. False where that cannot be asked, as
+/// before Linux 5.6.
+bool hasSocketTimeout(pid_t Pid, const SystemCall &Call);
 
 /// Does a handled signal always end this wait with EINTR, whatever its
 /// handler's SA_RESTART?
@@ -72,8 +75,9 @@ private:
   std::vector<std::pair<uint64_t, uint64_t>> Ranges;
 };
 
-/// The threads of \p Threads that can be borrowed, best first; of equal rank
-/// the main thread last, since it is the one that signals are sent to.
+/// The threads of \p Threads that can be borrowed, best first; the main
+/// thread after the others, since it is the one that signals are sent to, and
+/// epoll_wait after all.
 /// \p Numbers of restarted calls (restart_syscall) are decoded by \p Memory.
 std::vector<SafeThread> rankThreads(pid_t Pid,
                                     const std::vector<ThreadState> &Threads,

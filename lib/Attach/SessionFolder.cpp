@@ -70,9 +70,11 @@ static sockaddr_un socketName(int Folder) {
   return Address;
 }
 
-/// Does somebody listen on the control socket in \p Folder?
+/// Does somebody listen on the control socket in \p Folder? Never waits: one
+/// that is stopped takes no connection, and its queue fills up (EAGAIN).
 static bool isAlive(int Folder) {
-  Descriptor Socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor Socket(
+      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un Address = socketName(Folder);
   return ::connect(Socket.get(), reinterpret_cast<sockaddr *>(&Address),
                    sizeof Address) == 0 ||
@@ -119,16 +121,17 @@ static std::string randomName() {
 
 llvm::Expected<SessionFolder>
 SessionFolder::createIn(Descriptor Parent, llvm::StringRef ParentPath,
-                        uid_t User, gid_t Group) {
+                        uid_t User, gid_t Group, bool ForCode) {
   struct statvfs Mount;
   if (::fstatvfs(Parent.get(), &Mount) != 0)
     return failure(withErrno(ParentPath, errno));
   if (Mount.f_flag & ST_RDONLY)
     return failure(ParentPath + ": mounted read-only");
-  if (Mount.f_flag & ST_NOEXEC)
+  if (ForCode && (Mount.f_flag & ST_NOEXEC))
     return failure(ParentPath + ": mounted noexec");
   removeStale(Parent.get(), User);
   SessionFolder Session;
+  Session.HoldsCode = !(Mount.f_flag & ST_NOEXEC);
   int Errno = EEXIST;
   for (unsigned I = 0; I < 100 && Errno == EEXIST; ++I) {
     Session.Name = randomName();
@@ -155,6 +158,21 @@ SessionFolder::createIn(Descriptor Parent, llvm::StringRef ParentPath,
   return Session;
 }
 
+/// The working directory as the process names it; empty when it has none that
+/// it could name.
+static std::string workingFolder(pid_t Pid) {
+  // The link's text is told from our root; in the process's it is without that
+  // of its own root.
+  std::optional<std::string> Cwd = readLink(procPath(Pid, "cwd"));
+  std::optional<std::string> Root = readLink(procPath(Pid, "root"));
+  if (!Cwd || !Root)
+    return "";
+  llvm::StringRef Path = *Cwd;
+  if (*Root != "/")
+    Path.consume_front(*Root);
+  return Path.str();
+}
+
 llvm::Expected<SessionFolder> SessionFolder::create(const ProcessInfo &Info) {
   pid_t Pid = Info.Pid;
   std::string Who =
@@ -164,40 +182,41 @@ llvm::Expected<SessionFolder> SessionFolder::create(const ProcessInfo &Info) {
   if (!Root)
     return failure(withErrno("cannot open the root of " + Who, errno));
   std::string Reasons;
-  auto Try = [&](llvm::StringRef Path,
-                 Descriptor Fd) -> std::optional<SessionFolder> {
-    if (!Fd) {
-      Reasons += (Reasons.empty() ? "" : "; ") + withErrno(Path, errno);
+  for (bool ForCode : {true, false}) {
+    Reasons.clear();
+    auto Try = [&](llvm::StringRef Path,
+                   Descriptor Fd) -> std::optional<SessionFolder> {
+      if (!Fd) {
+        Reasons += (Reasons.empty() ? "" : "; ") + withErrno(Path, errno);
+        return std::nullopt;
+      }
+      llvm::Expected<SessionFolder> Made =
+          createIn(std::move(Fd), Path, Info.Status.FileUid,
+                   Info.Status.FileGid, ForCode);
+      if (Made)
+        return std::move(*Made);
+      Reasons +=
+          (Reasons.empty() ? "" : "; ") + llvm::toString(Made.takeError());
       return std::nullopt;
-    }
-    llvm::Expected<SessionFolder> Made =
-        createIn(std::move(Fd), Path, Info.Status.FileUid, Info.Status.FileGid);
-    if (Made)
-      return std::move(*Made);
-    Reasons += (Reasons.empty() ? "" : "; ") + llvm::toString(Made.takeError());
-    return std::nullopt;
-  };
-  for (llvm::StringRef Path : {"/tmp", "/dev/shm"})
-    if (std::optional<SessionFolder> Made =
-            Try(Path, openBelow(Root.get(), Path)))
-      return std::move(*Made);
-  // The working directory's name is told from our root; in the process's it
-  // is without that of its own root.
-  std::optional<std::string> Cwd = readLink(procPath(Pid, "cwd"));
-  std::optional<std::string> RootPath = readLink(procPath(Pid, "root"));
-  if (Cwd && RootPath) {
-    llvm::StringRef Path = *Cwd;
-    if (*RootPath != "/")
-      Path.consume_front(*RootPath);
-    Descriptor ByName = openBelow(Root.get(), Path);
+    };
+    for (llvm::StringRef Path : {"/tmp", "/dev/shm"})
+      if (std::optional<SessionFolder> Made =
+              Try(Path, openBelow(Root.get(), Path)))
+        return std::move(*Made);
+    std::string Path = workingFolder(Pid);
+    Descriptor ByName;
+    if (!Path.empty())
+      ByName = openBelow(Root.get(), Path);
     Descriptor Itself(::open(procPath(Pid, "cwd").c_str(),
                              O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (ByName && Itself && isSame(ByName.get(), Itself.get()))
-      if (std::optional<SessionFolder> Made = Try(Path, std::move(ByName)))
-        return std::move(*Made);
+    if (!ByName || !Itself || !isSame(ByName.get(), Itself.get()))
+      Reasons += "; its working directory: out of reach";
+    else if (std::optional<SessionFolder> Made = Try(Path, std::move(ByName)))
+      return std::move(*Made);
   }
-  return failure("no folder for the agent's library in " + Who + ": " + Reasons,
-                 "give the process a writable /tmp that is not mounted noexec");
+  return failure("no folder for the agent's socket in " + Who + ": " + Reasons,
+                 "give the process a /tmp that can be written, as `docker run "
+                 "--tmpfs /tmp`; or start it by `culprit record`");
 }
 
 llvm::Expected<SessionFolder>
@@ -206,20 +225,15 @@ SessionFolder::createHere(llvm::StringRef Parent) {
                        O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!Fd)
     return failure(withErrno(Parent, errno));
-  return createIn(std::move(Fd), Parent, ::geteuid(), ::getegid());
+  return createIn(std::move(Fd), Parent, ::geteuid(), ::getegid(),
+                  /*ForCode=*/false); // The agent stays where it is installed.
 }
 
-llvm::Error SessionFolder::addAgent(llvm::StringRef From) {
+llvm::Error copyFile(llvm::StringRef From, int Out, llvm::StringRef To) {
   Descriptor In(::open(From.str().c_str(), O_RDONLY | O_CLOEXEC));
   if (!In)
     return failure(withErrno(From, errno),
                    "the agent belongs to culprit's installation");
-  std::string To = Path + "/" + capture::AgentFile;
-  Descriptor Out(::openat(Folder.get(), capture::AgentFile,
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                          0500));
-  if (!Out)
-    return failure(withErrno(To, errno));
   char Part[65536];
   for (;;) {
     ssize_t Got = ::read(In.get(), Part, sizeof Part);
@@ -228,16 +242,30 @@ llvm::Error SessionFolder::addAgent(llvm::StringRef From) {
     if (Got < 0)
       return failure(withErrno(From, errno));
     if (Got == 0)
-      break;
+      return llvm::Error::success();
     for (ssize_t At = 0; At < Got;) {
-      ssize_t Put = ::write(Out.get(), Part + At, size_t(Got - At));
+      ssize_t Put = ::write(Out, Part + At, size_t(Got - At));
       if (Put < 0 && errno == EINTR)
         continue;
       if (Put <= 0)
-        return failure(withErrno(To, errno));
+        return failure(withErrno(To, errno),
+                       errno == ENOSPC ? "make room there: the agent takes "
+                                         "less than 1 MiB"
+                                       : "");
       At += Put;
     }
   }
+}
+
+llvm::Error SessionFolder::addAgent(llvm::StringRef From) {
+  std::string To = Path + "/" + capture::AgentFile;
+  Descriptor Out(::openat(Folder.get(), capture::AgentFile,
+                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                          0500));
+  if (!Out)
+    return failure(withErrno(To, errno));
+  if (llvm::Error E = copyFile(From, Out.get(), To))
+    return E;
   if (User != ::geteuid() && ::fchown(Out.get(), User, Group) != 0)
     return failure(withErrno(To, errno));
   return llvm::Error::success();

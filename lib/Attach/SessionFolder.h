@@ -22,8 +22,9 @@ namespace culprit::attach {
 class SessionFolder {
 public:
   /// Makes "culprit-XXXXXX" in /tmp, /dev/shm or the working directory of the
-  /// process, the first that can be written and from which a library can be
-  /// loaded. Removes what culprits that were killed left there.
+  /// process: the first that can be written and from which a library can be
+  /// loaded, else the first that can be written. Removes what culprits that
+  /// were killed left there.
   static llvm::Expected<SessionFolder> create(const ProcessInfo &Info);
   /// For `record`: in the folder \p Parent of culprit itself.
   static llvm::Expected<SessionFolder> createHere(llvm::StringRef Parent);
@@ -36,6 +37,8 @@ public:
   /// As the process sees it.
   const std::string &path() const { return Path; }
   int descriptor() const { return Folder.get(); }
+  /// Can a library be loaded from it? Not where it is mounted noexec.
+  bool mayHoldCode() const { return HoldsCode; }
 
   /// Copies the agent's library \p From into the folder.
   llvm::Error addAgent(llvm::StringRef From);
@@ -47,16 +50,20 @@ public:
 
 private:
   SessionFolder() = default;
-  static llvm::Expected<SessionFolder> createIn(Descriptor Parent,
-                                                llvm::StringRef ParentPath,
-                                                uid_t User, gid_t Group);
+  static llvm::Expected<SessionFolder>
+  createIn(Descriptor Parent, llvm::StringRef ParentPath, uid_t User,
+           gid_t Group, bool ForCode);
 
   Descriptor Parent, Folder;
   std::string Name; ///< In Parent.
   std::string Path;
+  bool HoldsCode = true;
   uid_t User = 0;
   gid_t Group = 0;
 };
+
+/// Appends the file \p From to \p Out, which messages call \p To.
+llvm::Error copyFile(llvm::StringRef From, int Out, llvm::StringRef To);
 
 } // namespace culprit::attach
 

@@ -13,6 +13,11 @@
 /// above what lies there for this call. Results are written in the order
 /// Value, Error, Done, which is the order another x86 processor sees.
 ///
+/// A wait that the kernel can resume by restart_syscall, with what is left of
+/// its time, is known to the kernel alone, and rt_sigreturn makes it forget:
+/// the stub then restores the registers itself. Of those, rcx and r11 are lost
+/// in any system call, and serve it for the last step.
+///
 //===----------------------------------------------------------------------===//
 
 #include "Attach/StubX86_64.h"
@@ -105,10 +110,14 @@ culpritCallStub:
         addq    $2, (%rcx)              # behind the syscall instruction
         movq    88(%rbx), %rcx
         movq    $-4, (%rcx)             # -EINTR
+        movq    $0, 120(%rbx)           # nothing to resume
 .Lculprit_done:
         movq    %r14, 16(%r13)          # Done = Token
         movq    64(%rbx), %rcx
         jrcxz   .Lculprit_trap
+        movq    120(%rbx), %rdi
+        testq   %rdi, %rdi
+        jnz     .Lculprit_resume
         movq    %rcx, %rsp
         movl    $15, %eax               # rt_sigreturn
         syscall
@@ -119,6 +128,40 @@ culpritCallStub:
         .hidden culpritCallStubTrapped
 culpritCallStubTrapped:
         ud2
+.Lculprit_resume:
+        movl    $-1, %eax
+        movl    $-1, %edx
+        xrstor64 (%rdi)
+        # rt_sigprocmask(SIG_SETMASK, the frame's mask, 0, 8). A handler runs
+        # below the frame here; after it restart_syscall is -EINTR, as it
+        # should be.
+        movl    $14, %eax
+        leaq    296(%rcx), %rsi
+        movl    $2, %edi
+        xorl    %edx, %edx
+        movl    $8, %r10d
+        syscall
+        movq    64(%rbx), %rcx
+        pushq   176(%rcx)
+        popfq
+        movq    40(%rcx), %r8
+        movq    48(%rcx), %r9
+        movq    56(%rcx), %r10
+        movq    72(%rcx), %r12
+        movq    80(%rcx), %r13
+        movq    88(%rcx), %r14
+        movq    96(%rcx), %r15
+        movq    104(%rcx), %rdi
+        movq    112(%rcx), %rsi
+        movq    120(%rcx), %rbp
+        movq    128(%rcx), %rbx
+        movq    136(%rcx), %rdx
+        movq    144(%rcx), %rax
+        movq    160(%rcx), %r11
+        movq    168(%rcx), %rcx
+        # From here on the frame may be overwritten by a handler.
+        movq    %r11, %rsp
+        jmpq    *%rcx
         .balign 8, 0x90
         .globl  culpritCallStubEnd
         .hidden culpritCallStubEnd

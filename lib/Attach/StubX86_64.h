@@ -34,7 +34,8 @@ struct CallBlock {
   uint64_t Pending;       ///< The stub's.
   uint64_t StackSize;
   uint64_t Errno;         ///< The stub's.
-  uint64_t Unused;
+  uint64_t Vectors;       ///< To go on by restart_syscall, the vector state;
+                          ///< 0 is to go on by rt_sigreturn.
 };
 static_assert(offsetof(CallBlock, ErrnoLocation) == 32);
 static_assert(offsetof(CallBlock, Results) == 48);
@@ -42,6 +43,7 @@ static_assert(offsetof(CallBlock, Frame) == 64);
 static_assert(offsetof(CallBlock, FramePc) == 80);
 static_assert(offsetof(CallBlock, Pending) == 96);
 static_assert(offsetof(CallBlock, Errno) == 112);
+static_assert(offsetof(CallBlock, Vectors) == 120);
 static_assert(sizeof(CallBlock) == 128);
 
 extern "C" {

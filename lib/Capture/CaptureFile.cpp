@@ -13,6 +13,9 @@ namespace culprit::capture {
 /// that bytes made of frame heads are not read a million times.
 static constexpr uint64_t WasteFactor = 4, WasteLeast = 64u << 20;
 
+/// No writer gives ids beyond.
+static constexpr uint32_t MaxTextId = 1u << 20;
+
 bool CaptureFile::isCapture(std::string_view Bytes) {
   return Bytes.size() >= sizeof(Magic) &&
          !std::memcmp(Bytes.data(), Magic, sizeof(Magic));
@@ -30,6 +33,7 @@ CaptureFile::CaptureFile(std::string_view Bytes) {
                      &Head.CuptiPath[sizeof(Head.CuptiPath) - 1],
                      &Head.Command[sizeof(Head.Command) - 1]})
     *Last = 0;
+  TextRoom = MaxTextId + Bytes.size() / sizeof(StringHead);
   scan(Bytes);
   order();
   read();
@@ -55,6 +59,20 @@ static bool frameAt(std::string_view Bytes, size_t At, Frame &F,
   return false;
 }
 
+/// See isTailCut.
+static bool isCutFrame(std::string_view Rest) {
+  if (Rest.find_first_not_of('\0') == std::string_view::npos)
+    return true;
+  if (std::memcmp(Rest.data(), &FrameMagic,
+                  std::min(Rest.size(), sizeof(FrameMagic))))
+    return false;
+  Frame F;
+  if (Rest.size() < sizeof(F))
+    return true;
+  std::memcpy(&F, Rest.data(), sizeof(F));
+  return F.Payload <= MaxPayload && F.Payload > Rest.size() - sizeof(F);
+}
+
 void CaptureFile::scan(std::string_view Bytes) {
   uint64_t Waste = 0;
   const uint64_t Limit = WasteFactor * Bytes.size() + WasteLeast;
@@ -71,8 +89,10 @@ void CaptureFile::scan(std::string_view Bytes) {
     At += padded(sizeof(Frame) + F.Payload);
     Begin = At;
   }
-  if (Begin < Bytes.size())
+  if (Begin < Bytes.size()) {
     Gaps.push_back({Begin, Bytes.size() - Begin});
+    TailCut = isCutFrame(Bytes.substr(Begin));
+  }
 }
 
 uint64_t CaptureFile::gapBytes() const {
@@ -122,6 +142,11 @@ void CaptureFile::read() {
         Counts[V.Head.Kind] += count(V, *L);
       else
         WithoutSchema += V.Head.Count;
+      break;
+    case FrameType::Again:
+      // Frames of epoch 0 tell all that there was before.
+      if (Frames.front().Head.Epoch)
+        FirstAgain = std::min(FirstAgain, V.Head.Epoch);
       break;
     case FrameType::Clock:
       for (uint32_t I = 0; (I + 1) * sizeof(Clock) <= V.Head.Payload; ++I) {
@@ -177,10 +202,14 @@ void CaptureFile::readStrings(const FrameView &V) {
     std::memcpy(&S, V.Payload + At, sizeof(S));
     At += sizeof(S);
     // Ids are dense; one far beyond is of no string that was written.
-    if (S.Size > V.Head.Payload - At || !S.Id || S.Id > (1u << 20))
+    if (S.Size > V.Head.Payload - At || !S.Id || S.Id > MaxTextId)
       return;
-    if (Of.size() < S.Id)
+    if (Of.size() < S.Id) {
+      if (S.Id - Of.size() > TextRoom)
+        return;
+      TextRoom -= S.Id - Of.size();
       Of.resize(S.Id);
+    }
     Of[S.Id - 1] = {V.Payload + At, S.Size};
     At += (size_t(S.Size) + 3) / 4 * 4;
   }
@@ -197,9 +226,26 @@ void CaptureFile::readEnd(const FrameView &V) {
     if (At + sizeof(T) > V.Head.Payload)
       return;
     std::memcpy(&T, V.Payload + At, sizeof(T));
-    if (T.Kind <= MaxRecordKind)
-      Totals[T.Kind] = T.Written;
+    if (T.Kind > MaxRecordKind)
+      continue;
+    Totals[T.Kind] = T.Written;
+    More[T.Kind] = {T.Written, 0};
+    size_t Next = sizeof(End) + size_t(End.Kinds) * sizeof(T) +
+                  size_t(I) * sizeof(KindMore);
+    if (Next + sizeof(KindMore) <= V.Head.Payload)
+      std::memcpy(&More[T.Kind], V.Payload + Next, sizeof(KindMore));
   }
+  size_t Rest = sizeof(End) +
+                size_t(End.Kinds) * (sizeof(KindTotal) + sizeof(KindMore));
+  if (Rest + sizeof(Kept) <= V.Head.Payload)
+    std::memcpy(&Kept, V.Payload + Rest, sizeof(Kept));
+}
+
+uint64_t CaptureFile::overwritten() const {
+  uint64_t Sum = 0;
+  for (const KindMore &M : More)
+    Sum += M.Overwritten;
+  return Sum;
 }
 
 std::vector<StateView> CaptureFile::states() const {

@@ -57,6 +57,10 @@ public:
   /// By place.
   const std::vector<Gap> &gaps() const { return Gaps; }
   uint64_t gapBytes() const;
+  /// Whether the file ends within a frame, or in zeros that were never written:
+  /// as a killed process or a copy that was cut leaves it. Bytes of a frame
+  /// that has its whole length are not cut but damaged.
+  bool isTailCut() const { return TailCut; }
   /// Frames that the sequence says were there.
   uint64_t missingFrames() const { return Missing; }
   /// Records in whole frames that have no schema that is left.
@@ -67,6 +71,17 @@ public:
   const EndHead *end() const { return HasEnd ? &End : nullptr; }
   /// The totals of the End frame, by kind; 0 for others.
   uint64_t total(RecordKind Kind) const { return Totals[unsigned(Kind)]; }
+  /// Likewise, what came of a kind before any was lost, and what of it a ring
+  /// wrote over; as written and 0 in a file that does not tell.
+  uint64_t seen(RecordKind Kind) const { return More[unsigned(Kind)].Seen; }
+  uint64_t overwritten(RecordKind Kind) const {
+    return More[unsigned(Kind)].Overwritten;
+  }
+  /// Of all kinds.
+  uint64_t overwritten() const;
+  /// CLOCK_REALTIME since when a ring that wrote over something has all, ns;
+  /// else 0.
+  uint64_t keptFrom() const { return Kept.KeptFrom; }
   /// The last word on what was lost; zeros when there was none.
   const Drops &drops() const { return Lost; }
   const std::vector<ClockSample> &clocks() const { return Clocks; }
@@ -93,8 +108,7 @@ public:
   /// version lacks are 0.
   template <typename Record, typename Function> void each(Function F) const {
     for (const FrameView &V : Frames) {
-      if (V.Head.Type != FrameType::Records ||
-          V.Head.Kind != uint16_t(Record::Kind))
+      if (V.Head.Kind != uint16_t(Record::Kind) || !isRead(V))
         continue;
       const Layout *L = layout(V.Head.Epoch, Record::Kind);
       if (!L)
@@ -123,6 +137,11 @@ private:
     std::vector<Move> Moves;
   };
 
+  /// Records, and those that the oldest part of a ring has from before it.
+  bool isRead(const FrameView &V) const {
+    return V.Head.Type == FrameType::Records ||
+           (V.Head.Type == FrameType::Again && V.Head.Epoch == FirstAgain);
+  }
   void scan(std::string_view Bytes);
   void order();
   void read();
@@ -134,10 +153,13 @@ private:
   static void convert(const Layout &L, const char *From, char *To);
 
   Superblock Head = {};
-  bool HeadGood = false, HasEnd = false;
+  bool HeadGood = false, HasEnd = false, TailCut = false;
   EndHead End = {};
   Drops Lost = {};
   uint64_t Totals[MaxRecordKind + 1] = {};
+  KindMore More[MaxRecordKind + 1] = {};
+  EndMore Kept = {};
+  uint32_t FirstAgain = ~0u; ///< The first epoch with such frames.
   uint64_t Counts[MaxRecordKind + 1] = {};
   uint64_t Missing = 0, WithoutSchema = 0;
   std::vector<FrameView> Frames;
@@ -147,6 +169,10 @@ private:
   std::map<std::pair<uint32_t, uint16_t>, Layout> Layouts; ///< Epoch, kind.
   /// By epoch, then id - 1; ids count up from 1.
   std::map<uint32_t, std::vector<std::string_view>> Texts;
+  /// Places that may still be made in Texts: as many as the bytes can fill, and
+  /// one epoch's of strings that are lost. Else each epoch of a few damaged
+  /// bytes would take 16 MiB.
+  uint64_t TextRoom = 0;
 };
 
 } // namespace culprit::capture

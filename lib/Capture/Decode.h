@@ -39,13 +39,57 @@ enum : uint32_t {
   Synchronization = 38,
   ExternalCorrelation = 39,
   Memory = 49,
+  MemoryPool = 50,
   GraphTrace = 51,
 };
 } // namespace activity
 
 /// The kind of record that an activity record of \p Activity becomes; 0 when
 /// it becomes none.
-RecordKind recordKind(uint32_t Activity);
+constexpr RecordKind recordKind(uint32_t Activity) {
+  switch (Activity) {
+  case activity::Kernel:
+  case activity::ConcurrentKernel:
+    return RecordKind::Kernel;
+  case activity::Memcpy:
+    return RecordKind::Copy;
+  case activity::MemcpyPeer:
+    return RecordKind::PeerCopy;
+  case activity::Memset:
+    return RecordKind::Set;
+  case activity::Runtime:
+  case activity::Driver:
+    return RecordKind::Call;
+  case activity::Synchronization:
+    return RecordKind::Sync;
+  case activity::Memory:
+    return RecordKind::Memory;
+  case activity::MemoryPool:
+    return RecordKind::Pool;
+  case activity::Overhead:
+    return RecordKind::Overhead;
+  case activity::GraphTrace:
+    return RecordKind::GraphLaunch;
+  case activity::Marker:
+    return RecordKind::Marker;
+  case activity::ExternalCorrelation:
+    return RecordKind::External;
+  case activity::CudaEvent:
+    return RecordKind::Event;
+  case activity::Device:
+    return RecordKind::Device;
+  case activity::Context:
+    return RecordKind::Context;
+  case activity::Stream:
+    return RecordKind::Stream;
+  case activity::Name:
+    return RecordKind::Name;
+  case activity::UnifiedMemory:
+    return RecordKind::Paging;
+  default:
+    return RecordKind(0);
+  }
+}
 
 /// Gives the ids of texts. One that is given is only valid during the call.
 struct Namer {
@@ -91,7 +135,15 @@ struct ShapeWords {
 };
 
 /// Bytes of a record of \p Kind in the file; 0 when there is no such kind.
-size_t recordSize(RecordKind Kind);
+constexpr size_t recordSize(RecordKind Kind) {
+  switch (Kind) {
+#define CAPTURE_RECORD(Id, Number, Name)                                       \
+  case RecordKind::Id:                                                         \
+    return sizeof(Id##Record);
+#include "Capture/Records.def"
+  }
+  return 0;
+}
 
 /// Writes the activity record \p From of \p Stride bytes to \p To, which has
 /// room for MaxRecordSize, aligned to 8. Fields that the layout does not have

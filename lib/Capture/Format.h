@@ -70,8 +70,10 @@ enum class FrameType : uint16_t {
   Drops = 5,     ///< Drops, totals since the start.
   State = 6,     ///< StateHead and a text: what went wrong in the agent.
   Heartbeat = 7, ///< Heartbeat, once a second.
-  End = 8,       ///< EndHead, then KindTotal rows. The last frame of a segment.
+  End = 8,       ///< EndHead, KindTotal rows, as many KindMore, EndMore.
   Hole = 9,      ///< Was cut out by ring mode; Payload bytes say nothing.
+  Again = 10,    ///< As Records, of a ring: what was written before and names
+                 ///< devices, contexts, streams, threads. Counted nowhere.
 };
 
 /// Before each payload; payloads are padded with zeros to FrameAlign, padding
@@ -139,6 +141,8 @@ enum class StateCode : uint32_t {
   SoftDetach = 6, ///< CUPTI stays attached, idle.
   FullDetach = 7, ///< cuptiFinalize was called.
   Forked = 8,     ///< This process is a child; its agent is off.
+  Late = 9,       ///< The program was not kept until all kinds were enabled;
+                  ///< the text says from when on they are.
 };
 struct StateHead {
   StateCode Code;
@@ -170,7 +174,16 @@ struct EndHead {
 struct KindTotal {
   uint32_t Kind;
   uint32_t Unused;
-  uint64_t Written;
+  uint64_t Written; ///< Over all rounds of a ring.
+};
+/// Of the kind of the KindTotal with the same number.
+struct KindMore {
+  uint64_t Seen;        ///< Of those asked for, before any was lost.
+  uint64_t Overwritten; ///< Of those written, what a ring wrote over.
+};
+struct EndMore {
+  uint64_t KeptFrom; ///< CLOCK_REALTIME of what is oldest in a ring, ns; 0 when
+                     ///< nothing was overwritten.
 };
 
 /// CRC-32C (Castagnoli) of \p Size bytes at \p Data, going on from \p Crc.

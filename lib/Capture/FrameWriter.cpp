@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Capture/FrameWriter.h"
-#include "Capture/Decode.h"
+#include "Capture/FrameSizes.h"
 #include "Capture/SchemaText.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +13,6 @@
 #include <unistd.h>
 
 namespace culprit::capture {
-
-/// Kept free for the End frame, so that a full file says that it is full.
-static constexpr uint64_t EndReserve = 4096;
-/// A longer text is cut. Names of kernels reach some tens of KiB.
-static constexpr size_t MaxText = 64u << 10;
-static constexpr size_t SmallBytes = 16u << 10;
 
 static size_t padded(size_t Size) {
   return (Size + FrameAlign - 1) / FrameAlign * FrameAlign;
@@ -35,8 +29,7 @@ static uint64_t sizeLimit() {
 int FrameWriter::open(int File, Superblock &Head, const Options &Wanted) {
   close();
   *this = FrameWriter();
-  size_t Size = (MaxRecordKind + 1) * FrameBytes + SmallBytes;
-  void *Room = mmap(nullptr, Size, PROT_READ | PROT_WRITE,
+  void *Room = mmap(nullptr, MemoryBytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (Room == MAP_FAILED)
     return ENOMEM;
@@ -48,30 +41,27 @@ int FrameWriter::open(int File, Superblock &Head, const Options &Wanted) {
   for (unsigned I = 0; I <= MaxRecordKind; ++I)
     Kinds[I].Bytes = Memory + I * FrameBytes;
   Small = Memory + (MaxRecordKind + 1) * FrameBytes;
+  NamingBytes = Small + SmallBytes;
+  Segments = reinterpret_cast<Segment *>(NamingBytes + MaxNaming);
   Descriptor = File;
   O = Wanted;
 
-  // What is under way must always fit into the open segment.
-  uint64_t Least = 2 * (MaxRecordKind + 2) * uint64_t(FrameBytes);
-  if (O.SegmentBytes < Least)
-    O.SegmentBytes = Least;
-  if (O.Full == FullPolicy::Ring &&
-      (!O.MaxSize || O.MaxSize < SuperblockSize + 2 * O.SegmentBytes)) {
-    // Too small for a ring of such segments: the smallest ring there is.
-    if (O.MaxSize && O.MaxSize < SuperblockSize + 2 * Least)
-      O.MaxSize = SuperblockSize + 2 * Least;
-    O.SegmentBytes =
-        O.MaxSize ? (O.MaxSize - SuperblockSize) / 2 : O.SegmentBytes;
-  }
+  if (isRing() && O.MaxSize < LeastRingSize)
+    O.MaxSize = LeastRingSize;
   if (uint64_t Limit = sizeLimit(); !O.MaxSize || O.MaxSize > Limit) {
     if (Limit != ~uint64_t(0)) {
       O.MaxSize = Limit;
       O.Full = FullPolicy::Stop;
     }
   }
-  SegmentEnd = O.Full == FullPolicy::Ring && O.MaxSize
-                   ? SuperblockSize + O.SegmentBytes
-                   : ~uint64_t(0);
+  // Several frames of each kind have room in a small file too.
+  if (uint64_t Part = O.MaxSize / 32;
+      O.Full == FullPolicy::Stop && O.MaxSize && Part < FrameBytes)
+    FrameLimit = (Part < SmallFrame ? SmallFrame : Part) / FrameAlign *
+                 FrameAlign;
+  SegmentEnd = ~uint64_t(0);
+  if (isRing())
+    planRing();
 
   Head.Crc = crc32c(0, &Head, offsetof(Superblock, Crc));
   At = 0;
@@ -82,13 +72,16 @@ int FrameWriter::open(int File, Superblock &Head, const Options &Wanted) {
     close();
     return Error;
   }
+  IsOpen = true;
+  markPlace({At, Sequence, Written});
   return 0;
 }
 
 void FrameWriter::close() {
   if (Memory)
-    munmap(Memory, (MaxRecordKind + 1) * FrameBytes + SmallBytes);
+    munmap(Memory, MemoryBytes);
   Memory = nullptr;
+  IsOpen = false;
   Names.release();
   Descriptor = -1;
 }
@@ -114,10 +107,13 @@ bool FrameWriter::put(char *Bytes, size_t Size) {
   return true;
 }
 
-bool FrameWriter::room(size_t Size) {
+bool FrameWriter::room(size_t Size, bool Reserved) const {
   if (!O.MaxSize || O.Full == FullPolicy::Ring)
     return true;
-  return At + Size + EndReserve <= O.MaxSize;
+  uint64_t Kept = EndReserve;
+  if (!Reserved)
+    Kept += NamingReserve < O.MaxSize / 16 ? NamingReserve : O.MaxSize / 16;
+  return At + Size + Kept <= O.MaxSize;
 }
 
 bool FrameWriter::write(FrameType Type, uint16_t Kind, Pending &P) {
@@ -136,8 +132,11 @@ bool FrameWriter::write(FrameType Type, uint16_t Kind, Pending &P) {
   memcpy(P.Bytes, &F, sizeof(F));
   // Once full, for good: a small frame behind a large one that had no room
   // could use names that are not in the file.
-  if (Type != FrameType::End && (Full || !room(Size))) {
+  bool Reserved = InReserve || Type == FrameType::State;
+  if (Type != FrameType::End &&
+      ((Full && !Reserved) || !room(Size, Reserved))) {
     Full = true;
+    IsOpen = false;
     return false;
   }
   if (!put(P.Bytes, Size))
@@ -181,13 +180,43 @@ void FrameWriter::flushKind(uint16_t Kind) {
   Pending &P = Kinds[Kind];
   if (!P.Count)
     return;
+  InReserve = isNaming(Kind);
   // What a record needs to be read comes before it, or it is not written.
-  bool Done = writeSchema(RecordKind(Kind)) && flushStrings() &&
-              write(FrameType::Records, Kind, P);
+  bool Done = writeSchema(RecordKind(Kind)) && flushStrings();
+  const Place Before = {At, Sequence, Written};
+  Done = Done && write(FrameType::Records, Kind, P);
+  if (Done && P.Size >= RoomForEnd)
+    markPlace(Before);
   (Done ? Written : Full ? Capped : FailedRecords) += P.Count;
-  if (Done)
+  if (Done) {
     PerKind[Kind] += P.Count;
+    if (isRing())
+      Segments[Current].Records[Kind] += P.Count;
+    if (isRing() && isNaming(Kind))
+      keepNaming(Kind, P);
+  }
   P.Size = P.Count = 0;
+  InReserve = false;
+}
+
+void FrameWriter::flushNaming() {
+  for (uint16_t K = 1; K <= MaxRecordKind; ++K)
+    if (isNaming(K))
+      flushKind(K);
+}
+
+/// Names that were not written are given up, and what may use them. What is
+/// still written has names and schemas of its own.
+void FrameWriter::becomeFull() {
+  if (!Full || Settled)
+    return;
+  flushNaming();
+  for (unsigned K = 1; K <= MaxRecordKind; ++K) {
+    Capped += Kinds[K].Count;
+    Kinds[K].Size = Kinds[K].Count = 0;
+  }
+  newEpoch();
+  Settled = true;
 }
 
 void FrameWriter::newEpoch() {
@@ -195,27 +224,6 @@ void FrameWriter::newEpoch() {
   Names.clear();
   memset(HasSchema, 0, sizeof(HasSchema));
   Kinds[0].Size = Kinds[0].Count = 0;
-}
-
-/// Begins to overwrite the oldest part of a ring, with names and schemas anew.
-void FrameWriter::nextSegment() {
-  for (uint16_t K = 1; K <= MaxRecordKind; ++K)
-    flushKind(K);
-  uint64_t Segments = (O.MaxSize - SuperblockSize) / O.SegmentBytes;
-  uint64_t Next = (SegmentEnd - SuperblockSize) / O.SegmentBytes % Segments;
-  At = SuperblockSize + Next * O.SegmentBytes;
-  SegmentEnd = At + O.SegmentBytes;
-  // Old frames behind the new ones would lack their names. Where holes are not
-  // supported a reader still tells them by their lower sequence.
-  fallocate(Descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(At), static_cast<off_t>(O.SegmentBytes));
-  newEpoch();
-}
-
-/// Leaves room for one frame of each kind and for what comes at the end.
-void FrameWriter::keepInSegment() {
-  if (At + (MaxRecordKind + 2) * uint64_t(FrameBytes) > SegmentEnd)
-    nextSegment();
 }
 
 uint32_t FrameWriter::name(const char *Text) {
@@ -234,8 +242,8 @@ void FrameWriter::addString(uint32_t Id) {
   const char *Text = Names.text(Id, Size);
   Pending &P = Kinds[0];
   size_t Needs = sizeof(StringHead) + (Size + 3) / 4 * 4;
-  if (sizeof(Frame) + P.Size + Needs + FrameAlign > FrameBytes &&
-      !flushStrings()) {
+  size_t Most = FrameLimit < LeastFrame ? LeastFrame : FrameLimit;
+  if (sizeof(Frame) + P.Size + Needs + FrameAlign > Most && !flushStrings()) {
     // Names are lost, and with them the records that may use them.
     for (unsigned K = 1; K <= MaxRecordKind; ++K) {
       (Full ? Capped : FailedRecords) += Kinds[K].Count;
@@ -253,17 +261,18 @@ void FrameWriter::addString(uint32_t Id) {
   ++P.Count;
 }
 
-void *FrameWriter::add(RecordKind Kind) {
+void *FrameWriter::addSlowly(RecordKind Kind) {
   size_t Size = recordSize(Kind);
   if (!Size || !Memory)
     return nullptr;
-  if (Full) {
+  becomeFull();
+  if (Full && !isNaming(unsigned(Kind))) {
     ++Capped;
     return nullptr;
   }
   keepInSegment();
   Pending &P = Kinds[unsigned(Kind)];
-  if (sizeof(Frame) + P.Size + Size + FrameAlign > FrameBytes)
+  if (!fits(P, Size))
     flushKind(uint16_t(Kind));
   void *To = P.Bytes + sizeof(Frame) + P.Size;
   P.Size += static_cast<uint32_t>(Size);
@@ -291,28 +300,14 @@ void FrameWriter::addState(StateCode Code, uint32_t Result, uint64_t Time,
 
 void FrameWriter::flush(Drops &Lost) {
   keepInSegment();
+  // First those that have room in a file that becomes full now.
+  flushNaming();
   for (uint16_t K = 1; K <= MaxRecordKind; ++K)
     flushKind(K);
   flushStrings();
-  Lost.Written = Written;
-  Lost.FileCap = Capped;
-  Lost.WriteError = FailedRecords;
-  Lost.StringsFull = Names.refused();
+  becomeFull();
+  complete(Lost);
   writeSmall(FrameType::Drops, 0, 1, &Lost, sizeof(Lost));
-}
-
-void FrameWriter::finish(EndReason Reason, uint64_t Time, Drops &Lost) {
-  flush(Lost);
-  EndHead Head = {};
-  Head.Reason = Reason;
-  Head.At = Time;
-  Head.Lost = Lost;
-  KindTotal Totals[MaxRecordKind + 1];
-  for (unsigned K = 1; K <= MaxRecordKind; ++K)
-    if (PerKind[K])
-      Totals[Head.Kinds++] = {K, 0, PerKind[K]};
-  writeSmall(FrameType::End, 0, Head.Kinds, &Head, sizeof(Head), Totals,
-             Head.Kinds * sizeof(KindTotal));
 }
 
 } // namespace culprit::capture

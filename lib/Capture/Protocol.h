@@ -23,7 +23,7 @@
 
 namespace culprit::capture {
 
-inline constexpr uint32_t ProtocolVersion = 1;
+inline constexpr uint32_t ProtocolVersion = 2;
 inline constexpr uint32_t MessageMagic = 0x4d525043; // "CPRM"
 
 /// Names in the session's folder.
@@ -81,6 +81,8 @@ inline constexpr uint64_t DefaultKinds =
       uint64_t(1) << unsigned(RecordKind::Event) |
       uint64_t(1) << unsigned(RecordKind::Paging));
 inline constexpr uint64_t DefaultMaxSize = uint64_t(2) << 30;
+/// Of a ring: less has no room for two parts with what is under way.
+inline constexpr uint64_t LeastRingSize = uint64_t(4) << 20;
 inline constexpr uint64_t DefaultPoolBytes = uint64_t(128) << 20;
 inline constexpr uint64_t DefaultBufferBytes = uint64_t(1) << 20;
 
@@ -114,6 +116,9 @@ struct FailedMessage {
 struct StatusMessage {
   uint64_t At;              ///< CLOCK_REALTIME, ns.
   uint64_t Seen[MaxRecordKind + 1]; ///< By RecordKind since the start.
+  uint64_t Kept[MaxRecordKind + 1]; ///< Of them, what is in the file now.
+  uint64_t Overwritten; ///< Records that a ring wrote over.
+  uint64_t KeptFrom;    ///< See EndMore.
   uint64_t BusyTime;        ///< Sum of kernel and copy durations, ns; not their
                             ///< union.
   uint64_t BytesWritten;
@@ -127,7 +132,7 @@ struct DoneMessage {
   StateCode Detach;       ///< SoftDetach or FullDetach.
   uint64_t FinishTime;    ///< ns from Stop to here.
   StatusMessage Last;
-  char What[256];         ///< For EndReason::Failed and FileFull.
+  char What[256];         ///< What the user must know of it, or empty.
 };
 
 } // namespace culprit::capture

@@ -31,7 +31,7 @@ enum class RecordKind : uint16_t {
 #define CAPTURE_RECORD(Id, Number, Name) Id = Number,
 #include "Capture/Records.def"
 };
-inline constexpr unsigned MaxRecordKind = 17;
+inline constexpr unsigned MaxRecordKind = 18;
 
 #define CAPTURE_RECORD(Id, Number, Name)                                       \
   struct alignas(8) Id##Record {                                               \

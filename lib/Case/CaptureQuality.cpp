@@ -68,7 +68,9 @@ struct SelfReport {
     for (size_t I : Rows) {
       if (holds(I, IsLost)) {
         int64_t Count = intAt(T, profiler_events::count, I);
-        Lost += Count == NullInt ? 1 : Count;
+        // Sums of damaged counts would overflow.
+        if (__builtin_add_overflow(Lost, Count == NullInt ? 1 : Count, &Lost))
+          Lost = INT64_MAX;
       }
       Cut |= holds(I, IsCut);
       int64_t Start = intAt(T, profiler_events::start, I);

@@ -62,13 +62,13 @@ void TraceEvents::listArgument(StringRef Name, ArrayRef<int64_t> Value) {
 }
 
 void TraceEvents::event(StringRef Phase, StringRef Category, StringRef Name,
-                        Number Pid, Number Tid, int64_t Start, Number Length) {
-  // A word where there is no number, so that none is read back.
-  auto Line = [&](Number Id) {
-    if (Id)
-      OS << *Id;
+                        const LineId &Pid, const LineId &Tid, int64_t Start,
+                        Number Length) {
+  auto Line = [&](const LineId &Id) {
+    if (Id.Id)
+      OS << *Id.Id;
     else
-      OS << "\"unknown\"";
+      quoted(Id.Word);
   };
   line();
   OS << R"({"ph":")" << Phase << R"(","cat":")" << Category << R"(","name":)";

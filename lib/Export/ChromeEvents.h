@@ -15,6 +15,7 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace culprit {
@@ -23,14 +24,25 @@ class TraceEvents {
 public:
   using Number = std::optional<int64_t>;
 
+  /// A process or thread: its number, or a word where there is none, so that
+  /// none is read back.
+  struct LineId {
+    LineId(int64_t Id) : Id(Id) {}
+    LineId(Number Id) : Id(Id) {}
+    LineId(std::string Word) : Word(std::move(Word)) {}
+
+    Number Id;
+    std::string Word = "unknown";
+  };
+
 protected:
   explicit TraceEvents(llvm::raw_ostream &OS) : OS(OS) {}
 
   /// Begins an event up to its arguments, of which the first may follow. Times
   /// are in ns; without \p Length it is a moment.
   void event(llvm::StringRef Phase, llvm::StringRef Category,
-             llvm::StringRef Name, Number Pid, Number Tid, int64_t Start,
-             Number Length);
+             llvm::StringRef Name, const LineId &Pid, const LineId &Tid,
+             int64_t Start, Number Length);
   void endEvent() { OS << "}}"; }
   /// An end of an arrow, s or f, from a call to the work that it launched.
   void flow(llvm::StringRef Phase, Number Pid, Number Tid, int64_t At,

@@ -2,160 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
-#include "Export/ChromeEvents.h"
-#include "Export/Export.h"
-#include "Export/ExportRows.h"
+#include "Export/ChromeWriter.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
-#include <set>
-#include <tuple>
-#include <unordered_set>
 
 using namespace llvm;
 
 namespace culprit {
 
-namespace {
-
-/// Lines that viewers show below a process: the process itself is a pid, a
-/// device is its ordinal and a stream a thread of it, as in Kineto's traces.
-/// Waits overlap the work they wait for and have lines of their own.
-constexpr int64_t WaitLine = 1000000;
-
-class TraceWriter : TraceEvents {
-public:
-  TraceWriter(raw_ostream &OS, const Case &C, int64_t Rank,
-              const ExportOptions &Options)
-      : TraceEvents(OS), C(C), Rank(Rank), Options(Options) {}
-  void write();
-
-private:
-  void header();
-  void devices();
-  void remarks();
-  void names();
-  void findFlows();
-  void work();
-  void workArguments(const ExportRow &R);
-  void calls();
-  void waits();
-  void operators();
-  void annotations();
-  bool isToldByOperator(const ExportRow &R) const;
-  void memory();
-  void samples();
-  void overheads();
-
-  const Case &C;
-  const int64_t Rank;
-  const ExportOptions &Options;
-  Number HostPid;
-  /// Name, start and thread.
-  std::set<std::tuple<StringRef, Number, Number>> Operators;
-  std::unordered_set<int64_t> Launched; ///< Correlations of device work.
-  std::unordered_set<int64_t> Called;   ///< Of calls among them.
-};
-
-} // namespace
-
-void TraceWriter::devices() {
-  OS << "\"deviceProperties\":[";
-  bool Any = false;
-  forEachRow(C, TableId::devices, devices::rank, Rank, [&](const ExportRow &R) {
-    OS << (std::exchange(Any, true) ? ",\n" : "\n") << '{';
-    beginArguments();
-    argument("id", R.number(devices::device));
-    textArgument("name", R.text(devices::model));
-    argument("totalGlobalMem", R.number(devices::memory));
-    argument("computeMajor", R.number(devices::compute_major));
-    argument("computeMinor", R.number(devices::compute_minor));
-    argument("numSms", R.number(devices::multiprocessors));
-    if (Number Clock = R.number(devices::clock)) // in kHz
-      argument("clockRate", *Clock / 1000);
-    textArgument("uuid", R.text(devices::uuid));
-    OS << '}';
-  });
-  OS << "],\n";
-}
-
-/// What the profiler said of its record, as Kineto's own log in a trace.
-void TraceWriter::remarks() {
-  bool Any = false;
-  forEachRow(C, TableId::profiler_events, profiler_events::rank, Rank,
-             [&](const ExportRow &R) {
-               StringRef Message = R.text(profiler_events::message);
-               if (R.text(profiler_events::kind) == "overhead" ||
-                   Message.empty())
-                 return;
-               OS << (std::exchange(Any, true) ? "," : "\"WARNING\":[");
-               Number Lost = R.number(profiler_events::count);
-               quoted(Lost ? "Dropped " + std::to_string(*Lost) +
-                                 " activity records: " + Message.str()
-                           : Message.str());
-             });
-  if (Any)
-    OS << "],\n";
-}
-
-void TraceWriter::header() {
-  OS << "{\n\"schemaVersion\":1,\n";
-  devices();
-  forEachRow(C, TableId::ranks, ranks::rank, Rank, [&](const ExportRow &R) {
-    if (!HostPid)
-      HostPid = R.number(ranks::pid);
-    if (StringRef Host = R.text(ranks::host); !Host.empty()) {
-      OS << "\"host_name\":";
-      quoted(Host);
-      OS << ",\n";
-    }
-    Number World = R.number(ranks::world_size);
-    if (Rank == 0 && !World)
-      return;
-    OS << "\"distributedInfo\":{";
-    beginArguments();
-    argument("rank", Rank);
-    argument("world_size", World);
-    textArgument("backend", R.text(ranks::backend));
-    OS << "},\n";
-  });
-  remarks();
-  OS << "\"exportedBy\":\"culprit " << Options.Version << "\",\n";
-  OS << "\"displayTimeUnit\":\"ms\",\n";
-  if (std::optional<int64_t> Epoch = C.epochNs())
-    OS << "\"baseTimeNanoseconds\":" << *Epoch << ",\n";
-}
-
-/// Names of the lines, in the order that Kineto gives them.
-void TraceWriter::names() {
-  std::set<std::pair<int64_t, int64_t>> Lines;
-  auto Take = [&](TableId Id, unsigned RankColumn, unsigned Device,
-                  unsigned Stream, int64_t Base) {
-    forEachRow(C, Id, RankColumn, Rank, [&](const ExportRow &R) {
-      if (Number D = R.number(Device))
-        Lines.insert({*D, R.number(Stream).value_or(-1) + Base});
-    });
-  };
-  Take(TableId::gpu_work, gpu_work::rank, gpu_work::device, gpu_work::stream,
-       0);
-  Take(TableId::syncs, syncs::rank, syncs::device, syncs::stream, WaitLine);
-  std::set<int64_t> Devices;
-  for (auto [Device, Stream] : Lines) {
-    if (Devices.insert(Device).second) {
-      metadata("process_name", Device, 0, "GPU " + std::to_string(Device));
-      metadata("process_sort_index", Device, 0, 5000000 + Device);
-    }
-    bool Wait = Stream >= WaitLine - 1;
-    int64_t Id = Wait ? Stream - WaitLine : Stream;
-    if (Id >= 0)
-      metadata("thread_name", Device, Stream,
-               (Wait ? "waits for stream " : "stream ") + std::to_string(Id));
-    else if (Wait)
-      metadata("thread_name", Device, Stream, "waits");
-  }
-  if (HostPid)
-    metadata("process_name", *HostPid, *HostPid,
-             "process " + std::to_string(*HostPid));
-}
 
 void TraceWriter::findFlows() {
   forEachRow(C, TableId::gpu_work, gpu_work::rank, Rank,
@@ -249,8 +103,8 @@ void TraceWriter::waits() {
                      : Kind == "stream"      ? "Stream Sync"
                      : Kind == "context"     ? "Context Sync"
                                              : Kind;
-    event("X", "cuda_sync", Name, R.number(syncs::device),
-          WaitLine + R.number(syncs::stream).value_or(-1), *Start, Dur);
+    int64_t Line = lineOf(WaitLine, R.number(syncs::stream).value_or(-1));
+    event("X", "cuda_sync", Name, R.number(syncs::device), Line, *Start, Dur);
     textArgument("cuda_sync_kind", Name);
     argument("device", R.number(syncs::device));
     argument("stream", R.number(syncs::stream));
@@ -297,15 +151,43 @@ bool TraceWriter::isToldByOperator(const ExportRow &R) const {
                           R.number(ranges::tid)});
 }
 
+/// A range that belongs to no thread. Viewers nest what is on one line, and
+/// such ranges overlap as they like: each is on the first line that is free. A
+/// line has a word where others have a thread, so that none is read back.
+void TraceWriter::processRange(const ExportRow &R, int64_t Start,
+                               Number Length) {
+  size_t Line = 0;
+  while (Line != RangeLines.size() && RangeLines[Line] > Start)
+    ++Line;
+  // Beyond these there is no more to see.
+  constexpr size_t MostLines = 64;
+  if (Line == RangeLines.size() && Line != MostLines)
+    RangeLines.push_back(0);
+  Line = std::min(Line, RangeLines.size() - 1);
+  RangeLines[Line] = Length ? lineOf(Start, *Length) : INT64_MAX;
+  event(Length ? "X" : "B", "user_annotation", R.text(ranges::name),
+        R.number(ranges::pid), "ranges " + std::to_string(Line + 1), Start,
+        Length);
+}
+
 void TraceWriter::annotations() {
   forEachRow(C, TableId::ranges, ranges::rank, Rank, [&](const ExportRow &R) {
     Number Start = R.number(ranges::start), Dur = R.number(ranges::dur),
-           Pid = R.number(ranges::pid), Tid = R.number(ranges::tid);
+           Pid = R.number(ranges::pid), Tid = R.number(ranges::tid),
+           Step = R.number(ranges::step);
+    StringRef Name = R.text(ranges::name);
     if (!Start || isToldByOperator(R))
       return;
-    // A range of no thread has a line beside those of the threads.
-    event(Dur ? "X" : "B", "user_annotation", R.text(ranges::name), Pid,
-          Tid ? Tid : Pid, *Start, Dur);
+    // By this name all that reads PyTorch's traces knows a step.
+    if (Step && Dur && !Name.starts_with("ProfilerStep")) {
+      event("X", "user_annotation", "ProfilerStep#" + std::to_string(*Step),
+            Pid, Tid, *Start, Dur);
+      endEvent();
+    }
+    if (Tid)
+      event(Dur ? "X" : "B", "user_annotation", Name, Pid, Tid, *Start, Dur);
+    else
+      processRange(R, *Start, Dur);
     textArgument("domain", R.text(ranges::domain));
     endEvent();
   });

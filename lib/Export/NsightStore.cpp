@@ -4,6 +4,7 @@
 
 #include "Export/NsightStore.h"
 #include "Support/Error.h"
+#include "llvm/ADT/SmallVector.h"
 
 using namespace llvm;
 
@@ -28,12 +29,27 @@ constexpr EnumRow Enums[] = {
 };
 } // namespace
 
-/// An INSERT with a place for each column of \p T.
-static std::string insertInto(const TableText &T) {
-  std::string SQL = std::string("INSERT INTO ") + T.Name + " VALUES (?";
-  for (size_t I = StringRef(T.Columns).count(", "); I != 0; --I)
-    SQL += ",?";
+static std::string createTable(const TableText &T) {
+  std::string SQL = std::string("CREATE TABLE ") + T.Name + " (";
+  for (char Ch : StringRef(T.Columns))
+    if (Ch != '-')
+      SQL += Ch;
   return SQL + ")";
+}
+
+/// An INSERT with a place for each column of \p T that has values.
+static std::string insertInto(const TableText &T) {
+  std::string Names, Places;
+  SmallVector<StringRef> Columns;
+  StringRef(T.Columns).split(Columns, ", ");
+  for (StringRef Column : Columns) {
+    if (Column.starts_with("-"))
+      continue;
+    Names += (Names.empty() ? "" : ", ") + Column.split(' ').first.str();
+    Places += Places.empty() ? "?" : ",?";
+  }
+  return std::string("INSERT INTO ") + T.Name + " (" + Names + ") VALUES (" +
+         Places + ")";
 }
 
 Store::Store(StringRef Path) : Path(Path.str()) {
@@ -82,14 +98,15 @@ void Store::add(TableOf Table, std::initializer_list<Value> Row) {
   unsigned T = static_cast<unsigned>(Table);
   sqlite3_stmt *&Insert = Inserts[T];
   if (!Insert) {
-    run(std::string("CREATE TABLE ") + Tables[T].Name + " (" +
-        Tables[T].Columns + ")");
+    run(createTable(Tables[T]));
     if (!Failure.empty())
       return;
     if (sqlite3_prepare_v2(Handle, insertInto(Tables[T]).c_str(), -1, &Insert,
                            nullptr) != SQLITE_OK)
       return note();
   }
+  assert(int(Row.size()) == sqlite3_bind_parameter_count(Insert) &&
+         "a value for each column");
   int At = 0;
   for (const Value &V : Row) {
     ++At;

@@ -47,7 +47,7 @@ public:
   explicit Store(llvm::StringRef Path);
   ~Store();
 
-  /// A row of \p Table: a value for each of its columns.
+  /// A row of \p Table: a value for each of its columns that has any.
   void add(TableOf Table, std::initializer_list<Value> Row);
   /// The id of \p Text in StringIds.
   int64_t string(llvm::StringRef Text);

@@ -143,7 +143,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
         return M.N.Causes[P.Cause].Class == Class;
       });
     };
-    D.First = leadOf(M, find(D.Hypotheses[0].Class),
+    D.First = leadOf(M, D.Hypotheses[0], find(D.Hypotheses[0].Class),
                      find(D.Hypotheses[1].Class));
   }
 

@@ -174,25 +174,29 @@ SettingEvidence::SettingEvidence(const SettingFindings &Found,
                                  const Vocabulary &Words,
                                  std::vector<SymptomEvidence> &Symptoms,
                                  Weights &W) {
-  const bool AnythingWrong = any_of(Symptoms, [](const SymptomEvidence &E) {
-    return E.State == Presence::Present && !E.Informational;
-  });
-  auto add = [&](SymptomEvidence E) {
-    E.Informational = !AnythingWrong;
+  auto add = [&](SymptomEvidence E, bool Wrong) {
+    // What was changed is no sign that anything is wrong, which a cause that
+    // nobody knows could explain.
+    E.Informational = !Wrong;
+    if (!Wrong)
+      W.Generic.push_back(E.Symptom);
     setUnknown(Symptoms, std::move(E));
   };
   // That several were changed says what cannot be told, not what is wrong.
   if (Found.HasSettings)
     add(evidence("one-setting-changed", Found.Things == 1, 0.8,
                  join(Found.Changed, ", ") +
-                     " is all that was changed from the good run"));
+                     " is all that was changed from the good run"),
+        false);
   if (Found.HasPackages)
     add(evidence("packages-changed", !Found.Packages.empty(), 0.85,
                  "other versions than in the good run: " +
-                     join(Found.Packages, ", ")));
+                     join(Found.Packages, ", ")),
+        false);
 
   if (!Found.NewErrors.empty())
-    add(evidence("log-line-new", true, 0.7, join(Found.NewErrors, ", ")));
+    add(evidence("log-line-new", true, 0.7, join(Found.NewErrors, ", ")),
+        true);
 
   // Of many things that were changed some are about any given cause.
   const double Leak =

@@ -39,6 +39,13 @@ Unchecked unchecked(const SymptomEvidence &E, const Vocabulary &Words) {
   return U;
 }
 
+/// Whether the entry that is shown names \p Symptom.
+static bool isNamed(const Hypothesis &H, StringRef Symptom) {
+  return llvm::any_of(H.Entries.front()->Signals, [&](const Signal &S) {
+    return S.Symptom == Symptom;
+  });
+}
+
 Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
                           ArrayRef<SymptomEvidence> Symptoms,
                           const Vocabulary &Words) {
@@ -99,7 +106,7 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
       Present = E->State == Presence::Present;
       if (!Present)
         if (const SymptomTerm *Term = Words.symptom(E->Symptom))
-          Item.Message = (I.LogOdds > 0 ? "not there, as expected: "
+          Item.Message = (I.Typical > 0 ? "not there, as expected: "
                                         : "checked and not so: ") +
                          Term->Text;
       if (Present && E->Recoverable)
@@ -113,31 +120,18 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
                           ? " and " + std::to_string(L->Count - 1) + " more"
                           : "");
     }
-    // Less than a tenth of a nat moves nothing worth reading, unless it is a
-    // typical symptom that another cause happens to explain as well. That a
-    // symptom is absent is worth a line only where it says something.
-    bool Shared = Present && I.Typical > 0.5 && I.LogOdds > -0.1;
     // Of the entries of a class the first is shown. What is missing and it does
     // not name is a sign of one of the others.
-    if (!Present && llvm::none_of(H.Entries.front()->Signals,
-                                  [&](const Signal &S) {
-                                    return S.Symptom == Item.Symptom;
-                                  }))
+    if (!Present && !isNamed(H, Item.Symptom))
       continue;
-    // What the cause would show is not support where it is missing, even if
-    // that hurts its rivals more.
-    if (!Present && I.LogOdds > 0 && I.Typical <= 0)
+    // Less than a tenth of a nat moves nothing worth reading. That a symptom is
+    // absent as it should be says something only where it is worth more.
+    if (std::fabs(I.Typical) < (Present || I.Typical < 0 ? 0.1 : 0.5))
       continue;
-    if (!Shared &&
-        std::fabs(I.LogOdds) < (Present || I.LogOdds < 0 ? 0.1 : 0.5))
+    // A sight that others explain, and that is not typical either.
+    if (I.Typical > 0 && I.Typical < 0.5 && I.LogOdds < 0.1)
       continue;
-    // What only strengthens a rival is told with the rivals.
-    if (I.LogOdds < 0 && !Shared && I.Typical > -0.05)
-      continue;
-    if (Shared)
-      Item.LogOdds = std::max(I.LogOdds, 0.0);
-    (I.LogOdds > 0 || Shared ? H.Supports : H.Against)
-        .push_back(std::move(Item));
+    (I.Typical > 0 ? H.Supports : H.Against).push_back(std::move(Item));
   }
 
   // Of several variants the one that is shown says what else it would show.
@@ -171,7 +165,8 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
   return H;
 }
 
-Lead leadOf(const Model &M, const CausePosterior &A, const CausePosterior &B) {
+Lead leadOf(const Model &M, const Hypothesis &First, const CausePosterior &A,
+            const CausePosterior &B) {
   Lead L;
   L.Over = M.N.Causes[B.Cause].Class;
   std::map<unsigned, double> BySymptom;
@@ -179,14 +174,20 @@ Lead leadOf(const Model &M, const CausePosterior &A, const CausePosterior &B) {
     BySymptom[I.Symptom] += I.Typical;
   for (const Influence &I : B.Influences)
     BySymptom[I.Symptom] -= I.Typical;
-  auto add = [&](StringRef What, double LogOdds) {
+  auto add = [&](StringRef What, double LogOdds, bool Told = true) {
     L.LogOdds += LogOdds;
-    if (std::fabs(LogOdds) >= 0.1)
+    if (Told && std::fabs(LogOdds) >= 0.1)
       L.Terms.push_back({What.str(), LogOdds});
   };
   add("prior", A.Prior - B.Prior);
-  for (auto [Symptom, LogOdds] : BySymptom)
-    add(M.N.Symptoms[Symptom].Id, LogOdds);
+  for (auto [Symptom, LogOdds] : BySymptom) {
+    StringRef Id = M.N.Symptoms[Symptom].Id;
+    bool OfVariant = !M.isPresent(Symptom) && !isNamed(First, Id) &&
+                     llvm::any_of(A.Influences, [S = Symptom](const auto &I) {
+                       return I.Symptom == S;
+                     });
+    add(Id, LogOdds, !OfVariant);
+  }
   add("rivals", A.Rivals - B.Rivals);
   llvm::stable_sort(L.Terms, [](const Lead::Term &X, const Lead::Term &Y) {
     return std::fabs(X.LogOdds) > std::fabs(Y.LogOdds);

@@ -52,11 +52,6 @@ double typical(const Likelihood &Seen, const Link &L) {
 
 double logOddsOf(double P) { return std::log(P / (1 - P)); }
 
-double entropy(double P) {
-  return P <= 0 || P >= 1 ? 0
-                          : -P * std::log2(P) - (1 - P) * std::log2(1 - P);
-}
-
 /// Causes that a present symptom speaks for and no clear one rules out, the
 /// likeliest alone first; the unknown one always, where anything is present.
 std::vector<unsigned> candidates(const Network &N, ArrayRef<Observation> Seen,
@@ -95,7 +90,7 @@ public:
   Scorer(const Network &N, ArrayRef<Observation> Seen,
          ArrayRef<Likelihood> All, ArrayRef<unsigned> Candidates)
       : K(Candidates.size()), More(std::log(N.Together)), One(K), Two(K * K),
-        Three(K * K * K) {
+        Three(K * K * K), ByCause(K) {
     std::vector<int> Slot(N.Symptoms.size(), -1);
     for (unsigned C = 0; C != K; ++C) {
       One[C] = logOddsOf(N.Causes[Candidates[C]].Prior);
@@ -104,11 +99,13 @@ public:
           continue;
         if (Slot[L.Symptom] < 0) {
           Slot[L.Symptom] = static_cast<int>(Columns.size());
-          Columns.push_back({L.Symptom, All[L.Symptom], {}});
+          Columns.push_back({L.Symptom, All[L.Symptom], {}, false, 1, 1});
         }
         Column &Into = Columns[Slot[L.Symptom]];
-        Into.Named.push_back({C, L.Never ? 1 : 1 - L.Weight,
+        Into.Named.push_back({C, static_cast<unsigned>(Slot[L.Symptom]),
+                              L.Never ? 1 : 1 - L.Weight,
                               L.Never ? Into.Seen.Never : 1});
+        ByCause[C].push_back(Into.Named.back());
       }
     }
     for (const Column &Each : Columns)
@@ -131,30 +128,42 @@ public:
     return Log;
   }
 
-  /// Likelihood ratios of the observations, by slot, for the set \p S against
-  /// the empty one.
-  void ratios(const CauseSet &S, MutableArrayRef<double> Out) const {
-    for (size_t I = 0; I != Columns.size(); ++I) {
-      double Off = 1, Never = 1;
-      for (const Naming &L : Columns[I].Named)
-        if (is_contained(S.members(), L.Candidate)) {
-          Off *= L.Off;
-          Never = std::max(Never, L.Never);
-        }
-      Out[I] = Columns[I].Seen.at(Off * Never);
+  /// What a member of \p S touches: calls \p Visit once for each slot that some
+  /// member names, with the likelihood ratio of the observation for the set
+  /// against the empty one. For all other slots it is 1.
+  template <typename Function>
+  void forEachRatio(const CauseSet &S, Function Visit) {
+    for (uint8_t C : S.members())
+      for (const Naming &L : ByCause[C]) {
+        Column &Into = Columns[L.Slot];
+        if (!Into.Touched)
+          Touched.push_back(L.Slot);
+        Into.Touched = true;
+        Into.Off *= L.Off;
+        Into.Never = std::max(Into.Never, L.Never);
+      }
+    for (unsigned Slot : Touched) {
+      Column &C = Columns[Slot];
+      Visit(Slot, C.Seen.at(C.Off * C.Never));
+      C.Touched = false;
+      C.Off = C.Never = 1;
     }
+    Touched.clear();
   }
 
 private:
   /// One candidate that names a symptom.
   struct Naming {
-    unsigned Candidate;
+    unsigned Candidate, Slot;
     double Off, Never;
   };
+  /// One symptom; the last three are of the set that forEachRatio() looks at.
   struct Column {
     unsigned Symptom;
     Likelihood Seen;
     SmallVector<Naming, 8> Named; ///< By candidate.
+    bool Touched = false;
+    double Off = 1, Never = 1;
   };
 
   void takeApart(const Column &From) {
@@ -187,6 +196,8 @@ private:
   double More; ///< Log odds for each cause beyond the first.
   std::vector<double> One, Two, Three; ///< Of ascending candidates.
   std::vector<Column> Columns;
+  std::vector<std::vector<Naming>> ByCause; ///< By candidate.
+  SmallVector<unsigned, 64> Touched;
 };
 
 /// Every set of at most three candidates of which no two exclude each other.
@@ -215,32 +226,44 @@ std::vector<CauseSet> allSets(const Network &N, ArrayRef<unsigned> Candidates) {
 }
 
 /// Weights of all sets, and of the sets that hold one cause, with all evidence
-/// (slot 0) and with each symptom left out.
+/// and, as what that adds, with one symptom left out.
 struct Sums {
   Sums(size_t Causes, size_t Width)
-      : Slots(Width + 1), All(Slots), With(Causes * Slots) {}
+      : Width(Width), AllMore(Width), With(Causes), WithMore(Causes * Width) {}
 
-  void add(const CauseSet &S, ArrayRef<double> Ratios) {
-    for (size_t I = 0; I != Slots; ++I) {
-      double Weight = I == 0 ? S.Weight : S.Weight / Ratios[I - 1];
-      All[I] += Weight;
-      for (uint8_t C : S.members())
-        With[C * Slots + I] += Weight;
-    }
+  void add(const CauseSet &S) {
+    All += S.Weight;
+    for (uint8_t C : S.members())
+      With[C] += S.Weight;
   }
 
-  double logOdds(size_t Cause, size_t Slot) const {
-    double W = With[Cause * Slots + Slot];
+  /// Leaving out the symptom at \p Slot divides the weight by \p Ratio.
+  void addWithout(const CauseSet &S, size_t Slot, double Ratio) {
+    double More = S.Weight / Ratio - S.Weight;
+    AllMore[Slot] += More;
+    for (uint8_t C : S.members())
+      WithMore[C * Width + Slot] += More;
+  }
+
+  double logOdds(size_t Cause) const { return logRatio(With[Cause], All); }
+  double logOddsWithout(size_t Cause, size_t Slot) const {
+    return logRatio(With[Cause] + WithMore[Cause * Width + Slot],
+                    All + AllMore[Slot]);
+  }
+
+private:
+  static double logRatio(double Part, double Whole) {
     // What is lighter than the smallest number is as good as impossible; its
     // logarithm must stay finite, since odds are subtracted.
     auto log = [](double Sum) {
       return std::log(std::max(Sum, std::numeric_limits<double>::min()));
     };
-    return log(W) - log(All[Slot] - W);
+    return log(Part) - log(Whole - Part);
   }
 
-  size_t Slots;
-  std::vector<double> All, With;
+  size_t Width;
+  double All = 0;
+  std::vector<double> AllMore, With, WithMore;
 };
 
 } // namespace
@@ -256,7 +279,6 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
   B.Candidates = candidates(N, Seen, Likelihoods);
   Scorer Rows(N, Seen, Likelihoods, B.Candidates);
   B.Sets = allSets(N, B.Candidates);
-  std::vector<double> Ratios(Rows.width());
   double Heaviest = -INFINITY;
   for (CauseSet &S : B.Sets) {
     S.Weight = Rows.score(S);
@@ -272,8 +294,10 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
   Sums Tally(B.Candidates.size(), Rows.width());
   for (CauseSet &S : B.Sets) {
     S.Weight /= Total;
-    Rows.ratios(S, Ratios);
-    Tally.add(S, Ratios);
+    Tally.add(S);
+    Rows.forEachRatio(S, [&](size_t Slot, double Ratio) {
+      Tally.addWithout(S, Slot, Ratio);
+    });
   }
 
   std::vector<int> Slot(N.Symptoms.size(), -1);
@@ -283,7 +307,7 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
     CausePosterior P;
     P.Cause = B.Candidates[C];
     P.Prior = logOddsOf(N.Causes[P.Cause].Prior);
-    double LogOdds = Tally.logOdds(C, 0);
+    double LogOdds = Tally.logOdds(C);
     P.Probability = 1 / (1 + std::exp(-LogOdds));
     P.Rivals = LogOdds - P.Prior;
     for (const Link &L : N.Causes[P.Cause].Links) {
@@ -293,7 +317,7 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
       double Own = typical(Likelihoods[L.Symptom], L);
       P.Rivals -= Own;
       P.Influences.push_back(
-          {L.Symptom, LogOdds - Tally.logOdds(C, S + 1), Own});
+          {L.Symptom, LogOdds - Tally.logOddsWithout(C, S), Own});
     }
     llvm::stable_sort(P.Influences, [](const Influence &A, const Influence &B) {
       return std::fabs(A.Typical) > std::fabs(B.Typical);
@@ -307,67 +331,6 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
                       return N.Causes[A.Cause].Class < N.Causes[B.Cause].Class;
                     });
   return B;
-}
-
-double Beliefs::anyOf(function_ref<bool(unsigned)> Counts) const {
-  double Sum = 0;
-  for (const CauseSet &S : Sets)
-    if (llvm::any_of(S.members(),
-                     [&](uint8_t C) { return Counts(Candidates[C]); }))
-      Sum += S.Weight;
-  return Sum;
-}
-
-std::vector<double>
-Beliefs::after(function_ref<double(const CauseSet &)> Given) const {
-  std::vector<double> Out(Candidates.size());
-  double Total = 0;
-  for (const CauseSet &S : Sets) {
-    double Weight = S.Weight * Given(S);
-    Total += Weight;
-    for (uint8_t C : S.members())
-      Out[C] += Weight;
-  }
-  for (double &P : Out)
-    P = Total > 0 ? P / Total : 0;
-  return Out;
-}
-
-double Beliefs::positive(const CauseSet &S, unsigned Tested, double Right) {
-  return is_contained(S.members(), Tested) ? Right : 1 - Right;
-}
-
-double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
-                unsigned Symptom) {
-  double Off = 1, Leak = N.Symptoms[Symptom].Leak, Share = 1;
-  for (uint8_t C : S.members())
-    for (const Link &L : N.Causes[B.Candidates[C]].Links) {
-      if (L.Symptom != Symptom)
-        continue;
-      if (L.Never)
-        Share = N.NeverLeaves;
-      else
-        Off *= 1 - L.Weight;
-    }
-  return 1 - (1 - Leak * Share) * Off;
-}
-
-double informationOf(const Network &N, const Beliefs &B, unsigned Symptom) {
-  double On = 0, Inside = 0;
-  for (const CauseSet &S : B.Sets) {
-    double P = chanceOf(N, B, S, Symptom);
-    On += S.Weight * P;
-    Inside += S.Weight * entropy(P);
-  }
-  return std::max(0.0, entropy(On) - Inside);
-}
-
-double informationOf(double P, double Right) {
-  double Yes = P * Right + (1 - P) * (1 - Right);
-  if (Yes <= 0 || Yes >= 1)
-    return 0;
-  return entropy(P) - Yes * entropy(P * Right / Yes) -
-         (1 - Yes) * entropy(P * (1 - Right) / (1 - Yes));
 }
 
 } // namespace culprit

@@ -117,6 +117,7 @@ Error CaptureReader::read(InputFile &Input, Source &Into) const {
   cprt::readSyncs(P);
   cprt::readRanges(P);
   cprt::readMemory(P);
+  cprt::readPools(P);
   cprt::readProcess(P);
   cprt::readOverheads(P);
   cprt::remark(P, Path);

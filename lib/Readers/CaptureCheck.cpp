@@ -5,6 +5,7 @@
 #include "Readers/CaptureCheck.h"
 #include "Readers/CaptureParts.h"
 #include "Support/Units.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 using namespace culprit::capture;
@@ -16,9 +17,7 @@ static std::string number(uint64_t Count) {
       static_cast<int64_t>(std::min<uint64_t>(Count, INT64_MAX)));
 }
 
-static std::string counted(uint64_t Count, StringRef What) {
-  return number(Count) + " " + What.str() + (Count == 1 ? "" : "s");
-}
+using cprt::counted;
 
 static StringRef kindName(unsigned Kind) {
   switch (RecordKind(Kind)) {
@@ -32,20 +31,6 @@ static StringRef kindName(unsigned Kind) {
 
 namespace {
 
-/// A reason for which records are not in the file.
-struct Loss {
-  uint64_t Drops::*Count;
-  StringLiteral Why;
-};
-constexpr Loss Losses[] = {
-    {&Drops::CuptiDropped, "CUPTI had no room for"},
-    {&Drops::PoolOverflow, "found all buffers of the agent in use"},
-    {&Drops::ZeroTime, "are kernels that CUPTI could not time"},
-    {&Drops::FileCap, "came after the file was full"},
-    {&Drops::WriteError, "could not be written"},
-    {&Drops::Unwanted, "were not asked for"},
-};
-
 class Checker {
 public:
   explicit Checker(const CaptureFile &File) : File(File) {}
@@ -53,6 +38,7 @@ public:
 
 private:
   void frames();
+  void counts();
   void sums();
   void totals();
   void beforeDrops();
@@ -69,6 +55,8 @@ private:
   const CaptureFile &File;
   CaptureCheck Out;
   uint64_t Unnamed = 0;
+  bool HasCount = false; ///< Of what was seen, at the end or before it.
+  bool TellsSeen = false; ///< By kind, and what a ring wrote over.
 };
 
 } // namespace
@@ -79,59 +67,96 @@ void Checker::frames() {
   if (File.frames().empty())
     broken("there is no whole frame");
   // The last write of a process that is killed may be torn.
-  bool Torn = !File.end() && File.gaps().size() == 1 && !File.missingFrames();
-  if (Torn)
-    note("the last frame is torn: " + counted(File.gapBytes(), "byte") +
-         " at offset " + Twine(File.gaps()[0].Begin));
-  else if (!isRing())
-    for (const Gap &G : File.gaps()) {
-      broken(counted(G.Size, "byte") + " at offset " + Twine(G.Begin) +
-             " are no frame" +
-             (File.gaps().size() > 1
-                  ? "; there are " + number(File.gaps().size() - 1) + " more"
-                  : std::string()));
-      break;
-    }
+  if (cprt::isTorn(File))
+    note("the last frame is torn: the " + counted(File.gapBytes(), "byte") +
+         " from offset " + Twine(File.gaps()[0].Begin) +
+         " on are lost; copy the file again if there is a whole one");
+  else if (!isRing() && !File.gaps().empty()) {
+    const Gap &First = File.gaps().front();
+    broken(counted(First.Size, "byte") + " at offset " + Twine(First.Begin) +
+           " are damaged" +
+           (File.gaps().size() > 1
+                ? "; so are " + counted(File.gaps().size() - 1, "more place")
+                : std::string()));
+  }
   if (File.missingFrames() && !isRing())
     broken(counted(File.missingFrames(), "frame") +
            (File.missingFrames() == 1 ? " is" : " are") +
            " missing between those that are there");
   if (isRing())
     note("a ring: " + counted(File.missingFrames(), "older frame") +
-         (File.missingFrames() == 1 ? " was" : " were") + " overwritten");
+         (File.missingFrames() == 1 ? " was" : " were") +
+         " overwritten, as --ring asks for");
   if (uint64_t Lost = File.recordsWithoutSchema()) {
     if (File.head().Minor > MinorVersion)
       note(counted(Lost, "record") + " are of kinds that are newer than this "
-                                     "culprit");
+                                     "culprit: read them with a newer one");
     else
-      broken(counted(Lost, "record") + " have no layout");
+      broken(counted(Lost, "record") +
+             " cannot be read: what says how they are laid out is lost");
+  }
+}
+
+/// For programs: the numbers that the rest is said of.
+void Checker::counts() {
+  const Drops &D = File.drops();
+  uint64_t Lost = 0;
+  for (const cprt::Loss &L : cprt::losses()) {
+    Lost += D.*L.Count;
+    Out.Losses.push_back({L.Name, L.Why, D.*L.Count});
+  }
+  if (HasCount)
+    Out.Records = {D.Seen, D.Written, Lost, D.Unwanted};
+  for (unsigned K = 1; K <= MaxRecordKind; ++K) {
+    const RecordKind Id = RecordKind(K);
+    if (!File.count(Id) && !File.total(Id) && !File.seen(Id))
+      continue;
+    CaptureCheck::Kind Kind = {kindName(K), {}, {}, {}, File.count(Id)};
+    if (File.end())
+      Kind.Written = File.total(Id);
+    if (TellsSeen) {
+      Kind.Seen = File.seen(Id);
+      Kind.Overwritten = File.overwritten(Id);
+    }
+    Out.Kinds.push_back(Kind);
   }
 }
 
 void Checker::sums() {
   const Drops &D = File.drops();
-  uint64_t Lost = 0;
-  for (const Loss &L : Losses)
+  uint64_t Lost = D.Unwanted;
+  for (const cprt::Loss &L : cprt::losses())
     Lost += D.*L.Count;
-  Out.Sum = counted(D.Seen, "record") + " seen = " + number(D.Written) +
-            " written + " + number(Lost) + " lost or left out";
-  if (D.Seen != D.Written + Lost) {
-    Out.Sum.clear();
+  if (D.Seen != D.Written + Lost)
     broken(counted(D.Seen, "record") + " seen, but " + number(D.Written) +
            " written and " + number(Lost) + " counted as lost or left out: " +
            (D.Seen > D.Written + Lost
                 ? number(D.Seen - D.Written - Lost) + " unaccounted for"
                 : number(D.Written + Lost - D.Seen) + " too many"));
+  else if (HasCount) {
+    uint64_t Gone = File.overwritten();
+    Out.Sum = counted(D.Seen, "record") + " seen = " + number(D.Written) +
+              " written + " + number(Lost) + " lost or left out";
+    if (Gone)
+      Out.Sum += "; of those written " + number(Gone) +
+                 " were overwritten by newer ones, as --ring asks for";
   }
-  for (const Loss &L : Losses)
-    if (D.*L.Count)
-      note(counted(D.*L.Count, "record") + " " + L.Why);
+  for (const cprt::Loss &L : cprt::losses())
+    if (uint64_t Count = D.*L.Count)
+      note(cprt::lossText(Count, L.Why) + "; " + L.Next);
+  if (D.Unwanted)
+    note(counted(D.Unwanted, "record") +
+         (D.Unwanted == 1 ? " was" : " were") +
+         " left out: of kinds or calls that were not asked for; --kinds "
+         "chooses them");
   if (D.ParseStopBytes)
     note(counted(D.ParseStopBytes, "byte") +
-         " of CUPTI's buffers could not be read; the records in them are not "
-         "among those seen");
+         " of CUPTI's buffers could not be read, and the records in them are "
+         "not among those seen; this CUPTI may be newer than the agent");
   if (D.StringsFull)
-    note(counted(D.StringsFull, "name") + " found no room");
+    note(counted(D.StringsFull, "name") +
+         " found no room and read <strings-full>; does the program put numbers "
+         "into its range names?");
 }
 
 /// With an end: what it says was written is there, kind by kind.
@@ -140,9 +165,10 @@ void Checker::totals() {
   for (unsigned K = 1; K <= MaxRecordKind; ++K) {
     uint64_t Has = File.count(RecordKind(K)), Said = File.total(RecordKind(K));
     Sum += Said;
-    if (isRing() ? Has > Said : Has != Said)
-      broken(kindName(K) + ": " + number(Has) + " in the file, " +
-             number(Said) + " by its end");
+    uint64_t Gone = std::min(Said, File.overwritten(RecordKind(K)));
+    if (isRing() && !TellsSeen ? Has > Said : Has != Said - Gone)
+      broken(kindName(K) + ": " + counted(Has, "record") +
+             " in the file, where its end counts " + number(Said - Gone));
   }
   if (Sum != File.end()->Lost.Written)
     broken("the end counts " + number(Sum) + " records by kind and " +
@@ -151,22 +177,20 @@ void Checker::totals() {
 
 /// Without an end: what was there when the last count was written.
 void Checker::beforeDrops() {
-  uint64_t Records = 0, Then = 0, Frames = 0;
-  bool Any = false;
+  uint64_t Records = 0, Then = 0;
   for (const FrameView &V : File.frames()) {
     if (V.Head.Type == FrameType::Records)
       Records += V.Head.Count;
-    if (V.Head.Type == FrameType::Drops) {
+    if (V.Head.Type == FrameType::Drops)
       Then = Records;
-      Any = true;
-    }
-    ++Frames;
   }
-  if (Any && !isRing() && Then != File.drops().Written)
-    broken(number(Then) + " records before the last count, which says " +
+  if (HasCount && !isRing() && Then != File.drops().Written)
+    broken(counted(Then, "record") + " before the last count, which says " +
            number(File.drops().Written));
   if (Records != Then)
-    note(counted(Records - Then, "record") + " after the last count");
+    note(counted(Records - Then, "record") +
+         " came after the last count, so that it is not known whether any "
+         "were lost with them");
 }
 
 template <typename Record> void Checker::namesOf(uint32_t Record::*Field) {
@@ -180,7 +204,6 @@ template <typename Record> void Checker::namesOf(uint32_t Record::*Field) {
 void Checker::names() {
   namesOf(&KernelRecord::name);
   namesOf(&KernelRecord::shape);
-  namesOf(&KernelRecord::shape);
   namesOf(&CallRecord::name);
   namesOf(&MarkerRecord::name);
   if (Unnamed)
@@ -188,14 +211,27 @@ void Checker::names() {
 }
 
 CaptureCheck Checker::check() {
+  HasCount = File.end() || any_of(File.frames(), [](const FrameView &V) {
+               return V.Head.Type == FrameType::Drops;
+             });
+  for (const FrameView &V : File.frames())
+    if (V.Head.Type == FrameType::End && File.end())
+      TellsSeen = V.Head.Payload >=
+                  sizeof(EndHead) + uint64_t(File.end()->Kinds) *
+                                        (sizeof(KindTotal) + sizeof(KindMore));
   frames();
+  counts();
   sums();
   if (File.end()) {
     totals();
     note(("ended: " + cprt::endText(File.end()->Reason)).str());
   } else {
     beforeDrops();
-    note("no end: the process was killed, or is still being recorded");
+    Out.Cut = true;
+    note(File.gaps().empty() || cprt::isTorn(File)
+             ? "no end: the process was killed, or is still being recorded, or "
+               "the file was cut; what is there can be used"
+             : "no end: it may be in what is damaged");
   }
   names();
   return std::move(Out);

@@ -3,9 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/CaptureParts.h"
-#include "Readers/ColumnOut.h"
+#include "Readers/DeviceRows.h"
 #include "Readers/KernelRoles.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Demangle/Demangle.h"
 
 using namespace llvm;
@@ -27,13 +26,10 @@ template <typename Record> Where whereOf(const Record &R) {
           R.stream, R.correlation, R.graph_node};
 }
 
-/// The columns of gpu_work that every kind of work fills.
-class WorkOut {
+class WorkOut : public WorkColumns {
 public:
   WorkOut(Part &P, size_t N, StringRef Kind, StringRef DefaultRole)
-      : T(P.Into.table(TableId::gpu_work)), N(N), P(P),
-        Kind(P.Into.pool().intern(Kind)),
-        DefaultRole(P.Into.pool().intern(DefaultRole)) {}
+      : WorkColumns(P.Into, N, Kind, DefaultRole), P(P) {}
 
   /// Starts a row; false when it has no usable time.
   bool begin(const Where &W) {
@@ -41,89 +37,21 @@ public:
     std::optional<Span> S = P.span(W.Start, W.End);
     if (!S)
       return false;
-    Time = *S;
-    Kinds.putText(Kind);
-    Starts.put(S->Start);
-    Stops.put(S->Stop);
-    Durations.put(S->Stop - S->Start);
-    Ranks.put(P.Rank);
-    Devices.put(idOrNull(W.Device));
-    Contexts.put(idOrNull(W.Context));
-    Streams.put(idOrNull(W.Stream));
-    Correlations.put(countedOrNull(W.Correlation));
-    Externals.put(P.externalOf(W.Correlation));
-    // 0 is no graph.
-    int64_t Node = static_cast<int64_t>(W.GraphNode);
-    Graphs.put(Node > 0 ? Node : NullInt);
-    Places.put(Place);
+    WorkColumns::begin({S->Start, S->Stop, P.Rank, idOrNull(W.Device),
+                        idOrNull(W.Context), idOrNull(W.Stream),
+                        countedOrNull(W.Correlation),
+                        P.externalOf(W.Correlation),
+                        static_cast<int64_t>(W.GraphNode), Place});
     return true;
   }
-  void end(StringId Name, StringId Role) {
-    Names.putText(Name);
-    Roles.putText(Role);
-    T.addRow();
-  }
-  void end(StringId Name) { end(Name, DefaultRole); }
 
-  TableBuilder &T;
-  const size_t N;
-  Span Time = {0, 0};
   int64_t Next = 0; ///< Number of the next record of its kind.
 
 private:
   Part &P;
-  StringId Kind, DefaultRole;
-  ColumnOut Kinds{T, gpu_work::kind, N}, Names{T, gpu_work::name, N},
-      Starts{T, gpu_work::start, N}, Stops{T, gpu_work::stop, N},
-      Durations{T, gpu_work::dur, N}, Ranks{T, gpu_work::rank, N},
-      Devices{T, gpu_work::device, N}, Contexts{T, gpu_work::context, N},
-      Streams{T, gpu_work::stream, N},
-      Correlations{T, gpu_work::correlation, N},
-      Externals{T, gpu_work::external, N}, Graphs{T, gpu_work::graph, N},
-      Roles{T, gpu_work::role, N}, Places{T, gpu_work::place, N};
-};
-
-/// Shapes of kernels, of which there are few.
-class ShapeCache {
-public:
-  explicit ShapeCache(const CaptureFile &File) : File(File) {}
-
-  const LaunchShape &operator()(uint32_t Epoch, uint32_t Id) {
-    auto [It, New] = Known.try_emplace(uint64_t(Epoch) << 32 | Id);
-    if (New)
-      It->second = File.shape(Epoch, Id);
-    return It->second;
-  }
-
-private:
-  const CaptureFile &File;
-  std::unordered_map<uint64_t, LaunchShape> Known;
-};
-
-struct KernelName {
-  StringId Id = NullString, Role = NullString, Op = NullString;
-  bool Communication = false;
 };
 
 } // namespace
-
-static void addCollective(Part &P, const KernelRecord &R, const WorkOut &Work,
-                          const KernelName &Name) {
-  TableBuilder &Row = P.Into.table(TableId::collectives);
-  Row.addRow();
-  if (Name.Op != NullString)
-    Row.setId(collectives::op, Name.Op);
-  Row.set(collectives::rank, P.Rank);
-  if (R.device != ~0u)
-    Row.set(collectives::device, int64_t(R.device));
-  if (R.stream != ~0u)
-    Row.set(collectives::stream, int64_t(R.stream));
-  Row.set(collectives::start, Work.Time.Start);
-  Row.set(collectives::stop, Work.Time.Stop);
-  Row.set(collectives::dur, Work.Time.Stop - Work.Time.Start);
-  Row.set(collectives::state, "completed");
-  Row.set(collectives::place, Work.Next - 1);
-}
 
 static void readKernels(Part &P) {
   WorkOut Work(P, P.File.count(RecordKind::Kernel), "kernel", "compute");
@@ -131,9 +59,7 @@ static void readKernels(Part &P) {
       Block(Work.T, gpu_work::block, Work.N),
       Registers(Work.T, gpu_work::registers, Work.N),
       Shared(Work.T, gpu_work::shared_bytes, Work.N);
-  StringPool &Pool = P.Into.pool();
   TextCache<KernelName> Names(P);
-  ShapeCache Shapes(P.File);
   auto Dimensions = [](ColumnOut &To, int64_t X, int64_t Y, int64_t Z) {
     if (X > 0)
       To.putList({X, Y, Z});
@@ -146,14 +72,7 @@ static void readKernels(Part &P) {
       return;
     const KernelName &Name =
         Names(Epoch, R.name, [&](KernelName &Out, const std::string &Mangled) {
-          std::string Text = demangle(Mangled);
-          StringRef Role = kernelRole(Text);
-          Out.Id = Pool.intern(Text);
-          Out.Role = Pool.intern(Role);
-          Out.Communication = Role == "communication";
-          if (StringRef Op = collectiveOp(Text);
-              Out.Communication && !Op.empty())
-            Out.Op = Pool.intern(Op);
+          Out.set(P.Into.pool(), demangle(Mangled));
         });
     const LaunchShape S = P.File.shape(Epoch, R.shape);
     Dimensions(Grid, S.grid_x, S.grid_y, S.grid_z);
@@ -162,7 +81,7 @@ static void readKernels(Part &P) {
     Shared.put(int64_t(S.static_shared) + S.dynamic_shared);
     Work.end(Name.Id, Name.Role);
     if (Name.Communication)
-      addCollective(P, R, Work, Name);
+      addCollective(P.Into, Work.Row, Name);
   });
 }
 
@@ -183,13 +102,6 @@ static StringRef copyKindOf(uint32_t Kind) {
   default:
     return {};
   }
-}
-
-static std::string capitalised(StringRef Text) {
-  std::string Out = Text.str();
-  if (!Out.empty())
-    Out[0] = toUpper(Out[0]);
-  return Out;
 }
 
 namespace {
@@ -213,22 +125,19 @@ public:
     StringRef Direction = copyKindOf(Kind);
     Out.From = memoryKindOf(Pool, From);
     Out.To = memoryKindOf(Pool, To);
-    std::string Name = "Memcpy";
-    if (!Direction.empty())
-      Name += " " + Direction.str();
-    if (Out.From && Out.To)
-      Name += " (" + capitalised(Pool.text(Out.From)) + " -> " +
-              capitalised(Pool.text(Out.To)) + ")";
+    auto Text = [&](StringId Id) {
+      return Id ? Pool.text(Id) : StringRef();
+    };
+    std::string Name =
+        copyLabel(Direction, Text(Out.From), Text(Out.To), Cause);
     if (!Out.From && !Out.To && !Direction.empty()) {
       // The device's side is known from the direction alone.
-      CopyKinds Told = copyKinds(Name);
+      CopyKinds Told = copyKinds("Memcpy " + Direction.str());
       if (!Told.Source.empty())
         Out.From = Pool.intern(Told.Source);
       if (!Told.Target.empty())
         Out.To = Pool.intern(Told.Target);
     }
-    if (!Cause.empty())
-      Name += " (" + Cause.str() + ")";
     Out.Name = Pool.intern(Name);
     Out.Kind = Direction.empty() ? NullString : Pool.intern(Direction);
     return Out;
@@ -292,9 +201,7 @@ static void readSets(Part &P) {
     StringId Target = memoryKindOf(Pool, R.memory_kind);
     Bytes.put(R.bytes <= INT64_MAX ? static_cast<int64_t>(R.bytes) : NullInt);
     To.putText(Target);
-    Work.end(Target ? Pool.intern("Memset (" +
-                                  capitalised(Pool.text(Target)) + ")")
-                    : Pool.intern("Memset"));
+    Work.end(Pool.intern(setLabel(Target ? Pool.text(Target) : "")));
   });
 }
 

@@ -90,6 +90,7 @@ void readCalls(Part &P);      ///< host_calls.
 void readSyncs(Part &P);      ///< syncs.
 void readRanges(Part &P);     ///< ranges, host_ops.
 void readMemory(Part &P);     ///< memory_events.
+void readPools(Part &P);      ///< counters: pools of memory.
 void readPaging(Part &P);     ///< gpu_work, counters: unified memory.
 void readProcess(Part &P);    ///< ranks, devices.
 void readOverheads(Part &P);  ///< profiler_events.
@@ -100,6 +101,24 @@ void remark(Part &P, llvm::StringRef Path);
 
 /// Why a capture ended, as a sentence's part: "the process exited".
 llvm::StringRef endText(capture::EndReason Reason);
+
+/// A reason for which records that were seen are not in the file.
+struct Loss {
+  uint64_t capture::Drops::*Count;
+  llvm::StringLiteral Name; ///< As profiler_events.name.
+  llvm::StringLiteral Why;  ///< As a sentence that ends "were lost: ".
+  llvm::StringLiteral Next; ///< What may help.
+};
+/// All but those that were left out as asked for.
+llvm::ArrayRef<Loss> losses();
+/// "20 records were lost: CUPTI could not time these kernels".
+std::string lossText(uint64_t Count, llvm::StringRef Why);
+/// "1 record", "2,690 records".
+std::string counted(uint64_t Count, llvm::StringRef What);
+
+/// Whether \p File has no end and stops within its last frame, all before it
+/// being whole, as when the process was killed or a copy was cut short.
+bool isTorn(const capture::CaptureFile &File);
 
 } // namespace culprit::cprt
 

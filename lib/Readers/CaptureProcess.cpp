@@ -13,35 +13,6 @@ using namespace culprit::capture;
 
 namespace culprit::cprt {
 
-void readMemory(Part &P) {
-  enum : uint32_t { Allocation = 1, Release = 2 };
-  int64_t Place = 0;
-  P.File.each<MemoryRecord>([&](const MemoryRecord &R, uint32_t, uint64_t) {
-    int64_t Number = Place++;
-    std::optional<int64_t> At = P.time(R.at);
-    if (!At || R.bytes > INT64_MAX ||
-        (R.operation != Allocation && R.operation != Release)) {
-      ++P.Skipped;
-      return;
-    }
-    TableBuilder &Row = P.Into.table(TableId::memory_events);
-    int64_t Bytes = static_cast<int64_t>(R.bytes);
-    Row.addRow();
-    Row.set(memory_events::at, *At);
-    Row.set(memory_events::address, static_cast<int64_t>(R.address));
-    Row.set(memory_events::bytes, R.operation == Release ? -Bytes : Bytes);
-    Row.set(memory_events::rank, P.Rank);
-    if (isHostMemory(R.memory_kind))
-      Row.set(memory_events::device, int64_t(-1));
-    else if (R.device != ~0u)
-      Row.set(memory_events::device, int64_t(R.device));
-    // Memory that is not asked for in a stream has none.
-    if (R.is_async && R.stream != ~0u)
-      Row.set(memory_events::stream, int64_t(R.stream));
-    Row.set(memory_events::place, Number);
-  });
-}
-
 /// \p Low and \p High are the 16 bytes in the order of memory.
 static std::string uuidText(uint64_t Low, uint64_t High) {
   if (!Low && !High)

@@ -112,8 +112,9 @@ void RangeReader::close(Range &Opened, int64_t At) {
   if (At < Opened.Start)
     return;
   Opened.Stop = At;
-  if (Opened.Name->Stem)
-    StemTime[Opened.Name->Stem] += At - Opened.Start;
+  // Sums of damaged times would overflow.
+  if (int64_t &Sum = StemTime[Opened.Name->Stem]; Opened.Name->Stem)
+    Sum = std::min(Sum, INT64_MAX / 2) + (At - Opened.Start);
 }
 
 void RangeReader::end(const MarkerRecord &R) {

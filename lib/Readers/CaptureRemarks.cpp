@@ -28,6 +28,38 @@ StringRef endText(EndReason Reason) {
   return "for a reason that is not known here";
 }
 
+static constexpr StringLiteral Less = "record fewer kinds with --kinds, or a "
+                                      "shorter time";
+static constexpr Loss Losses[] = {
+    {&Drops::CuptiDropped, "CUPTI", "CUPTI had no room for them", Less},
+    {&Drops::PoolOverflow, "buffers",
+     "all buffers of the agent were in use when they came", Less},
+    {&Drops::ZeroTime, "times", "CUPTI could not time these kernels",
+     "record for longer, end it while the device is idle, or give a newer "
+     "CUPTI with --cupti PATH"},
+    {&Drops::FileCap, "file size", "the file had reached its largest size",
+     "give a larger --max-size"},
+    {&Drops::WriteError, "file", "they could not be written",
+     "is there room on the disk?"},
+};
+
+ArrayRef<Loss> losses() { return Losses; }
+
+std::string counted(uint64_t Count, StringRef What) {
+  int64_t Shown = static_cast<int64_t>(std::min<uint64_t>(Count, INT64_MAX));
+  return formatCount(Shown) + " " + What.str() + (Count == 1 ? "" : "s");
+}
+
+std::string lossText(uint64_t Count, StringRef Why) {
+  return counted(Count, "record") + (Count == 1 ? " was" : " were") +
+         " lost: " + Why.str();
+}
+
+bool isTorn(const CaptureFile &File) {
+  return !File.end() && !File.missingFrames() && File.gaps().size() == 1 &&
+         File.isTailCut();
+}
+
 /// Names as Nsight Systems has them: CUpti_ActivityOverheadKind counts from
 /// 1 << 16 but for the first.
 static StringRef overheadName(uint32_t Kind) {
@@ -94,11 +126,6 @@ private:
 };
 } // namespace
 
-static std::string counted(uint64_t Count, StringRef What) {
-  int64_t Shown = static_cast<int64_t>(std::min<uint64_t>(Count, INT64_MAX));
-  return formatCount(Shown) + " " + What.str() + (Count == 1 ? "" : "s");
-}
-
 void Remarks::row(StringRef Kind, StringRef Name, const Twine &Message,
                   uint64_t Count, uint64_t At) {
   TableBuilder &Row = P.Into.table(TableId::profiler_events);
@@ -107,9 +134,11 @@ void Remarks::row(StringRef Kind, StringRef Name, const Twine &Message,
   Row.set(profiler_events::name, Name);
   if (std::optional<int64_t> Time = P.time(At))
     Row.set(profiler_events::start, *Time);
+  // More would be damage, and a sum of a few must not overflow.
+  constexpr uint64_t Most = INT64_MAX / 256;
   if (Count)
     Row.set(profiler_events::count,
-            static_cast<int64_t>(std::min<uint64_t>(Count, INT64_MAX)));
+            static_cast<int64_t>(std::min(Count, Most)));
   Row.set(profiler_events::rank, P.Rank);
   Row.set(profiler_events::message, StringRef(Message.str()));
 }
@@ -125,24 +154,15 @@ void Remarks::lost(uint64_t Count, StringRef Name, StringRef Why,
                    StringRef Hint) {
   if (!Count)
     return;
-  std::string Text =
-      counted(Count, "record") + (Count == 1 ? " was" : " were") + " lost: ";
-  row("lost", Name, Text + Why, Count);
-  P.Into.warn(Path + ": " + Text + Why, Hint);
+  std::string Text = lossText(Count, Why);
+  row("lost", Name, Text, Count);
+  P.Into.warn(Path + ": " + Text, Hint);
 }
 
 void Remarks::losses() {
   const Drops &D = P.File.drops();
-  StringRef Less = "record fewer kinds with --kinds, or a shorter time";
-  lost(D.CuptiDropped, "CUPTI", "CUPTI had no room for them", Less);
-  lost(D.PoolOverflow, "buffers",
-       "all buffers of the agent were in use when they came", Less);
-  lost(D.ZeroTime, "times", "CUPTI could not time these kernels",
-       "another recording may get them; a newer CUPTI helps");
-  lost(D.FileCap, "file size", "the file had reached its largest size",
-       "give a larger --max-size");
-  lost(D.WriteError, "file", "they could not be written",
-       "is there room on the disk?");
+  for (const Loss &L : cprt::losses())
+    lost(D.*L.Count, L.Name, L.Why, L.Next);
   if (D.ParseStopBytes)
     warn("lost", "buffers",
          counted(D.ParseStopBytes, "byte") +
@@ -173,8 +193,12 @@ void Remarks::damage() {
     return;
   }
   uint64_t Bytes = F.gapBytes();
-  bool Torn = !F.end() && F.gaps().size() == 1 && !F.missingFrames();
-  if (Bytes && !Torn)
+  if (isTorn(F))
+    warn("lost", "file",
+         "its last " + counted(Bytes, "byte") + " are no whole frame; what was "
+                                                "in them is lost",
+         "copy the file again if there is a whole one");
+  else if (Bytes)
     warn("lost", "file",
          counted(Bytes, "byte") + " in " + counted(F.gaps().size(), "place") +
              " are damaged" +
@@ -231,6 +255,9 @@ void Remarks::states() {
                                   "the process keeps CUPTI until it ends; no "
                                   "other profiler can have it"});
       break;
+    case StateCode::Late:
+      warn("warning", "begin", Text, "calls before that are not there");
+      break;
     case StateCode::KindRefused:
       warn("warning", "kind", Text, "records of this kind are not there");
       break;
@@ -258,7 +285,7 @@ void Remarks::clocks() {
         warn("warning", "clock",
              "the clock of the host was set " +
                  Twine(Step > 0 ? "forward" : "back") + " by " +
-                 formatDuration(Step > 0 ? Step : -Step),
+                 formatDuration(Step > 0 ? Step : -std::max(Step, -INT64_MAX)),
              "lengths around that moment are wrong", C.Realtime);
     }
     Before = &C;
@@ -286,9 +313,16 @@ void Remarks::add() {
     if (RecordKind(K) != RecordKind::Device &&
         RecordKind(K) != RecordKind::Context)
       Any += P.File.count(RecordKind(K));
-  if (!Any)
-    P.Into.warn(Path + ": holds no records",
-                "the process did nothing on a device while it was recorded");
+  if (Any)
+    return;
+  // What is damaged or was lost may have been all there was.
+  const CaptureFile &F = P.File;
+  bool Whole = F.end() && F.isHeadGood() && F.gaps().empty() &&
+               !F.missingFrames() && F.drops().Seen <= F.drops().Written;
+  P.Into.warn(Path + ": holds no records",
+              Whole ? "the process did nothing on a device while it was "
+                      "recorded"
+                    : "none was left in what could be read");
 }
 
 void remark(Part &P, StringRef Path) { Remarks(P, Path).add(); }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "Readers/DeviceRows.h"
 #include "Readers/KernelRoles.h"
 #include "Readers/NsightSystemsIds.h"
 #include "Readers/NsightSystemsParts.h"
@@ -95,67 +96,33 @@ static StringRef causeOf(Database &DB, std::optional<int64_t> Cause) {
 
 namespace {
 
-/// The columns of gpu_work that every kind of work fills.
-class WorkOut {
+class WorkOut : public WorkColumns {
 public:
   WorkOut(Part &P, StringRef Table, StringRef Kind, StringRef DefaultRole)
-      : P(P), Kind(P.Into.pool().intern(Kind)),
-        DefaultRole(P.Into.pool().intern(DefaultRole)),
-        T(P.Into.table(TableId::gpu_work)), N(P.DB.rowsAtMost(Table)) {}
+      : WorkColumns(P.Into, P.DB.rowsAtMost(Table), Kind, DefaultRole), P(P) {}
 
   /// Starts a row; false when it has no usable time.
-  bool begin(const Row &R) {
+  bool begin(const nsys::Row &R) {
     std::optional<Span> S = spanOf(R);
     if (!S) {
       ++P.Skipped;
       return false;
     }
-    Time = *S;
-    Pid = pidOf(R.integer(WorkPid));
+    int64_t Pid = pidOf(R.integer(WorkPid));
     if (Pid != LastPid && Pid != NullInt)
       P.Found.Pids.insert(Pid);
     LastPid = Pid;
-    Kinds.putText(Kind);
-    Starts.put(S->Start);
-    Stops.put(S->Stop);
-    Durations.put(S->Stop - S->Start);
-    Ranks.put(Pid);
-    Devices.put(idOrNull(R.integer(WorkDevice)));
-    Contexts.put(idOrNull(R.integer(WorkContext)));
-    Streams.put(idOrNull(R.integer(WorkStream)));
-    Correlations.put(countedOrNull(R.integer(WorkCorrelation)));
-    int64_t Node = R.integer(WorkGraphNode, 0);
-    Graphs.put(Node > 0 ? Node : NullInt);
-    Places.put(R.place());
+    WorkColumns::begin({S->Start, S->Stop, Pid, idOrNull(R.integer(WorkDevice)),
+                        idOrNull(R.integer(WorkContext)),
+                        idOrNull(R.integer(WorkStream)),
+                        countedOrNull(R.integer(WorkCorrelation)), NullInt,
+                        R.integer(WorkGraphNode, 0), R.place()});
     return true;
   }
-  void end(StringId Name, StringId Role) {
-    Names.putText(Name);
-    Roles.putText(Role);
-    T.addRow();
-  }
-  void end(StringId Name) { end(Name, DefaultRole); }
-
-  Part &P;
-  StringId Kind, DefaultRole;
-  TableBuilder &T;
-  size_t N;
-  Span Time = {0, 0};
-  int64_t Pid = NullInt, LastPid = NullInt;
 
 private:
-  ColumnOut Kinds{T, gpu_work::kind, N}, Names{T, gpu_work::name, N},
-      Starts{T, gpu_work::start, N}, Stops{T, gpu_work::stop, N},
-      Durations{T, gpu_work::dur, N}, Ranks{T, gpu_work::rank, N},
-      Devices{T, gpu_work::device, N}, Contexts{T, gpu_work::context, N},
-      Streams{T, gpu_work::stream, N},
-      Correlations{T, gpu_work::correlation, N}, Graphs{T, gpu_work::graph, N},
-      Roles{T, gpu_work::role, N}, Places{T, gpu_work::place, N};
-};
-
-struct KernelName {
-  StringId Id = NullString, Role = NullString, Op = NullString;
-  bool Communication = false;
+  Part &P;
+  int64_t LastPid = NullInt;
 };
 
 /// Names and roles, found out once for each id of StringIds.
@@ -173,12 +140,7 @@ public:
     for (std::optional<int64_t> Other : {Short, Mangled})
       if (Name.empty())
         Name = P.DB.string(Other);
-    StringRef Role = kernelRole(Name);
-    Out.Id = P.Into.pool().intern(Name);
-    Out.Role = P.Into.pool().intern(Role);
-    Out.Communication = Role == "communication";
-    if (StringRef Op = collectiveOp(Name); Out.Communication && !Op.empty())
-      Out.Op = P.Into.pool().intern(Op);
+    Out.set(P.Into.pool(), Name);
     return Out;
   }
 
@@ -188,23 +150,6 @@ private:
 };
 
 } // namespace
-
-static void addCollective(Part &P, const Row &R, const WorkOut &Work,
-                          const KernelName &Name) {
-  TableBuilder &Row = P.Into.table(TableId::collectives);
-  P.Found.KernelOfCollective.push_back(Work.T.rows() - 1);
-  Row.addRow();
-  if (Name.Op != NullString)
-    Row.setId(collectives::op, Name.Op);
-  set(Row, collectives::rank, Work.Pid);
-  set(Row, collectives::device, idOrNull(R.integer(WorkDevice)));
-  set(Row, collectives::stream, idOrNull(R.integer(WorkStream)));
-  Row.set(collectives::start, Work.Time.Start);
-  Row.set(collectives::stop, Work.Time.Stop);
-  Row.set(collectives::dur, Work.Time.Stop - Work.Time.Start);
-  Row.set(collectives::state, "completed");
-  Row.set(collectives::place, R.place());
-}
 
 static void readKernels(Part &P) {
   enum : unsigned {
@@ -254,8 +199,10 @@ static void readKernels(Part &P) {
                        ? sum(Static.value_or(0), Dynamic.value_or(0))
                        : NullInt);
         Work.end(Name.Id, Name.Role);
-        if (Name.Communication)
-          addCollective(P, R, Work, Name);
+        if (!Name.Communication)
+          return;
+        P.Found.KernelOfCollective.push_back(Work.T.rows() - 1);
+        addCollective(P.Into, Work.Row, Name);
       },
       2);
 }
@@ -285,14 +232,11 @@ static void readCopies(Part &P, const MemoryKinds &Kinds) {
         auto [It, New] = Labels.try_emplace({Direction, Source, Target, Why});
         if (New) {
           StringRef Known = copyKindOf(P.DB, Direction);
-          std::string Name = "Memcpy";
-          if (!Known.empty())
-            Name += " " + Known.str();
-          if (Source && Target)
-            Name += " (" + capitalised(Pool.text(Source)) + " -> " +
-                    capitalised(Pool.text(Target)) + ")";
-          if (StringRef Reason = causeOf(P.DB, Why); !Reason.empty())
-            Name += " (" + Reason.lower() + ")";
+          auto Text = [&](StringId Id) {
+            return Id ? Pool.text(Id) : StringRef();
+          };
+          std::string Name = copyLabel(Known, Text(Source), Text(Target),
+                                       causeOf(P.DB, Why).lower());
           It->second.Name = Pool.intern(Name);
           It->second.Kind = Known.empty() ? NullString : Pool.intern(Known);
         }
@@ -319,13 +263,10 @@ static void readSets(Part &P, const MemoryKinds &Kinds) {
         if (!Work.begin(R))
           return;
         StringId Target = Kinds(R.integer(Kind));
-        std::string Name = "Memset";
-        if (Target)
-          Name += " (" + capitalised(Pool.text(Target)) + ")";
         std::optional<int64_t> Size = R.integer(Bytes);
         BytesOut.put(Size && *Size >= 0 ? *Size : NullInt);
         ToOut.putText(Target);
-        Work.end(Pool.intern(Name));
+        Work.end(Pool.intern(setLabel(Target ? Pool.text(Target) : "")));
       },
       2);
 }

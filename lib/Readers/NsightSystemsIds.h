@@ -63,13 +63,6 @@ inline void set(TableBuilder &Row, unsigned Column,
     Row.set(Column, *Value);
 }
 
-inline std::string capitalised(llvm::StringRef Text) {
-  std::string Out = Text.str();
-  if (!Out.empty())
-    Out[0] = llvm::toUpper(Out[0]);
-  return Out;
-}
-
 struct Span {
   int64_t Start, Stop;
 };

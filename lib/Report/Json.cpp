@@ -147,7 +147,7 @@ static Array shiftsJson(ArrayRef<Shift> Shifts) {
   for (const Shift &S : Shifts)
     Out.push_back(
         Object{{"class", S.Class},
-               {"probability", number(std::round(S.Probability * 1e6) / 1e6)}});
+               {"posterior", number(std::round(S.Probability * 1e6) / 1e6)}});
   return Out;
 }
 
@@ -330,7 +330,7 @@ Value toJson(const RunReport &R) {
   for (const LayerShare &L : R.Result.Layers)
     Layers.push_back(
         Object{{"layer", L.Layer},
-               {"probability", number(std::round(L.Probability * 1e6) / 1e6)},
+               {"posterior", number(std::round(L.Probability * 1e6) / 1e6)},
                {"share", number(std::round(L.Share * 1e6) / 1e6)}});
   for (const Outcome &O : R.Outcomes)
     Outcomes.push_back(outcomeJson(O));

@@ -160,13 +160,13 @@ private:
 
   void item(StringRef Label, const EvidenceItem &I) {
     OS << formatv("    {0,-9}", Label);
-    paint(I.LogOdds > 0 ? raw_ostream::GREEN : raw_ostream::RED,
+    paint(I.Own > 0 ? raw_ostream::GREEN : raw_ostream::RED,
           natsText(I.Own));
     OS << "  " << I.Symptom << '\n';
     std::string Indent(19, ' ');
     if (!I.Message.empty())
       printWrapped(OS, I.Message, Indent, Indent, Style.Width);
-    if (I.Outcome < 0 || I.LogOdds < -0.1)
+    if (I.Outcome < 0 || I.Own < 0)
       return;
     std::string Places = placesOf(R.Outcomes[I.Outcome].Reports[I.Report]);
     if (!Places.empty())

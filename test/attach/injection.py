@@ -124,6 +124,23 @@ def inject_many(args, name, words, count, options=(), user=None, fresh=False):
     report(name, count, lines, "; " + program.end(name))
 
 
+def timed(args, waits, count, options=()):
+    """Over waits of half a second: begun again each time they would go on as long as this."""
+    program = Program(args, waits, "--busy", "0", "--kinds", "timed")
+    lines = ""
+    for i in range(max(16, count)):
+        time.sleep(0.15)
+        result = driver(args, "begin", program.pid, program.folder, *options)
+        lines += result.stdout
+        if result.returncode:
+            fail(f"relative timeouts: {result.stderr.strip()}")
+    line = program.end("relative timeouts")
+    # 2.4 seconds and more: one that is begun again each time never ends, and is not counted as late.
+    if int(line.split("steps=")[1].split()[0]) < 2:
+        fail("relative timeouts: begun again")
+    report("relative timeouts", i + 1, lines, "; " + line)
+
+
 def inject(args):
     waits = os.path.join(args.targets, "waits")
     n = args.count
@@ -138,6 +155,8 @@ def inject(args):
     inject_many(args, "restored by the tracer", [waits], few, ["--trap"])
     inject_many(args, "breakpoint", [waits, "--kinds", "finite", "--busy", "3"],
                 few, ["--breakpoint"])
+    timed(args, waits, few)
+    timed(args, waits, few, ["--trap"])
     inject_many(args, "CPython",
                 [sys.executable, os.path.join(HERE, "targets/sleeper.py")], few)
     if os.geteuid() == 0 and shutil.which("setpriv"):

@@ -50,6 +50,26 @@ public:
     if (void *To = Writer.add(Record::Kind))
       std::memcpy(To, &R, sizeof(R));
   }
+  /// A kernel without a name; times as of Begin.
+  static KernelRecord kernel(uint64_t Start, uint64_t End) {
+    KernelRecord R = {};
+    R.start = Begin + Start;
+    R.end = Begin + End;
+    return R;
+  }
+  /// A moment (1), begin (2) or end (4) of an NVTX range of a thread.
+  MarkerRecord marker(uint32_t Flags, uint32_t Id, uint64_t At,
+                      const char *Name = nullptr) {
+    MarkerRecord R = {};
+    R.at = Begin + At;
+    R.flags = Flags;
+    R.id = Id;
+    R.object = 2;
+    R.process = 42;
+    R.thread = 43;
+    R.name = Name ? name(Name) : 0;
+    return R;
+  }
   void state(StateCode Code, const char *What) {
     Writer.addState(Code, 0, Begin, What);
   }
@@ -114,9 +134,7 @@ inline void addEveryKind(CaptureBuilder &B) {
 
   auto Kernel = [&](const char *Name, uint32_t Correlation, uint64_t Start,
                     uint64_t End) {
-    KernelRecord R = {};
-    R.start = T + Start;
-    R.end = T + End;
+    KernelRecord R = B.kernel(Start, End);
     R.name = B.name(Name);
     R.context = 1;
     R.stream = 7;
@@ -226,14 +244,7 @@ inline void addEveryKind(CaptureBuilder &B) {
 
   auto Marker = [&](uint32_t Flags, uint32_t Id, uint64_t At,
                     const char *Name) {
-    MarkerRecord R = {};
-    R.at = T + At;
-    R.flags = Flags;
-    R.id = Id;
-    R.object = 2;
-    R.process = 42;
-    R.thread = 43;
-    R.name = Name ? B.name(Name) : 0;
+    MarkerRecord R = B.marker(Flags, Id, At, Name);
     R.domain = B.name("training");
     B.add(R);
   };

@@ -133,6 +133,19 @@ int main(int Count, char **Arguments) {
   const Drops &D = C.drops();
   uint64_t Lost = D.CuptiDropped + D.PoolOverflow + D.ZeroTime + D.FileCap +
                   D.WriteError + D.Unwanted;
+  uint64_t Devices = 0, Contexts = 0;
+  C.each<DeviceRecord>([&](const DeviceRecord &R, uint32_t Epoch, uint64_t) {
+    Devices += !C.text(Epoch, R.name).empty();
+  });
+  C.each<ContextRecord>(
+      [&](const ContextRecord &, uint32_t, uint64_t) { ++Contexts; });
+  number("devices", Devices);
+  number("contexts", Contexts);
+  number("overwritten", C.overwritten());
+  number("kept_from", C.keptFrom());
+#define CAPTURE_RECORD(Id, Number, Name)                                       \
+  number("seen " Name, C.seen(RecordKind::Id));
+#include "Capture/Records.def"
   number("seen", D.Seen);
   number("written", D.Written);
   number("cupti_dropped", D.CuptiDropped);

@@ -10,8 +10,10 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <pthread.h>
 #include <set>
 #include <thread>
+#include <unistd.h>
 
 namespace simcupti {
 
@@ -37,6 +39,7 @@ std::atomic<bool> Zeroed, PerThread{true};
 std::mutex &OutLock = *new std::mutex;
 std::set<uint8_t *> &Out = *new std::set<uint8_t *>; ///< Behind OutLock.
 thread_local bool InCallback;
+const pid_t Process = getpid(); ///< That loaded this.
 
 /// Behind a lock of its own, which only a flush takes beside its thread.
 struct Owner {
@@ -47,6 +50,10 @@ struct Owner {
     Owners.push_back(this);
   }
   ~Owner() {
+    // In a child made without the handlers of fork the lock may be taken by a
+    // thread that is not there.
+    if (getpid() != Process)
+      return;
     std::lock_guard<std::mutex> Guard(Lock);
     Owners.erase(std::find(Owners.begin(), Owners.end(), this));
     if (Now.Data)
@@ -134,7 +141,20 @@ static void work() {
   }
 }
 
+/// A child must not find a lock taken by a thread that it has not.
+static void lockForFork() {
+  Lock.lock();
+  OutLock.lock();
+}
+static void unlockAfterFork() {
+  OutLock.unlock();
+  Lock.unlock();
+}
+
 void setBufferCallbacks(Requested R, Completed C) {
+  static const int Registered =
+      pthread_atfork(lockForFork, unlockAfterFork, unlockAfterFork);
+  (void)Registered;
   OnRequest = R;
   OnComplete = C;
   std::lock_guard<std::mutex> Guard(Lock);
@@ -158,6 +178,11 @@ void stopDelivery() {
 uint8_t *beginRecord(uint32_t Kind, uint64_t At) {
   Owner &O = mine();
   O.Mine.lock();
+  static std::atomic<uint64_t> Asked;
+  if (settings().Drop && ++Asked % settings().Drop == 0) {
+    ++Dropped;
+    return nullptr;
+  }
   size_t Size = stride(Kind);
   if (O.Now.Data && O.Now.Used + Size > O.Now.Size) {
     // The lock order is Lock, then Mine.

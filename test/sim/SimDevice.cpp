@@ -77,6 +77,7 @@ enum : uint32_t {
   CudaMemcpyAsync = 41,
   CudaMemsetAsync = 51,
   CudaStreamSynchronize = 131,
+  CudaEventRecord = 135,
   CudaDeviceSynchronize = 165,
   CudaLaunchKernel = 211,
   CudaGraphLaunch = 311,
@@ -108,6 +109,10 @@ static void waitUntil(uint64_t Time) {
 extern "C" {
 
 void simSetHooks(const SimHooks *H) { Hooks = H; }
+void *simContext(void) {
+  static char Context;
+  return &Context;
+}
 bool simInsideCall(void) { return IsInside; }
 unsigned simThreadsInside(void) { return Inside; }
 
@@ -220,10 +225,32 @@ void simFree(uint64_t Address) {
 void simGraphLaunch(uint32_t Graph, unsigned Count, uint32_t Stream,
                     uint64_t Duration) {
   Call C(2, CudaGraphLaunch);
-  for (unsigned I = 0; I < Count; ++I)
-    place({SimWork::Kernel, "graph_kernel", 0, 0, 0, Stream, C.Correlation, 0,
-           Graph, Nodes++},
-          Duration);
+  SimGraph Whole = {Graph, Stream, C.Correlation, 0, 0};
+  for (unsigned I = 0; I < Count; ++I) {
+    SimWork W = place({SimWork::Kernel, "graph_kernel", 0, 0, 0, Stream,
+                       C.Correlation, 0, Graph, Nodes++},
+                      Duration);
+    if (!I)
+      Whole.Start = W.Start;
+    Whole.End = W.End;
+  }
+  const SimHooks *H = Hooks.load();
+  if (Count && H && H->Graph)
+    H->Graph(Whole);
+}
+
+void simEventRecord(uint32_t Event, uint32_t Stream) {
+  Call C(2, CudaEventRecord);
+  const SimHooks *H = Hooks.load();
+  if (H && H->Event)
+    H->Event({Event, Stream, C.Correlation});
+}
+
+void simPageIn(uint64_t Bytes) {
+  uint64_t Start = now();
+  const SimHooks *H = Hooks.load();
+  if (H && H->Pages)
+    H->Pages({Addresses.fetch_add(Bytes), Bytes, Start, Start + Bytes / 10});
 }
 
 void simGetDevice(void) { Call C(2, CudaGetDevice); }

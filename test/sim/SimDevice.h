@@ -46,6 +46,22 @@ struct SimMarker {
   uint64_t At;
 };
 
+/// A launch of a graph as one.
+struct SimGraph {
+  uint32_t Graph, Stream, Correlation;
+  uint64_t Start, End;
+};
+
+/// A CUDA event put into a stream.
+struct SimEvent {
+  uint32_t Event, Stream, Correlation;
+};
+
+/// Managed memory that goes to the device.
+struct SimPages {
+  uint64_t Address, Bytes, Start, End;
+};
+
 /// Set by the simulated libcupti; any may be null.
 struct SimHooks {
   void (*Enter)(int Domain, uint32_t Id, uint32_t Correlation);
@@ -55,6 +71,9 @@ struct SimHooks {
   void (*Sync)(const SimSync &S);
   void (*Memory)(const SimMemory &M);
   void (*Marker)(const SimMarker &M);
+  void (*Graph)(const SimGraph &G);
+  void (*Event)(const SimEvent &E);
+  void (*Pages)(const SimPages &P);
 };
 
 extern "C" {
@@ -64,6 +83,8 @@ int cuInit(unsigned Flags);
 int cuDriverGetVersion(int *Version);
 
 void simSetHooks(const SimHooks *Hooks);
+/// The only CUcontext.
+void *simContext(void);
 
 /// cudaLaunchKernel: \p Duration ns on \p Stream.
 void simLaunch(const char *Name, uint32_t Stream, uint64_t Duration);
@@ -79,6 +100,10 @@ void simFree(uint64_t Address);
 /// cudaGraphLaunch of \p Nodes kernels.
 void simGraphLaunch(uint32_t Graph, unsigned Nodes, uint32_t Stream,
                     uint64_t Duration);
+/// cudaEventRecord.
+void simEventRecord(uint32_t Event, uint32_t Stream);
+/// A kernel touches \p Bytes of managed memory that are on the host.
+void simPageIn(uint64_t Bytes);
 /// cudaGetDevice: a call that says nothing.
 void simGetDevice(void);
 

@@ -24,6 +24,7 @@
 #include <sstream>
 #include <string>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -108,6 +109,24 @@ static void rate(unsigned Rate, double Length) {
               seconds() - Begin);
 }
 
+/// One or two of everything that the device can do.
+static void every() {
+  simRangePush("every");
+  uint64_t Memory = simMalloc(1 << 20);
+  simCopy(1, 1 << 20, 7);
+  simLaunch("void gemm_kernel<float>(float*)", 7, 20000);
+  simLaunch("softmax_kernel", 8, 20000);
+  simDriverLaunch("driver_kernel", 7, 10000);
+  simGraphLaunch(3, 2, 7, 5000);
+  simSet(4096, 7);
+  simCopy(2, 1 << 19, 7);
+  simStreamSynchronize(7);
+  simFree(Memory);
+  simRangePop();
+  simDeviceSynchronize();
+  std::printf("kernel 5 copy 2 set 1 memory 2 marker 2 sync 2 call 11\n");
+}
+
 /// Launches of N threads, M each.
 static void threads(unsigned N, unsigned M) {
   std::vector<std::thread> All;
@@ -167,6 +186,14 @@ static int shell() {
       int Status = -1;
       waitpid(Child, &Status, 0);
       Answer = Status;
+    } else if (What == "rawfork") {
+      // Without the handlers of fork; how long the child takes to end, ms.
+      double Begin = seconds();
+      long Child = syscall(SYS_fork);
+      if (!Child)
+        exit(0);
+      waitpid(pid_t(Child), nullptr, 0);
+      Answer = long((seconds() - Begin) * 1000);
     } else if (What == "setuid") {
       // glibc has every thread do this; one that cannot stops all.
       Answer = setuid(getuid());
@@ -213,6 +240,8 @@ int main(int Count, char **Arguments) {
     spin(N);
   else if (What == "loop")
     loop(Length);
+  else if (What == "every")
+    every();
   else if (What == "memory")
     memory(N);
   else if (What == "load")
@@ -236,6 +265,18 @@ int main(int Count, char **Arguments) {
       simGraphLaunch(3, 20, 7, 5000);
     simDeviceSynchronize();
     std::printf("kernels %u calls %u\n", 20 * N, N + 1);
+  } else if (What == "events") {
+    for (unsigned I = 0; I < N; ++I)
+      simEventRecord(I + 1, 7);
+    std::printf("events %u calls %u\n", N, N);
+  } else if (What == "paging") {
+    for (unsigned I = 0; I < N; ++I) {
+      simPageIn(64 << 10);
+      simLaunch("paging_kernel", 7, 1000);
+    }
+    simDeviceSynchronize();
+    std::printf("paging %u bytes %llu kernels %u\n", N,
+                static_cast<unsigned long long>(N) << 16, N);
   } else if (What == "driver") {
     for (unsigned I = 0; I < N; ++I)
       simDriverLaunch("driver_kernel", 7, 1000);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <csignal>
 #include <optional>
+#include <poll.h>
 
 using namespace llvm;
 
@@ -52,10 +53,33 @@ private:
 };
 } // namespace
 
+/// "python is the name of 41 (has libcuda), 57: culprit attach 41"; empty when
+/// it is nobody's.
+static std::string namesakes(StringRef Name) {
+  constexpr size_t Most = 5;
+  std::vector<attach::Namesake> All = attach::processesNamed(Name);
+  if (All.empty())
+    return "";
+  std::string Out = (Name + " is the name of ").str();
+  for (size_t I = 0; I < std::min(All.size(), Most); ++I)
+    Out += ((I ? ", " : "") + Twine(int64_t(All[I].Pid)) +
+            (All[I].HasCuda ? " (has libcuda)" : ""))
+               .str();
+  if (All.size() > Most)
+    Out += (" and " + Twine(All.size() - Most) + " more").str();
+  return Out + (": culprit attach " + Twine(int64_t(All[0].Pid))).str();
+}
+
 static Expected<pid_t> wantedPid() {
   pid_t Pid = 0;
+  int64_t Number;
   if (Pids.size() == 1 && !StringRef(Pids[0]).getAsInteger(10, Pid) && Pid > 0)
     return Pid;
+  // A number is nobody's name, though some have it among their words.
+  if (Pids.size() == 1 && StringRef(Pids[0]).getAsInteger(10, Number))
+    if (std::string Known = namesakes(Pids[0]); !Known.empty())
+      return failure("attach: '" + Pids[0] + "' is no number of a process",
+                     Known);
   return failure(Pids.empty()      ? "attach: no process"
                  : Pids.size() > 1 ? "attach: one process at a time"
                                    : "attach: '" + Pids[0] +
@@ -104,22 +128,36 @@ static int dryRun(const attach::Preflight &P, StringRef Agent) {
   return ExitDone;
 }
 
+static bool isInterrupted() { return Interruptions > 0; }
+
 /// From the preflight to the agent's Hello. What is in the folder is needed
 /// until then.
 static Expected<attach::Control> inject(const attach::Preflight &P,
                                         StringRef Agent,
                                         const attach::SessionFolder &Folder,
                                         int Listener) {
+  attach::InjectionOptions Options;
+  Options.GivenUp = isInterrupted;
   Expected<attach::Injection> I =
-      attach::beginSession(P.Process, Folder.path());
+      P.Process.Agent || Folder.mayHoldCode()
+          ? attach::beginSession(P.Process, Folder.path(), Options)
+          : attach::beginSessionFromMemory(P.Process, Folder.path(), Agent,
+                                           Options);
   if (!I)
     return I.takeError();
   if (Flags.Verbose)
     errs() << "the agent came in by thread " << I->Thread << " ("
-           << I->ThreadName << "), which was stopped for "
+           << attach::printable(I->ThreadName) << "), which was stopped for "
            << formatDuration(I->Stopped.count()) << '\n';
+  // Ten seconds, in parts that Ctrl-C can end.
+  pollfd Waiting = {Listener, POLLIN, 0};
+  for (unsigned I = 0; I < 100 && !isInterrupted(); ++I)
+    if (::poll(&Waiting, 1, 100) > 0)
+      break;
+  if (isInterrupted())
+    return failure("stopped before the agent answered");
   Expected<std::optional<attach::Control>> Talk = attach::Control::accept(
-      Listener, P.Process.Info.Status.EffectiveUid, milliseconds(10000));
+      Listener, P.Process.Info.Status.EffectiveUid, milliseconds(1000));
   if (!Talk)
     return Talk.takeError();
   if (!*Talk)
@@ -156,29 +194,31 @@ static bool watch(CaptureSession &S,
   return true;
 }
 
-static int record(const attach::Preflight &P, StringRef Agent,
-                  capture::StartMessage Start, CaptureNames &Names) {
+static int record(const attach::Preflight &P, CapturePlan Plan) {
   Expected<attach::SessionFolder> Folder =
       attach::SessionFolder::create(P.Process.Info);
   if (!Folder)
     return report(Folder.takeError()), ExitRefused;
-  if (!P.Process.Agent)
-    if (Error E = Folder->addAgent(Agent))
+  if (!P.Process.Agent && Folder->mayHoldCode())
+    if (Error E = Folder->addAgent(Plan.Agent))
       return report(std::move(E)), ExitRefused;
   Expected<attach::Descriptor> Listener = Folder->listen();
   if (!Listener)
     return report(Listener.takeError()), ExitRefused;
 
   std::optional<Interrupts> Held(std::in_place);
-  Expected<attach::Control> Talk = inject(P, Agent, *Folder, Listener->get());
-  if (!Talk)
-    return report(Talk.takeError()), ExitRefused;
+  Expected<attach::Control> Talk =
+      inject(P, Plan.Agent, *Folder, Listener->get());
+  if (!Talk) {
+    report(Talk.takeError());
+    return isInterrupted() ? ExitInterrupted : ExitRefused;
+  }
   // Without CUDA yet, it waits for it.
   constexpr double ForEver = 4e9;
   double Wait = Flags.Duration > 0 ? Flags.Duration * 1000 : ForEver;
-  Start.WaitForCuda = uint32_t(std::min(Wait, ForEver));
+  Plan.Start.WaitForCuda = uint32_t(std::min(Wait, ForEver));
   Expected<std::unique_ptr<CaptureSession>> Begun = CaptureSession::begin(
-      std::move(*Talk), Names.next(P.Process.Info.Pid), Start);
+      std::move(*Talk), Plan.Names.next(P.Process.Info.Pid), Plan.Start);
   if (!Begun)
     return report(Begun.takeError());
   std::unique_ptr<CaptureSession> All[] = {std::move(*Begun)};
@@ -191,7 +231,7 @@ static int record(const attach::Preflight &P, StringRef Agent,
       report(Diagnostic{Severity::Warning,
                         "the agent does not end; left without it",
                         "the capture is good up to here: culprit verify " +
-                            S.path()});
+                            shellWord(S.path())});
     return ExitInterrupted;
   }
   if (!reportEnd(S, Flags.Quiet))
@@ -202,7 +242,7 @@ static int record(const attach::Preflight &P, StringRef Agent,
   if (Flags.Diagnose)
     return diagnoseFiles({S.path()});
   if (!Flags.Quiet)
-    errs() << "next: culprit diagnose " << S.path() << '\n';
+    reportNext({&S});
   return ExitDone;
 }
 
@@ -210,18 +250,12 @@ int runAttach() {
   Expected<pid_t> Pid = wantedPid();
   if (!Pid)
     return report(Pid.takeError());
-  Expected<capture::StartMessage> Start = Flags.start();
-  if (!Start)
-    return report(Start.takeError());
-  CaptureNames Names(Flags.Output);
-  if (Error E = Names.check())
-    return report(std::move(E));
-  Expected<std::string> Agent = findAgent();
-  if (!Agent)
-    return report(Agent.takeError());
+  Expected<CapturePlan> Plan = Flags.plan();
+  if (!Plan)
+    return report(Plan.takeError());
   attach::Preflight P = attach::examine(*Pid, agentVersion());
   if (Flags.DryRun)
-    return dryRun(P, *Agent);
+    return dryRun(P, Plan->Agent);
   if (Error E = P.refusal()) {
     report(std::move(E));
     return ExitRefused;
@@ -229,7 +263,7 @@ int runAttach() {
   for (const attach::Finding &F : P.Findings)
     if (!Flags.Quiet || attach::checkLevel(F.Id) != Severity::Note)
       report(Diagnostic{attach::checkLevel(F.Id), F.Reason, F.Remedy});
-  return record(P, *Agent, *Start, Names);
+  return record(P, std::move(*Plan));
 }
 
 } // namespace culprit

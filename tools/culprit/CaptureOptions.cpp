@@ -3,13 +3,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "CaptureOptions.h"
+#include "Attach/ProcFile.h"
 #include "Support/Glob.h"
 #include "Support/Units.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include <cerrno>
 #include <ctime>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -159,6 +163,10 @@ Expected<capture::StartMessage> CaptureFlags::start() const {
   if (Ring && *Size == 0)
     return failure("--ring wants a size to overwrite at",
                    "give --max-size, for example --max-size=500M");
+  if (Ring && *Size < capture::LeastRingSize)
+    return failure("--max-size=" + MaxSize + " is too small for a ring",
+                   "give " + formatBytes(capture::LeastRingSize) +
+                       " at least");
   if (Finalize && NoFinalize)
     return failure("--finalize and --no-finalize exclude each other");
   if (Verbose && Quiet)
@@ -180,6 +188,29 @@ Expected<capture::StartMessage> CaptureFlags::start() const {
     memcpy(S.CuptiPath, Path.data(), Path.size());
   }
   return S;
+}
+
+/// A file that gets the number of stdout or stderr would also get what is
+/// written there.
+static void openStandardStreams() {
+  for (int Fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    while (::fcntl(Fd, F_GETFD) < 0)
+      if (::open("/dev/null", O_RDWR) < 0)
+        return;
+}
+
+Expected<CapturePlan> CaptureFlags::plan() const {
+  openStandardStreams();
+  Expected<capture::StartMessage> Start = start();
+  if (!Start)
+    return Start.takeError();
+  CaptureNames Names(Output);
+  if (Error E = Names.check())
+    return E;
+  Expected<std::string> Agent = findAgent();
+  if (!Agent)
+    return Agent.takeError();
+  return CapturePlan{*Start, std::move(Names), std::move(*Agent)};
 }
 
 std::string agentVersion() { return "culprit " CULPRIT_VERSION; }
@@ -218,15 +249,29 @@ CaptureNames::CaptureNames(std::string Output) : Output(std::move(Output)) {
 }
 
 Error CaptureNames::check() const {
-  if (Output.empty())
-    return Error::success();
-  if (sys::fs::exists(Output))
+  if (Output == "--")
+    return failure("-o: no file is named before --",
+                   "culprit record -o run.cprt -- COMMAND");
+  if (!Output.empty() && sys::fs::is_directory(Output))
+    return failure(Output + ": is a folder",
+                   "name a file in it: -o " + StringRef(Output).rtrim('/') +
+                       "/run.cprt");
+  if (!Output.empty() && sys::fs::exists(Output))
     return failure(Output + ": is there already",
                    "captures are never overwritten; name another file with -o");
   StringRef Folder = sys::path::parent_path(Output);
   if (!Folder.empty() && !sys::fs::is_directory(Folder))
     return failure(Output + ": there is no folder " + Folder,
                    "make it first: mkdir -p " + Folder);
+  std::string Probe =
+      Output.empty() ? withPid(Twine(int64_t(::getpid()))) : Output;
+  attach::Descriptor File(
+      ::open(Probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!File)
+    return failure(attach::withErrno(Probe, errno),
+                   "name a file that can be made with -o, for example -o "
+                   "/tmp/run.cprt");
+  ::unlink(Probe.c_str());
   return Error::success();
 }
 

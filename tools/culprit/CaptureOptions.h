@@ -17,19 +17,26 @@
 
 namespace culprit {
 
-/// Options of one command, checked by start():
+struct CapturePlan;
+
+/// Options of one command, checked by plan():
 ///
 ///   static CaptureFlags Flags(AttachCommand);
 struct CaptureFlags {
   explicit CaptureFlags(llvm::cl::SubCommand &Command);
 
-  /// What the agent is asked for. Fails for a value that makes no sense.
-  llvm::Expected<capture::StartMessage> start() const;
+  /// Everything that is settled before a process is looked at. Fails for a
+  /// value that makes no sense, a file that cannot be made, and without an
+  /// agent.
+  llvm::Expected<CapturePlan> plan() const;
 
   llvm::cl::opt<std::string> Output, Kinds, MaxSize, Cupti;
   llvm::cl::opt<double, false, SecondsParser> Duration;
   llvm::cl::opt<bool> Ring, Finalize, NoFinalize, Diagnose, DryRun, Verbose,
       Quiet;
+
+private:
+  llvm::Expected<capture::StartMessage> start() const;
 };
 
 /// The version that an agent of this culprit tells.
@@ -45,7 +52,8 @@ public:
   /// \p Output is that of -o; empty for culprit-PID-TIME.cprt, of the time now.
   explicit CaptureNames(std::string Output);
 
-  /// Fails when the file of -o is there already, or its folder is not.
+  /// Fails when the file of -o is there already, or none can be made where
+  /// it would be: better known before hours of work than after.
   llvm::Error check() const;
 
   /// The name for process \p Pid. With -o the first process gets that very
@@ -61,6 +69,13 @@ private:
 
   std::string Output, Time;
   bool Given = false; ///< The name of -o.
+};
+
+/// What is to be recorded, into which files, and by what.
+struct CapturePlan {
+  capture::StartMessage Start;
+  CaptureNames Names;
+  std::string Agent; ///< Path of the library.
 };
 
 /// The words of --kinds that are in \p Kinds, by commas; what is not among

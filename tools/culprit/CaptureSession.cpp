@@ -20,6 +20,10 @@ CaptureSession::CaptureSession(attach::Control Talk, std::string Path,
   Pid = this->Talk.process() ? this->Talk.process()
                              : pid_t(this->Talk.hello().Pid);
   Who = attach::describe(Pid);
+  if (Expected<attach::ProcessInfo> Info = attach::ProcessInfo::read(Pid))
+    ProcessBegin = Info->StartTime;
+  else
+    consumeError(Info.takeError());
 }
 
 Expected<std::unique_ptr<CaptureSession>>
@@ -47,8 +51,22 @@ CaptureSession::~CaptureSession() {
 
 void CaptureSession::end() {
   Over = true;
+  // A command may have more children than we may have descriptors.
+  Talk.close();
   if (!EndedAt)
     EndedAt = Clock::now();
+}
+
+/// The connection ends without a word when the process is killed and when it
+/// runs another program. What is killed has lost its memory before its
+/// descriptors.
+void CaptureSession::seeSuccessor() {
+  Expected<attach::ProcessInfo> Info = attach::ProcessInfo::read(Pid);
+  if (!Info)
+    return consumeError(Info.takeError());
+  if (ProcessBegin && Info->StartTime == ProcessBegin &&
+      Info->Status.HasMemory && Info->Status.State != 'Z')
+    Successor = Info->Status.Name;
 }
 
 void CaptureSession::take(const attach::Control::Message &M) {
@@ -65,6 +83,8 @@ void CaptureSession::take(const attach::Control::Message &M) {
     Last = D->Last;
     end();
   } else {
+    if (!StoppedAt)
+      seeSuccessor();
     end();
   }
 }
@@ -103,7 +123,8 @@ CaptureSession::Clock::duration CaptureSession::elapsed() const {
   Clock::time_point Until = StoppedAt ? *StoppedAt
                             : EndedAt ? *EndedAt
                                       : Clock::now();
-  return Until - *StartedAt;
+  // It may have been asked to end before it began.
+  return std::max(Until - *StartedAt, Clock::duration(0));
 }
 
 uint64_t CaptureSession::size() const {
@@ -111,6 +132,22 @@ uint64_t CaptureSession::size() const {
   if (sys::fs::file_size(Path, Bytes))
     return 0;
   return Bytes;
+}
+
+bool CaptureSession::hasFile() const { return sys::fs::exists(Path); }
+
+bool CaptureSession::sawWork() const {
+  using capture::RecordKind;
+  constexpr RecordKind Work[] = {RecordKind::Kernel, RecordKind::GraphLaunch,
+                                 RecordKind::Copy, RecordKind::PeerCopy,
+                                 RecordKind::Set};
+  bool Asked = false, Saw = false;
+  for (RecordKind Kind : Work) {
+    Asked |= this->Asked.Kinds >> unsigned(Kind) & 1;
+    Saw |= Last.Seen[unsigned(Kind)] > 0;
+  }
+  // Without a last word what was told before is not all.
+  return Saw || !Asked || !Done;
 }
 
 } // namespace culprit

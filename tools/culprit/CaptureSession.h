@@ -60,6 +60,17 @@ public:
   const capture::StatusMessage &last() const { return Last; }
   /// Bytes of the file.
   uint64_t size() const;
+  /// Is the file still there?
+  bool hasFile() const;
+  /// Was there work of the GPU, or is that not known?
+  bool sawWork() const;
+  /// Is the agent there from the start of the process?
+  bool isFromStart() const {
+    return Talk.hello().How == capture::Entry::Launched;
+  }
+  /// What the process became when it ended the recording by running another
+  /// program (exec); empty when it did not.
+  const std::string &successor() const { return Successor; }
   /// Sentence about a connection that made no sense; empty without.
   const std::string &broken() const { return Broken; }
 
@@ -68,10 +79,12 @@ private:
                  const capture::StartMessage &Start);
   void take(const attach::Control::Message &M);
   void end();
+  void seeSuccessor();
 
   attach::Control Talk;
-  std::string Path, Who, Broken;
+  std::string Path, Who, Broken, Successor;
   pid_t Pid;
+  uint64_t ProcessBegin = 0; ///< With Pid an identity.
   capture::StartMessage Asked;
   bool Over = false;
   std::optional<capture::StartedMessage> Started;

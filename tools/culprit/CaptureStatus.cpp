@@ -21,14 +21,16 @@ CaptureStatus::Form CaptureStatus::choose(bool Verbose, bool Quiet,
                                           bool Shared) {
   if (Quiet)
     return Form::Nothing;
-  if (sys::Process::StandardErrIsDisplayed() && !Shared)
+  // One that cannot go back would show each line's remains.
+  bool GoesBack = sys::Process::GetEnv("TERM").value_or("dumb") != "dumb";
+  if (sys::Process::StandardErrIsDisplayed() && GoesBack && !Shared)
     return Form::Line;
   return Verbose ? Form::Lines : Form::Nothing;
 }
 
 static unsigned columns() {
   winsize Size = {};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &Size) == 0 && Size.ws_col > 20)
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &Size) == 0 && Size.ws_col > 1)
     return Size.ws_col;
   return 80;
 }
@@ -45,7 +47,10 @@ static std::string counted(uint64_t Now, uint64_t Before, double Seconds,
 
 std::string CaptureStatus::text(const Sum &Now, double Seconds,
                                 double Elapsed) const {
-  std::string Out = formatv("{0:f0} s: ", Elapsed).str();
+  std::string Out =
+      formatv(Now.Ending ? "{0:f0} s, ending: " : "{0:f0} s: ", Elapsed).str();
+  if (Now.Ending)
+    Seconds = 0; // No rates of what does not come any more.
   // What is cut off by a narrow terminal comes last.
   Out += counted(Now.Kernels, Last.Kernels, Seconds, "kernels") + ", " +
          formatCount(int64_t(Now.Copies)) + " copies";
@@ -55,9 +60,11 @@ std::string CaptureStatus::text(const Sum &Now, double Seconds,
     Out += Share > 1.005 ? ", device busy (several at once)"
                          : formatv(", device busy {0:f0} %", Share * 100).str();
   }
-  return Out + ", " + formatCount(int64_t(Now.Lost)) + " lost, " +
+  Out += ", " + formatCount(int64_t(Now.Lost)) + " lost, " +
          formatBytes(double(Now.Bytes)) + ", " +
          counted(Now.Calls, Last.Calls, Seconds, "calls");
+  std::string Others = recordWords(Now.Others.Seen);
+  return Others == "nothing" ? Out : Out + ", " + Others;
 }
 
 void CaptureStatus::show(ArrayRef<std::unique_ptr<CaptureSession>> Sessions) {
@@ -69,11 +76,17 @@ void CaptureStatus::show(ArrayRef<std::unique_ptr<CaptureSession>> Sessions) {
   unsigned Active = 0;
   for (const auto &S : Sessions) {
     const capture::StatusMessage &M = S->last();
-    Active += S->started() && !S->isOver();
+    bool IsActive = S->started() && !S->isOver();
+    Active += IsActive;
+    Now.Ending &= !IsActive || S->isStopping();
     Now.Kernels += M.Seen[unsigned(RecordKind::Kernel)];
     Now.Copies += M.Seen[unsigned(RecordKind::Copy)] +
                   M.Seen[unsigned(RecordKind::PeerCopy)];
     Now.Calls += M.Seen[unsigned(RecordKind::Call)];
+    for (RecordKind Kind :
+         {RecordKind::GraphLaunch, RecordKind::Set, RecordKind::Sync,
+          RecordKind::Memory, RecordKind::Marker, RecordKind::Paging})
+      Now.Others.Seen[unsigned(Kind)] += M.Seen[unsigned(Kind)];
     Now.Lost += lostRecords(M.Lost);
     Now.Busy += M.BusyTime;
     Now.Bytes += S->size();

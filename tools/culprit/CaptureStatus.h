@@ -39,8 +39,10 @@ private:
   using Clock = CaptureSession::Clock;
   /// Sums over sessions.
   struct Sum {
-    uint64_t Kernels = 0, Copies = 0, Calls = 0, Records = 0, Lost = 0;
+    uint64_t Kernels = 0, Copies = 0, Calls = 0, Lost = 0;
     uint64_t Busy = 0, Bytes = 0; ///< ns; of files.
+    capture::StatusMessage Others = {}; ///< Seen, of the other kinds.
+    bool Ending = true; ///< All of them have been asked to.
   };
   std::string text(const Sum &Now, double Seconds, double Elapsed) const;
 
@@ -50,11 +52,19 @@ private:
   Sum Last;
 };
 
-/// "12 kernels, 3 copies, 15 calls" of the records that were seen.
-std::string recordWords(const capture::StatusMessage &S);
+/// "12 kernels, 3 copies, 15 calls" of \p Counts, by RecordKind.
+std::string recordWords(llvm::ArrayRef<uint64_t> Counts);
 
 /// Records that are not in the file though they were asked for.
 uint64_t lostRecords(const capture::Drops &D);
+
+/// \p Text as a word of the shell, in quotes where it needs them.
+std::string shellWord(llvm::StringRef Text);
+
+/// Tells on stderr what to do with captures in which there is work of the GPU,
+/// and of others that there was none. \p More were made without us.
+void reportNext(llvm::ArrayRef<const CaptureSession *> Sessions,
+                llvm::ArrayRef<std::string> More = {});
 
 /// Tells on stderr what became of \p S: what went wrong always, the rest unless
 /// \p Quiet. True when there is a capture to read.

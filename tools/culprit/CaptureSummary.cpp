@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
+#include "Attach/ProcFile.h"
 #include "CaptureOptions.h"
 #include "CaptureStatus.h"
 #include "Commands.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cerrno>
 
 using namespace llvm;
 
@@ -49,17 +51,19 @@ static constexpr Loss Losses[] = {
     {&capture::Drops::PoolOverflow,
      "came faster than they could be written",
      "record less, as --kinds=kernels,copies,calls, or write to a faster disk"},
-    {&capture::Drops::ZeroTime, "are kernels that CUPTI could not time", ""},
+    {&capture::Drops::ZeroTime, "are kernels that CUPTI could not time",
+     "record for longer, end it while the device is idle, or give a newer "
+     "CUPTI with --cupti PATH"},
     {&capture::Drops::FileCap, "came after the file was full",
      "raise --max-size, or keep the newest with --ring"},
     {&capture::Drops::WriteError, "could not be written",
-     "see whether the disk of the file is full"},
+     "the file ends before them; `culprit verify` says where"},
 };
 
-std::string recordWords(const capture::StatusMessage &S) {
+std::string recordWords(ArrayRef<uint64_t> Counts) {
   std::string Out;
   for (const KindName &K : KindNames) {
-    uint64_t N = S.Seen[unsigned(K.Kind)];
+    uint64_t N = Counts[unsigned(K.Kind)];
     if (N)
       Out += (Out.empty() ? "" : ", ") + formatCount(int64_t(N)) + " " +
              (N == 1 ? K.One : K.Many).str();
@@ -74,6 +78,53 @@ uint64_t lostRecords(const capture::Drops &D) {
   return Sum;
 }
 
+/// A hint that begins with what \p Code of errno asks for.
+static std::string writeHint(int Code) {
+  if (Code == ENOSPC || Code == EDQUOT)
+    return "make room, name a file on another disk with -o, or bound it: "
+           "--max-size=500M";
+  if (Code == EFBIG)
+    return "the process has a limit for files (ulimit -f): --max-size below it";
+  return "name a file on another disk with -o";
+}
+
+/// What the agent said, which has no words for an errno: "write failed, errno
+/// 28". \p Hint is set when there is one.
+static std::string inWords(StringRef What, std::string &Hint) {
+  auto [Text, Number] = What.rsplit(", errno ");
+  int Code = 0;
+  if (Number.empty() || Number.getAsInteger(10, Code))
+    return What.str();
+  Hint = writeHint(Code);
+  return attach::withErrno(Text, Code);
+}
+
+std::string shellWord(StringRef Text) {
+  constexpr StringLiteral Plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "_-./:=@%+,";
+  if (!Text.empty() && Text.find_first_not_of(Plain) == StringRef::npos)
+    return Text.str();
+  std::string Out = "'";
+  for (char C : Text)
+    Out += C == '\'' ? std::string("'\\''") : std::string(1, C);
+  return Out + "'";
+}
+
+void reportNext(ArrayRef<const CaptureSession *> Sessions,
+                ArrayRef<std::string> More) {
+  std::string Words;
+  for (const CaptureSession *S : Sessions)
+    if (S->sawWork())
+      Words += " " + shellWord(S->path());
+  for (const std::string &Path : More)
+    Words += " " + shellWord(Path);
+  if (!Words.empty())
+    errs() << "next: culprit diagnose" << Words << '\n';
+  else if (!Sessions.empty())
+    errs() << "no GPU work in this time\n";
+}
+
 static void warn(const Twine &Message, const Twine &Hint = "") {
   report(Diagnostic{Severity::Warning, Message.str(), Hint.str()});
 }
@@ -81,11 +132,18 @@ static void warn(const Twine &Message, const Twine &Hint = "") {
 /// Why a session that never began did not.
 static void reportFailed(const CaptureSession &S) {
   if (!S.failed()) {
-    report(failure(
-        "nothing was recorded of " + S.who() + ": " +
-            (!S.broken().empty() ? S.broken()
-             : S.isStopping()    ? "it was stopped before it began"
-                                 : "it ended before the recording began")));
+    std::string Why = S.broken(), Hint;
+    if (!S.successor().empty())
+      Why = "it became another program (exec): " + S.successor(),
+      Hint = "attach again to record that";
+    else if (Why.empty() && S.isStopping())
+      Why = "the time was over before CUDA was in use",
+      Hint = "give it longer with --duration, or start it by `culprit record`";
+    else if (Why.empty())
+      Why = "it ended before the recording began",
+      Hint = S.isFromStart() ? "" : "to record it from its start: `culprit "
+                                    "record`";
+    report(failure("nothing was recorded of " + S.who() + ": " + Why, Hint));
     return;
   }
   const capture::FailedMessage &F = *S.failed();
@@ -110,7 +168,8 @@ static void reportFailed(const CaptureSession &S) {
   default:
     break;
   }
-  report(failure("nothing was recorded of " + S.who() + ": " + F.What, Hint));
+  std::string Words = inWords(attach::printable(F.What), Hint);
+  report(failure("nothing was recorded of " + S.who() + ": " + Words, Hint));
 }
 
 static void reportLosses(const CaptureSession &S) {
@@ -136,8 +195,10 @@ static void reportLosses(const CaptureSession &S) {
 static std::string howLong(const CaptureSession &S) {
   auto Time = std::chrono::duration_cast<std::chrono::nanoseconds>(S.elapsed());
   std::string Out = "for " + formatDuration(Time.count());
+  if (!S.successor().empty())
+    return Out + ", until it became another program (exec): " + S.successor();
   if (!S.done())
-    return Out + (S.isStopping() ? "" : ", until it ended without a word");
+    return Out + (S.isOver() ? ", until it ended without a word" : "");
   switch (S.done()->Reason) {
   case EndReason::Exit:
     return Out + ", until it ended";
@@ -173,17 +234,25 @@ bool reportEnd(const CaptureSession &S, bool Quiet) {
   if (uint64_t Refused = S.asked().Kinds & ~S.started()->Kinds)
     if (std::string Words = kindWords(Refused); !Words.empty())
       warn("CUPTI did not record " + Words,
-           "the notes of `culprit inspect " + S.path() + "` say why");
+           "the notes of `culprit inspect " + shellWord(S.path()) +
+               "` say why");
   reportLosses(S);
-  if (S.done() && S.done()->What[0])
-    warn(S.done()->What);
+  if (S.done() && S.done()->What[0]) {
+    std::string Hint, Words = inWords(attach::printable(S.done()->What), Hint);
+    warn("the end of the recording: " + Words, Hint);
+  }
+  bool Kept = S.hasFile();
+  if (!Kept)
+    warn(S.path() + " was removed while it was written: nothing is left of it");
   if (Quiet)
-    return true;
+    return Kept;
   const capture::StatusMessage &Last = S.last();
   errs() << "recorded " << S.who() << ' ' << howLong(S) << '\n'
-         << "  records: " << recordWords(Last) << '\n';
+         << "  records: " << recordWords(Last.Kept) << '\n';
   if (uint64_t Lost = lostRecords(Last.Lost))
     errs() << "  lost: " << formatCount(int64_t(Lost)) << '\n';
+  else if (!S.done())
+    errs() << "  lost: what CUPTI still held at the end, which is not known\n";
   else
     errs() << "  lost: none\n";
   if (S.done()) {
@@ -197,9 +266,11 @@ bool reportEnd(const CaptureSession &S, bool Quiet) {
   if (Seconds > 0)
     errs() << formatv(", {0:f1} % of a core",
                       double(Last.AgentCpu) / 1e7 / Seconds);
-  errs() << "\n  file: " << S.path() << ", " << formatBytes(double(S.size()))
-         << '\n';
-  return true;
+  errs() << '\n';
+  if (Kept)
+    errs() << "  file: " << S.path() << ", " << formatBytes(double(S.size()))
+           << '\n';
+  return Kept;
 }
 
 } // namespace culprit

@@ -12,11 +12,14 @@
 #include "Detect/Timing.h"
 #include "Detectors.h"
 #include "Evidence.h"
+#include "GoodRuns.h"
 #include "Knowledge.h"
 #include "Options.h"
 #include "Progress.h"
 #include "Rank/FromOutcomes.h"
 #include "Rank/OwnEntries.h"
+#include "RankingWeights.h"
+#include "Report/Changes.h"
 #include "Report/Report.h"
 #include "Settings.h"
 #include "llvm/Support/FileSystem.h"
@@ -57,6 +60,12 @@ static cl::list<std::string>
 static cl::list<std::string>
     Options("option", cl::sub(DiagnoseCommand), cl::value_desc("ID.NAME=VALUE"),
             cl::desc("Set an option of a detector (repeatable)"));
+static cl::list<std::string>
+    GoodPaths("good", cl::sub(DiagnoseCommand), cl::value_desc("PATH"),
+              cl::desc("Compare with the run PATH, which worked (repeatable)"));
+static cl::opt<std::string>
+    SincePath("since", cl::sub(DiagnoseCommand), cl::value_desc("REPORT.json"),
+              cl::desc("Say what changed since an earlier report of the run"));
 static ConfigOption Config(DiagnoseCommand);
 static cl::opt<unsigned, false, CountParser>
     Top("top", cl::sub(DiagnoseCommand), cl::init(3), cl::value_desc("N"),
@@ -86,18 +95,39 @@ static bool reportInputs(const Case &C) {
   return !AnyRead;
 }
 
-static void print(const RunReport &R) {
+/// \p Good: what is told of good runs, \p Since: what changed since SincePath;
+/// null without any.
+static void print(const RunReport &R, const GoodReport *Good,
+                  const Changes *Since) {
   switch (Format) {
-  case OutputFormat::Json:
-    outs() << formatv("{0:2}", toJson(R)) << '\n';
+  case OutputFormat::Json: {
+    json::Value All = toJson(R);
+    if (Good)
+      (*All.getAsObject())["good"] = goodJson(*Good);
+    if (Since)
+      (*All.getAsObject())["since"] = changesJson(*Since, SincePath);
+    outs() << formatv("{0:2}", All) << '\n';
     return;
+  }
   case OutputFormat::Sarif:
     outs() << formatv("{0:2}", toSarif(R)) << '\n';
     return;
   case OutputFormat::Markdown:
-    return printMarkdown(outs(), R, Top);
-  case OutputFormat::Html:
-    return printHtml(outs(), R, Top);
+    printMarkdown(outs(), R, Top);
+    if (Good)
+      printGoodMarkdown(outs(), *Good);
+    return;
+  case OutputFormat::Html: {
+    std::string Page;
+    raw_string_ostream Out(Page);
+    printHtml(Out, R, Top);
+    auto [Body, End] = StringRef(Page).rsplit("</body>");
+    outs() << Body;
+    if (Good)
+      printGoodHtml(outs(), *Good);
+    outs() << "</body>" << End;
+    return;
+  }
   case OutputFormat::Text:
     break;
   }
@@ -105,7 +135,11 @@ static void print(const RunReport &R) {
   Style.Width = outputWidth();
   Style.Top = Top;
   Style.Color = WithColor(outs()).colorsEnabled();
+  if (Since)
+    printChanges(outs(), *Since, SincePath, Style);
   printText(outs(), R, Style);
+  if (Good)
+    printGood(outs(), *Good, Style.Width);
 }
 
 /// Whether "nothing found" says something: some detector looked and found
@@ -156,6 +190,19 @@ int runDiagnose() {
   if (!P)
     return report(P.takeError());
   std::vector<std::string> Logs(KbPaths.begin(), KbPaths.end());
+  std::optional<SavedReport> Before;
+  if (!SincePath.empty()) {
+    Expected<std::vector<SavedReport>> Saved = SavedReport::load(SincePath);
+    if (!Saved)
+      return report(Saved.takeError());
+    if (Saved->size() == 1)
+      Before = std::move(Saved->front());
+    else
+      return report(failure(SincePath + ": holds " + Twine(Saved->size()) +
+                                " reports",
+                            "give one that 'culprit diagnose --format json' "
+                            "wrote"));
+  }
 
   // The knowledge base opens while the files are read: it takes some 50 ms,
   // and reading leaves a core half idle.
@@ -172,8 +219,7 @@ int runDiagnose() {
   if (!KB)
     return report(KB.takeError());
   report(KB->remarks());
-  Expected<Weights> W = Weights::load(cantFail(homeFolder()) +
-                                      "/kb/ranking.yaml");
+  Expected<Weights> W = rankingWeights();
   if (!W)
     return report(W.takeError());
   Expected<DetectorSet> Detectors = openDetectors(Plugins, KB->vocabulary());
@@ -203,8 +249,15 @@ int runDiagnose() {
 
   std::vector<SymptomEvidence> Symptoms = collectSymptoms(*Outcomes);
   std::vector<LogEvidence> Quoted = quotedEntries(*C, KB->entries());
+  std::optional<GoodRuns> Good;
+  if (!GoodPaths.empty()) {
+    Good.emplace(std::vector<std::string>(GoodPaths), Given, Jobs);
+    Good->weigh(*Detectors, Settings, *KB, *C, *Outcomes, Symptoms, Quoted, *W);
+  }
   OwnDiagnosis Own;
-  Own.Result = diagnose(Symptoms, Quoted, KB->entries(), KB->vocabulary(), *W);
+  Own.Result = Good ? Good->diagnose(Symptoms, Quoted, *KB, *W)
+                    : diagnose(Symptoms, Quoted, KB->entries(),
+                               KB->vocabulary(), *W);
   if (size_t Count = countOwn(KB->entries())) {
     Expected<OwnDiagnosis> More = recallOwnEntries(
         std::move(Own.Result), *C, *KB, Count, Symptoms, Quoted, *W);
@@ -213,12 +266,17 @@ int runDiagnose() {
     Own = std::move(*More);
   }
   Diagnosis &D = Own.Result;
+  if (Good)
+    Good->tell(D, Symptoms);
 
   if (D.Result == Verdict::Healthy && !coversInputs(*C, *Outcomes))
     D.Result = Verdict::Insufficient;
 
-  RunReport R{versionString(), Given, *C, *Outcomes, Symptoms, D};
-  print(R);
+  RunReport R{versionString(), Given, *C, *Outcomes, Symptoms, D, Quoted};
+  std::optional<Changes> Since;
+  if (Before)
+    Since = changesSince(*Before, R);
+  print(R, Good ? &Good->report() : nullptr, Since ? &*Since : nullptr);
   if (TimeDetectors)
     errs() << timingTable(*Outcomes);
   int Exit = NothingRead ? ExitBadUse : ExitDone;
@@ -226,7 +284,8 @@ int runDiagnose() {
         return H.Probability >= FailOn;
       }))
     Exit = ExitRefused;
-  if (llvm::any_of(*Outcomes, [](const Outcome &O) { return O.Abandoned; }))
+  if (llvm::any_of(*Outcomes, [](const Outcome &O) { return O.Abandoned; }) ||
+      (Good && Good->isAbandoned()))
     exitAtOnce(Exit);
   return Exit;
 }

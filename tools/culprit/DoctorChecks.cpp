@@ -11,7 +11,11 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Process.h"
+#include <cerrno>
+#include <csignal>
 #include <gnu/libc-version.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace llvm;
@@ -69,6 +73,23 @@ static void addCupti(uint32_t Driver, std::vector<DoctorCheck> &Out) {
                    "--cupti PATH"});
 }
 
+/// Traces a child for a moment, which yama allows everybody below 3: the errno
+/// that the kernel or a filter of system calls refuses it with, or 0.
+static int traceChild() {
+  pid_t Child = ::fork();
+  if (Child == 0)
+    for (;;)
+      ::pause();
+  if (Child < 0)
+    return errno;
+  int Errno =
+      ::ptrace(PTRACE_SEIZE, Child, nullptr, nullptr) == 0 ? 0 : errno;
+  ::kill(Child, SIGKILL);
+  while (::waitpid(Child, nullptr, 0) < 0 && errno == EINTR)
+    ;
+  return Errno;
+}
+
 static DoctorCheck ptracePermission() {
   attach::ProcessStatus Own = attach::ownStatus();
   bool Capable = Own.Effective & TraceCapability;
@@ -84,8 +105,15 @@ static DoctorCheck ptracePermission() {
     return {"ptrace", Health::Limited,
             Who + ": no process can be attached to until the next boot",
             "use culprit record"};
+  if (int Errno = traceChild())
+    return {"ptrace", Health::Limited,
+            attach::withErrno(Who + ": not even a child can be traced", Errno),
+            "a seccomp filter or a security module forbids ptrace: docker run "
+            "--cap-add SYS_PTRACE; or use culprit record"};
   if (Capable)
-    return {"ptrace", Health::Good, Who + ": every process can be attached to",
+    return {"ptrace", Health::Good,
+            Who + ": processes of every user can be attached to, but for "
+                  "those that a sandbox or a security module protects",
             ""};
   if (Yama > 0)
     return {"ptrace", Health::Limited,
@@ -95,6 +123,11 @@ static DoctorCheck ptracePermission() {
             "container: --cap-add SYS_PTRACE"};
   return {"ptrace", Health::Good,
           Who + ": processes of this user can be attached to", ""};
+}
+
+/// May culprit trace whatever it can see?
+static bool mayTrace() {
+  return attach::ownStatus().Effective & TraceCapability;
 }
 
 static DoctorCheck container() {
@@ -109,10 +142,14 @@ static DoctorCheck container() {
   if (Where.empty())
     return {"container", Health::Good, "not in a container that is known", ""};
   return {"container", Health::Note,
-          ("in " + Where + ": processes of this container are in reach").str(),
-          "to attach from here: --cap-add SYS_PTRACE, in Kubernetes "
-          "securityContext.capabilities.add: [SYS_PTRACE]; or attach from the "
-          "host, which sees into containers"};
+          ("in " + Where + ": only processes of this container can be seen")
+              .str(),
+          mayTrace() ? "for those of others attach from the host, which sees "
+                       "into containers"
+                     : "to attach from here: --cap-add SYS_PTRACE, in "
+                       "Kubernetes securityContext.capabilities.add: "
+                       "[SYS_PTRACE]; or attach from the host, which sees "
+                       "into containers"};
 }
 
 /// "2.28" as numbers, to compare.

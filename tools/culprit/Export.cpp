@@ -6,6 +6,9 @@
 #include "Commands.h"
 #include "Evidence.h"
 #include "Options.h"
+#include "Readers/Capture.h"
+#include "Readers/KinetoTrace.h"
+#include "Readers/NsightSystems.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -23,7 +26,7 @@ static cl::SubCommand ExportCommand("export", "Write a profile for viewers: "
                                               "Perfetto, Chrome, Nsight "
                                               "Systems");
 static cl::list<std::string> Paths(cl::Positional, cl::sub(ExportCommand),
-                                   cl::desc("FILE"));
+                                   cl::desc("FILE|FOLDER"));
 static cl::opt<TraceFormat, false, ChoiceParser<TraceFormat>> Format(
     "format", cl::sub(ExportCommand), cl::init(TraceFormat::Chrome),
     cl::value_desc("chrome|perfetto|nsys"), cl::desc("Form of the file"),
@@ -42,16 +45,55 @@ static cl::opt<std::string> Rank("rank", cl::sub(ExportCommand),
 static cl::opt<bool> Force("force", cl::sub(ExportCommand),
                            cl::desc("Replace OUT when it is there"));
 
+/// Whether the file at \p Path is a profile, by what it begins with.
+static bool isProfile(StringRef Path) {
+  static const CaptureReader Capture;
+  static const KinetoTraceReader Kineto;
+  static const NsightSystemsReader Nsight;
+  Expected<std::unique_ptr<InputFile>> File = InputFile::open(Path);
+  if (!File) {
+    consumeError(File.takeError());
+    return false;
+  }
+  return Capture.matches(**File) != Match::No ||
+         Kineto.matches(**File) >= Match::Likely ||
+         Nsight.matches(**File) != Match::No;
+}
+
+/// What to read for \p Path: itself, or the profiles directly in that folder,
+/// by name. What else a folder holds, and it may be all of a disk, no trace
+/// has a place for.
+static Expected<std::vector<std::string>> profilesAt(StringRef Path) {
+  if (!sys::fs::is_directory(Path))
+    return std::vector<std::string>{Path.str()};
+  std::vector<std::string> Out;
+  std::error_code EC;
+  for (sys::fs::directory_iterator It(Path, EC), End; It != End && !EC;
+       It.increment(EC))
+    if (sys::fs::is_regular_file(It->path()) && isProfile(It->path()))
+      Out.push_back(It->path());
+  if (EC)
+    return failure("export: " + Path + ": " + EC.message());
+  if (Out.empty())
+    return failure("export: no profile is directly in the folder " + Path,
+                   "give a capture, a trace or an nsys export, or the folder "
+                   "that holds those of the ranks");
+  llvm::sort(Out);
+  return Out;
+}
+
 /// Refuses what would lose a file.
-static Error checkOutput(StringRef Input) {
-  if (Output.empty())
-    return failure("export: no file to write to", "name it with -o OUT");
+static Error checkOutput(ArrayRef<std::string> Inputs) {
   if (!sys::fs::exists(Output))
     return Error::success();
-  bool Same = false;
-  if (!sys::fs::equivalent(Input, Output, Same) && Same)
-    return failure("export: " + Output + " is the file to read",
-                   "name another with -o OUT");
+  for (StringRef Input : Inputs) {
+    bool Same = false;
+    if (!sys::fs::equivalent(Input, Output, Same) && Same)
+      return failure("export: " + Output + " is " +
+                         (Inputs.size() == 1 ? "the file" : "a file") +
+                         " to read",
+                     "name another with -o OUT");
+  }
   if (!sys::fs::is_regular_file(Output))
     return failure("export: " + Output + " is no regular file",
                    "name a file with -o OUT");
@@ -123,9 +165,15 @@ int runExport() {
                           "culprit export FILE --format chrome -o OUT"));
   if (Error E = checkPaths("export", Paths))
     return report(std::move(E));
-  if (Error E = checkOutput(Paths.front()))
+  if (Output.empty())
+    return report(
+        failure("export: no file to write to", "name it with -o OUT"));
+  Expected<std::vector<std::string>> Inputs = profilesAt(Paths.front());
+  if (!Inputs)
+    return report(Inputs.takeError());
+  if (Error E = checkOutput(*Inputs))
     return report(std::move(E));
-  Expected<Case> C = readEvidence({Paths.front()}, 0);
+  Expected<Case> C = readEvidence(*Inputs, 0);
   if (!C)
     return report(C.takeError());
   if (!reportUnread(*C))

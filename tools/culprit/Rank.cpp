@@ -45,7 +45,7 @@ static json::Value toJson(const SavedReport &R, const Diagnosis &D) {
                                       {"probability", rounded(H.Probability)}});
   for (const LayerShare &L : D.Layers)
     Layers.push_back(json::Object{{"layer", L.Layer},
-                                  {"probability", rounded(L.Probability)}});
+                                  {"posterior", rounded(L.Probability)}});
   return json::Object{{"name", json::fixUTF8(R.Name)},
                       {"verdict", toString(D.Result)},
                       {"unknown", rounded(D.Unknown)},

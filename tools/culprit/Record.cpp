@@ -12,6 +12,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include <poll.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace llvm;
@@ -24,8 +25,11 @@ using Clock = CaptureSession::Clock;
 static cl::SubCommand RecordCommand("record",
                                     "Run a command and record what it does on "
                                     "the GPU");
-static cl::list<std::string> Command(cl::Positional, cl::sub(RecordCommand),
-                                     cl::desc("-- COMMAND..."));
+static cl::opt<std::string> Program(cl::Positional, cl::sub(RecordCommand),
+                                    cl::desc("-- COMMAND..."));
+/// Its words are its own, also without a `--` before it.
+static cl::list<std::string> Words(cl::ConsumeAfter, cl::sub(RecordCommand));
+static std::vector<std::string> Command;
 static CaptureFlags Flags(RecordCommand);
 
 /// What processes that cannot reach culprit are told of \p S.
@@ -93,6 +97,8 @@ public:
   ArrayRef<std::unique_ptr<CaptureSession>> sessions() const {
     return Sessions;
   }
+  /// Processes that used CUDA and have no capture.
+  unsigned missed() const { return Missed; }
 
 private:
   void step(milliseconds Timeout);
@@ -109,9 +115,22 @@ private:
   int Listener;
   CaptureNames &Names;
   capture::StartMessage Start;
+  void tellOnce(Error E);
+
   std::vector<std::unique_ptr<CaptureSession>> Sessions;
+  unsigned Missed = 0;
+  std::string Told; ///< The reason that was told last.
 };
 } // namespace
+
+/// What goes wrong for one child goes wrong for the next ones too.
+void Recorder::tellOnce(Error E) {
+  std::vector<Diagnostic> All = toDiagnostics(std::move(E));
+  if (All.front().Message == Told)
+    return;
+  Told = All.front().Message;
+  report(All);
+}
 
 void Recorder::acceptAll() {
   // Who connects says Hello at once, but not in the same instant.
@@ -119,7 +138,10 @@ void Recorder::acceptAll() {
     Expected<std::optional<attach::Control>> Talk =
         attach::Control::accept(Listener, ::geteuid(), milliseconds(1000));
     if (!Talk) {
-      report(Talk.takeError());
+      // Without a descriptor it stays in the queue, and finds one when another
+      // process has ended.
+      tellOnce(Talk.takeError());
+      std::this_thread::sleep_for(milliseconds(20));
       return;
     }
     if (!*Talk)
@@ -130,8 +152,10 @@ void Recorder::acceptAll() {
         std::move(**Talk), Names.next(Pid), Start);
     if (S)
       Sessions.push_back(std::move(*S));
-    else
-      report(S.takeError());
+    else {
+      tellOnce(S.takeError());
+      ++Missed;
+    }
   }
 }
 
@@ -177,13 +201,20 @@ std::optional<attach::ExitStatus> Recorder::run() {
 }
 
 /// Tells what became of every capture; the files that can be read.
-static std::vector<std::string>
-reportAll(ArrayRef<std::unique_ptr<CaptureSession>> Sessions,
-          ArrayRef<std::string> Own) {
-  std::vector<std::string> Files;
-  for (const auto &S : Sessions)
-    if (reportEnd(*S, Flags.Quiet))
+static std::vector<std::string> reportAll(const Recorder &R,
+                                          ArrayRef<std::string> Own) {
+  ArrayRef<std::unique_ptr<CaptureSession>> Sessions = R.sessions();
+  std::vector<std::string> Files, Others;
+  std::vector<const CaptureSession *> Good;
+  unsigned Missed = R.missed();
+  for (const auto &S : Sessions) {
+    if (reportEnd(*S, Flags.Quiet)) {
       Files.push_back(S->path());
+      Good.push_back(S.get());
+    } else {
+      ++Missed;
+    }
+  }
   for (const std::string &Path : Own) {
     if (any_of(Sessions, [&](const auto &S) {
           return sys::fs::equivalent(S->path(), Path);
@@ -193,14 +224,25 @@ reportAll(ArrayRef<std::unique_ptr<CaptureSession>> Sessions,
       errs() << "recorded by a process that could not reach culprit\n"
              << "  file: " << Path << '\n';
     Files.push_back(Path);
+    Others.push_back(Path);
   }
-  if (Sessions.empty() && Files.empty())
+  if (Missed > 0 && Missed + Files.size() > 1)
+    report(Diagnostic{Severity::Warning,
+                      (Twine(Missed) + " of " +
+                       Twine(Missed + unsigned(Files.size())) +
+                       " processes that used CUDA could not be recorded")
+                          .str(),
+                      ""});
+  if (!Flags.Quiet && !Flags.Diagnose && !Files.empty())
+    reportNext(Good, Others);
+  if (Missed == 0 && Files.empty())
     report(Diagnostic{Severity::Warning,
                       "nothing was recorded: no process of " + Command.front() +
                           " used CUDA",
                       "a process counts once it initialises CUDA, and keeps "
-                      "CUDA_INJECTION64_PATH in its environment; 'culprit "
-                      "doctor' looks at the driver"});
+                      "CUDA_INJECTION64_PATH in its environment (sudo and "
+                      "docker do not pass it on, a `culprit record` within "
+                      "sets its own); 'culprit doctor' looks at the driver"});
   return Files;
 }
 
@@ -216,22 +258,27 @@ static int dryRun(StringRef Agent, StringRef Pattern,
 }
 
 int runRecord() {
+  if (Program.getNumOccurrences()) {
+    Command = {Program};
+    llvm::append_range(Command, Words);
+  }
   if (Command.empty())
     return report(failure("record: no command",
                           "culprit record -- python train.py --epochs 1"));
-  Expected<capture::StartMessage> Start = Flags.start();
-  if (!Start)
-    return report(Start.takeError());
-  CaptureNames Names(Flags.Output);
-  if (Error E = Names.check())
-    return report(std::move(E));
-  Expected<std::string> Agent = findAgent();
-  if (!Agent)
-    return report(Agent.takeError());
-  std::string Pattern = Names.pattern();
+  Expected<CapturePlan> Plan = Flags.plan();
+  if (!Plan)
+    return report(Plan.takeError());
+  capture::StartMessage &Start = Plan->Start;
+  std::string Pattern = Plan->Names.pattern();
   if (Flags.DryRun)
-    return dryRun(*Agent, Pattern, *Start);
+    return dryRun(Plan->Agent, Pattern, Start);
 
+  if (auto Outer = sys::Process::GetEnv(capture::ControlVariable);
+      Outer && sys::fs::exists(*Outer))
+    report(Diagnostic{Severity::Warning,
+                      "another `culprit record` runs this one and gets nothing "
+                      "of its command, which is recorded here",
+                      "leave one of the two out"});
   Expected<attach::SessionFolder> Folder = makeFolder();
   if (!Folder)
     return report(Folder.takeError());
@@ -240,18 +287,23 @@ int runRecord() {
     return report(Listener.takeError());
   attach::LaunchOptions Options;
   Options.Command.assign(Command.begin(), Command.end());
-  Options.Agent = *Agent;
+  Options.Agent = Plan->Agent;
   Options.Control = Folder->path() + "/" + capture::ControlFile;
   Options.Fallback = Pattern;
-  Options.Options = optionWords(*Start);
+  Options.Options = optionWords(Start);
   // The agent is called at cuInit; until then there is nothing to record.
-  Start->WaitForCuda = 5000;
+  Start.WaitForCuda = 5000;
   sys::TimePoint<> Begin = std::chrono::system_clock::now();
   Expected<attach::Launch> Running = attach::Launch::start(Options);
   if (!Running)
     return report(Running.takeError());
+  if (!Flags.Quiet && sys::Process::StandardErrIsDisplayed())
+    errs() << "recording to "
+           << (Flags.Output.empty() ? "culprit-PID-TIME.cprt"
+                                    : StringRef(Flags.Output))
+           << "; Ctrl-C goes to the command\n";
   std::optional<Recorder> R(std::in_place, std::move(*Running),
-                            Listener->get(), Names, *Start);
+                            Listener->get(), Plan->Names, Start);
   std::optional<attach::ExitStatus> Ended = R->run();
   if (!Ended) {
     report(Diagnostic{Severity::Warning,
@@ -259,7 +311,7 @@ int runRecord() {
     return ExitInterrupted;
   }
   std::vector<std::string> Files =
-      reportAll(R->sessions(), ownCaptures(Pattern, Begin));
+      reportAll(*R, ownCaptures(Pattern, Begin));
   // From here on Ctrl-C ends culprit as ever.
   R.reset();
   Folder->remove();
@@ -267,8 +319,6 @@ int runRecord() {
     return Ended->Code;
   if (Flags.Diagnose)
     (void)diagnoseFiles(Files);
-  else if (!Flags.Quiet)
-    errs() << "next: culprit diagnose " << join(Files, " ") << '\n';
   return Ended->Code;
 }
 

@@ -26,17 +26,50 @@ static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
 
 static void print(StringRef Path, const CaptureCheck &C) {
   outs() << Path << ": "
-         << (C.Broken.empty() ? "good" : "broken")
+         << (!C.Broken.empty() ? "broken"
+             : C.Cut           ? "good as far as it goes"
+                               : "good")
          << (C.Sum.empty() ? "" : ": ") << C.Sum << '\n';
   for (const std::string &Text : C.Broken)
     outs() << "  broken: " << Text << '\n';
   for (const std::string &Text : C.Notes)
     outs() << "  " << Text << '\n';
+  if (!C.Broken.empty())
+    outs() << "  next: copy the file again if there is another; what can be "
+              "read of it, `culprit diagnose` uses\n";
+}
+
+static json::Value orNull(std::optional<uint64_t> Number) {
+  return Number ? json::Value(*Number) : json::Value(nullptr);
 }
 
 static json::Value asJson(StringRef Path, const CaptureCheck &C) {
+  json::Value Records = nullptr;
+  if (C.Records)
+    Records = json::Object{{"seen", C.Records->Seen},
+                           {"written", C.Records->Written},
+                           {"lost", C.Records->Lost},
+                           {"left_out", C.Records->LeftOut}};
+  json::Array Losses, Kinds;
+  for (const CaptureCheck::Reason &L : C.Losses)
+    Losses.push_back(json::Object{
+        {"name", L.Name}, {"count", L.Count}, {"why", L.Why}});
+  for (const CaptureCheck::Kind &K : C.Kinds)
+    Kinds.push_back(json::Object{
+        {"kind", K.Name},
+        {"seen", orNull(K.Seen)},
+        {"written", orNull(K.Written)},
+        {"lost", K.Seen && K.Written && *K.Seen >= *K.Written
+                     ? json::Value(*K.Seen - *K.Written)
+                     : json::Value(nullptr)},
+        {"overwritten", orNull(K.Overwritten)},
+        {"in_file", K.InFile}});
   return json::Object{{"path", Path},
                       {"good", C.Broken.empty()},
+                      {"cut", C.Cut},
+                      {"records", std::move(Records)},
+                      {"losses", std::move(Losses)},
+                      {"kinds", std::move(Kinds)},
                       {"broken", json::Array(C.Broken)},
                       {"notes", json::Array(C.Notes)}};
 }

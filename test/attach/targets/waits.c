@@ -34,7 +34,8 @@
 
 atomic_int Over;
 atomic_ulong Steps, Interrupted, WrongResult, WrongErrno, WrongMask,
-    WrongStack, WrongRegisters, Traps, LostSignals, EarlySleeps, Damaged;
+    WrongStack, WrongRegisters, Traps, LostSignals, EarlySleeps, LateSleeps,
+    Damaged;
 
 /// What must be the same after a wait as before it.
 struct Surroundings {
@@ -252,40 +253,6 @@ static void *futexThread(void *Arg) {
   return Arg;
 }
 
-static double now(void) {
-  struct timespec T;
-  clock_gettime(CLOCK_MONOTONIC, &T);
-  return (double)T.tv_sec + 1e-9 * (double)T.tv_nsec;
-}
-
-static void *sleepThread(void *Arg) {
-  for (unsigned I = 0; !Over; ++I) {
-    double Begin = now();
-    int R;
-    if (I & 1) {
-      struct timespec T = {0, 20000000};
-      R = clock_nanosleep(CLOCK_MONOTONIC, 0, &T, NULL);
-    } else {
-      struct timespec T;
-      clock_gettime(CLOCK_MONOTONIC, &T);
-      T.tv_nsec += 20000000;
-      if (T.tv_nsec >= 1000000000) {
-        T.tv_nsec -= 1000000000;
-        T.tv_sec++;
-      }
-      R = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &T, NULL);
-    }
-    if (R == EINTR)
-      Interrupted++;
-    else if (R != 0)
-      WrongResult++;
-    else if (now() - Begin < 0.0199)
-      EarlySleeps++;
-    Steps++;
-  }
-  return Arg;
-}
-
 /// A thread that relies on EINTR: each signal must end its poll.
 static atomic_uint Handled, Ended;
 static void onSignal(int Signal) {
@@ -366,7 +333,8 @@ int main(int Count, char **Words) {
   } All[] = {{"poll", pollThread},     {"epoll", epollThread},
              {"finite", finiteEpollThread}, {"select", selectThread},
              {"read", readThread},     {"futex", futexThread},
-             {"sleep", sleepThread},   {"signal", signalThread}};
+             {"sleep", sleepThread},   {"signal", signalThread},
+             {"timed", timedThread}};
   for (unsigned I = 0; I < sizeof All / sizeof *All; ++I)
     if (has(Kinds, All[I].Name))
       startThread(All[I].Run, NULL);
@@ -387,12 +355,13 @@ int main(int Count, char **Words) {
   sigaction(SIGTRAP, NULL, &Now);
   int LostHandler = Now.sa_handler != onTrap;
   printf("steps=%lu eintr=%lu result=%lu errno=%lu mask=%lu stack=%lu "
-         "registers=%lu traps=%lu lost-signals=%lu early=%lu damaged=%lu "
-         "handler-lost=%d\n",
+         "registers=%lu traps=%lu lost-signals=%lu early=%lu late=%lu "
+         "damaged=%lu handler-lost=%d\n",
          Steps, Interrupted, WrongResult, WrongErrno, WrongMask, WrongStack,
-         WrongRegisters, Traps, LostSignals, EarlySleeps, Damaged, LostHandler);
+         WrongRegisters, Traps, LostSignals, EarlySleeps, LateSleeps, Damaged,
+         LostHandler);
   fflush(stdout);
   _exit(Interrupted || WrongResult || WrongErrno || WrongMask || WrongStack ||
-        WrongRegisters || Traps || LostSignals || EarlySleeps || Damaged ||
-        LostHandler);
+        WrongRegisters || Traps || LostSignals || EarlySleeps || LateSleeps ||
+        Damaged || LostHandler);
 }

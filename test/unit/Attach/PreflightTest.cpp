@@ -93,6 +93,8 @@ TEST(PreflightTest, WhyNotPermitted) {
             std::string::npos);
   EXPECT_EQ(Why(User, 0).Id, Check::NotPermitted);
   EXPECT_EQ(Why(Root, 0).Id, Check::NotPermitted);
+  // Who has the capability is not told to get it, in a container neither.
+  EXPECT_EQ(Why(Root, 0, true).Remedy.find("--cap-add"), std::string::npos);
   Info.Status.Permitted = 1;
   EXPECT_EQ(Why(User, 0).Id, Check::NoCapability);
 }
@@ -121,6 +123,28 @@ TEST(PreflightTest, OtherClients) {
   EXPECT_TRUE(Of("/usr/lib/libc.so.6",
                  "CUDA_INJECTION64_PATH=/c/libculprit-agent.so")
                   .empty());
+}
+
+TEST(PreflightTest, NameOfTheAgent) {
+  EXPECT_TRUE(isAgentName("libculprit-agent.so"));
+  EXPECT_TRUE(isAgentName("memfd:libculprit-agent.so"));
+  EXPECT_FALSE(isAgentName("memfd:other"));
+  EXPECT_FALSE(isAgentName("libculprit-agent.so.1"));
+}
+
+TEST(PreflightTest, ProcessesByName) {
+  Child C; // Of this program's name.
+  std::string Name = ownStatus().Name;
+  auto Has = [&](pid_t Pid) {
+    for (const Namesake &N : processesNamed(Name))
+      if (N.Pid == Pid)
+        return !N.HasCuda;
+    return false;
+  };
+  EXPECT_TRUE(Has(C.Pid));
+  EXPECT_FALSE(Has(getpid()));
+  EXPECT_TRUE(processesNamed("").empty());
+  EXPECT_TRUE(processesNamed("no such program at all").empty());
 }
 
 TEST(PreflightTest, EveryCheckHasAName) {

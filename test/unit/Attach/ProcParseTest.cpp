@@ -99,6 +99,9 @@ TEST(ProcessStatusTest, Fields) {
   EXPECT_TRUE(S.ShadowStack);
   EXPECT_FALSE(ProcessStatus::parse("Name:\tkthreadd\n").HasMemory);
   EXPECT_EQ(ProcessStatus::parse("Tgid:\t5\nNStgid:\t5\n").InnerPid, 5);
+  // A terminal must not obey a name: ESC, BEL, DEL; letters of others may stay.
+  EXPECT_EQ(ProcessStatus::parse("Name:\ta\x1b[31m\x07\x7f\xc3\xa9\n").Name,
+            "a\\x1b[31m\\x07\\x7f\xc3\xa9");
 }
 
 TEST(FileKindTest, Headers) {

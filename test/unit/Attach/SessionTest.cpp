@@ -102,6 +102,11 @@ TEST(SessionFolderTest, RemovesWhatKilledOnesLeft) {
   Descriptor Socket = cantFail(First.listen());
   SessionFolder Second = cantFail(SessionFolder::createHere(S.Path));
   EXPECT_EQ(access(First.path().c_str(), F_OK), 0);
+  // Nor does one that takes no connections, as a stopped one, hold up others:
+  // its queue has 64 places.
+  for (unsigned I = 0; I < 80; ++I)
+    cantFail(SessionFolder::createHere(S.Path));
+  EXPECT_EQ(access(First.path().c_str(), F_OK), 0);
 }
 
 TEST(ControlTest, ASession) {

@@ -44,6 +44,7 @@ using SetLayout = CUpti_ActivityMemset4;
 using CallLayout = CUpti_ActivityAPI;
 using SyncLayout = CUpti_ActivitySynchronization2;
 using MemoryLayout = CUpti_ActivityMemory4;
+using PoolLayout = CUpti_ActivityMemoryPool3;
 using OverheadLayout = CUpti_ActivityOverhead3;
 using GraphLaunchLayout = CUpti_ActivityGraphTrace2;
 using MarkerLayout = CUpti_ActivityMarker2;
@@ -166,6 +167,19 @@ IS(Memory, name, name)
 IS(Memory, is_async, isAsync)
 IS(Memory, pool_type, memoryPoolConfig.memoryPoolType)
 
+IS(Pool, at, timestamp)
+IS(Pool, address, address)
+IS(Pool, size, size)
+IS(Pool, used, utilizedSize)
+IS(Pool, kept_at_least, minBytesToKeep)
+IS(Pool, release_threshold, releaseThreshold)
+IS(Pool, operation, memoryPoolOperationType)
+IS(Pool, type, memoryPoolType)
+IS(Pool, correlation, correlationId)
+IS(Pool, process, processId)
+IS(Pool, device, deviceId)
+IS(Pool, managed, isManagedPool)
+
 IS(Overhead, start, start)
 IS(Overhead, end, end)
 IS(Overhead, kind, overheadKind)
@@ -284,6 +298,7 @@ static_assert(int(activity::Synchronization) ==
 static_assert(int(activity::ExternalCorrelation) ==
               CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
 static_assert(int(activity::Memory) == CUPTI_ACTIVITY_KIND_MEMORY2);
+static_assert(int(activity::MemoryPool) == CUPTI_ACTIVITY_KIND_MEMORY_POOL);
 static_assert(int(activity::GraphTrace) == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 
 static_assert(int(cupti::Success) == CUPTI_SUCCESS);
@@ -340,6 +355,9 @@ SAME(CUpti_ActivityKernel10, CUpti_ActivityKernel9, clusterX);
 SAME(CUpti_ActivityMemcpy6, CUpti_ActivityMemcpy5, graphId);
 SAME(CUpti_ActivityMemory4, CUpti_ActivityMemory3, name);
 SAME(CUpti_ActivityMemory4, CUpti_ActivityMemory3, memoryPoolConfig.address);
+SAME(CUpti_ActivityMemoryPool3, CUpti_ActivityMemoryPool2, utilizedSize);
+static_assert(sizeof(CUpti_ActivityMemoryPool2) == 72 &&
+              sizeof(CUpti_ActivityMemoryPool3) == 80);
 SAME(CUpti_ActivityOverhead3, CUpti_ActivityOverhead, end);
 SAME(CUpti_ActivitySynchronization2, CUpti_ActivitySynchronization,
      cudaEventId);

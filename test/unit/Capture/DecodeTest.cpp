@@ -107,6 +107,35 @@ TEST(DecodeTest, TellsDomainsOfCalls) {
   EXPECT_EQ(To.name, 1211u);
 }
 
+// Of 72 bytes up to 12.9, of 80 since.
+TEST(DecodeTest, ReadsMemoryPools) {
+  uint8_t R[80] = {};
+  put(R, 0, uint32_t(activity::MemoryPool));
+  put(R, 4, uint32_t(3));
+  put(R, 8, uint32_t(1));
+  put(R, 12, uint32_t(88));
+  put(R, 20, uint32_t(2));
+  put(R, 24, uint64_t(4096));
+  put(R, 40, uint64_t(1) << 30);
+  put(R, 56, uint64_t(12345));
+  put(R, 64, uint64_t(1) << 20);
+  put(R, 72, uint8_t(1));
+  for (size_t Stride : {72, 80}) {
+    Asked A;
+    PoolRecord To;
+    ASSERT_EQ(decode(R, Stride, namesInto(A), &To), RecordKind::Pool);
+    EXPECT_EQ(To.operation, 3u);
+    EXPECT_EQ(To.type, 1u);
+    EXPECT_EQ(To.correlation, 88u);
+    EXPECT_EQ(To.device, 2u);
+    EXPECT_EQ(To.kept_at_least, 4096u);
+    EXPECT_EQ(To.size, 1u << 30);
+    EXPECT_EQ(To.used, 1u << 20);
+    EXPECT_EQ(To.at, 12345u);
+    EXPECT_EQ(To.managed, Stride == 80 ? 1 : 0);
+  }
+}
+
 // Words are the same exactly when shapes are: each byte of a record in turn.
 TEST(DecodeTest, WordsTellShapesApart) {
   std::vector<uint8_t> R = someKernel();

@@ -208,4 +208,24 @@ TEST(SourceTest, RunIsTheFolderAboveDumps) {
   EXPECT_EQ(Source("metrics.jsonl", Pool).Run, ".");
 }
 
+// Counts of a damaged file: their sum stays the largest number.
+TEST(DeriveTest, LostRecordsHaveASum) {
+  for (int64_t Count : {int64_t(5), INT64_MAX}) {
+    Profile P;
+    P.work(0, 10, 1);
+    for (int I = 0; I != 3; ++I) {
+      TableBuilder &B = P.S->table(TableId::profiler_events);
+      B.addRow();
+      B.set(profiler_events::kind, llvm::StringRef("lost"));
+      B.set(profiler_events::rank, int64_t(0));
+      B.set(profiler_events::count, Count);
+    }
+    Case C = P.build();
+    const Table &Quality = C.table(TableId::capture_quality);
+    ASSERT_EQ(Quality.rows(), 1u);
+    EXPECT_EQ(text(Quality, 0, "lost"),
+              Count == 5 ? "15" : "9223372036854775807");
+  }
+}
+
 } // namespace

@@ -164,6 +164,22 @@ TEST_F(NsightSystemsTest, NvtxRanges) {
             "aten::add operator 314");
 }
 
+// Steps of a hundred years each, as damage has them: their sum, beyond 63 bits,
+// is still the longest.
+TEST_F(NsightSystemsTest, LengthsOfStepsHaveASum) {
+  make(Full);
+  make("DELETE FROM NVTX_EVENTS;"
+       "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) "
+       "VALUES (0, 100, 59, 'iteration 1', 1),"
+       "(-3000000000000000000, 3000000000000000000, 59, 'step 1', 1),"
+       "(-3000000000000000000, 3000000000000000000, 59, 'step 2', 1),"
+       "(-3000000000000000000, 3000000000000000000, 59, 'step 3', 1);");
+  ASSERT_EQ(read(Reader), "");
+  ASSERT_EQ(rows(TableId::ranges), 4u);
+  for (unsigned I = 0; I != 4; ++I)
+    EXPECT_EQ(cell(TableId::ranges, I, "category"), I ? "step" : "annotation");
+}
+
 // The file's own enumeration decides what a number means.
 TEST_F(NsightSystemsTest, EnumerationsHaveTheLastWord) {
   make(Full);

@@ -1,0 +1,1 @@
+"""Tests of the agent; agent-test runs them."""
