@@ -97,6 +97,12 @@ static std::vector<LayerShare> layersOf(ArrayRef<Hypothesis> Hypotheses,
   return Out;
 }
 
+/// In nats; finite for what is as good as certain.
+static double logOdds(double P) {
+  P = std::clamp(P, 1e-12, 1 - 1e-12);
+  return std::log(P / (1 - P));
+}
+
 Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                    ArrayRef<LogEvidence> Logs, ArrayRef<Entry> Entries,
                    const Vocabulary &Words, const Weights &W) {
@@ -109,10 +115,15 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
       D.Unknown = P.Probability;
       continue;
     }
-    if (P.Probability < ListedFrom)
+    double Calibrated = W.calibrated(P.Probability);
+    if (Calibrated < ListedFrom)
       continue;
-    if (M.isShown(M.N.Causes[P.Cause]))
-      D.Hypotheses.push_back(makeHypothesis(M, P, Symptoms, Words));
+    if (M.isShown(M.N.Causes[P.Cause])) {
+      Hypothesis H = makeHypothesis(M, P, Symptoms, Words);
+      H.Probability = Calibrated;
+      H.Calibration = logOdds(Calibrated) - logOdds(P.Probability);
+      D.Hypotheses.push_back(std::move(H));
+    }
     else
       NotShown.push_back(P.Cause);
   }

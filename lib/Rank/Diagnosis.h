@@ -137,9 +137,9 @@ struct Hypothesis {
   std::vector<Contradiction> Refuters;
   NextCheck Next;
   /// The log-odds, in nats, are Prior, the Own of every item that the cause
-  /// names, listed or not (Evidence in all), and Rivals: what remains when
-  /// other causes explain the same.
-  double Prior = 0, Evidence = 0, Rivals = 0;
+  /// names, listed or not (Evidence in all), Rivals: what remains when other
+  /// causes explain the same, and Calibration (Weights::calibrated).
+  double Prior = 0, Evidence = 0, Rivals = 0, Calibration = 0;
 };
 
 enum class Verdict {

@@ -16,11 +16,11 @@ static constexpr size_t MostShifts = 3;
 
 /// The likeliest of \p After, which has one element a candidate.
 static std::vector<Shift> shifts(const Model &M, const Beliefs &B,
-                                 ArrayRef<double> After) {
+                                 const Weights &W, ArrayRef<double> After) {
   std::vector<Shift> Out;
   for (size_t C = 0; C != After.size(); ++C)
-    if (After[C] >= ListedFrom)
-      Out.push_back({M.N.Causes[B.Candidates[C]].Class, After[C]});
+    if (double P = W.calibrated(After[C]); P >= ListedFrom)
+      Out.push_back({M.N.Causes[B.Candidates[C]].Class, P});
   llvm::stable_sort(Out, [](const Shift &X, const Shift &Y) {
     if (X.Probability != Y.Probability)
       return X.Probability > Y.Probability;
@@ -55,10 +55,10 @@ static NextCheck experimentOf(const Hypothesis &H, const Model &M,
   Check.Gain = informationOf(H.Probability, W.Cost.Right);
   Check.Minutes = W.minutesOf(H.Class);
   unsigned Tested = static_cast<unsigned>(candidateOf(M, B, H.Class));
-  Check.IfSo = shifts(M, B, B.after([&](const CauseSet &S) {
+  Check.IfSo = shifts(M, B, W, B.after([&](const CauseSet &S) {
     return Beliefs::positive(S, Tested, W.Cost.Right);
   }));
-  Check.IfNot = shifts(M, B, B.after([&](const CauseSet &S) {
+  Check.IfNot = shifts(M, B, W, B.after([&](const CauseSet &S) {
     return 1 - Beliefs::positive(S, Tested, W.Cost.Right);
   }));
   return Check;
@@ -76,10 +76,10 @@ static NextCheck recordingOf(const Hypothesis &H, const Unchecked &U,
   Check.Confirms = "It shows whether " + U.Text + " (" + U.Symptom + ").";
   Check.Gain = U.Gain;
   Check.Minutes = W.minutesToRecord(U.Needs);
-  Check.IfSo = shifts(M, B, B.after([&](const CauseSet &S) {
+  Check.IfSo = shifts(M, B, W, B.after([&](const CauseSet &S) {
     return chanceOf(M.N, B, S, Symptom);
   }));
-  Check.IfNot = shifts(M, B, B.after([&](const CauseSet &S) {
+  Check.IfNot = shifts(M, B, W, B.after([&](const CauseSet &S) {
     return 1 - chanceOf(M.N, B, S, Symptom);
   }));
   return Check;

@@ -27,10 +27,14 @@ struct LogText {
 struct UnknownCause {
   culprit::Weights *W;
 };
+struct Calibration {
+  double Slope = 1, Offset = 0;
+};
 /// kb/fitted.yaml. What it says of itself is for the reader.
 struct FittedFile {
   std::string Date, Cases;
   double Pull = 0;
+  Calibration Map;
   ByName Leaks;
   ByLink Links;
 };
@@ -61,11 +65,19 @@ template <> struct CustomMappingTraits<ByLink> {
   }
 };
 
+template <> struct MappingTraits<Calibration> {
+  static void mapping(IO &In, Calibration &C) {
+    In.mapOptional("slope", C.Slope);
+    In.mapOptional("offset", C.Offset);
+  }
+};
+
 template <> struct MappingTraits<FittedFile> {
   static void mapping(IO &In, FittedFile &F) {
     In.mapOptional("date", F.Date);
     In.mapOptional("cases", F.Cases);
     In.mapOptional("pull", F.Pull);
+    In.mapOptional("calibration", F.Map);
     In.mapOptional("leaks", F.Leaks);
     In.mapOptional("links", F.Links);
   }
@@ -148,6 +160,14 @@ std::optional<double> Weights::fitted(StringRef Class,
   if (It == Links->second.end())
     return std::nullopt;
   return It->second;
+}
+
+double Weights::calibrated(double P) const {
+  if (P <= 0 || P >= 1)
+    return P;
+  double LogOdds = std::log(P / (1 - P));
+  return 1 /
+         (1 + std::exp(-(CalibrationSlope * LogOdds + CalibrationOffset)));
 }
 
 double Weights::minutesOf(StringRef Class) const {
@@ -271,6 +291,11 @@ Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
   FittedFile F;
   if (Error E = parseYaml(Yaml, Name, F))
     return E;
+  if (Error E = checkAbove(Name, "calibration.slope", F.Map.Slope, 0))
+    return E;
+  if (!std::isfinite(F.Map.Offset))
+    return failure(Name + ": 'calibration.offset' is no number",
+                   "make the file again with scripts/fit-rank");
   for (const auto &[Symptom, Value] : F.Leaks)
     if (Error E = checkProbability(Name, Symptom, Value))
       return E;
@@ -278,6 +303,8 @@ Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
     for (const auto &[Symptom, Value] : Links)
       if (Error E = checkProbability(Name, Class + ": " + Symptom, Value))
         return E;
+  CalibrationSlope = F.Map.Slope;
+  CalibrationOffset = F.Map.Offset;
   for (const auto &[Symptom, Value] : F.Leaks)
     Leaks[Symptom] = Value;
   for (auto &[Class, Links] : F.Links)

@@ -6,6 +6,7 @@
 #include "KB/Entry.h"
 #include "KB/TextWrap.h"
 #include "Report/Locate.h"
+#include "Report/Recording.h"
 #include "Report/Savings.h"
 #include "Report/SeenText.h"
 #include "llvm/ADT/STLExtras.h"
@@ -112,6 +113,8 @@ public:
       field("first", leadText(*R.Result.First));
     if (!H.Refuters.empty())
       field("refuter", refuters(H.Refuters));
+    else if (!H.Next.Refutes.empty())
+      field("refuter", "the check below: " + H.Next.Refutes);
     for (size_t I = 0; I != H.Open.size(); ++I)
       field(I == 0 ? "unknown" : "",
             H.Open[I].Symptom + ": " + H.Open[I].Text + " (needs " +
@@ -186,7 +189,10 @@ private:
                       natsText(H.Evidence);
     if (std::fabs(H.Rivals) >= 0.05)
       Out += ", other causes of the same " + natsText(H.Rivals);
-    return Out + ": " + natsText(H.Prior + H.Evidence + H.Rivals) + ", " +
+    if (std::fabs(H.Calibration) >= 0.05)
+      Out += ", calibration " + natsText(H.Calibration);
+    return Out + ": " +
+           natsText(H.Prior + H.Evidence + H.Rivals + H.Calibration) + ", " +
            percentText(H.Probability);
   }
 
@@ -207,11 +213,18 @@ private:
   }
 
   /// What would have spoken against a hypothesis, and whether it was looked
-  /// for; the ids alone, three of each kind.
+  /// for, or what it takes; three of each kind.
   static std::string refuters(ArrayRef<Contradiction> All) {
     std::vector<std::string> Looked, Open;
     for (const Contradiction &C : All)
-      (C.Looked ? Looked : Open).push_back(C.Symptom);
+      if (C.Looked)
+        Looked.push_back(C.Symptom);
+      else
+        Open.push_back(C.Symptom +
+                       (C.Needs.empty() ? ""
+                                        : " (needs " +
+                                              recordingOf(C.Needs).str() +
+                                              ")"));
     auto some = [](ArrayRef<std::string> Ids) {
       std::string Out = join(Ids.take_front(3), ", ");
       if (Ids.size() > 3)

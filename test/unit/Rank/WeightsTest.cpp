@@ -44,9 +44,56 @@ TEST(WeightsTest, NamesTheLineOfAnUnknownKey) {
             "w.yaml:2: unknown key 'prio'");
 }
 
-TEST(WeightsTest, ShippedFileLoads) {
+TEST(WeightsTest, ShippedFilesLoad) {
   auto W = Weights::load(CULPRIT_SOURCE_DIR "/kb/ranking.yaml");
-  EXPECT_TRUE(bool(W)) << problemOf(std::move(W));
+  ASSERT_TRUE(bool(W)) << problemOf(std::move(W));
+  EXPECT_FALSE(
+      bool(W->loadFitted(CULPRIT_SOURCE_DIR "/kb/fitted.yaml")));
+  EXPECT_FALSE(W->Fitted.empty());
+}
+
+TEST(WeightsTest, FittedTakesThePlaceOfWordsAndLeaks) {
+  auto W = Weights::parse("leaks: {a: 0.1, b: 0.2}\n", "w.yaml");
+  ASSERT_TRUE(bool(W));
+  EXPECT_FALSE(bool(W->parseFitted("date: \"2026-03-01\"\n"
+                                   "leaks: {a: 0.3}\n"
+                                   "links:\n  c:\n    a: 0.6\n",
+                                   "f.yaml")));
+  EXPECT_EQ(W->leak("a"), 0.3);
+  EXPECT_EQ(W->leak("b"), 0.2);
+  EXPECT_EQ(W->fitted("c", "a"), 0.6);
+  EXPECT_EQ(W->fitted("c", "b"), std::nullopt);
+  EXPECT_EQ(W->fitted("d", "a"), std::nullopt);
+  EXPECT_EQ(W->calibrated(0.4), 0.4); // no map in the file: as it is
+  EXPECT_FALSE(bool(W->loadFitted("/nowhere/fitted.yaml")));
+}
+
+// Log-odds of 0.5 are 0: 1 / (1 + exp(-1)) = 0.731059. Of 0.2 they are
+// ln 0.25 = -1.386294: 1 / (1 + exp(1.772589)) = 0.145221.
+TEST(WeightsTest, CalibrationMovesLogOdds) {
+  Weights W;
+  EXPECT_FALSE(bool(
+      W.parseFitted("calibration: {slope: 2, offset: 1}\n", "f.yaml")));
+  EXPECT_NEAR(W.calibrated(0.5), 0.731059, 1e-6);
+  EXPECT_NEAR(W.calibrated(0.2), 0.145221, 1e-6);
+  EXPECT_EQ(W.calibrated(0), 0);
+  EXPECT_EQ(W.calibrated(1), 1);
+}
+
+// "tensors.rms" and "scalars, tensors" cost what their first table costs.
+TEST(WeightsTest, MinutesGoByClassAndTable) {
+  auto W = Weights::parse("experiments:\n  minutes: 7\n"
+                          "  by_class: {a: 2}\n"
+                          "  by_recording: {tensors: 15, scalars: 9}\n",
+                          "w.yaml");
+  ASSERT_TRUE(bool(W));
+  EXPECT_EQ(W->minutesOf("a"), 2);
+  EXPECT_EQ(W->minutesOf("b"), 7);
+  EXPECT_EQ(W->minutesToRecord("tensors.rms"), 15);
+  EXPECT_EQ(W->minutesToRecord("scalars, tensors"), 9);
+  EXPECT_EQ(W->minutesToRecord("at least 32 pieces of work"), 7);
+  EXPECT_EQ(problemOf(Weights::parse("experiments: {minutes: 0}\n", "w.yaml")),
+            "w.yaml: 'experiments.minutes' is 0");
 }
 
 } // namespace
