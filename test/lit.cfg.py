@@ -70,6 +70,23 @@ finally:
     sleeper.kill()
     sleeper.wait()
 
+# A disk that is full, and folders without the right to run code: in mounts of a process's own.
+if os.geteuid() == 0 and shutil.which("unshare") and not subprocess.run(
+        ["unshare", "-m", "/bin/sh", "-c", "mount -t tmpfs -o noexec none /tmp"], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, check=False).returncode:
+    config.available_features.add("mounts")
+
+# What is held against NVIDIA's own compiler, and against its libcupti of CUDA 13.0.
+if shutil.which("nvcc") or glob.glob("/usr/local/cuda*/bin/nvcc"):
+    config.available_features.add("toolkit")
+facts = os.path.join(config.culprit_build, "sim", "cupti-facts")
+for library in glob.glob("/usr/local/cuda*/lib*/libcupti.so.13") + \
+        glob.glob("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.13"):
+    if os.path.exists(facts) and "version 1300" in subprocess.run(
+            [facts, library], env={"LD_LIBRARY_PATH": os.path.dirname(facts)}, capture_output=True, text=True,
+            check=False).stdout:
+        config.available_features.add("cupti-13.0")
+
 # Bisecting commits wants git.
 if shutil.which("git", path=config.environment.get("PATH", os.defpath)):
     config.available_features.add("git")

@@ -3,11 +3,12 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// The three ways in: dlopen by an injected call (the constructor finds the
+/// The ways in: dlopen by an injected call (the constructor finds the
 /// session's folder beside the library), culprit_agent_begin for a second
 /// session, and InitializeInjection, which libcuda calls in a process that was
 /// launched with CUDA_INJECTION64_PATH. Each starts the agent's thread and
-/// returns.
+/// returns. InitializeInjectionNvtx2 is for NVTX, of which each module of the
+/// program has its own, and starts nothing.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -16,9 +17,11 @@
 #include "Agent/Text.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -129,6 +132,46 @@ __attribute__((constructor)) static void loaded() {
     beginIn(Folder);
 }
 
+/// Whether the culprit that runs this command lives: it holds a lock on a file
+/// beside the captures. Who was told of none need not look.
+static bool isAwaited(const Session::Origin &From) {
+  uint64_t Number = option(From.Options, "live", 0);
+  if (!Number)
+    return true;
+  char Path[600];
+  copyText(Path, From.Fallback);
+  char *Slash = strrchr(Path, '/');
+  size_t Folder = Slash ? static_cast<size_t>(Slash + 1 - Path) : 0;
+  Text(Path + Folder, sizeof(Path) - Folder)
+      << ".culprit-" << Number << ".live";
+  int File = open(Path, O_RDONLY | O_CLOEXEC);
+  if (File < 0)
+    return false;
+  bool IsFree = flock(File, LOCK_SH | LOCK_NB) == 0;
+  close(File);
+  return !IsFree;
+}
+
+/// Another program that this process was, or one with its number in another
+/// container, may have the name: then a number comes behind that of the
+/// process.
+static void takeFreeName(Session::Origin &From) {
+  const char *Mark = strstr(From.Fallback, "%p");
+  if (!Mark)
+    return;
+  char Name[sizeof(From.Fallback)], Path[600];
+  copyText(Name, From.Fallback);
+  for (uint32_t I = 2; I < 1000; ++I) {
+    capturePath(Path, sizeof(Path), Name);
+    if (access(Path, F_OK) != 0)
+      break;
+    copyText(Name, From.Fallback);
+    size_t Begin = static_cast<size_t>(Mark + 2 - From.Fallback);
+    Text(Name + Begin, sizeof(Name) - Begin) << "-" << I << Mark + 2;
+  }
+  copyText(From.Fallback, Name);
+}
+
 /// Called by libcuda while the application initialises CUDA. Returns when
 /// records are being made, so that the first kernel is among them.
 EXPORTED int InitializeInjection(void) {
@@ -145,8 +188,22 @@ EXPORTED int InitializeInjection(void) {
     copyText(From.Fallback, Pattern);
   if (const char *Options = getenv(capture::OptionsVariable))
     copyText(From.Options, Options);
+  if (isAwaited(From))
+    takeFreeName(From);
+  else
+    From.Fallback[0] = 0;
   if (begin(From) == 0)
     TheSession.waitStarted(
         static_cast<unsigned>(option(From.Options, "wait", MostWait)));
   return 1;
+}
+
+/// Called by each NVTX of a process that was launched with
+/// NVTX_INJECTION64_PATH, at its first range: often before cuInit, in any
+/// thread. 0 leaves that NVTX off for good. No lock is held over what the
+/// loader does: the caller may be in a constructor of a library.
+EXPORTED int InitializeInjectionNvtx2(void *GetExportTable) {
+  return GetExportTable &&
+         cupti::followNvtx(GetExportTable, getenv(capture::CuptiVariable),
+                           TheSession.isActive());
 }

@@ -17,6 +17,14 @@ inline constexpr uint32_t ChattyCalls[] = {17,  10,  11,  16,  200, 317, 324,
                                            325, 409, 410, 461, 462};
 inline constexpr uint32_t MaxCallback = 1024;
 
+/// cudaStreamBeginCapture, -ToGraph; cuStreamBeginCapture, _v2, -ToGraph; each
+/// also for a thread's default stream.
+inline constexpr uint32_t RuntimeBegins[] = {315, 316, 452, 453};
+inline constexpr uint32_t DriverBegins[] = {495, 496, 539, 540, 720, 721};
+/// cudaStreamEndCapture, cuStreamEndCapture.
+inline constexpr uint32_t RuntimeEnds[] = {319, 320};
+inline constexpr uint32_t DriverEnds[] = {497, 498};
+
 /// A set of callback ids.
 struct CallSet {
   uint64_t Bits[MaxCallback / 64] = {};

@@ -39,11 +39,13 @@ bool Channel::connect(const char *Folder, const char *Name) {
   return R == 0;
 }
 
-void Channel::close() {
-  if (Socket >= 0)
-    ::close(Socket);
-  Socket = -1;
+void closeOnce(int &Descriptor) {
+  int Old = __atomic_exchange_n(&Descriptor, -1, __ATOMIC_ACQ_REL);
+  if (Old >= 0)
+    ::close(Old);
 }
+
+void Channel::close() { closeOnce(Socket); }
 
 bool Channel::sendBytes(MessageType Type, const void *Body, uint16_t Size) {
   if (Socket < 0)

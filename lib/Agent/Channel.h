@@ -9,6 +9,11 @@
 
 namespace culprit::agent {
 
+/// Closes \p Descriptor, if it is one. Never twice: it is forgotten first, as a
+/// child that is made meanwhile forgets too, and then the number may be that of
+/// a file of the program.
+void closeOnce(int &Descriptor);
+
 /// A connection to culprit. Used by the agent's thread alone.
 class Channel {
 public:
@@ -16,8 +21,6 @@ public:
   /// an address of a socket. False when nobody listens.
   bool connect(const char *Folder, const char *Name);
   void close();
-  bool isOpen() const { return Socket >= 0; }
-  int descriptor() const { return Socket; }
 
   template <typename Message>
   bool send(capture::MessageType Type, const Message &M) {

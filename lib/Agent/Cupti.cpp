@@ -5,8 +5,10 @@
 #include "Agent/Cupti.h"
 #include "Agent/Text.h"
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <unistd.h>
 
 using culprit::agent::Text;
 
@@ -68,6 +70,29 @@ static uint32_t driverVersion() {
   return static_cast<uint32_t>(Version);
 }
 
+/// The newest CUDA, as 13000, of the NVIDIA driver of this machine, without a
+/// call of CUDA; 0 when it is not known.
+static uint32_t kernelDriver() {
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ..."
+  char Said[512];
+  int File = ::open("/proc/driver/nvidia/version", O_RDONLY | O_CLOEXEC);
+  if (File < 0)
+    return 0;
+  ssize_t Size = read(File, Said, sizeof(Said) - 1);
+  close(File);
+  Said[Size > 0 ? Size : 0] = 0;
+  for (const char *Dot = Said; (Dot = strchr(Dot, '.')); ++Dot) {
+    unsigned Branch = 0, Unit = 1;
+    for (const char *At = Dot; At > Said && At[-1] >= '0' && At[-1] <= '9';) {
+      Branch += Unit * static_cast<unsigned>(*--At - '0');
+      Unit *= 10;
+    }
+    if (Branch >= 100)
+      return Branch >= 580 ? 13000 : Branch >= 525 ? 12000 : 11000;
+  }
+  return 0;
+}
+
 /// Opens \p Path. What is loaded stays loaded: CUPTI does not like to go.
 static void *open(const char *Path, int More, Api &A, Text &Why) {
   void *Library = dlopen(Path, RTLD_LAZY | RTLD_LOCAL | More);
@@ -81,7 +106,7 @@ static void *open(const char *Path, int More, Api &A, Text &Why) {
 /// Beside the libcudart of the process, where a toolkit and the wheels of
 /// PyTorch have it.
 static void *besideRuntime(Api &A, Text &Why) {
-  char Runtime[256];
+  char Runtime[MaxPath];
   if (!loadedLibrary("libcudart", Runtime, sizeof(Runtime)))
     return nullptr;
   const char *Name = strrchr(Runtime, '/');
@@ -100,7 +125,7 @@ static void *besideRuntime(Api &A, Text &Why) {
       "", "/../extras/CUPTI/lib64", "/../../cuda_cupti/lib",
       "/../../../extras/CUPTI/lib64"};
   for (const char *Folder : Folders) {
-    char Path[512];
+    char Path[MaxPath + 64];
     Text T(Path, sizeof(Path));
     T << Runtime << Folder << "/libcupti.so";
     if (Major[0])
@@ -113,33 +138,34 @@ static void *besideRuntime(Api &A, Text &Why) {
   return nullptr;
 }
 
-bool load(Api &A, const char *Asked, char *WhyText, size_t WhySize) {
+/// The library for this process, loaded; null when there is none, and
+/// \p WhyText says what was tried. \p New is whether the process did not have
+/// it.
+static void *choose(Api &A, const char *Asked, bool &New, char *WhyText,
+                    size_t WhySize) {
   Text Why(WhyText, WhySize);
   Why << "tried: ";
-  char Path[256];
-  void *Library = nullptr;
+  New = false;
+  char Path[MaxPath];
   if (loadedLibrary("libcupti", Path, sizeof(Path))) {
-    Library = open(Path, RTLD_NOLOAD, A, Why);
-    if (!Library) {
+    void *Library = open(Path, RTLD_NOLOAD, A, Why);
+    if (!Library)
       Text(WhyText, WhySize)
           << Path << " is in the process and cannot be opened";
-      return false;
-    }
+    return Library;
   }
-  A.Driver = driverVersion();
+  New = true;
   // One that was asked for is used or nothing is, unless the process has one.
-  bool IsAsked = !Library && Asked && Asked[0];
-  if (IsAsked) {
-    Library = open(Asked, 0, A, Why);
+  if (Asked && Asked[0]) {
+    void *Library = open(Asked, 0, A, Why);
     if (!Library) {
       const char *Error = dlerror();
       Text(WhyText, WhySize) << "--cupti cannot be used: "
                              << (Error ? Error : Asked);
-      return false;
     }
+    return Library;
   }
-  if (!Library)
-    Library = besideRuntime(A, Why);
+  void *Library = besideRuntime(A, Why);
   // One that is newer than the driver does not work.
   struct Candidate {
     uint32_t Driver;
@@ -152,17 +178,56 @@ bool load(Api &A, const char *Asked, char *WhyText, size_t WhySize) {
   for (const Candidate &C : Candidates)
     if (!Library && (!A.Driver || A.Driver >= C.Driver))
       Library = open(C.Name, 0, A, Why);
+  return Library;
+}
+
+bool load(Api &A, const char *Asked, char *WhyText, size_t WhySize) {
+  A.Driver = driverVersion();
+  bool New = false;
+  void *Library = choose(A, Asked, New, WhyText, WhySize);
   if (!Library)
     return false;
+  A.Loaded = New ? Library : nullptr;
   const char *Missing = nullptr;
   if (!bind(A, Library, Missing)) {
-    Text(WhyText, WhySize) << (IsAsked ? "--cupti cannot be used: " : "")
+    Text(WhyText, WhySize) << (New && Asked && Asked[0]
+                                   ? "--cupti cannot be used: "
+                                   : "")
                            << A.Path << " has no " << Missing
                            << "; CUPTI 11.8 or newer is needed";
     return false;
   }
   A.GetVersion(&A.Version);
   return true;
+}
+
+void unload(Api &A) {
+  if (A.Loaded)
+    dlclose(A.Loaded);
+  A.Loaded = nullptr;
+}
+
+bool followNvtx(void *GetExportTable, const char *Asked, bool IsActive) {
+  Api A;
+  A.Driver = kernelDriver();
+  char Why[16];
+  bool New = false;
+  void *Library = choose(A, Asked, New, Why, sizeof(Why));
+  if (!Library)
+    return false;
+  auto Version = reinterpret_cast<decltype(A.GetVersion)>(
+      dlsym(Library, "cuptiGetVersion"));
+  if (!Version || Version(&A.Version) != Success ||
+      (A.Version == BadVersion && !IsActive))
+    return false;
+  // libcupti's own way in sees to it that CUPTI works before ranges come to it;
+  // without that a range of a process that has no driver ends it.
+  using Begin = int (*)(void *);
+  if (auto Own = reinterpret_cast<Begin>(
+          dlsym(Library, "InitializeInjectionNvtx2")))
+    return Own(GetExportTable) != 0;
+  auto Older = reinterpret_cast<Begin>(dlsym(Library, "cuptiNvtxInitialize2"));
+  return IsActive && Older && Older(GetExportTable) == Success;
 }
 
 } // namespace culprit::cupti

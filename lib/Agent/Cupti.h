@@ -15,6 +15,9 @@
 
 namespace culprit::cupti {
 
+/// Of a path with its end, as PATH_MAX: one that is cut names nothing.
+inline constexpr size_t MaxPath = 4096;
+
 /// The functions of one libcupti; those it does not have are null.
 struct Api {
 #define CUPTI_FUNCTION(Name, Needed, Parameters)                               \
@@ -23,11 +26,16 @@ struct Api {
 
   uint32_t Version = 0; ///< cuptiGetVersion.
   uint32_t Driver = 0;  ///< cuDriverGetVersion, 0 when it was not asked.
-  char Path[256] = {};
+  void *Loaded = nullptr; ///< The library, when load() brought it.
+  char Path[MaxPath] = {};
 
   /// The name of \p Code for a message.
   const char *text(Result Code) const;
 };
+
+/// The API version of CUDA 13.0 before its first update. In it switching off
+/// kernels can hang, and NVTX that begins before CUPTI can crash.
+inline constexpr uint32_t BadVersion = 130000;
 
 /// The path of the first library in the process whose file name begins with
 /// \p Name, in \p Path of \p Size bytes; false when there is none.
@@ -37,6 +45,15 @@ bool loadedLibrary(const char *Name, char *Path, size_t Size);
 /// beside the process's libcudart, the one the loader finds. On failure \p Why
 /// says what was tried.
 bool load(Api &A, const char *Asked, char *Why, size_t WhySize);
+
+/// Undoes load() of a library that was not in the process before and of which
+/// nothing but the version was asked. Else nothing happens.
+void unload(Api &A);
+
+/// Has CUPTI follow the NVTX of one module, whose \p GetExportTable is given.
+/// It is libcupti of load(), but chosen without a call of CUDA. False when NVTX
+/// has to stay off. \p IsActive says that CUPTI has a session.
+bool followNvtx(void *GetExportTable, const char *Asked, bool IsActive);
 
 } // namespace culprit::cupti
 

@@ -39,6 +39,9 @@ enum : int { AttributeZeroedOut = 5, AttributePerThread = 9 };
 /// The start of CUpti_CallbackData; more follows.
 struct CallbackData {
   int Site; ///< ApiEnter or ApiExit.
+  const char *Name;
+  const void *Parameters; ///< A struct of those of the call.
+  const void *Result;     ///< At the exit, of its type, which is an int's size.
 };
 
 struct SubscriberParams {

@@ -43,12 +43,12 @@ static uint64_t number(const char *&At) {
   return N;
 }
 
-/// Field 22 of /proc/self/stat; the name before it may hold blanks.
-static uint64_t processStart() {
+uint64_t processStat(int Number) {
   char Stat[1024];
   readFile("/proc/self/stat", Stat, sizeof(Stat));
+  // The name, field 2, may hold blanks.
   const char *At = strrchr(Stat, ')');
-  for (int Field = 2; At && Field < 22; ++Field) {
+  for (int Field = 2; At && Field < Number; ++Field) {
     At = strchr(At, ' ');
     if (At)
       ++At;
@@ -102,7 +102,7 @@ void describeProcess(Superblock &Head) {
   bytesOf(Boot, Head.BootId);
   Head.Pid = static_cast<uint32_t>(getpid());
   Head.Parent = static_cast<uint32_t>(getppid());
-  Head.ProcessStart = processStart();
+  Head.ProcessStart = processStat(22);
   Head.Created = now();
   Head.Rank = rankOf();
   copyText(Head.Agent, AgentVersion);
@@ -140,6 +140,9 @@ StartMessage startFromOptions(const char *Options) {
   S.BufferBytes = option(Options, "buffer", DefaultBufferBytes);
   S.Full = option(Options, "ring", 0) ? FullPolicy::Ring : FullPolicy::Stop;
   S.AllDriverCalls = static_cast<uint32_t>(option(Options, "driver", 0));
+  S.Finalize = option(Options, "finalize", 0) != 0;
+  if (const char *Cupti = getenv(CuptiVariable))
+    copyText(S.CuptiPath, Cupti);
   return S;
 }
 

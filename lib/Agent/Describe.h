@@ -17,6 +17,10 @@ namespace culprit::agent {
 /// /proc does not say.
 void processName(char (&Name)[16]);
 
+/// Field \p Number of /proc/self/stat, from 3 on; 0 when /proc does not say. 20
+/// are the threads, 22 is the start in clock ticks.
+uint64_t processStat(int Number);
+
 /// The number behind `Key=` in \p Options, which are divided by commas.
 uint64_t option(const char *Options, const char *Key, uint64_t Otherwise);
 

@@ -53,9 +53,7 @@ void Session::openWakeUp() {
 
 void Session::closeWakeUp() {
   Holding H(WakeLock);
-  if (WakeFile >= 0)
-    ::close(WakeFile);
-  WakeFile = -1;
+  closeOnce(WakeFile);
 }
 
 /// Without it the session comes to what is asked of it some time later.
@@ -99,9 +97,7 @@ void Session::forget() {
   store(Phase, 0);
   store(Finalizing, 0);
   Control.close();
-  if (File >= 0)
-    ::close(File);
-  File = -1;
+  closeOnce(File);
 }
 
 void Session::fail(StateCode Code, uint32_t Result, const char *What) {
@@ -151,9 +147,7 @@ void Session::run(const Origin &From) {
     Control.send(MessageType::Done, M);
     Records.close();
   }
-  if (File >= 0)
-    ::close(File);
-  File = -1;
+  closeOnce(File);
   Control.close();
   closeWakeUp();
   ++Ended;
@@ -183,7 +177,7 @@ bool Session::begin(const Origin &From) {
   Began = ticks();
   CallsFrom = 0;
   uint64_t Begin = Began;
-  if (!findCuda())
+  if (!findCuda() || isRefused(From))
     return false;
   Superblock Head;
   describe(Head, From);
@@ -194,7 +188,7 @@ bool Session::begin(const Origin &From) {
     fail(StateCode::FileFailed, static_cast<uint32_t>(Error), What);
     return false;
   }
-  if (!subscribe()) {
+  if (!subscribe(From)) {
     Records.close();
     return false;
   }
@@ -204,7 +198,13 @@ bool Session::begin(const Origin &From) {
                              << " is used, which the process has";
     Records.addState(StateCode::Note, 0, What);
   }
+  if (A.Version == cupti::BadVersion)
+    Records.addState(StateCode::Note, 0,
+                     "CUPTI 13.0 before its Update 1 can hang when kernels are "
+                     "switched off: it stays in the process and goes on, and "
+                     "ranges of NVTX that begin before CUDA are left out");
   Records.addClock();
+  watchCaptures(From.How == Entry::Launched);
   Enabled = enable();
   StartedMessage M = {};
   M.Cupti = A.Version;
@@ -225,6 +225,18 @@ bool Session::begin(const Origin &From) {
   return true;
 }
 
+/// A process that began without CUPTI must not die of it.
+bool Session::isRefused(const Origin &From) {
+  if (From.How != Entry::Attached || A.Version != cupti::BadVersion)
+    return false;
+  cupti::unload(A);
+  fail(StateCode::CuptiFailed, 0,
+       "CUPTI 13.0 before its Update 1 can crash a running process: update to "
+       "13.0 Update 1, or give another libcupti with --cupti PATH where the "
+       "process has none; 'culprit record' works");
+  return true;
+}
+
 bool Session::begunByFallback(const Origin &From) {
   if (!From.Fallback[0])
     return false;
@@ -237,7 +249,7 @@ bool Session::begunByFallback(const Origin &From) {
 
 /// Waits for a process that has no CUDA yet, then loads CUPTI.
 bool Session::findCuda() {
-  char Path[256];
+  char Path[cupti::MaxPath];
   uint64_t Until = ticks() + uint64_t(Asked.WaitForCuda) * 1000000u;
   while (!cupti::loadedLibrary("libcuda", Path, sizeof(Path))) {
     if (ticks() >= Until || load(ExitAsked)) {

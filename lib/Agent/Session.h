@@ -13,6 +13,7 @@
 #define CULPRIT_AGENT_SESSION_H
 
 #include "Agent/Channel.h"
+#include "Agent/StreamCaptures.h"
 #include "Agent/Sink.h"
 
 namespace culprit::agent {
@@ -42,6 +43,10 @@ public:
   /// Ends a running session since the process ends, and waits for it at most
   /// \p Timeout ms. Callable from an exit handler.
   void endAtExit(unsigned Timeout);
+  /// Whether records are being made.
+  bool isActive() const {
+    return __atomic_load_n(&Phase, __ATOMIC_ACQUIRE) == 2;
+  }
   /// In a child after fork(), where the thread is not.
   void forget();
 
@@ -49,8 +54,11 @@ private:
   bool begin(const Origin &From);
   bool begunByFallback(const Origin &From);
   bool findCuda();
-  bool subscribe();
-  void setAttributes();
+  bool isRefused(const Origin &From);
+  bool subscribe(const Origin &From);
+  void setAttributes(const Origin &From);
+  void watchCaptures(bool FromStart);
+  bool mayFinalize(int Domain, uint32_t Id, const cupti::CallbackData &Data);
   uint64_t enable();
   void enableCalls();
   void fail(capture::StateCode Code, uint32_t Result, const char *What);
@@ -80,6 +88,7 @@ private:
   cupti::Subscriber *Subscriber = nullptr;
   Channel Control;
   Sink Records;
+  StreamCaptures Captures;
   capture::StartMessage Asked = {};
   int File = -1;
   uint64_t Enabled = 0;

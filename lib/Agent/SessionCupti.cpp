@@ -3,12 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Agent/Session.h"
+#include "Agent/Describe.h"
 #include "Agent/Text.h"
-#include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 using namespace culprit::capture;
 
@@ -49,22 +46,9 @@ static constexpr Source Sources[] = {
 /// and else before 12.2; 12.6 is the first that PyTorch's profiler trusts.
 static constexpr uint32_t FinalizeVersion = 24;
 
-/// With buffers for each thread, which is how CUPTI does it from 13.0 on, more
-/// threads than this are given common ones.
+/// With buffers for each thread, which is how CUPTI does it from 13.0 on, each
+/// holds one of the pool's: more threads than this are given common ones.
 static constexpr unsigned ManyThreads = 64;
-
-/// Threads of this process, 0 when /proc does not say.
-static unsigned threads() {
-  char Status[2048];
-  int File = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  if (File < 0)
-    return 0;
-  ssize_t Size = read(File, Status, sizeof(Status) - 1);
-  close(File);
-  Status[Size > 0 ? Size : 0] = 0;
-  const char *At = strstr(Status, "\nThreads:");
-  return At ? static_cast<unsigned>(strtoul(At + 9, nullptr, 10)) : 0;
-}
 
 void Session::onRequest(uint8_t **Buffer, size_t *Size, size_t *MaxRecords) {
   TheSession.Records.request(Buffer, Size, MaxRecords);
@@ -80,10 +64,10 @@ void Session::onComplete(cupti::Context *, uint32_t, uint8_t *Buffer, size_t,
 
 /// Subscribes before anything else: callbacks for buffers are of the whole
 /// process, and would be taken from another tool.
-bool Session::subscribe() {
+bool Session::subscribe(const Origin &From) {
   cupti::Result R = A.Subscribe(&Subscriber, onCall, nullptr);
   if (R == cupti::Success) {
-    setAttributes();
+    setAttributes(From);
     R = A.ActivityRegisterCallbacks(onRequest, onComplete);
   } else {
     Subscriber = nullptr;
@@ -127,19 +111,23 @@ static void setAttribute(const cupti::Api &A, int Attribute, uint8_t Value) {
 }
 
 /// What must be said before the callbacks for buffers are.
-void Session::setAttributes() {
+void Session::setAttributes(const Origin &From) {
   HasThreadIds = A.GetThreadIdType && A.GetThreadIdType(&ThreadIds) == 0;
   if (A.SetThreadIdType)
     A.SetThreadIdType(cupti::ThreadIdSystem);
   // Fresh pages are zero; zeroing would be done on the application's threads.
   setAttribute(A, cupti::AttributeZeroedOut, 1);
-  if (threads() > ManyThreads)
+  // A launched program has not made its threads yet.
+  if (From.How == Entry::Launched || processStat(20) > ManyThreads)
     setAttribute(A, cupti::AttributePerThread, 0);
 }
 
 /// Leaves CUPTI as it was found: in a process where it stays attached, another
 /// tool may use it later and does not give it zeroed buffers.
 void Session::restore() {
+  // There kernels go on, into our buffers.
+  if (A.Version == cupti::BadVersion)
+    return;
   setAttribute(A, cupti::AttributeZeroedOut, 0);
   if (HasThreadIds && A.SetThreadIdType)
     A.SetThreadIdType(ThreadIds);
@@ -216,7 +204,8 @@ void Session::enableCalls() {
 
 void Session::disable() {
   for (const Source &S : Sources)
-    if (Enabled >> unsigned(S.Kind) & 1)
+    if ((Enabled >> unsigned(S.Kind) & 1) &&
+        (A.Version != cupti::BadVersion || S.Kind != RecordKind::Kernel))
       A.ActivityDisable(static_cast<int>(S.Activity));
   if (!(Enabled >> unsigned(RecordKind::Call) & 1))
     return;
@@ -226,15 +215,25 @@ void Session::disable() {
     chooseDriverCalls(A, 0);
 }
 
-/// Whether a call waits for the device. None does while its thread captures a
-/// graph, which would be broken by a detach.
-static bool isWait(int Domain, uint32_t Id) {
-  if (Domain == cupti::RuntimeApi)
-    // cudaMemcpy, cudaThread-, cudaStream-, cudaEvent-, cudaDeviceSynchronize.
-    return Id == 31 || Id == 126 || Id == 131 || Id == 137 || Id == 165 ||
-           Id == 239;
-  // cuCtxSynchronize, cuEventSynchronize, cuStreamSynchronize, and their kin.
-  return Id == 17 || Id == 121 || Id == 126 || Id == 440 || Id == 800;
+/// Before the first kind is enabled.
+void Session::watchCaptures(bool FromStart) {
+  Captures.follow(A, Subscriber);
+  // One that was let go meanwhile may have begun some.
+  if (FromStart && !__atomic_load_n(&LetGo, __ATOMIC_ACQUIRE))
+    Captures.followFromStart();
+}
+
+/// Whether cuptiFinalize may be called at the end of this call.
+bool Session::mayFinalize(int Domain, uint32_t Id,
+                          const cupti::CallbackData &Data) {
+  uint32_t Asked = __atomic_load_n(&Finalizing, __ATOMIC_ACQUIRE);
+  if (Data.Site != cupti::ApiExit ||
+      (Asked != FinalizeInAny && (Asked != FinalizeInWait ||
+                                  !StreamCaptures::isWait(Domain, Id))))
+    return false;
+  return Captures.areOver() && !isChild() &&
+         __atomic_compare_exchange_n(&Finalizing, &Asked, FinalizeRuns, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 /// cuptiFinalize is safe at the end of a CUDA call, on the thread that makes
@@ -242,17 +241,10 @@ static bool isWait(int Domain, uint32_t Id) {
 void Session::onCall(void *, int Domain, uint32_t Id,
                      const cupti::CallbackData *Data) {
   Session &S = TheSession;
-  if (!Data || Data->Site != cupti::ApiExit ||
-      (Domain != cupti::RuntimeApi && Domain != cupti::DriverApi))
+  if (!Data || (Domain != cupti::RuntimeApi && Domain != cupti::DriverApi))
     return;
-  uint32_t Asked = __atomic_load_n(&S.Finalizing, __ATOMIC_ACQUIRE);
-  if (Asked != FinalizeInAny &&
-      (Asked != FinalizeInWait || !isWait(Domain, Id)))
-    return;
-  if (S.isChild())
-    return;
-  if (!__atomic_compare_exchange_n(&S.Finalizing, &Asked, FinalizeRuns, false,
-                                   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+  S.Captures.hear(Domain, Id, *Data);
+  if (!S.mayFinalize(Domain, Id, *Data))
     return;
   S.A.Finalize();
   __atomic_store_n(&S.Finalizing, FinalizeDone, __ATOMIC_RELEASE);
@@ -264,13 +256,13 @@ StateCode Session::detach() {
     return __atomic_load_n(&Finalizing, __ATOMIC_ACQUIRE) == FinalizeDone;
   };
   if (Asked.Finalize && A.Finalize && A.Version >= FinalizeVersion &&
-      !IsExit()) {
+      A.Version != cupti::BadVersion && !IsExit()) {
     __atomic_store_n(&Finalizing, FinalizeInWait, __ATOMIC_RELEASE);
     A.EnableDomain(1, Subscriber, cupti::RuntimeApi);
     A.EnableDomain(1, Subscriber, cupti::DriverApi);
     for (unsigned Waited = 0; Waited < 2000 && !IsDone() && !IsExit();
          ++Waited) {
-      // A program that never waits: any call has to do.
+      // A program that does not wait now: any call has to do.
       uint32_t Before = FinalizeInWait;
       if (Waited == 1000)
         __atomic_compare_exchange_n(&Finalizing, &Before, FinalizeInAny, false,

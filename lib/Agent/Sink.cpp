@@ -40,6 +40,7 @@ int Sink::open(const cupti::Api &Functions, int File, Superblock &Head,
   Agent = pthread_self();
   __atomic_store_n(&CallbackTime, 0, __ATOMIC_RELAXED);
   Busy = 0;
+  RefusedAt[0] = RefusedAt[1] = __atomic_load_n(&Refused, __ATOMIC_RELAXED);
   for (uint32_t I = 0; I < MaxActivity; ++I) {
     RecordKind Kind = recordKind(I);
     Wanted[I] = Asked.Kinds >> unsigned(Kind) & 1 ? Kind : RecordKind(0);
@@ -79,8 +80,10 @@ void Sink::request(uint8_t **Buffer, size_t *Size, size_t *MaxRecords) {
   if (*Buffer)
     return;
   *Size = 0;
-  if (RefuseBuffers)
+  if (RefuseBuffers) {
+    __atomic_add_fetch(&Refused, 1, __ATOMIC_RELAXED);
     return;
+  }
   *Buffer = Spare.take();
   *Size = SpareBuffers::Bytes;
 }
@@ -255,10 +258,20 @@ uint32_t Sink::shape(const void *Record, size_t Stride) {
   return N.Id;
 }
 
+/// CUPTI counts what it has no buffer for, and cannot tell whether one was
+/// refused. A refusal may come shortly before the flush in which CUPTI counts
+/// what was lost by it.
+void Sink::countDropped(uint64_t N) {
+  const uint64_t Now = __atomic_load_n(&Refused, __ATOMIC_RELAXED);
+  Lost.Seen += N;
+  (Now != RefusedAt[1] ? Lost.PoolOverflow : Lost.CuptiDropped) += N;
+  RefusedAt[1] = RefusedAt[0];
+  RefusedAt[0] = Now;
+}
+
 void Sink::flush(uint64_t CuptiDropped) {
   Holding H(Guard);
-  Lost.Seen += CuptiDropped;
-  Lost.CuptiDropped += CuptiDropped;
+  countDropped(CuptiDropped);
   Writer.flush(Lost);
 }
 
@@ -314,8 +327,7 @@ void Sink::countKept() {
 
 EndReason Sink::finish(EndReason Reason, uint64_t CuptiDropped) {
   Holding H(Guard);
-  Lost.Seen += CuptiDropped;
-  Lost.CuptiDropped += CuptiDropped;
+  countDropped(CuptiDropped);
   countKept();
   IsOpen = false;
   return Writer.finish(Reason, now(), Lost, Seen);

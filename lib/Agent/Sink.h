@@ -66,6 +66,7 @@ private:
   void read(uint8_t *Buffer, size_t Valid, bool Keep);
   void walk(uint8_t *Buffer, size_t Valid, bool Keep);
   void take(const uint8_t *Record, size_t Stride);
+  void countDropped(uint64_t N);
   void countKept();
   uint32_t name(const char *Text);
   uint32_t callName(uint32_t Domain, uint32_t Id);
@@ -81,6 +82,10 @@ private:
   capture::Drops Lost = {};
   uint64_t Seen[capture::MaxRecordKind + 1] = {};
   uint64_t Busy = 0;
+  /// Buffers that were asked for and refused; and how many at the last flush
+  /// and the one before.
+  uint64_t Refused = 0;
+  uint64_t RefusedAt[2] = {};
   /// By activity: what it becomes, 0 when it is not wanted, and the bytes of
   /// one as last seen.
   static constexpr uint32_t MaxActivity = 64;

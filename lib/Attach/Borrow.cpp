@@ -51,6 +51,8 @@ private:
   bool fromBreakpoint();
   bool tryParked(const SafeThread &S);
   bool tryBreakpoint(const ThreadState &S, Clock::time_point Until);
+  bool setBreakpoint(Tracee &Thread, bool &IsOver);
+  bool beginInMalloc(Tracee &Thread, bool Fits, llvm::StringRef Name);
   bool mayCallHere(Tracee &Thread);
   bool begin(Tracee &Thread, RemoteCaller::Place At, llvm::StringRef Name);
   bool finishTrapped(Tracee &Thread);
@@ -233,32 +235,52 @@ bool Borrower::mayCallHere(Tracee &Thread) {
          !isLibdlName(Name) && Caller->Path != Allocator->Path;
 }
 
-/// True when the search is over.
-bool Borrower::tryBreakpoint(const ThreadState &S, Clock::time_point Until) {
-  Tracee Thread(S.Tid);
-  if (!Thread.seize())
-    return false;
-  ++Report.Tried;
+/// Stops a thread and sets a breakpoint at the entry of malloc. Otherwise
+/// \p IsOver says whether the search is.
+bool Borrower::setBreakpoint(Tracee &Thread, bool &IsOver) {
+  IsOver = false;
   Thread.interrupt();
   Tracee::Stop Why = Thread.wait(StopTime);
   if (Why == Tracee::Stop::Gone)
     return false;
   if (Why == Tracee::Stop::Timeout) {
     note("a thread cannot be stopped");
-    return true; // As in tryParked().
-  }
-  if (Why != Tracee::Stop::Asked ||
-      !Caller->setBreakpoint(Thread, T.Malloc)) {
-    note(Why == Tracee::Stop::Asked ? "the processor has no free breakpoint"
-                                    : "it was stopped by a signal");
-    Caller->hideStop(Thread);
+    IsOver = true; // As in tryParked().
     return false;
   }
+  bool IsSet =
+      Why == Tracee::Stop::Asked && Caller->setBreakpoint(Thread, T.Malloc);
+  if (!IsSet)
+    note(Why == Tracee::Stop::Asked ? "the processor has no free breakpoint"
+                                    : "it was stopped by a signal");
   Caller->hideStop(Thread);
+  return IsSet;
+}
+
+/// A thread that stands at the entry of malloc, and is let go where the call
+/// could not begin. True when the search is over.
+bool Borrower::beginInMalloc(Tracee &Thread, bool Fits, llvm::StringRef Name) {
+  Caller->setBreakpoint(Thread, 0);
+  if (Fits && begin(Thread, RemoteCaller::Place::Function, Name))
+    return true;
+  note("malloc was called from inside libc");
+  Thread.detach();
+  return false;
+}
+
+/// True when the search is over.
+bool Borrower::tryBreakpoint(const ThreadState &S, Clock::time_point Until) {
+  Tracee Thread(S.Tid);
+  if (!Thread.seize())
+    return false;
+  ++Report.Tried;
+  bool IsOver;
+  if (!setBreakpoint(Thread, IsOver))
+    return IsOver;
   Thread.resume();
   bool Asked = false;
   for (;;) {
-    Why = Thread.wait(milliseconds(20));
+    Tracee::Stop Why = Thread.wait(milliseconds(20));
     if (Why == Tracee::Stop::Gone)
       return false;
     if (Why == Tracee::Stop::Timeout) {
@@ -272,14 +294,8 @@ bool Borrower::tryBreakpoint(const ThreadState &S, Clock::time_point Until) {
     if (Why == Tracee::Stop::Signal && Thread.signal() == SIGTRAP &&
         Caller->pc(Thread) == T.Malloc) {
       bool Fits = Side.isWanted() && mayCallHere(Thread);
-      if (Fits || Asked || Clock::now() >= Until) {
-        Caller->setBreakpoint(Thread, 0);
-        if (Fits && begin(Thread, RemoteCaller::Place::Function, S.Name))
-          return true;
-        note("malloc was called from inside libc");
-        Thread.detach();
-        return false;
-      }
+      if (Fits || Asked || Clock::now() >= Until)
+        return beginInMalloc(Thread, Fits, S.Name);
       Thread.resume(); // The kernel steps over the breakpoint.
       continue;
     }

@@ -20,8 +20,6 @@ extern char **environ;
 
 namespace culprit::attach {
 
-static constexpr char InjectionVariable[] = "CUDA_INJECTION64_PATH";
-
 /// The value of \p Name in \p Environment, or nothing.
 static std::optional<llvm::StringRef>
 valueOf(llvm::ArrayRef<std::string> Environment, llvm::StringRef Name) {
@@ -33,28 +31,53 @@ valueOf(llvm::ArrayRef<std::string> Environment, llvm::StringRef Name) {
   return std::nullopt;
 }
 
+bool isOtherTool(llvm::StringRef Value) {
+  return !Value.empty() && Value.rsplit('/').second != capture::AgentFile &&
+         Value != capture::AgentFile;
+}
+
+/// Refuses an \p Environment in which \p Name stands for another tool.
+static llvm::Error checkFree(llvm::ArrayRef<std::string> Environment,
+                             llvm::StringRef Name, llvm::StringRef Agent,
+                             const llvm::Twine &Hint) {
+  std::optional<llvm::StringRef> Other = valueOf(Environment, Name);
+  if (!Other || *Other == Agent || !isOtherTool(*Other))
+    return llvm::Error::success();
+  return failure(Name + " names another tool: " + *Other, Hint);
+}
+
 llvm::Expected<std::vector<std::string>>
 launchEnvironment(llvm::ArrayRef<std::string> Environment,
                   const LaunchOptions &Options) {
-  std::optional<llvm::StringRef> Other =
-      valueOf(Environment, InjectionVariable);
-  if (Other && !Other->empty() && *Other != Options.Agent &&
-      Other->rsplit('/').second != capture::AgentFile)
-    return failure(llvm::Twine(InjectionVariable) + " names another tool: " +
-                       *Other,
-                   "libcuda loads one library at most; unset it, or run "
-                   "without `culprit record`");
+  if (llvm::Error E = checkFree(Environment, CudaInjection, Options.Agent,
+                                "libcuda loads one library at most; unset it, "
+                                "or run without `culprit record`"))
+    return E;
+  if (llvm::Error E =
+          Options.Nvtx
+              ? checkFree(Environment, NvtxInjection, Options.Agent,
+                          "NVTX loads one library at most; unset it, or record "
+                          "without NVTX ranges: --kinds=kernels,copies,calls")
+              : llvm::Error::success())
+    return E;
   const std::pair<llvm::StringRef, llvm::StringRef> Ours[] = {
-      {InjectionVariable, Options.Agent},
+      {CudaInjection, Options.Agent},
+      {NvtxInjection,
+       Options.Nvtx ? llvm::StringRef(Options.Agent) : llvm::StringRef()},
       {capture::ControlVariable, Options.Control},
       {capture::FallbackVariable, Options.Fallback},
-      {capture::OptionsVariable, Options.Options}};
+      {capture::OptionsVariable, Options.Options},
+      {capture::CuptiVariable, Options.Cupti}};
   std::vector<std::string> Out;
-  for (const std::string &Entry : Environment)
-    if (llvm::none_of(Ours, [&](const auto &Pair) {
-          return llvm::StringRef(Entry).split('=').first == Pair.first;
-        }))
+  for (const std::string &Entry : Environment) {
+    auto [Name, Value] = llvm::StringRef(Entry).split('=');
+    bool IsOurs = llvm::any_of(
+        Ours, [&](const auto &Pair) { return Name == Pair.first; });
+    // Without our interest in NVTX another tool may have it.
+    if (!IsOurs ||
+        (Name == NvtxInjection && !Options.Nvtx && isOtherTool(Value)))
       Out.push_back(Entry);
+  }
   for (const auto &[Name, Value] : Ours)
     if (!Value.empty())
       Out.push_back((Name + "=" + Value).str());

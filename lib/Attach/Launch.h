@@ -29,10 +29,20 @@ struct LaunchOptions {
   std::string Control;  ///< Path of the control socket.
   std::string Fallback; ///< Pattern of the capture's path; may be empty.
   std::string Options;  ///< For CULPRIT_OPTIONS.
+  std::string Cupti;    ///< The libcupti that was asked for, or empty.
+  /// Have NVTX load the agent too: libraries initialise it before CUDA.
+  bool Nvtx = true;
 };
 
+/// What makes libcuda and NVTX load a library into a process.
+inline constexpr char CudaInjection[] = "CUDA_INJECTION64_PATH";
+inline constexpr char NvtxInjection[] = "NVTX_INJECTION64_PATH";
+
+/// Whether \p Value of one of them stands for a tool that is not culprit.
+bool isOtherTool(llvm::StringRef Value);
+
 /// \p Environment ("NAME=value") with what the agent needs. Refuses one that
-/// makes libcuda load another tool, which would not be loaded then.
+/// makes libcuda or NVTX load another tool, which would not be loaded then.
 llvm::Expected<std::vector<std::string>>
 launchEnvironment(llvm::ArrayRef<std::string> Environment,
                   const LaunchOptions &Options);

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Attach/Preflight.h"
+#include "Attach/Machine.h"
 #include "Attach/ProcFile.h"
 #include "Capture/Protocol.h"
 #include "llvm/ADT/STLExtras.h"
@@ -100,6 +101,8 @@ private:
   bool checkPermission();
   bool checkProgram();
   bool checkLibraries();
+  bool refuseWithoutGlibc();
+  bool findFunctions(const Memory &Memory, const LinkMap &Links);
   void checkAgent(const Memory &Memory);
   void checkCompany();
 
@@ -162,8 +165,7 @@ bool Examiner::checkProcess() {
   llvm::StringRef Program =
       llvm::StringRef(Out.Process.Info.Executable).rsplit('/').second;
   if (Program == "runsc" || llvm::StringRef(S.Name).starts_with("runsc") ||
-      llvm::StringRef(readSmallFile("/proc/version").value_or(""))
-          .contains("#1 SMP Sun Jan 10 15:06:54 PST 2016"))
+      isGvisorKernel())
     return add(Check::Gvisor,
                Who + " is in a gVisor sandbox, whose kernel has no full ptrace",
                UseRecord);
@@ -180,14 +182,8 @@ bool Examiner::checkPermission() {
   if (!Probe) {
     if (Errno == ENOENT || Errno == ESRCH)
       return add(Check::NoProcess, Who + " has just ended", FromStart);
-    unsigned Yama = 0;
-    if (std::optional<std::string> Text =
-            readSmallFile("/proc/sys/kernel/yama/ptrace_scope"))
-      (void)llvm::StringRef(*Text).trim().getAsInteger(10, Yama);
-    Out.Findings.push_back(
-        whyNotPermitted(Info, ownStatus(), Yama,
-                        ::access("/.dockerenv", F_OK) == 0 ||
-                            ::access("/run/.containerenv", F_OK) == 0));
+    Out.Findings.push_back(whyNotPermitted(Info, ownStatus(), yamaScope(),
+                                           !containerName().empty()));
     return false;
   }
   if (Info.Status.Seccomp == 1)
@@ -223,40 +219,28 @@ bool Examiner::checkProgram() {
   return true;
 }
 
-bool Examiner::checkLibraries() {
+/// Why a program without glibc among its libraries has none.
+bool Examiner::refuseWithoutGlibc() {
+  const Target &T = Out.Process;
+  // Where the loader's name is a link, only the program tells it.
+  if (!T.Maps.images([](llvm::StringRef N) {
+                return N.starts_with("ld-musl-") || N.starts_with("libc.musl-");
+              }).empty() ||
+      llvm::StringRef(T.Info.Kind.Interpreter).contains("/ld-musl-"))
+    return add(Check::Musl,
+               Who + " uses the C library musl; libcupti needs glibc",
+               "run it in an image with glibc (Debian, Ubuntu, Red Hat)");
+  if (T.Info.Kind.IsElf && T.Info.Kind.Interpreter.empty())
+    return add(Check::Static,
+               Who + " is linked statically and can load no library",
+               "link it dynamically; the CUDA runtime may stay static");
+  return add(Check::NoGlibc, Who + " has no glibc among its libraries",
+             UseRecord);
+}
+
+/// Where the process has the functions that it is to call.
+bool Examiner::findFunctions(const Memory &Memory, const LinkMap &Links) {
   Target &T = Out.Process;
-  llvm::Expected<ProcessMaps> Maps = ProcessMaps::read(Pid);
-  if (!Maps) {
-    llvm::consumeError(Maps.takeError());
-    return add(Check::NoProcess, Who + " has just ended", FromStart);
-  }
-  T.Maps = std::move(*Maps);
-  auto Has = [&](auto Is) { return !T.Maps.images(Is).empty(); };
-  if (!Has(isLibcName)) {
-    // Where the loader's name is a link, only the program tells it.
-    if (Has([](llvm::StringRef N) {
-          return N.starts_with("ld-musl-") || N.starts_with("libc.musl-");
-        }) ||
-        llvm::StringRef(T.Info.Kind.Interpreter).contains("/ld-musl-"))
-      return add(Check::Musl,
-                 Who + " uses the C library musl; libcupti needs glibc",
-                 "run it in an image with glibc (Debian, Ubuntu, Red Hat)");
-    if (T.Info.Kind.IsElf && T.Info.Kind.Interpreter.empty())
-      return add(Check::Static,
-                 Who + " is linked statically and can load no library",
-                 "link it dynamically; the CUDA runtime may stay static");
-    return add(Check::NoGlibc, Who + " has no glibc among its libraries",
-               UseRecord);
-  }
-  ProcessMemory Memory(Pid);
-  llvm::Expected<LinkMap> Links = LinkMap::find(Memory, T.Maps);
-  if (!Links) {
-    llvm::consumeError(Links.takeError());
-    return add(Check::NoDlopen, Who + " has no dynamic linker that tells its "
-                                      "state",
-               UseRecord);
-  }
-  T.Debug = Links->address();
   auto Find = [&](auto Is, llvm::StringRef Name) -> uint64_t {
     for (const Mapping *M : T.Maps.images(Is)) {
       llvm::Expected<ElfImage> Image =
@@ -287,8 +271,32 @@ bool Examiner::checkLibraries() {
   T.ErrnoLocation = Find(isLibcName, "__errno_location");
   T.MemfdCreate = Find(isLibcName, "memfd_create");
   T.Close = Find(isLibcName, "close");
-  if (std::optional<ElfImage::Symbol> S = Links->find("malloc", T.Maps))
+  if (std::optional<ElfImage::Symbol> S = Links.find("malloc", T.Maps))
     T.Malloc = S->Address;
+  return true;
+}
+
+bool Examiner::checkLibraries() {
+  Target &T = Out.Process;
+  llvm::Expected<ProcessMaps> Maps = ProcessMaps::read(Pid);
+  if (!Maps) {
+    llvm::consumeError(Maps.takeError());
+    return add(Check::NoProcess, Who + " has just ended", FromStart);
+  }
+  T.Maps = std::move(*Maps);
+  if (T.Maps.images(isLibcName).empty())
+    return refuseWithoutGlibc();
+  ProcessMemory Memory(Pid);
+  llvm::Expected<LinkMap> Links = LinkMap::find(Memory, T.Maps);
+  if (!Links) {
+    llvm::consumeError(Links.takeError());
+    return add(Check::NoDlopen, Who + " has no dynamic linker that tells its "
+                                      "state",
+               UseRecord);
+  }
+  T.Debug = Links->address();
+  if (!findFunctions(Memory, *Links))
+    return false;
   checkAgent(Memory);
   return !Out.isRefused();
 }

@@ -8,21 +8,19 @@
 ///
 //===----------------------------------------------------------------------===//
 
+#include "Attach/Machine.h"
 #include "Attach/Preflight.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace culprit::attach {
 
-/// CAP_SYS_PTRACE.
-static constexpr uint64_t TraceCapability = uint64_t(1) << 19;
-
 Finding whyNotPermitted(const ProcessInfo &Info, const ProcessStatus &Own,
                         unsigned Yama, bool InContainer) {
   const ProcessStatus &S = Info.Status;
   std::string Who = (S.Name + " (pid " + llvm::Twine(int64_t(Info.Pid)) + ")")
                         .str();
-  bool MayTrace = (Own.Effective & TraceCapability) != 0;
+  bool MayTrace = mayTraceAll(Own);
   auto IsOther = [&](uid_t Uid) { return Uid != Own.FileUid; };
   bool OtherUser =
       IsOther(S.RealUid) || IsOther(S.EffectiveUid) || IsOther(S.SavedUid);

@@ -241,6 +241,13 @@ void CaptureFile::readEnd(const FrameView &V) {
     std::memcpy(&Kept, V.Payload + Rest, sizeof(Kept));
 }
 
+bool CaptureFile::isRing() const {
+  if (HeadGood && Head.Major == 1 && Head.Minor >= 1)
+    return Head.Full == FullPolicy::Ring;
+  // Before that only epochs told, of which a full file may have two.
+  return !Frames.empty() && Frames.back().Head.Epoch > 0;
+}
+
 uint64_t CaptureFile::overwritten() const {
   uint64_t Sum = 0;
   for (const KindMore &M : More)

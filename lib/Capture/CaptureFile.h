@@ -65,6 +65,8 @@ public:
   uint64_t missingFrames() const { return Missing; }
   /// Records in whole frames that have no schema that is left.
   uint64_t recordsWithoutSchema() const { return WithoutSchema; }
+  /// Whether the oldest part was to be written over when the file was full.
+  bool isRing() const;
   bool isNewer() const { return Head.Major > MajorVersion; }
 
   /// How it ended; null when the process or the agent did not live to say so.

@@ -24,12 +24,15 @@ namespace culprit::capture {
 
 inline constexpr char Magic[8] = {'C', 'P', 'R', 'T', '1', 0, 0, 0};
 inline constexpr uint16_t MajorVersion = 1; ///< Readers refuse a higher one.
-inline constexpr uint16_t MinorVersion = 0; ///< Readers take any.
+inline constexpr uint16_t MinorVersion = 1; ///< Readers take any.
 inline constexpr uint32_t ByteOrder = 0x01020304;
 inline constexpr size_t SuperblockSize = 4096;
 inline constexpr uint32_t FrameMagic = 0x46525043; // "CPRF"
 inline constexpr uint32_t MaxPayload = 1u << 20;
 inline constexpr size_t FrameAlign = 8;
+
+/// What to do when the file reaches its limit.
+enum class FullPolicy : uint32_t { Stop = 0, Ring = 1 };
 
 /// How the agent came into the process.
 enum class Entry : uint32_t { Attached = 1, Launched = 2 };
@@ -55,7 +58,8 @@ struct Superblock {
   char Executable[256];
   char CuptiPath[256];
   char Command[1024];    ///< Arguments separated by single blanks.
-  uint8_t Reserved[SuperblockSize - 1768];
+  FullPolicy Full;       ///< From minor version 1 on.
+  uint8_t Reserved[SuperblockSize - 1772];
   uint32_t Reserved2;
   uint32_t Crc; ///< CRC-32C of all bytes before.
 };
@@ -71,7 +75,7 @@ enum class FrameType : uint16_t {
   State = 6,     ///< StateHead and a text: what went wrong in the agent.
   Heartbeat = 7, ///< Heartbeat, once a second.
   End = 8,       ///< EndHead, KindTotal rows, as many KindMore, EndMore.
-  Hole = 9,      ///< Was cut out by ring mode; Payload bytes say nothing.
+  // 9 was never written.
   Again = 10,    ///< As Records, of a ring: what was written before and names
                  ///< devices, contexts, streams, threads. Counted nowhere.
 };
@@ -122,7 +126,7 @@ struct Drops {
   uint64_t Seen;         ///< Records that CUPTI handed over or says it lost.
   uint64_t Written;
   uint64_t CuptiDropped; ///< By cuptiActivityGetNumDroppedRecords.
-  uint64_t PoolOverflow; ///< No free buffer: counted in the discard buffer.
+  uint64_t PoolOverflow; ///< No free buffer: CUPTI got a spare one or none.
   uint64_t ZeroTime;     ///< Kernels without a start or end.
   uint64_t FileCap;      ///< After --max-size.
   uint64_t WriteError;   ///< In frames that could not be written.

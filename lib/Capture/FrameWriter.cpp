@@ -63,6 +63,7 @@ int FrameWriter::open(int File, Superblock &Head, const Options &Wanted) {
   if (isRing())
     planRing();
 
+  Head.Full = isRing() ? FullPolicy::Ring : FullPolicy::Stop;
   Head.Crc = crc32c(0, &Head, offsetof(Superblock, Crc));
   At = 0;
   char Copy[SuperblockSize];
@@ -172,6 +173,7 @@ bool FrameWriter::flushStrings() {
   Pending &P = Kinds[0];
   if (P.Count && !write(FrameType::Strings, 0, P))
     return false;
+  WrittenNames += P.Count;
   P.Size = P.Count = 0;
   return true;
 }
@@ -205,8 +207,7 @@ void FrameWriter::flushNaming() {
       flushKind(K);
 }
 
-/// Names that were not written are given up, and what may use them. What is
-/// still written has names and schemas of its own.
+/// Names that were not written are given up, and what may use them.
 void FrameWriter::becomeFull() {
   if (!Full || Settled)
     return;
@@ -215,12 +216,21 @@ void FrameWriter::becomeFull() {
     Capped += Kinds[K].Count;
     Kinds[K].Size = Kinds[K].Count = 0;
   }
-  newEpoch();
+  dropNames();
   Settled = true;
+}
+
+/// Gives up the names that are not in the file; ids of others stay.
+void FrameWriter::dropNames() {
+  ++NamesEpoch;
+  Names.forgetFrom(WrittenNames + 1);
+  Kinds[0].Size = Kinds[0].Count = 0;
 }
 
 void FrameWriter::newEpoch() {
   ++Epoch;
+  ++NamesEpoch;
+  WrittenNames = 0;
   Names.clear();
   memset(HasSchema, 0, sizeof(HasSchema));
   Kinds[0].Size = Kinds[0].Count = 0;
@@ -249,7 +259,7 @@ void FrameWriter::addString(uint32_t Id) {
       (Full ? Capped : FailedRecords) += Kinds[K].Count;
       Kinds[K].Size = Kinds[K].Count = 0;
     }
-    newEpoch();
+    dropNames();
     return;
   }
   char *To = P.Bytes + sizeof(Frame) + P.Size;

@@ -65,8 +65,8 @@ public:
   EndReason finish(EndReason Reason, uint64_t At, Drops &Lost,
                    const uint64_t *Seen = nullptr);
 
-  /// Counts up when ids of strings begin anew.
-  uint32_t epoch() const { return Epoch; }
+  /// Counts up when an id of a string may mean another one from now on.
+  uint32_t epoch() const { return NamesEpoch; }
   uint64_t bytesWritten() const { return Total; }
   uint64_t written() const { return Written; } ///< Records, in whole frames.
   uint64_t capped() const { return Capped; }   ///< Records beyond the limit.
@@ -79,7 +79,6 @@ public:
   /// over nothing.
   uint64_t overwritten() const;
   uint64_t keptFrom() const;
-  uint64_t stringsRefused() const { return Names.refused(); }
   bool isFull() const { return Full; }
   /// The errno of the first write that failed.
   int error() const { return FirstError; }
@@ -136,6 +135,7 @@ private:
                 const uint64_t *Seen);
   void complete(Drops &Lost) const;
   void newEpoch();
+  void dropNames();
   bool writeSchema(RecordKind Kind);
   bool flushStrings();
   void flushKind(uint16_t Kind);
@@ -155,7 +155,9 @@ private:
   bool InReserve = false; ///< What is being written may use that part.
   int FirstError = 0;
   uint64_t Sequence = 0;
-  uint32_t Epoch = 0;
+  uint32_t Epoch = 0; ///< Of the frames: of a ring one a segment.
+  uint32_t NamesEpoch = 0;
+  uint32_t WrittenNames = 0; ///< Ids up to this are in the file, this epoch.
   uint64_t At = 0;    ///< Where the next frame goes.
   uint64_t SegmentEnd = 0;
   uint64_t Reserve = 0; ///< For what is under way, in a segment.

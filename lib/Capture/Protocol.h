@@ -6,9 +6,8 @@
 /// Messages over a Unix stream socket. culprit listens on `control` in a
 /// folder of the session, the agent connects. Agent: Hello. culprit: Start
 /// with the open capture file as a passed descriptor. Agent: Started or Failed,
-/// then Status about five times a second, Done at the end. culprit may send Stop
-/// once (finish what is under way) and again (leave at once). A connection that
-/// breaks is a Stop.
+/// then Status about five times a second, Done at the end. culprit may send Stop.
+/// A connection that breaks is a Stop.
 ///
 /// The same layout on both sides: agent and culprit are of one version, which
 /// Hello checks.
@@ -23,7 +22,7 @@
 
 namespace culprit::capture {
 
-inline constexpr uint32_t ProtocolVersion = 2;
+inline constexpr uint32_t ProtocolVersion = 3;
 inline constexpr uint32_t MessageMagic = 0x4d525043; // "CPRM"
 
 /// Names in the session's folder.
@@ -33,6 +32,8 @@ inline constexpr char ControlFile[] = "control";
 /// the capture's path for a process that cannot reach it (`%p` is the pid).
 inline constexpr char ControlVariable[] = "CULPRIT_CONTROL";
 inline constexpr char FallbackVariable[] = "CULPRIT_CAPTURE";
+/// StartMessage::CuptiPath, for NVTX, which may begin before the agent.
+inline constexpr char CuptiVariable[] = "CULPRIT_CUPTI";
 /// What Start would have said, for that process: `key=value` by commas.
 inline constexpr char OptionsVariable[] = "CULPRIT_OPTIONS";
 /// Called by the injector in an agent that is loaded already, with the path of
@@ -68,9 +69,6 @@ struct HelloMessage {
   char CuptiPath[256]; ///< Already in the process; empty when none is.
 };
 
-/// What to do when the file reaches its limit.
-enum class FullPolicy : uint32_t { Stop = 0, Ring = 1 };
-
 /// What is recorded unless told otherwise: neither GraphLaunch, which hides the
 /// kernels of a graph, nor External, Event and Paging, which cost and are rarely
 /// needed.
@@ -93,10 +91,8 @@ struct StartMessage {
   uint64_t BufferBytes; ///< Of one.
   FullPolicy Full;
   uint32_t AllDriverCalls; ///< Not only launches, copies and syncs.
-  uint32_t DumpRaw;        ///< Buffers as CUPTI gave them, for tests.
   uint32_t Finalize;       ///< 1: cuptiFinalize at the end where it is safe.
   uint32_t WaitForCuda;    ///< ms to wait for a process that has no CUDA yet.
-  uint32_t Unused;
   char CuptiPath[256];     ///< To load when the process has none.
 };
 

@@ -107,6 +107,20 @@ Strings::Named Strings::add(const char *Text, size_t Size, uint64_t Hash,
   return {S.Id, true};
 }
 
+void Strings::forgetFrom(uint32_t First) {
+  // The newest first: no other was put behind its slot.
+  for (; Count && Count >= First; --Count) {
+    const Place &P = Places[Count];
+    uint32_t I = hashOf(Bytes + P.Begin, P.Size) & (SlotCount - 1);
+    while (Slots[I].Id != Count)
+      I = (I + 1) & (SlotCount - 1);
+    Slots[I] = {};
+    Used = P.Begin;
+    if (FullId == Count)
+      FullId = 0;
+  }
+}
+
 const char *Strings::text(uint32_t Id, size_t &Size) const {
   Size = Places[Id].Size;
   return Bytes + Places[Id].Begin;

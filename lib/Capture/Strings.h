@@ -43,6 +43,9 @@ public:
   uint32_t size() const { return Count; }
   uint64_t refused() const { return Refused; }
 
+  /// Forgets the texts of ids from \p First on, which are given anew.
+  void forgetFrom(uint32_t First);
+
   /// Forgets all texts, for the start of a new epoch.
   void clear();
 

@@ -33,7 +33,8 @@ namespace {
 
 class Checker {
 public:
-  explicit Checker(const CaptureFile &File) : File(File) {}
+  explicit Checker(const CaptureFile &File)
+      : File(File), Harm(cprt::damageOf(File)) {}
   CaptureCheck check();
 
 private:
@@ -47,12 +48,8 @@ private:
   void broken(const Twine &Text) { Out.Broken.push_back(Text.str()); }
   void note(const Twine &Text) { Out.Notes.push_back(Text.str()); }
 
-  /// Whether older rounds were overwritten, as was asked for.
-  bool isRing() const {
-    return !File.frames().empty() && File.frames().back().Head.Epoch > 0;
-  }
-
   const CaptureFile &File;
+  const cprt::Damage Harm;
   CaptureCheck Out;
   uint64_t Unnamed = 0;
   bool HasCount = false; ///< Of what was seen, at the end or before it.
@@ -67,25 +64,25 @@ void Checker::frames() {
   if (File.frames().empty())
     broken("there is no whole frame");
   // The last write of a process that is killed may be torn.
-  if (cprt::isTorn(File))
-    note("the last frame is torn: the " + counted(File.gapBytes(), "byte") +
-         " from offset " + Twine(File.gaps()[0].Begin) +
+  if (Harm.IsTorn)
+    note("the last frame is torn: the " + counted(Harm.TornBytes, "byte") +
+         " from offset " + Twine(Harm.TornAt) +
          " on are lost; copy the file again if there is a whole one");
-  else if (!isRing() && !File.gaps().empty()) {
-    const Gap &First = File.gaps().front();
+  if (!Harm.Places.empty()) {
+    const Gap &First = Harm.Places.front();
     broken(counted(First.Size, "byte") + " at offset " + Twine(First.Begin) +
            " are damaged" +
-           (File.gaps().size() > 1
-                ? "; so are " + counted(File.gaps().size() - 1, "more place")
+           (Harm.Places.size() > 1
+                ? "; so are " + counted(Harm.Places.size() - 1, "more place")
                 : std::string()));
   }
-  if (File.missingFrames() && !isRing())
-    broken(counted(File.missingFrames(), "frame") +
-           (File.missingFrames() == 1 ? " is" : " are") +
+  if (Harm.Missing)
+    broken(counted(Harm.Missing, "frame") +
+           (Harm.Missing == 1 ? " is" : " are") +
            " missing between those that are there");
-  if (isRing())
-    note("a ring: " + counted(File.missingFrames(), "older frame") +
-         (File.missingFrames() == 1 ? " was" : " were") +
+  if (Harm.Overwritten)
+    note("a ring: " + counted(Harm.Overwritten, "older frame") +
+         (Harm.Overwritten == 1 ? " was" : " were") +
          " overwritten, as --ring asks for");
   if (uint64_t Lost = File.recordsWithoutSchema()) {
     if (File.head().Minor > MinorVersion)
@@ -166,7 +163,7 @@ void Checker::totals() {
     uint64_t Has = File.count(RecordKind(K)), Said = File.total(RecordKind(K));
     Sum += Said;
     uint64_t Gone = std::min(Said, File.overwritten(RecordKind(K)));
-    if (isRing() && !TellsSeen ? Has > Said : Has != Said - Gone)
+    if (File.isRing() && !TellsSeen ? Has > Said : Has != Said - Gone)
       broken(kindName(K) + ": " + counted(Has, "record") +
              " in the file, where its end counts " + number(Said - Gone));
   }
@@ -184,7 +181,7 @@ void Checker::beforeDrops() {
     if (V.Head.Type == FrameType::Drops)
       Then = Records;
   }
-  if (HasCount && !isRing() && Then != File.drops().Written)
+  if (HasCount && !Harm.Overwritten && Then != File.drops().Written)
     broken(counted(Then, "record") + " before the last count, which says " +
            number(File.drops().Written));
   if (Records != Then)
@@ -228,7 +225,7 @@ CaptureCheck Checker::check() {
   } else {
     beforeDrops();
     Out.Cut = true;
-    note(File.gaps().empty() || cprt::isTorn(File)
+    note(Harm.Places.empty()
              ? "no end: the process was killed, or is still being recorded, or "
                "the file was cut; what is there can be used"
              : "no end: it may be in what is damaged");

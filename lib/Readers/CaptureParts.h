@@ -17,6 +17,7 @@
 
 #include "Capture/CaptureFile.h"
 #include "Case/Source.h"
+#include "Readers/CaptureLosses.h"
 #include <optional>
 #include <unordered_map>
 
@@ -102,23 +103,24 @@ void remark(Part &P, llvm::StringRef Path);
 /// Why a capture ended, as a sentence's part: "the process exited".
 llvm::StringRef endText(capture::EndReason Reason);
 
-/// A reason for which records that were seen are not in the file.
-struct Loss {
-  uint64_t capture::Drops::*Count;
-  llvm::StringLiteral Name; ///< As profiler_events.name.
-  llvm::StringLiteral Why;  ///< As a sentence that ends "were lost: ".
-  llvm::StringLiteral Next; ///< What may help.
-};
-/// All but those that were left out as asked for.
-llvm::ArrayRef<Loss> losses();
-/// "20 records were lost: CUPTI could not time these kernels".
-std::string lossText(uint64_t Count, llvm::StringRef Why);
 /// "1 record", "2,690 records".
 std::string counted(uint64_t Count, llvm::StringRef What);
 
 /// Whether \p File has no end and stops within its last frame, all before it
 /// being whole, as when the process was killed or a copy was cut short.
 bool isTorn(const capture::CaptureFile &File);
+
+/// What of a file was harmed, less what a ring overwrote and a torn end.
+struct Damage {
+  std::vector<capture::Gap> Places; ///< By place.
+  uint64_t Bytes = 0;               ///< In them.
+  uint64_t Missing = 0;             ///< Frames between those that are there.
+  uint64_t Overwritten = 0;         ///< Older frames, by a ring.
+  /// The last frame is as a killed process leaves it: the bytes at TornAt.
+  bool IsTorn = false;
+  uint64_t TornBytes = 0, TornAt = 0;
+};
+Damage damageOf(const capture::CaptureFile &File);
 
 } // namespace culprit::cprt
 

@@ -28,19 +28,24 @@ StringRef endText(EndReason Reason) {
   return "for a reason that is not known here";
 }
 
-static constexpr StringLiteral Less = "record fewer kinds with --kinds, or a "
-                                      "shorter time";
+static constexpr StringLiteral Less =
+    "record less, as --kinds=kernels,copies,calls, or for a shorter time";
 static constexpr Loss Losses[] = {
-    {&Drops::CuptiDropped, "CUPTI", "CUPTI had no room for them", Less},
+    {&Drops::CuptiDropped, "CUPTI", "CUPTI had no room for them",
+     "CUPTI had no room for them", Less},
     {&Drops::PoolOverflow, "buffers",
-     "all buffers of the agent were in use when they came", Less},
+     "all buffers of the agent were in use when they came",
+     "came while all buffers of the agent were in use", Less},
     {&Drops::ZeroTime, "times", "CUPTI could not time these kernels",
+     "are kernels that CUPTI could not time",
      "record for longer, end it while the device is idle, or give a newer "
      "CUPTI with --cupti PATH"},
     {&Drops::FileCap, "file size", "the file had reached its largest size",
-     "give a larger --max-size"},
+     "came after the file was full",
+     "raise --max-size, or keep the newest with --ring"},
     {&Drops::WriteError, "file", "they could not be written",
-     "is there room on the disk?"},
+     "could not be written",
+     "make room on the disk, or name a file on another one with -o"},
 };
 
 ArrayRef<Loss> losses() { return Losses; }
@@ -53,11 +58,6 @@ std::string counted(uint64_t Count, StringRef What) {
 std::string lossText(uint64_t Count, StringRef Why) {
   return counted(Count, "record") + (Count == 1 ? " was" : " were") +
          " lost: " + Why.str();
-}
-
-bool isTorn(const CaptureFile &File) {
-  return !File.end() && !File.missingFrames() && File.gaps().size() == 1 &&
-         File.isTailCut();
 }
 
 /// Names as Nsight Systems has them: CUpti_ActivityOverheadKind counts from
@@ -184,30 +184,26 @@ void Remarks::damage() {
          Hint);
   if (F.recordsWithoutSchema() && F.head().Minor <= MinorVersion)
     lost(F.recordsWithoutSchema(), "file", "their layout is lost", Hint);
-  uint32_t LastEpoch = F.frames().empty() ? 0 : F.frames().back().Head.Epoch;
+  Damage D = damageOf(F);
   // A ring overwrote its older rounds, which is what was asked for.
-  if (LastEpoch && F.missingFrames()) {
+  if (D.Overwritten)
     row("cut", "ring",
         "only the end is there: the file is a ring, and older records were "
         "overwritten");
-    return;
-  }
-  uint64_t Bytes = F.gapBytes();
-  if (isTorn(F))
+  if (D.IsTorn)
     warn("lost", "file",
-         "its last " + counted(Bytes, "byte") + " are no whole frame; what was "
-                                                "in them is lost",
+         "its last " + counted(D.TornBytes, "byte") +
+             " are no whole frame; what was in them is lost",
          "copy the file again if there is a whole one");
-  else if (Bytes)
+  if (D.Bytes)
     warn("lost", "file",
-         counted(Bytes, "byte") + " in " + counted(F.gaps().size(), "place") +
+         counted(D.Bytes, "byte") + " in " + counted(D.Places.size(), "place") +
              " are damaged" +
-             (F.missingFrames()
-                  ? "; " + counted(F.missingFrames(), "frame") + " lost"
-                  : std::string()),
+             (D.Missing ? "; " + counted(D.Missing, "frame") + " lost"
+                        : std::string()),
          Hint);
-  else if (F.missingFrames())
-    warn("lost", "file", counted(F.missingFrames(), "frame") + " lost", Hint);
+  else if (D.Missing)
+    warn("lost", "file", counted(D.Missing, "frame") + " lost", Hint);
 }
 
 void Remarks::ending() {

@@ -26,7 +26,8 @@ return {
 
   run = function(case)
     local dumped = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')")
-      :where("not match(name, 'battery.*')"):sort("step")
+      -- A held-out batch, dumped without a step, is none of those that were trained on.
+      :where("not match(name, 'battery.*') and step is not null"):sort("step")
     local judged = false
     for _, batches in dumped:group("name") do
       local enough = batches:distinct("step"):count() >= case.options.min_batches

@@ -39,7 +39,8 @@ return {
       or setting("*max_steps|*max_iters|*num_training_steps|*total_steps|*train_iters|*max_iterations")
     local warmup = setting("*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters")
     local named  = case.config:where("match(key, '*scheduler|*schedule|*scheduler.name|*scheduler_type|"
-      .. "*lr_decay_style')"):first()
+      .. "*lr_decay_style') and not match(key, '*beta_schedule|*noise_schedule|*sigma_schedule|*temperature_schedule')")
+      :first()
     local kind   = named and tostring(named.value):lower() or ""
     local cyclic = kind:glob("*restart*|*cycl*|*sgdr*")
 

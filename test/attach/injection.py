@@ -5,79 +5,26 @@
     injection.py --driver attach-driver --targets DIR WHAT [options]
 
 DIR holds the built programs of test/attach/targets: waits, plain-static,
-bits32, tracer and libculprit-agent.so. WHAT is one of
+bits32, tracer and libculprit-agent.so. --sim names the folder of the simulated
+CUDA and its workload: a further kind of target. WHAT is one of
 
     inject    --count N   N injections in each way; prints their times
     kill      --count N   N SIGKILLs of the injector at random moments
+    attach    --count N   the same of `culprit attach` on simulated CUDA
+                          programs; every file that is left can be read
     refusals              programs that must be refused, with their reason
 
 Exits with 1 when a program was lost, noticed anything or was not refused.
 The long form is `--count 1000` and `--count 300`; the short ones belong to the
 ordinary tests.
 """
-import argparse, os, random, re, shutil, signal, subprocess, sys, tempfile, time
+import argparse, os, re, shutil, signal, subprocess, sys, time
+
+sys.dont_write_bytecode = True
+from kills import attach, kill
+from programs import CudaProgram, Program, children, driver, fail, failures
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-failures = 0
-
-
-def fail(text):
-    global failures
-    failures += 1
-    print("FAILED: " + text, flush=True)
-
-
-class Program:
-    """A running target, with a folder for its agent."""
-
-    def __init__(self, args, *words, folder_user=None):
-        self.folder = tempfile.mkdtemp(prefix="attach-", dir=args.scratch)
-        if folder_user is not None:
-            os.chown(self.folder, folder_user, folder_user)
-        shutil.copy(os.path.join(args.targets, "libculprit-agent.so"), self.folder)
-        os.chmod(self.folder + "/libculprit-agent.so", 0o755)
-        os.chmod(self.folder, 0o755)
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if line != "ready\n":
-            fail(f"{words[0]} did not start: {line!r}")
-        self.pid = self.process.pid
-
-    def ran(self):
-        try:
-            return os.path.getsize(self.folder + "/ran")
-        except OSError:
-            return 0
-
-    def end(self, name):
-        """Asks for the program's own account of what it noticed."""
-        alive = self.process.poll() is None
-        if alive:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            out, _ = self.process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            out, _ = self.process.communicate()
-            fail(f"{name}: does not end by itself")
-        line = (out.strip().splitlines() or [""])[-1]
-        if not alive:
-            fail(f"{name}: was lost, status {self.process.returncode}")
-        elif self.process.returncode != 0:
-            fail(f"{name}: noticed something, status "
-                 f"{self.process.returncode}: {line}")
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return line
-
-
-def driver(args, *words, user=None):
-    command = [args.driver, *map(str, words)]
-    if user is not None:
-        command = ["setpriv", f"--reuid={user}", f"--regid={user}",
-                   "--clear-groups", *command]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
 def quantiles(lines, key):
     values = sorted(float(m) / 1e3 for m in re.findall(key + r"=([\d.]+)", lines))
     if not values:
@@ -97,7 +44,7 @@ def inject_many(args, name, words, count, options=(), user=None, fresh=False):
     prefix = []
     if user is not None:
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    program = Program(args, *prefix, *words, folder_user=user)
+    program = Program(args, *prefix, *words, folder_user=user) if words else CudaProgram(args)
     time.sleep(0.2)
     lines = ""
     if fresh:
@@ -159,6 +106,8 @@ def inject(args):
     timed(args, waits, few, ["--trap"])
     inject_many(args, "CPython",
                 [sys.executable, os.path.join(HERE, "targets/sleeper.py")], few)
+    if args.sim:
+        inject_many(args, "simulated CUDA", None, n)
     if os.geteuid() == 0 and shutil.which("setpriv"):
         inject_many(args, "another user, by itself", [waits], few, user=65534)
     namespaces(args)
@@ -195,62 +144,6 @@ def namespaces(args):
         if program.returncode:
             fail(f"{name}: {out}")
         print(f"{name}: " + result.stdout.strip() + "; " + out.strip())
-
-
-def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as f:
-            return [int(word) for word in f.read().split()]
-    except OSError:
-        return []
-
-
-def kill(args):
-    """Each target bears several kills, then one whole injection."""
-    waits = os.path.join(args.targets, "waits")
-    chooser = random.Random(args.seed)
-    per_target, kills, targets, calls, harmed = 10, 0, 0, 0, failures
-    while kills < args.count:
-        breakpoint = targets % 4 == 3
-        kinds = ["--kinds", "finite"] if breakpoint else []
-        options = ["--breakpoint"] if breakpoint else ["--parked"]
-        program = Program(args, waits, "--busy", "2", *kinds)
-        time.sleep(0.1)
-        for _ in range(min(per_target, args.count - kills)):
-            victim = subprocess.Popen(
-                [args.driver, "begin", str(program.pid), program.folder,
-                 "--times", "100000", *options],
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            # From its first injection on it does nothing but inject.
-            victim.stdout.readline()
-            time.sleep(chooser.uniform(0.0, 0.02))
-            # The tracing helper too, but not while the kernel holds a
-            # breakpoint for it, which only the helper can take away.
-            if not breakpoint and chooser.random() < 0.5:
-                for child in children(victim.pid):
-                    try:
-                        os.kill(child, signal.SIGKILL)
-                    except OSError:
-                        pass
-            victim.kill()
-            victim.communicate()
-            kills += 1
-            if program.process.poll() is not None:
-                break
-        if program.process.poll() is None:
-            # A helper may still be putting things right.
-            for _ in range(200):
-                result = driver(args, "begin", program.pid, program.folder, *options)
-                if result.returncode == 0 or "another culprit" not in result.stderr:
-                    break
-                time.sleep(0.05)
-            if result.returncode:
-                fail(f"after kills: {result.stderr.strip()}")
-        calls += program.ran()
-        program.end(f"target {targets} after kills")
-        targets += 1
-    print(f"kills: {kills} on {targets} programs among {calls} injections, "
-          f"{failures - harmed} harmed", flush=True)
 
 
 def refused(args, name, check, pid, *options, user=None):
@@ -320,12 +213,14 @@ def main():
     parser.add_argument("--scratch", default=None)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("what", choices=["inject", "kill", "refusals"])
+    parser.add_argument("--sim", default=None)
+    parser.add_argument("--culprit", default=None)
+    parser.add_argument("what", choices=["inject", "kill", "attach", "refusals"])
     args = parser.parse_args()
     if args.scratch:
         os.makedirs(args.scratch, exist_ok=True)
-    {"inject": inject, "kill": kill, "refusals": refusals}[args.what](args)
-    print("all good" if not failures else f"{failures} failures")
+    {"inject": inject, "kill": kill, "attach": attach, "refusals": refusals}[args.what](args)
+    print("all good" if not failures else f"{len(failures)} failures")
     sys.exit(1 if failures else 0)
 
 

@@ -278,6 +278,20 @@ static void finalize() {
   want("kernels of the next session", kernels(), 2);
 }
 
+/// With libcupti itself as what NVTX looks for.
+static void ranges() {
+  setenv("NVTX_INJECTION64_PATH", "libcupti.so.13", 1);
+  begin();
+  want("enable", enable(activity::Marker), 0);
+  simRangePush("outer");
+  simRangePush("inner");
+  simRangePop();
+  simRangePop();
+  simRangePop(); // None is open.
+  flush();
+  want("markers", long(records(activity::Marker).size()), 4);
+}
+
 static void nothingRegistered() {
   subscribe();
   want("flush", call("cuptiActivityFlushAll", 0u), 7);
@@ -285,7 +299,7 @@ static void nothingRegistered() {
   int *Domains = nullptr;
   want("domains", call("cuptiSupportedDomains", &Count, &Domains), 0);
   want("of them", long(Count), 2);
-  want("nvtx", call("cuptiNvtxInitialize2", (void *)nullptr), 0);
+  want("nvtx", call("cuptiNvtxInitialize2", (void *)nullptr), 999);
 }
 
 const std::vector<Test> client::Behaviour = {
@@ -303,10 +317,11 @@ const std::vector<Test> client::Behaviour = {
     {"functions-of-11.8", "SIMCUPTI_VERSION=18", nullptr, presence<0>},
     {"functions-of-12.6", "SIMCUPTI_VERSION=24", nullptr, presence<2>},
     {"functions-of-12.8", "SIMCUPTI_VERSION=26", nullptr, presence<3>},
-    {"functions-of-13.0", "SIMCUPTI_VERSION=28", nullptr, presence<4>},
+    {"functions-of-13.0", "SIMCUPTI_VERSION=130000", nullptr, presence<4>},
     {"refused-buffer", nullptr, nullptr, refusal},
     {"full-buffers", "SIMCUPTI_DROP=10", nullptr, drops},
     {"late", "SIMCUPTI_LATE_US=2000000", nullptr, late},
     {"finalize", nullptr, nullptr, finalize},
+    {"ranges", nullptr, nullptr, ranges},
     {"nothing-registered", nullptr, nullptr, nothingRegistered},
 };

@@ -32,6 +32,26 @@ static void waitInThread() {
     usleep(1000);
 }
 
+/// The tables of an NVTX, as cuptiNvtxInitialize2 asks for them.
+static void (*Nvtx[16])();
+static const void *nvtxTable(uint32_t Id) {
+  static void (**Places[16])();
+  struct Table {
+    size_t Size;
+    int (*Functions)(unsigned, void (****)(), unsigned *);
+  };
+  static const Table Functions = {
+      sizeof(Functions), [](unsigned, void (****To)(), unsigned *Count) {
+        for (unsigned I = 0; I < 16; ++I)
+          Places[I] = &Nvtx[I];
+        *To = Places;
+        *Count = 16;
+        return 1;
+      }};
+  static const size_t Version[4] = {sizeof(Version), 3};
+  return Id == 1 ? static_cast<const void *>(&Functions) : Version;
+}
+
 const std::vector<Test> client::Misuse = {
     {"flush-in-request", nullptr,
      "cuptiActivityFlushAll in a buffer callback",
@@ -117,6 +137,25 @@ const std::vector<Test> client::Misuse = {
      [] {
        call("cuptiEnableDomain", 1u, begin(finalize), 2);
        simLaunch("k", 7, 1000);
+     }},
+    {"finalize-in-capture", nullptr, "which breaks the capture of a graph",
+     [] {
+       begin();
+       simBeginCapture(5);
+       call("cuptiFinalize");
+     }},
+    {"disable-kernels-of-13.0", "SIMCUPTI_VERSION=130000",
+     "cuptiActivityDisable of kernels can hang",
+     [] {
+       begin();
+       call("cuptiActivityDisable", int(activity::ConcurrentKernel));
+     }},
+    {"range-without-device", "SIMCUPTI_NO_DEVICE=1",
+     "a range of NVTX where CUPTI does not work",
+     [] {
+       want("cuptiNvtxInitialize2",
+            call("cuptiNvtxInitialize2", (void *)nvtxTable), 0);
+       reinterpret_cast<int (*)(const char *)>(Nvtx[9])("range");
      }},
     {"timestamp-callback", nullptr,
      "cuptiActivityRegisterTimestampCallback gives zero times",

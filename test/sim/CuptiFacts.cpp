@@ -49,7 +49,6 @@ static size_t strideOf(const cupti::Api &A, uint32_t Kind) {
 static const char *const Unused[] = {"GetErrorMessage",
                                      "GetLastError",
                                      "SupportedDomains",
-                                     "EnableCallback",
                                      "EnableAllDomains",
                                      "GetCallbackState",
                                      "ActivityEnableContext",

@@ -58,7 +58,13 @@ static Result enable(int Kind, bool On) {
   return told(R);
 }
 SIM cuptiActivityEnable(int Kind) { return enable(Kind, true); }
-SIM cuptiActivityDisable(int Kind) { return enable(Kind, false); }
+SIM cuptiActivityDisable(int Kind) {
+  forbid(Kind == int(activity::ConcurrentKernel) &&
+             settings().Version == BadVersion,
+         "cuptiActivityDisable of kernels can hang in CUDA 13.0 before its "
+         "update");
+  return enable(Kind, false);
+}
 
 SIM cuptiActivityEnableAndDump(int Kind) {
   Result R = enable(Kind, true);

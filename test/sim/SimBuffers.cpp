@@ -184,7 +184,8 @@ uint8_t *beginRecord(uint32_t Kind, uint64_t At) {
     return nullptr;
   }
   size_t Size = stride(Kind);
-  if (O.Now.Data && O.Now.Used + Size > O.Now.Size) {
+  // Another thread may fill the next one meanwhile.
+  while (O.Now.Data && O.Now.Used + Size > O.Now.Size) {
     // The lock order is Lock, then Mine.
     Buffer Done = O.Now;
     O.Now = {};

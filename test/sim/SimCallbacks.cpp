@@ -59,7 +59,7 @@ SIM cuptiSubscribe(Subscriber **S, Callback C, void *User) {
   return subscribe(S, C, User, 1);
 }
 
-SIM_SINCE(28, cuptiSubscribe_v2, Subscriber **S, Callback C, void *User,
+SIM_SINCE(130000, cuptiSubscribe_v2, Subscriber **S, Callback C, void *User,
           SubscriberParams *P) {
   if (P && P->StructSize != sizeof(*P))
     return told(InvalidParameter);
@@ -124,17 +124,14 @@ SIM cuptiGetCallbackState(uint32_t *Enable, Subscriber *S, int Domain,
   return Success;
 }
 
-/// What libcuda's NVTX calls. The simulated device tells of ranges by itself,
-/// so there is nothing to do.
-SIM cuptiNvtxInitialize2(void *) {
-  return attach() ? Success : Unknown;
-}
-
 SIM cuptiFinalize() {
   // At the end of a call it waits for the others; elsewhere the client has to
   // see to it that there are none.
   forbid(simThreadsInside() > 0 && !insideExit(),
          "cuptiFinalize while a thread is in a CUDA call, and not at its end");
+  forbid(simCaptures() > 0,
+         "cuptiFinalize waits for the contexts, which breaks the capture of a "
+         "graph");
   switchOff();
   detach();
   flush(true);

@@ -6,8 +6,8 @@
 /// State shared by the parts of the simulated `libcupti.so`. What can be asked
 /// of it by the environment:
 ///
-///   SIMCUPTI_VERSION=N      18, 24, 27, 28, 130001, 130300: strides of the
-///                           records and which functions there are
+///   SIMCUPTI_VERSION=N      18, 24, 27, 130000, 130001, 130300: strides of
+///                           the records and which functions there are
 ///   SIMCUPTI_STRICT=1       a use that CUPTI forbids ends the process, code 77
 ///   SIMCUPTI_LATE_US=N      records are complete N us after their work
 ///   SIMCUPTI_OUT_OF_ORDER=1 buffers are delivered last first
@@ -49,6 +49,9 @@ using Completed = culprit::cupti::BufferCompleted;
 constexpr Result InvalidParameter = 1, InvalidDevice = 2, InvalidContext = 3,
                  InvalidOperation = 7, ParameterTooSmall = 10, QueueEmpty = 18,
                  InvalidStream = 20;
+
+/// CUDA 13.0 before its first update.
+constexpr uint32_t BadVersion = 130000;
 
 struct Settings {
 #ifdef SIMCUPTI_OLD
@@ -114,6 +117,13 @@ void detach();
 bool insideExit();
 /// What CUPTI itself cost the calling thread, since \p Start.
 void addOverhead(uint32_t Kind, uint64_t Start);
+/// A range of NVTX begins or ends.
+struct SimMarker {
+  const char *Name; ///< Null for the end.
+  uint32_t Id;
+  uint64_t At;
+};
+void addMarker(const SimMarker &M);
 /// What there is already, of the kinds that can be told so.
 void dump(uint32_t Kind);
 /// Ids that the calling thread pushed; false from pop when there is none.

@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
 static std::atomic<const SimHooks *> Hooks;
 static std::atomic<uint32_t> Correlations{1};
@@ -22,7 +21,7 @@ static std::atomic<uint64_t> Nodes{1}, Addresses{0x7f0000000000};
 static std::mutex Lock;
 static std::map<uint32_t, uint64_t> StreamEnds;
 static std::unordered_map<uint64_t, uint64_t> Allocations;
-static std::atomic<unsigned> Inside;
+static std::atomic<unsigned> Inside, Captures;
 static thread_local bool IsInside;
 
 static uint64_t now() {
@@ -47,24 +46,26 @@ namespace {
 /// The time between entry and exit of a call, told to CUPTI.
 class Call {
 public:
-  Call(int Domain, uint32_t Id)
-      : Domain(Domain), Id(Id), Correlation(Correlations++), Start(now()) {
+  Call(int Domain, uint32_t Id, const void *Parameters = nullptr)
+      : Domain(Domain), Id(Id), Correlation(Correlations++), Start(now()),
+        Parameters(Parameters) {
     ++Inside;
     IsInside = true;
     const SimHooks *H = Hooks.load();
     if (H && H->Enter)
-      H->Enter(Domain, Id, Correlation);
+      H->Enter(Domain, Id, Parameters);
   }
   ~Call() {
     const SimHooks *H = Hooks.load();
     if (H && H->Exit)
-      H->Exit(Domain, Id, Correlation, Start, now(), 0);
+      H->Exit(Domain, Id, Correlation, Start, now(), 0, Parameters);
     IsInside = false;
     --Inside;
   }
   const int Domain;
   const uint32_t Id, Correlation;
   const uint64_t Start;
+  const void *const Parameters;
 };
 } // namespace
 
@@ -81,6 +82,8 @@ enum : uint32_t {
   CudaDeviceSynchronize = 165,
   CudaLaunchKernel = 211,
   CudaGraphLaunch = 311,
+  CudaStreamBeginCapture = 315,
+  CudaStreamEndCapture = 319,
   CuLaunchKernel = 307, // Driver domain.
 };
 
@@ -255,24 +258,14 @@ void simPageIn(uint64_t Bytes) {
 
 void simGetDevice(void) { Call C(2, CudaGetDevice); }
 
-static std::atomic<uint32_t> Ranges{1};
-static thread_local std::vector<uint32_t> Open;
-
-static void tellMarker(const char *Name, uint32_t Id) {
-  const SimHooks *H = Hooks.load();
-  if (H && H->Marker)
-    H->Marker({Name, Id, now()});
+// The stream is the first of the parameters of either.
+void simBeginCapture(uint64_t Stream) {
+  Call C(2, CudaStreamBeginCapture, &Stream);
+  ++Captures;
 }
-
-void simRangePush(const char *Name) {
-  Open.push_back(Ranges++);
-  tellMarker(Name, Open.back());
+void simEndCapture(uint64_t Stream) {
+  Call C(2, CudaStreamEndCapture, &Stream);
+  --Captures;
 }
-
-void simRangePop(void) {
-  if (Open.empty())
-    return;
-  tellMarker(nullptr, Open.back());
-  Open.pop_back();
-}
+unsigned simCaptures(void) { return Captures; }
 }

@@ -40,12 +40,6 @@ struct SimMemory {
   uint32_t Correlation;
 };
 
-struct SimMarker {
-  const char *Name; ///< Null for the end of a range.
-  uint32_t Id;
-  uint64_t At;
-};
-
 /// A launch of a graph as one.
 struct SimGraph {
   uint32_t Graph, Stream, Correlation;
@@ -64,13 +58,13 @@ struct SimPages {
 
 /// Set by the simulated libcupti; any may be null.
 struct SimHooks {
-  void (*Enter)(int Domain, uint32_t Id, uint32_t Correlation);
+  /// Parameters may be null.
+  void (*Enter)(int Domain, uint32_t Id, const void *Parameters);
   void (*Exit)(int Domain, uint32_t Id, uint32_t Correlation, uint64_t Start,
-               uint64_t End, uint32_t Result);
+               uint64_t End, uint32_t Result, const void *Parameters);
   void (*Work)(const SimWork &W);
   void (*Sync)(const SimSync &S);
   void (*Memory)(const SimMemory &M);
-  void (*Marker)(const SimMarker &M);
   void (*Graph)(const SimGraph &G);
   void (*Event)(const SimEvent &E);
   void (*Pages)(const SimPages &P);
@@ -107,7 +101,13 @@ void simPageIn(uint64_t Bytes);
 /// cudaGetDevice: a call that says nothing.
 void simGetDevice(void);
 
-/// nvtxRangePushA and nvtxRangePop.
+/// cudaStreamBeginCapture and cudaStreamEndCapture. Nothing is captured.
+void simBeginCapture(uint64_t Stream);
+void simEndCapture(uint64_t Stream);
+/// Captures that go on.
+unsigned simCaptures(void);
+
+/// nvtxRangePushA and nvtxRangePop, as a program's own NVTX has them.
 void simRangePush(const char *Name);
 void simRangePop(void);
 

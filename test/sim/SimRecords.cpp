@@ -35,18 +35,20 @@ static void add(uint32_t Kind, uint64_t CompleteAt, Function Fill) {
   endRecord();
 }
 
-static void call(int Domain, uint32_t Id, int Site) {
+static void call(int Domain, uint32_t Id, int Site, const void *Parameters,
+                 uint32_t Result = 0) {
   Callback Function = Switched.OnCall;
   if (Id >= MaxCallback || !Switched.Callbacks[Domain][Id] || !Function)
     return;
-  CallbackData Data = {Site};
+  CallbackData Data = {Site, nullptr, Parameters,
+                       Site == ApiExit ? &Result : nullptr};
   InExit = Site == ApiExit;
   Function(Switched.OnCallUser, Domain, Id, &Data);
   InExit = false;
 }
 
-static void onEnter(int Domain, uint32_t Id, uint32_t) {
-  call(Domain, Id, ApiEnter);
+static void onEnter(int Domain, uint32_t Id, const void *Parameters) {
+  call(Domain, Id, ApiEnter, Parameters);
 }
 
 /// A call inside a pushed external id: the two ids belong together.
@@ -87,7 +89,8 @@ static bool recordsCall(int Domain, uint32_t Id) {
 }
 
 static void onExit(int Domain, uint32_t Id, uint32_t Correlation,
-                   uint64_t Start, uint64_t End, uint32_t Result) {
+                   uint64_t Start, uint64_t End, uint32_t Result,
+                   const void *Parameters) {
   addExternal(Correlation, End);
   if (recordsCall(Domain, Id) && hasBufferCallbacks()) {
     uint32_t Kind = Domain == RuntimeApi ? activity::Runtime : activity::Driver;
@@ -102,7 +105,7 @@ static void onExit(int Domain, uint32_t Id, uint32_t Correlation,
     }
     endRecord();
   }
-  call(Domain, Id, ApiExit);
+  call(Domain, Id, ApiExit, Parameters, Result);
 }
 
 static void addKernel(const SimWork &W, uint64_t Complete,
@@ -185,7 +188,7 @@ static void onMemory(const SimMemory &M) {
   });
 }
 
-static void onMarker(const SimMarker &M) {
+void addMarker(const SimMarker &M) {
   add(activity::Marker, M.At, [&](uint8_t *R) {
     put(R, 4, uint32_t(M.Name ? 2 : 4)); // Start or end of a range.
     put(R, 8, M.At);
@@ -284,8 +287,8 @@ bool attach() {
   auto Set = hooksOf();
   if (!Set)
     return false;
-  static const SimHooks Hooks = {onEnter,  onExit,  onWork,  onSync, onMemory,
-                                 onMarker, onGraph, onEvent, onPages};
+  static const SimHooks Hooks = {onEnter,  onExit,  onWork,  onSync,
+                                 onMemory, onGraph, onEvent, onPages};
   // A program that replays does nothing of its own.
   Set(settings().Replay ? nullptr : &Hooks);
   Attached = true;

@@ -55,10 +55,10 @@ uint64_t now() {
 
 /// From the release notes and headers of CUPTI 11.8 to 13.3, and measured on
 /// 13.0. API versions: 18 is 11.8, 24 is 12.6, 26 is 12.8, 27 is 12.9, 28 is
-/// 13.0.
+/// its Update 1, 130000 is 13.0, 130001 is its Update 1.
 size_t stride(uint32_t Kind) {
   uint32_t V = settings().Version;
-  bool V12 = V > 18, V126 = V >= 24, V128 = V >= 26, V13 = V >= 28,
+  bool V12 = V > 18, V126 = V >= 24, V128 = V >= 26, V13 = V >= 130000,
        V133 = V >= 130300;
   switch (Kind) {
   case activity::Kernel:

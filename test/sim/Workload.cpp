@@ -12,7 +12,9 @@
 ///
 //===----------------------------------------------------------------------===//
 
+#include "CloseGuard.h"
 #include "SimDevice.h"
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -127,6 +129,14 @@ static void every() {
   std::printf("kernel 5 copy 2 set 1 memory 2 marker 2 sync 2 call 11\n");
 }
 
+/// NVTX ranges of the calling thread.
+static void ranges(unsigned N) {
+  for (unsigned I = 0; I < N; ++I) {
+    simRangePush("range");
+    simRangePop();
+  }
+}
+
 /// Launches of N threads, M each.
 static void threads(unsigned N, unsigned M) {
   std::vector<std::thread> All;
@@ -150,6 +160,21 @@ static int attach(const std::string &Library, const std::string &Folder) {
   return Begin ? Begin(Folder.c_str()) : -2;
 }
 
+/// Launches of N threads, M each, which all live until the last is done.
+static void together(unsigned N, unsigned M) {
+  std::vector<std::thread> All;
+  std::atomic<unsigned> Done{0};
+  for (unsigned T = 0; T < N; ++T)
+    All.emplace_back([&, T] {
+      for (unsigned I = 0; I < M; ++I)
+        simLaunch("thread_kernel", 10 + T, 1000);
+      for (++Done; Done < N;)
+        usleep(1000);
+    });
+  for (std::thread &T : All)
+    T.join();
+}
+
 static int shell() {
   std::string Line;
   while (std::getline(std::cin, Line)) {
@@ -167,6 +192,15 @@ static int shell() {
     } else if (What == "threads") {
       In >> N >> M;
       threads(N, M);
+    } else if (What == "together") {
+      In >> N >> M;
+      together(N, M);
+    } else if (What == "capture") { // Of a graph, on stream N.
+      In >> N;
+      simBeginCapture(N);
+    } else if (What == "captured") {
+      In >> N;
+      simEndCapture(N);
     } else if (What == "park") { // Threads that do nothing.
       In >> N;
       for (unsigned I = 0; I < N; ++I)
@@ -194,6 +228,10 @@ static int shell() {
         exit(0);
       waitpid(pid_t(Child), nullptr, 0);
       Answer = long((seconds() - Begin) * 1000);
+    } else if (What == "guard") {
+      guardCloses();
+    } else if (What == "lost") {
+      Answer = lostFiles();
     } else if (What == "setuid") {
       // glibc has every thread do this; one that cannot stops all.
       Answer = setuid(getuid());
@@ -233,6 +271,8 @@ int main(int Count, char **Arguments) {
   std::string What = Count > 1 ? Arguments[1] : "spin";
   unsigned N = Count > 2 ? unsigned(std::atoi(Arguments[2])) : 1000;
   double Length = Count > 3 ? std::atof(Arguments[3]) : 1;
+  if (What == "early")
+    ranges(N);
   cuInit(0);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::printf("pid %d\n", getpid());
@@ -250,7 +290,16 @@ int main(int Count, char **Arguments) {
     rate(N, Length);
   else if (What == "shell")
     return shell();
-  else if (What == "copies") {
+  else if (What == "early") {
+    ranges(N);
+    std::printf("ranges %u\n", 2 * N);
+  } else if (What == "threads-of-ranges") {
+    std::thread All[4];
+    for (std::thread &T : All)
+      T = std::thread(ranges, N);
+    for (std::thread &T : All)
+      T.join();
+  } else if (What == "copies") {
     for (unsigned I = 0; I < N; ++I) {
       simCopy(1, 1 << 20, 7);
       simCopy(2, 1 << 19, 7);

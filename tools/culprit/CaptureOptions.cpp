@@ -62,18 +62,8 @@ constexpr uint64_t bitOf(RecordKind Kind) {
 }
 
 constexpr KindWord KindWords[] = {
-    {"kernels", bitOf(RecordKind::Kernel)},
-    {"copies", bitOf(RecordKind::Copy) | bitOf(RecordKind::PeerCopy)},
-    {"sets", bitOf(RecordKind::Set)},
-    {"calls", bitOf(RecordKind::Call)},
-    {"syncs", bitOf(RecordKind::Sync)},
-    {"memory", bitOf(RecordKind::Memory)},
-    {"overhead", bitOf(RecordKind::Overhead)},
-    {"graphs", bitOf(RecordKind::GraphLaunch)},
-    {"nvtx", bitOf(RecordKind::Marker)},
-    {"events", bitOf(RecordKind::Event)},
-    {"external", bitOf(RecordKind::External)},
-    {"paging", bitOf(RecordKind::Paging)},
+#define CAPTURE_KIND(Id, Word, One, Many) {Word, bitOf(RecordKind::Id)},
+#include "Capture/Kinds.def"
 };
 
 /// What names the devices, contexts, streams and threads of all the others.
@@ -83,11 +73,11 @@ constexpr uint64_t AlwaysKinds =
 } // namespace
 
 std::string kindWords(uint64_t Kinds) {
-  std::string Out;
+  SmallVector<StringRef, 16> Words;
   for (const KindWord &K : KindWords)
-    if (Kinds & K.Bits)
-      Out += (Out.empty() ? "" : ",") + K.Word.str();
-  return Out;
+    if ((Kinds & K.Bits) && !is_contained(Words, K.Word))
+      Words.push_back(K.Word);
+  return join(Words, ",");
 }
 
 static Expected<uint64_t> parseKinds(StringRef Text) {
@@ -100,15 +90,16 @@ static Expected<uint64_t> parseKinds(StringRef Text) {
       Kinds |= capture::DefaultKinds;
       continue;
     }
-    const KindWord *Found =
-        find_if(KindWords, [&](const KindWord &K) { return K.Word == Word; });
-    if (Found != std::end(KindWords)) {
-      Kinds |= Found->Bits;
+    uint64_t Asked = 0;
+    for (const KindWord &K : KindWords)
+      Asked |= K.Word == Word ? K.Bits : 0;
+    Kinds |= Asked;
+    if (Asked)
       continue;
-    }
     std::vector<std::string> Known{"default"};
     for (const KindWord &K : KindWords)
-      Known.push_back(K.Word.str());
+      if (!is_contained(Known, K.Word))
+        Known.push_back(K.Word.str());
     std::string Close = closestName(Word, Known);
     return failure("--kinds: there is no '" + Word + "'",
                    (Close.empty() ? "" : "did you mean '" + Close + "'? ") +

@@ -6,6 +6,7 @@
 #include "CaptureOptions.h"
 #include "CaptureStatus.h"
 #include "Commands.h"
+#include "Readers/CaptureLosses.h"
 #include "Support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cerrno>
@@ -22,42 +23,11 @@ struct KindName {
   RecordKind Kind;
   StringLiteral One, Many;
 };
-struct Loss {
-  uint64_t capture::Drops::*Count;
-  StringLiteral What, Remedy;
-};
 } // namespace
 
-// As `culprit verify` names them, in the order of interest.
 static constexpr KindName KindNames[] = {
-    {RecordKind::Kernel, "kernel", "kernels"},
-    {RecordKind::GraphLaunch, "graph launch", "graph launches"},
-    {RecordKind::Copy, "copy", "copies"},
-    {RecordKind::PeerCopy, "copy between devices", "copies between devices"},
-    {RecordKind::Set, "set", "sets"},
-    {RecordKind::Call, "call", "calls"},
-    {RecordKind::Sync, "wait", "waits"},
-    {RecordKind::Memory, "allocation or free", "allocations and frees"},
-    {RecordKind::Overhead, "overhead", "overheads"},
-    {RecordKind::Marker, "NVTX mark", "NVTX marks"},
-    {RecordKind::Event, "event", "events"},
-    {RecordKind::External, "external id", "external ids"},
-    {RecordKind::Paging, "page migration", "page migrations"},
-};
-
-static constexpr Loss Losses[] = {
-    {&capture::Drops::CuptiDropped, "CUPTI had no room for them",
-     "record less: --kinds=kernels,copies,calls"},
-    {&capture::Drops::PoolOverflow,
-     "came faster than they could be written",
-     "record less, as --kinds=kernels,copies,calls, or write to a faster disk"},
-    {&capture::Drops::ZeroTime, "are kernels that CUPTI could not time",
-     "record for longer, end it while the device is idle, or give a newer "
-     "CUPTI with --cupti PATH"},
-    {&capture::Drops::FileCap, "came after the file was full",
-     "raise --max-size, or keep the newest with --ring"},
-    {&capture::Drops::WriteError, "could not be written",
-     "the file ends before them; `culprit verify` says where"},
+#define CAPTURE_KIND(Id, Word, One, Many) {RecordKind::Id, One, Many},
+#include "Capture/Kinds.def"
 };
 
 std::string recordWords(ArrayRef<uint64_t> Counts) {
@@ -73,7 +43,7 @@ std::string recordWords(ArrayRef<uint64_t> Counts) {
 
 uint64_t lostRecords(const capture::Drops &D) {
   uint64_t Sum = 0;
-  for (const Loss &L : Losses)
+  for (const cprt::Loss &L : cprt::losses())
     Sum += D.*L.Count;
   return Sum;
 }
@@ -174,13 +144,13 @@ static void reportFailed(const CaptureSession &S) {
 
 static void reportLosses(const CaptureSession &S) {
   const capture::Drops &D = S.last().Lost;
-  for (const Loss &L : Losses)
+  for (const cprt::Loss &L : cprt::losses())
     if (uint64_t N = D.*L.Count) {
       bool Ring = L.Count == &capture::Drops::FileCap &&
                   S.asked().Full == capture::FullPolicy::Ring;
       warn(formatCount(int64_t(N)) + " of " + formatCount(int64_t(D.Seen)) +
-               " records " + (Ring ? "were overwritten by newer ones" : L.What),
-           Ring ? "raise --max-size to keep more" : L.Remedy);
+               " records " + (Ring ? "were overwritten by newer ones" : L.Which),
+           Ring ? "raise --max-size to keep more" : L.Next);
     }
   if (D.ParseStopBytes)
     warn(formatBytes(double(D.ParseStopBytes)) +

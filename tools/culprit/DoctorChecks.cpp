@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "DoctorChecks.h"
+#include "Attach/Launch.h"
+#include "Attach/Machine.h"
 #include "Attach/ProcFile.h"
 #include "Attach/ProcessInfo.h"
 #include "CaptureOptions.h"
@@ -21,9 +23,6 @@
 using namespace llvm;
 
 namespace culprit {
-
-/// CAP_SYS_PTRACE.
-static constexpr uint64_t TraceCapability = uint64_t(1) << 19;
 
 static DoctorCheck driver(uint32_t Version) {
   if (Version == 0) {
@@ -92,11 +91,8 @@ static int traceChild() {
 
 static DoctorCheck ptracePermission() {
   attach::ProcessStatus Own = attach::ownStatus();
-  bool Capable = Own.Effective & TraceCapability;
-  unsigned Yama = 0;
-  if (auto Text =
-          attach::readSmallFile("/proc/sys/kernel/yama/ptrace_scope"))
-    (void)StringRef(*Text).trim().getAsInteger(10, Yama);
+  bool Capable = attach::mayTraceAll(Own);
+  unsigned Yama = attach::yamaScope();
   std::string Who = ("user " + Twine(Own.EffectiveUid) +
                      (Capable ? " with" : " without") + " CAP_SYS_PTRACE, "
                      "kernel.yama.ptrace_scope " + Twine(Yama))
@@ -125,18 +121,9 @@ static DoctorCheck ptracePermission() {
           Who + ": processes of this user can be attached to", ""};
 }
 
-/// May culprit trace whatever it can see?
-static bool mayTrace() {
-  return attach::ownStatus().Effective & TraceCapability;
-}
-
 static DoctorCheck container() {
-  StringRef Where = sys::fs::exists("/.dockerenv")           ? "Docker"
-                    : sys::fs::exists("/run/.containerenv") ? "Podman"
-                    : ::getenv("KUBERNETES_SERVICE_HOST")   ? "Kubernetes"
-                                                             : "";
-  if (StringRef(attach::readSmallFile("/proc/version").value_or(""))
-          .contains("#1 SMP Sun Jan 10 15:06:54 PST 2016"))
+  StringRef Where = attach::containerName();
+  if (attach::isGvisorKernel())
     return {"container", Health::Limited,
             "gVisor, whose kernel has no full ptrace", "use culprit record"};
   if (Where.empty())
@@ -144,7 +131,8 @@ static DoctorCheck container() {
   return {"container", Health::Note,
           ("in " + Where + ": only processes of this container can be seen")
               .str(),
-          mayTrace() ? "for those of others attach from the host, which sees "
+          attach::mayTraceAll(attach::ownStatus())
+              ? "for those of others attach from the host, which sees "
                        "into containers"
                      : "to attach from here: --cap-add SYS_PTRACE, in "
                        "Kubernetes securityContext.capabilities.add: "
@@ -211,14 +199,17 @@ static DoctorCheck counters() {
 }
 
 static DoctorCheck injectionVariable() {
-  std::string Value =
-      sys::Process::GetEnv("CUDA_INJECTION64_PATH").value_or("");
-  if (Value.empty() || StringRef(Value).ends_with(capture::AgentFile))
-    return {"injection", Health::Good,
-            "CUDA_INJECTION64_PATH is free for the agent", ""};
-  return {"injection", Health::Limited,
-          "CUDA_INJECTION64_PATH names another tool: " + Value,
-          "culprit record refuses; unset it"};
+  for (StringRef Name : {attach::CudaInjection, attach::NvtxInjection}) {
+    std::string Value = sys::Process::GetEnv(Name).value_or("");
+    if (attach::isOtherTool(Value))
+      return {"injection", Health::Limited,
+              (Name + " names another tool: " + Value).str(),
+              "culprit record refuses; unset it"};
+  }
+  return {"injection", Health::Good,
+          "CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH are free for the "
+          "agent",
+          ""};
 }
 
 static DoctorCheck knowledge() {

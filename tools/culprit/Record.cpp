@@ -4,6 +4,7 @@
 
 #include "Attach/Launch.h"
 #include "Attach/SessionFolder.h"
+#include "CaptureFallback.h"
 #include "CaptureOptions.h"
 #include "CaptureStatus.h"
 #include "Commands.h"
@@ -32,13 +33,6 @@ static cl::list<std::string> Words(cl::ConsumeAfter, cl::sub(RecordCommand));
 static std::vector<std::string> Command;
 static CaptureFlags Flags(RecordCommand);
 
-/// What processes that cannot reach culprit are told of \p S.
-static std::string optionWords(const capture::StartMessage &S) {
-  return ("kinds=" + Twine(S.Kinds) + ",max-size=" + Twine(S.MaxSize) +
-          (S.Full == capture::FullPolicy::Ring ? ",ring=1" : ""))
-      .str();
-}
-
 /// A folder for the control socket.
 static Expected<attach::SessionFolder> makeFolder() {
   std::string Reasons;
@@ -55,30 +49,6 @@ static Expected<attach::SessionFolder> makeFolder() {
   }
   return failure("no folder for the control socket: " + Reasons,
                  "set TMPDIR to a folder that can be written");
-}
-
-/// Captures that processes wrote by themselves since \p Begin: those that
-/// could not reach culprit, as in another container.
-static std::vector<std::string> ownCaptures(StringRef Pattern,
-                                            sys::TimePoint<> Begin) {
-  auto [Head, Tail] = Pattern.split("%p");
-  std::vector<std::string> Out;
-  std::error_code EC;
-  for (sys::fs::directory_iterator
-           I(sys::path::parent_path(Pattern), EC),
-       End;
-       !EC && I != End; I.increment(EC)) {
-    StringRef Name = I->path();
-    uint64_t Size = 0;
-    sys::fs::file_status Status;
-    if (Name.consume_front(Head) && Name.consume_back(Tail) && !Name.empty() &&
-        all_of(Name, isDigit) && !sys::fs::file_size(I->path(), Size) && Size &&
-        !sys::fs::status(I->path(), Status) &&
-        Status.getLastModificationTime() >= Begin)
-      Out.push_back(I->path());
-  }
-  llvm::sort(Out);
-  return Out;
 }
 
 namespace {
@@ -246,15 +216,74 @@ static std::vector<std::string> reportAll(const Recorder &R,
   return Files;
 }
 
+static bool wantsRanges(const capture::StartMessage &Start) {
+  return Start.Kinds >> unsigned(capture::RecordKind::Marker) & 1;
+}
+
 static int dryRun(StringRef Agent, StringRef Pattern,
                   const capture::StartMessage &Start) {
   outs() << "command " << join(Command, " ") << '\n'
-         << "with    CUDA_INJECTION64_PATH=" << Agent << '\n'
-         << "        " << capture::OptionsVariable << '=' << optionWords(Start)
-         << '\n'
-         << "to      "
+         << "with    " << attach::CudaInjection << '=' << Agent << '\n';
+  if (wantsRanges(Start))
+    outs() << "        " << attach::NvtxInjection << '=' << Agent << '\n';
+  outs() << "        " << capture::OptionsVariable << '='
+         << fallbackOptions(Start, Flags.Duration, 0) << '\n';
+  if (Start.CuptiPath[0])
+    outs() << "        " << capture::CuptiVariable << '=' << Start.CuptiPath
+           << '\n';
+  outs() << "to      "
          << (Flags.Output.empty() ? Pattern : StringRef(Flags.Output)) << '\n';
   return ExitDone;
+}
+
+static void warnOfOuter() {
+  if (auto Outer = sys::Process::GetEnv(capture::ControlVariable);
+      Outer && sys::fs::exists(*Outer))
+    report(Diagnostic{Severity::Warning,
+                      "another `culprit record` runs this one and gets nothing "
+                      "of its command, which is recorded here",
+                      "leave one of the two out"});
+}
+
+/// Runs the command to its end; the files that can be read. Nothing when
+/// culprit is to leave at once.
+static Expected<std::optional<attach::ExitStatus>>
+recordCommand(CapturePlan &Plan, std::vector<std::string> &Files) {
+  capture::StartMessage Start = Plan.Start;
+  const std::string Pattern = Plan.Names.pattern();
+  Expected<attach::SessionFolder> Folder = makeFolder();
+  if (!Folder)
+    return Folder.takeError();
+  Expected<attach::Descriptor> Listener = Folder->listen();
+  if (!Listener)
+    return Listener.takeError();
+  Expected<LifeSign> Sign = LifeSign::make(Pattern);
+  if (!Sign)
+    return Sign.takeError();
+  attach::LaunchOptions Options;
+  Options.Command.assign(Command.begin(), Command.end());
+  Options.Agent = Plan.Agent;
+  Options.Control = Folder->path() + "/" + capture::ControlFile;
+  Options.Fallback = Pattern;
+  Options.Options = fallbackOptions(Start, Flags.Duration, Sign->number());
+  Options.Cupti = Start.CuptiPath;
+  Options.Nvtx = wantsRanges(Start);
+  // The agent is called at cuInit; until then there is nothing to record.
+  Start.WaitForCuda = 5000;
+  sys::TimePoint<> Begin = std::chrono::system_clock::now();
+  Expected<attach::Launch> Running = attach::Launch::start(Options);
+  if (!Running)
+    return Running.takeError();
+  if (!Flags.Quiet && sys::Process::StandardErrIsDisplayed())
+    errs() << "recording to "
+           << (Flags.Output.empty() ? "culprit-PID-TIME.cprt"
+                                    : StringRef(Flags.Output))
+           << "; Ctrl-C goes to the command\n";
+  Recorder R(std::move(*Running), Listener->get(), Plan.Names, Start);
+  std::optional<attach::ExitStatus> Ended = R.run();
+  if (Ended)
+    Files = reportAll(R, fallbackCaptures(Pattern, Begin));
+  return Ended;
 }
 
 int runRecord() {
@@ -268,58 +297,23 @@ int runRecord() {
   Expected<CapturePlan> Plan = Flags.plan();
   if (!Plan)
     return report(Plan.takeError());
-  capture::StartMessage &Start = Plan->Start;
-  std::string Pattern = Plan->Names.pattern();
   if (Flags.DryRun)
-    return dryRun(Plan->Agent, Pattern, Start);
-
-  if (auto Outer = sys::Process::GetEnv(capture::ControlVariable);
-      Outer && sys::fs::exists(*Outer))
-    report(Diagnostic{Severity::Warning,
-                      "another `culprit record` runs this one and gets nothing "
-                      "of its command, which is recorded here",
-                      "leave one of the two out"});
-  Expected<attach::SessionFolder> Folder = makeFolder();
-  if (!Folder)
-    return report(Folder.takeError());
-  Expected<attach::Descriptor> Listener = Folder->listen();
-  if (!Listener)
-    return report(Listener.takeError());
-  attach::LaunchOptions Options;
-  Options.Command.assign(Command.begin(), Command.end());
-  Options.Agent = Plan->Agent;
-  Options.Control = Folder->path() + "/" + capture::ControlFile;
-  Options.Fallback = Pattern;
-  Options.Options = optionWords(Start);
-  // The agent is called at cuInit; until then there is nothing to record.
-  Start.WaitForCuda = 5000;
-  sys::TimePoint<> Begin = std::chrono::system_clock::now();
-  Expected<attach::Launch> Running = attach::Launch::start(Options);
-  if (!Running)
-    return report(Running.takeError());
-  if (!Flags.Quiet && sys::Process::StandardErrIsDisplayed())
-    errs() << "recording to "
-           << (Flags.Output.empty() ? "culprit-PID-TIME.cprt"
-                                    : StringRef(Flags.Output))
-           << "; Ctrl-C goes to the command\n";
-  std::optional<Recorder> R(std::in_place, std::move(*Running),
-                            Listener->get(), Plan->Names, Start);
-  std::optional<attach::ExitStatus> Ended = R->run();
-  if (!Ended) {
+    return dryRun(Plan->Agent, Plan->Names.pattern(), Plan->Start);
+  warnOfOuter();
+  std::vector<std::string> Files;
+  Expected<std::optional<attach::ExitStatus>> Ended =
+      recordCommand(*Plan, Files);
+  if (!Ended)
+    return report(Ended.takeError());
+  if (!*Ended) {
     report(Diagnostic{Severity::Warning,
                       "left at once; the command may still run", ""});
     return ExitInterrupted;
   }
-  std::vector<std::string> Files =
-      reportAll(*R, ownCaptures(Pattern, Begin));
   // From here on Ctrl-C ends culprit as ever.
-  R.reset();
-  Folder->remove();
-  if (Files.empty())
-    return Ended->Code;
-  if (Flags.Diagnose)
+  if (!Files.empty() && Flags.Diagnose)
     (void)diagnoseFiles(Files);
-  return Ended->Code;
+  return (*Ended)->Code;
 }
 
 } // namespace culprit

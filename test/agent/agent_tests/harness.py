@@ -62,7 +62,7 @@ class Place:
 
     def environment(self, **more):
         out = {k: v for k, v in os.environ.items()
-               if not k.startswith(("SIMCU", "CULPRIT_", "CUDA_INJECTION"))}
+               if not k.startswith(("SIMCU", "CULPRIT_", "CUDA_INJECTION", "NVTX_INJECTION"))}
         out["LD_LIBRARY_PATH"] = self.tools
         out["SIMCUPTI_STRICT"] = "1"
         out.update({k: str(v) for k, v in more.items()})
@@ -71,6 +71,7 @@ class Place:
     def recorded(self, capture="a.cprt", **more):
         """The environment of a program whose agent writes by itself."""
         more.setdefault("CUDA_INJECTION64_PATH", os.path.join(self.tools, "libculprit-agent.so"))
+        more.setdefault("NVTX_INJECTION64_PATH", more["CUDA_INJECTION64_PATH"])
         return self.environment(CULPRIT_CAPTURE=self.path(capture), **more)
 
     def run(self, *arguments, status=0, environment=None):
@@ -151,8 +152,7 @@ class Session:
         self.peer.settimeout(30)
         kind, self.hello = self.receive()
         want("first message", kind, HELLO)
-        body = struct.pack("<QQQQIIIIII256s", kinds, max_size, pool, buffer, ring, driver, 0, finalize, 2000, 0,
-                           cupti)
+        body = struct.pack("<QQQQIIII256s", kinds, max_size, pool, buffer, ring, driver, finalize, 2000, cupti)
         socket.send_fds(self.peer, [struct.pack("<IHH", MAGIC, START, len(body)) + body], [self.file])
         os.close(self.file)
         return self.receive()

@@ -69,7 +69,7 @@ def raw_by_hand(place):
             data = file.read()
         magic, form, version = struct.unpack_from("<8sII", data)
         want("head", (magic, form), (b"CUPTIRAW", 1))
-        sizes = {10: 216 if version >= 28 else 200, 5: 40, 4: 40, 1: 96 if version >= 26 else 88, 2: 88,
+        sizes = {10: 216 if version >= 130000 else 200, 5: 40, 4: 40, 1: 96 if version >= 26 else 88, 2: 88,
                  38: 56 if version >= 26 else 40, 17: 56 if version >= 24 else 40, 49: 128 if version >= 24 else 120,
                  8: 184 if version >= 24 else 176, 9: 32 if version >= 24 else 16, 12: 56, 39: 24}
         at, texts, kernels, calls = 24, {}, [], []

@@ -128,3 +128,23 @@ def many_idle_threads(place):
     session.done()
     p.communicate("exit\n", timeout=60)
     want("kernels", place.counts("s.cprt")["kernel"], 6000)
+
+
+@test
+def files_of_the_program(place):
+    """The agent closes its files; a program that opens and forks in between must not lose its own in the child."""
+    p = place.start("shell", environment=place.environment())
+    session = Session(place, "s")
+    ask(p, f"attach {session.folder}/libculprit-agent.so {session.folder}")
+    want("answer", session.start()[0], STARTED)
+    ask(p, "launch 10")
+    ask(p, "guard")
+    session.stop()
+    for _ in range(20):
+        ask(p, "sync")
+        time.sleep(0.02)
+    session.done()
+    time.sleep(0.5)
+    ask(p, "lost", 0)
+    p.communicate("exit\n", timeout=60)
+    want("status", p.returncode, 0)

@@ -212,15 +212,45 @@ TEST(LaunchTest, Environment) {
   Options.Agent = "/opt/libculprit-agent.so";
   Options.Control = "/tmp/c/control";
   std::vector<std::string> Next = cantFail(launchEnvironment(
-      {"A=1", "CULPRIT_CONTROL=old", "CUDA_INJECTION64_PATH="}, Options));
+      {"A=1", "CULPRIT_CONTROL=old", "CULPRIT_CUPTI=old",
+       "CUDA_INJECTION64_PATH="},
+      Options));
   EXPECT_EQ(Next, (std::vector<std::string>{
                       "A=1", "CUDA_INJECTION64_PATH=/opt/libculprit-agent.so",
+                      "NVTX_INJECTION64_PATH=/opt/libculprit-agent.so",
                       "CULPRIT_CONTROL=/tmp/c/control"}));
   llvm::Expected<std::vector<std::string>> Other =
       launchEnvironment({"CUDA_INJECTION64_PATH=/x/libother.so"}, Options);
   ASSERT_FALSE(bool(Other));
   EXPECT_EQ(toDiagnostics(Other.takeError())[0].Message,
             "CUDA_INJECTION64_PATH names another tool: /x/libother.so");
+}
+
+TEST(LaunchTest, AnotherToolOfNvtx) {
+  LaunchOptions Options;
+  Options.Agent = "/opt/libculprit-agent.so";
+  llvm::Expected<std::vector<std::string>> Other =
+      launchEnvironment({"NVTX_INJECTION64_PATH=/x/libother.so"}, Options);
+  ASSERT_FALSE(bool(Other));
+  EXPECT_EQ(toDiagnostics(Other.takeError())[0].Message,
+            "NVTX_INJECTION64_PATH names another tool: /x/libother.so");
+  // That of an older culprit is none.
+  EXPECT_EQ(cantFail(launchEnvironment(
+                {"NVTX_INJECTION64_PATH=/old/libculprit-agent.so"}, Options)),
+            (std::vector<std::string>{
+                "CUDA_INJECTION64_PATH=/opt/libculprit-agent.so",
+                "NVTX_INJECTION64_PATH=/opt/libculprit-agent.so"}));
+  // Where no ranges are wanted, the other one keeps them; ours goes.
+  Options.Nvtx = false;
+  EXPECT_EQ(cantFail(launchEnvironment({"NVTX_INJECTION64_PATH=/x/libother.so"},
+                                       Options)),
+            (std::vector<std::string>{
+                "NVTX_INJECTION64_PATH=/x/libother.so",
+                "CUDA_INJECTION64_PATH=/opt/libculprit-agent.so"}));
+  EXPECT_EQ(cantFail(launchEnvironment(
+                {"NVTX_INJECTION64_PATH=/old/libculprit-agent.so"}, Options)),
+            (std::vector<std::string>{
+                "CUDA_INJECTION64_PATH=/opt/libculprit-agent.so"}));
 }
 
 static std::optional<ExitStatus> runShell(const char *Text, int Signal = 0) {

@@ -284,6 +284,7 @@ TEST(FrameWriterTest, KeepsNamesOverAFailure) {
   CaptureFile C(Bytes);
   EXPECT_EQ(kernelsOf(C), "1 first\n3 second\n");
   EXPECT_EQ(C.count(RecordKind::Copy), 1u);
+  EXPECT_EQ(C.frames().back().Head.Epoch, 0u);
   EXPECT_EQ(C.recordsWithoutSchema(), 0u);
   EXPECT_EQ(C.drops().Seen, C.drops().Written + C.drops().WriteError);
 }

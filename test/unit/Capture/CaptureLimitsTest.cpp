@@ -22,6 +22,31 @@ void addNamed(FrameWriter &W, uint64_t Start, const char *Name) {
   }
 }
 
+// Texts that are forgotten get their ids anew, and the others keep theirs.
+TEST(StringsTest, ForgetsTheNewest) {
+  Strings S;
+  ASSERT_TRUE(S.reserve());
+  auto Text = [](unsigned I) { return "text " + std::to_string(I); };
+  for (unsigned I = 1; I <= 5000; ++I)
+    EXPECT_EQ(S.intern(Text(I).c_str()).Id, I);
+  S.forgetFrom(2001);
+  EXPECT_EQ(S.size(), 2000u);
+  for (unsigned I = 5000; I > 2000; --I) {
+    Strings::Named N = S.intern(Text(I).c_str());
+    EXPECT_TRUE(N.New);
+    EXPECT_EQ(N.Id, 7001 - I);
+  }
+  for (unsigned I = 1; I <= 5000; ++I) {
+    Strings::Named N = S.intern(Text(I).c_str());
+    EXPECT_FALSE(N.New);
+    EXPECT_EQ(N.Id, I <= 2000 ? I : 7001 - I);
+    size_t Size = 0;
+    const char *Is = S.text(N.Id, Size);
+    EXPECT_EQ(std::string(Is, Size), Text(I));
+  }
+  S.release();
+}
+
 // What names the others is in a file that is full, also when it comes last.
 TEST(LimitsTest, KeepsNamingRecordsInAFullFile) {
   for (uint64_t MaxSize : {uint64_t(300) << 10, uint64_t(3) << 20}) {
@@ -63,6 +88,10 @@ TEST(LimitsTest, KeepsNamingRecordsInAFullFile) {
     EXPECT_EQ(C.drops().Seen, C.drops().Written + C.drops().FileCap);
     EXPECT_GE(C.drops().FileCap, 1000u);
     EXPECT_EQ(C.recordsWithoutSchema(), 0u);
+    // Only rings begin anew.
+    EXPECT_FALSE(C.isRing());
+    for (const FrameView &V : C.frames())
+      EXPECT_EQ(V.Head.Epoch, 0u);
     std::string Devices;
     C.each<DeviceRecord>([&](const DeviceRecord &R, uint32_t Epoch, uint64_t) {
       Devices += std::string(C.text(Epoch, R.name)) + "\n";
@@ -74,6 +103,49 @@ TEST(LimitsTest, KeepsNamingRecordsInAFullFile) {
     });
     EXPECT_EQ(Unnamed, 0u);
   }
+}
+
+/// \p Bytes with \p Change made to its superblock.
+template <typename Function>
+std::string withHead(std::string Bytes, Function Change) {
+  Superblock Head;
+  std::memcpy(&Head, Bytes.data(), sizeof(Head));
+  Change(Head);
+  Head.Crc = crc32c(0, &Head, offsetof(Superblock, Crc));
+  std::memcpy(Bytes.data(), &Head, sizeof(Head));
+  return Bytes;
+}
+
+// The superblock says what a file does when it is full; before minor version 1
+// the epochs had to.
+TEST(LimitsTest, TellsWhetherItIsARing) {
+  FrameWriter::Options O;
+  O.MaxSize = 8 << 20;
+  for (FullPolicy Full : {FullPolicy::Stop, FullPolicy::Ring}) {
+    O.Full = Full;
+    for (unsigned Count : {1u, 300000u}) {
+      CaptureBuilder B(0, O);
+      for (unsigned I = 0; I < Count; ++I)
+        B.add(B.kernel(I, I + 1));
+      B.finish();
+      std::string Bytes = B.bytes();
+      const bool IsRing = Full == FullPolicy::Ring;
+      EXPECT_EQ(CaptureFile(Bytes).isRing(), IsRing);
+      std::string Old = withHead(Bytes, [](Superblock &Head) {
+        Head.Minor = 0;
+        Head.Full = FullPolicy::Stop;
+      });
+      EXPECT_EQ(CaptureFile(Old).isRing(), IsRing && Count > 1);
+      // A superblock that is damaged says nothing.
+      Bytes[offsetof(Superblock, Full)] ^= 1;
+      EXPECT_EQ(CaptureFile(Bytes).isRing(), IsRing && Count > 1);
+    }
+  }
+  // A ring without a limit has no end to come back from.
+  O.MaxSize = 0;
+  CaptureBuilder B(0, O);
+  B.finish();
+  EXPECT_FALSE(CaptureFile(B.bytes()).isRing());
 }
 
 // A ring of 8 MiB has 8 MiB.

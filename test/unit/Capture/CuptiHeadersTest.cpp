@@ -322,7 +322,12 @@ static_assert(int(cupti::AttributeZeroedOut) ==
 static_assert(int(cupti::AttributePerThread) ==
               CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
 static_assert(offsetof(CUpti_CallbackData, callbackSite) == 0 &&
-              sizeof(CUpti_ApiCallbackSite) == sizeof(cupti::CallbackData));
+              sizeof(CUpti_ApiCallbackSite) ==
+                  sizeof(cupti::CallbackData::Site));
+static_assert(offsetof(CUpti_CallbackData, functionParams) ==
+                  offsetof(cupti::CallbackData, Parameters) &&
+              offsetof(CUpti_CallbackData, functionReturnValue) ==
+                  offsetof(cupti::CallbackData, Result));
 static_assert(sizeof(cupti::SubscriberParams) ==
                   sizeof(CUpti_SubscriberParams) &&
               offsetof(cupti::SubscriberParams, OldName) ==

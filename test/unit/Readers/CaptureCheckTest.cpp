@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/CaptureCheck.h"
-#include "../../sim/CaptureBuilder.h"
+#include "CaptureTestSupport.h"
 #include "gtest/gtest.h"
 
 using namespace culprit;
@@ -156,32 +156,100 @@ TEST_F(CaptureCheckTest, CountsForPrograms) {
   EXPECT_EQ(Counts(Bytes.substr(0, SuperblockSize)), "");
 }
 
-TEST_F(CaptureCheckTest, ARingMayForgetWhatIsOld) {
+/// Of \p Kernels kernels, in a file of \p MaxSize bytes at most.
+static std::string limited(FullPolicy Full, uint64_t MaxSize,
+                           uint64_t Kernels) {
   FrameWriter::Options O;
-  O.MaxSize = 1;
-  O.Full = FullPolicy::Ring;
+  O.MaxSize = MaxSize;
+  O.Full = Full;
   CaptureBuilder B(~0u, O);
-  // The smallest ring is of some 20 MiB, a kernel of 136 bytes.
-  for (uint64_t I = 0; I != 300000; ++I)
+  for (uint64_t I = 0; I != Kernels; ++I)
     B.add(B.kernel(I, I + 1));
-  B.finish();
-  std::string Bytes = B.bytes();
+  B.finish(Full == FullPolicy::Stop ? EndReason::FileFull : EndReason::Exit);
+  return B.bytes();
+}
+
+TEST_F(CaptureCheckTest, ARingMayForgetWhatIsOld) {
+  // The smallest ring is of 4 MiB, a kernel of 80 bytes and more.
+  std::string Bytes = limited(FullPolicy::Ring, LeastRingSize, 120000);
   CaptureFile File(Bytes);
   ASSERT_GT(File.frames().back().Head.Epoch, 0u);
-  ASSERT_LT(File.count(RecordKind::Kernel), 300000u);
+  ASSERT_LT(File.count(RecordKind::Kernel), 120000u);
+  ASSERT_GT(File.frames().front().Head.Sequence, 0u);
   EXPECT_EQ(brokenOf(Bytes), "");
-  // What is new must be there: the end counts what was overwritten.
-  uint64_t Has = File.count(RecordKind::Kernel);
+}
+
+// All but the oldest must be there: whichever byte of whichever frame is
+// harmed, it is told, as damage and not as what a ring overwrote.
+TEST_F(CaptureCheckTest, DamageInARing) {
+  const std::string Bytes = limited(FullPolicy::Ring, LeastRingSize, 120000);
+  CaptureFile File(Bytes);
+  unsigned Number = 0;
   for (const FrameView &V : File.frames()) {
-    if (V.Head.Type != FrameType::Records)
+    if (Number++ % 7 && V.Head.Type != FrameType::Strings)
       continue;
     std::string Harmed = Bytes;
-    Harmed[V.Offset + sizeof(Frame)] ^= 1;
-    std::string Told = brokenOf(Harmed);
-    EXPECT_EQ(Told.substr(0, Told.find(' ')), "kernel:") << Told;
-    EXPECT_LT(CaptureFile(Harmed).count(RecordKind::Kernel), Has);
-    break;
+    Harmed[V.Offset + Number % (sizeof(Frame) + V.Head.Payload)] ^= 1;
+    if (std::string_view(Harmed) == Bytes)
+      continue;
+    EXPECT_NE(brokenOf(Harmed).find("are damaged"), std::string::npos)
+        << Number << ": " << brokenOf(Harmed);
   }
+  // A part is read as zeros that was written: a copy that skipped a block.
+  const FrameView &Middle = File.frames()[File.frames().size() / 2];
+  std::string Skipped = Bytes;
+  std::fill_n(Skipped.begin() + static_cast<ptrdiff_t>(Middle.Offset),
+              sizeof(Frame) + Middle.Head.Payload, '\0');
+  EXPECT_NE(brokenOf(Skipped).find("missing between"), std::string::npos);
+}
+
+TEST_F(CaptureCheckTest, ARingThatWasCut) {
+  const std::string Bytes = limited(FullPolicy::Ring, LeastRingSize, 120000);
+  ASSERT_EQ(brokenOf(Bytes), "");
+  // The file ends with a part that is neither the oldest nor the newest, or
+  // with the end: without it something is missing in any case.
+  for (size_t Size : {Bytes.size() / 4, Bytes.size() / 2, Bytes.size() - 4096,
+                      Bytes.size() * 3 / 4}) {
+    CaptureFile Cut(std::string_view(Bytes).substr(0, Size));
+    CaptureCheck Check = checkCapture(Cut);
+    EXPECT_TRUE(Check.Cut || !Check.Broken.empty()) << Size;
+  }
+}
+
+// A killed process leaves its newest frame torn, in a ring before older ones.
+TEST_F(CaptureCheckTest, ATornFrameInARing) {
+  std::string Bytes = limited(FullPolicy::Ring, LeastRingSize, 120000);
+  FrameView Last = CaptureFile(Bytes).frames().back();
+  ASSERT_EQ(Last.Head.Type, FrameType::End);
+  // Half of the end was written.
+  size_t Half = (sizeof(Frame) + Last.Head.Payload) / 2;
+  std::fill_n(Bytes.begin() + static_cast<ptrdiff_t>(Last.Offset + Half),
+              sizeof(Frame) + Last.Head.Payload - Half, '\0');
+  CaptureFile Torn(Bytes);
+  CaptureCheck Check = checkCapture(Torn);
+  EXPECT_EQ(brokenOf(Bytes), "");
+  EXPECT_TRUE(Check.Cut);
+  ASSERT_FALSE(Check.Notes.empty());
+  EXPECT_EQ(Check.Notes[0].substr(0, 26), "the last frame is torn: th");
+}
+
+// A file that is full may have begun new strings, and is no ring for that.
+TEST_F(CaptureCheckTest, DamageInAFullFile) {
+  const std::string Bytes =
+      withLastEpoch(limited(FullPolicy::Stop, 250000, 6000));
+  CaptureFile File(Bytes);
+  ASSERT_GT(File.frames().back().Head.Epoch, 0u);
+  ASSERT_EQ(brokenOf(Bytes), "");
+  for (const FrameView &V : File.frames()) {
+    std::string Harmed = Bytes;
+    Harmed[V.Offset + sizeof(Frame) + V.Head.Payload / 2] ^= 1;
+    EXPECT_NE(brokenOf(Harmed).find("are damaged"), std::string::npos)
+        << V.Offset << ": " << brokenOf(Harmed);
+  }
+  std::string Skipped = Bytes;
+  const FrameView &First = File.frames()[2];
+  Skipped.erase(First.Offset, File.frames()[3].Offset - First.Offset);
+  EXPECT_NE(brokenOf(Skipped).find("1 frame is missing"), std::string::npos);
 }
 
 // Each reason says what it means and what may help.
@@ -218,17 +286,18 @@ TEST_F(CaptureCheckTest, EachLossIsTold) {
     Notes += Note + "\n";
   EXPECT_EQ(
       Notes,
-      "2 records were lost: CUPTI had no room for them; record fewer kinds "
-      "with --kinds, or a shorter time\n"
+      "2 records were lost: CUPTI had no room for them; record less, as "
+      "--kinds=kernels,copies,calls, or for a shorter time\n"
       "3 records were lost: all buffers of the agent were in use when they "
-      "came; record fewer kinds with --kinds, or a shorter time\n"
+      "came; record less, as --kinds=kernels,copies,calls, or for a shorter "
+      "time\n"
       "4 records were lost: CUPTI could not time these kernels; record for "
       "longer, end it while the device is idle, or give a newer CUPTI with "
       "--cupti PATH\n"
-      "5 records were lost: the file had reached its largest size; give a "
-      "larger --max-size\n"
-      "6 records were lost: they could not be written; is there room on the "
-      "disk?\n"
+      "5 records were lost: the file had reached its largest size; raise "
+      "--max-size, or keep the newest with --ring\n"
+      "6 records were lost: they could not be written; make room on the disk, "
+      "or name a file on another one with -o\n"
       "7 records were left out: of kinds or calls that were not asked for; "
       "--kinds chooses them\n"
       "64 bytes of CUPTI's buffers could not be read, and the records in them "

@@ -63,6 +63,26 @@ TEST_F(CaptureDamageTest, AClockThatWasSetIsTold) {
   EXPECT_EQ(remarks(), "the clock of the host was set back by 1.50 s");
 }
 
+// A file that is full may have begun new strings, as each part of a ring does;
+// what is missing from it was not overwritten.
+TEST_F(CaptureDamageTest, AFullFileIsNoRing) {
+  FrameWriter::Options O;
+  O.MaxSize = 250000;
+  CaptureBuilder B(~0u, O);
+  for (uint64_t I = 0; I != 6000; ++I)
+    B.add(B.kernel(I, I + 1));
+  B.finish(EndReason::FileFull);
+  std::string Bytes = withLastEpoch(B.bytes());
+  FrameView Third = CaptureFile(Bytes).frames()[2];
+  ASSERT_GT(CaptureFile(Bytes).frames().back().Head.Epoch, 0u);
+  Bytes[Third.Offset + sizeof(Frame)] ^= 1;
+  ASSERT_EQ(readBytes(Bytes), "");
+  EXPECT_NE(remarks().find("are damaged; 1 frame lost"), std::string::npos)
+      << remarks();
+  for (size_t Row = 0; Row < rows(TableId::profiler_events); ++Row)
+    EXPECT_NE(cell(TableId::profiler_events, Row, "name"), "ring");
+}
+
 TEST_F(CaptureDamageTest, RefusesWhatItCannotRead) {
   CaptureBuilder B;
   std::string Bytes = B.bytes();

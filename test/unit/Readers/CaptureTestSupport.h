@@ -16,6 +16,17 @@
 
 namespace culprit {
 
+/// \p Bytes with the last frame in an epoch of its own, as a file that became
+/// full has had it.
+inline std::string withLastEpoch(std::string Bytes) {
+  capture::FrameView Last = capture::CaptureFile(Bytes).frames().back();
+  Last.Head.Epoch = 1;
+  uint32_t Crc = capture::crc32c(0, &Last.Head, offsetof(capture::Frame, Crc));
+  Last.Head.Crc = capture::crc32c(Crc, Last.Payload, Last.Head.Payload);
+  std::memcpy(Bytes.data() + Last.Offset, &Last.Head, sizeof(Last.Head));
+  return Bytes;
+}
+
 class CaptureTest : public ProfileTest {
 protected:
   std::string readBytes(const std::string &Bytes) {
