@@ -26,8 +26,8 @@ return {
   needs    = { scalars = { "step", "value", metric = "lr" } },
   symptoms = { "warmup-absent", "early-loss-bump", "early-updates-large" },
   options  = {
-    large    = { default = 0.05, doc = "Update over weight norm that is large" },
-    harmful  = { default = 0.3,  doc = "Update over weight norm that is a sign by itself" },
+    -- Adam's first update is the rate in every coordinate, and small weights outlive it: a tenth of them is no harm.
+    large    = { default = 0.3,  doc = "Update over weight norm that is large" },
     rise     = { default = 0.05, doc = "Rise over the first loss, as a share of it, that is a jump" },
     min_rows = { default = 8,    doc = "Logged rates below which nothing is judged" },
   },
@@ -77,9 +77,6 @@ return {
           report {
             symptom  = "early-updates-large",
             score    = math.min(0.95, 0.7 + early.value),
-            -- Adam's first update is the rate in every coordinate, and small weights outlive it: below a third of the
-            -- weights it is a sign only beside another.
-            severity = early.value < opt.harmful and "info" or "warning",
             at       = { step = early.step },
             message  = ("updates reach %.2g of the weights at step %d and are %.2g of them in the later run"):format(
               early.value, early.step, usual),

@@ -87,23 +87,27 @@ static bool isProcessPart(StringRef Text) {
   return !Pid.empty() && all_of(Pid, isDigit) && all_of(Count, isDigit);
 }
 
-std::vector<std::string> fallbackCaptures(StringRef Pattern,
-                                          sys::TimePoint<> Begin) {
+std::vector<FileThere> fallbackCaptures(StringRef Pattern,
+                                        ArrayRef<FileThere> Before) {
   auto [Head, Tail] = Pattern.split("%p");
-  std::vector<std::string> Out;
+  std::vector<FileThere> Out;
   std::error_code EC;
   for (sys::fs::directory_iterator I(sys::path::parent_path(Pattern), EC), End;
        !EC && I != End; I.increment(EC)) {
     StringRef Name = I->path();
-    uint64_t Size = 0;
     sys::fs::file_status Status;
-    if (Name.consume_front(Head) && Name.consume_back(Tail) &&
-        isProcessPart(Name) && !sys::fs::file_size(I->path(), Size) && Size &&
-        !sys::fs::status(I->path(), Status) &&
-        Status.getLastModificationTime() >= Begin)
-      Out.push_back(I->path());
+    if (!Name.consume_front(Head) || !Name.consume_back(Tail) ||
+        !isProcessPart(Name) || sys::fs::status(I->path(), Status) ||
+        Status.getSize() == 0 ||
+        llvm::any_of(Before, [&](const FileThere &Old) {
+          return Old.Id == Status.getUniqueID();
+        }))
+      continue;
+    Out.push_back({I->path(), Status.getUniqueID()});
   }
-  llvm::sort(Out);
+  llvm::sort(Out, [](const FileThere &A, const FileThere &B) {
+    return A.Path < B.Path;
+  });
   return Out;
 }
 

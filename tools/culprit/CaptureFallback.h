@@ -14,7 +14,7 @@
 
 #include "Attach/ProcFile.h"
 #include "Capture/Protocol.h"
-#include "llvm/Support/Chrono.h"
+#include "llvm/Support/FileSystem.h"
 #include <string>
 #include <vector>
 
@@ -51,9 +51,16 @@ private:
 std::string fallbackOptions(const capture::StartMessage &S, double Duration,
                             uint64_t Sign);
 
-/// Captures of \p Pattern that processes wrote by themselves since \p Begin.
-std::vector<std::string> fallbackCaptures(llvm::StringRef Pattern,
-                                          llvm::sys::TimePoint<> Begin);
+/// A file as it lies there; the same path with another id is another file.
+struct FileThere {
+  std::string Path;
+  llvm::sys::fs::UniqueID Id;
+};
+
+/// Captures of \p Pattern that processes wrote by themselves, in order, less
+/// those of \p Before. Not by their times: a clock can be set back.
+std::vector<FileThere> fallbackCaptures(llvm::StringRef Pattern,
+                                        llvm::ArrayRef<FileThere> Before);
 
 } // namespace culprit
 

@@ -172,7 +172,7 @@ std::optional<attach::ExitStatus> Recorder::run() {
 
 /// Tells what became of every capture; the files that can be read.
 static std::vector<std::string> reportAll(const Recorder &R,
-                                          ArrayRef<std::string> Own) {
+                                          ArrayRef<FileThere> Own) {
   ArrayRef<std::unique_ptr<CaptureSession>> Sessions = R.sessions();
   std::vector<std::string> Files, Others;
   std::vector<const CaptureSession *> Good;
@@ -185,7 +185,7 @@ static std::vector<std::string> reportAll(const Recorder &R,
       ++Missed;
     }
   }
-  for (const std::string &Path : Own) {
+  for (const auto &[Path, Id] : Own) {
     if (any_of(Sessions, [&](const auto &S) {
           return sys::fs::equivalent(S->path(), Path);
         }))
@@ -270,7 +270,7 @@ recordCommand(CapturePlan &Plan, std::vector<std::string> &Files) {
   Options.Nvtx = wantsRanges(Start);
   // The agent is called at cuInit; until then there is nothing to record.
   Start.WaitForCuda = 5000;
-  sys::TimePoint<> Begin = std::chrono::system_clock::now();
+  std::vector<FileThere> Before = fallbackCaptures(Pattern, {});
   Expected<attach::Launch> Running = attach::Launch::start(Options);
   if (!Running)
     return Running.takeError();
@@ -282,7 +282,7 @@ recordCommand(CapturePlan &Plan, std::vector<std::string> &Files) {
   Recorder R(std::move(*Running), Listener->get(), Plan.Names, Start);
   std::optional<attach::ExitStatus> Ended = R.run();
   if (Ended)
-    Files = reportAll(R, fallbackCaptures(Pattern, Begin));
+    Files = reportAll(R, fallbackCaptures(Pattern, Before));
   return Ended;
 }
 
