@@ -201,9 +201,15 @@ private:
 };
 
 /// Every set of at most three candidates of which no two exclude each other.
+/// The unknown cause stands alone: where a known one is at work, what it does
+/// not explain is no sign of a second one that nobody knows.
 std::vector<CauseSet> allSets(const Network &N, ArrayRef<unsigned> Candidates) {
+  auto isUnknown = [&](unsigned C) {
+    return static_cast<int>(Candidates[C]) == N.Unknown;
+  };
   auto apart = [&](unsigned A, unsigned B) {
-    return (N.Causes[Candidates[A]].Exclusive &
+    return !isUnknown(A) && !isUnknown(B) &&
+           (N.Causes[Candidates[A]].Exclusive &
             N.Causes[Candidates[B]].Exclusive) == 0;
   };
   std::vector<CauseSet> Out{CauseSet()};

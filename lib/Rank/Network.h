@@ -68,7 +68,8 @@ struct SymptomNode {
 struct Network {
   std::vector<CauseNode> Causes;
   std::vector<SymptomNode> Symptoms;
-  /// Index of the cause that stands for all unknown ones; -1 for none.
+  /// Index of the cause that stands for all unknown ones, which is present
+  /// only where no other is; -1 for none.
   int Unknown = -1;
   /// The likelihood ratio of a symptom seen with score 1; at score s it is
   /// this to the power s, and its inverse for a symptom checked and not seen.

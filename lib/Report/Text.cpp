@@ -337,7 +337,9 @@ private:
           Parts.push_back(Part);
       printWrapped(OS, join(Parts, " ") + " (" + N.Class + ")", "next   ",
                    "       ", Style.Width);
-      printWrapped(OS, outcomesText(N), "       ", "       ", Style.Width);
+      // Of what is as good as certain no answer changes anything.
+      if (N.Gain >= 0.05)
+        printWrapped(OS, outcomesText(N), "       ", "       ", Style.Width);
     }
     if (!R.Result.Hypotheses.empty())
       OS << "more   culprit explain " << R.Result.Hypotheses.front().Class
