@@ -14,6 +14,19 @@ using namespace llvm;
 
 namespace culprit {
 
+StringRef toString(Presence P) {
+  return P == Presence::Present  ? "present"
+         : P == Presence::Absent ? "absent"
+                                 : "unknown";
+}
+
+std::optional<Presence> parsePresence(StringRef Word) {
+  for (Presence P : {Presence::Unknown, Presence::Absent, Presence::Present})
+    if (Word == toString(P))
+      return P;
+  return std::nullopt;
+}
+
 namespace {
 
 constexpr unsigned MaxCandidates = 40;

@@ -38,6 +38,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,10 @@ struct Network {
 };
 
 enum class Presence { Unknown, Absent, Present };
+
+/// unknown, absent, present: as reports keep it.
+llvm::StringRef toString(Presence P);
+std::optional<Presence> parsePresence(llvm::StringRef Word);
 
 /// What was seen of one symptom. Score matters for Present only.
 struct Observation {

@@ -89,12 +89,6 @@ Changes changesSince(const SavedReport &Before, const RunReport &Now) {
   return C;
 }
 
-static StringRef stateName(Presence P) {
-  return P == Presence::Present  ? "present"
-         : P == Presence::Absent ? "absent"
-                                 : "unknown";
-}
-
 /// "a, b, c and 4 more".
 static std::string some(ArrayRef<std::string> All, size_t Most) {
   std::string Out = join(All.take_front(Most), ", ");
@@ -161,8 +155,8 @@ json::Value changesJson(const Changes &C, StringRef Name) {
   for (const NewlyKnown &K : C.Evidence)
     Evidence.push_back(json::Object{
         {"id", K.Symptom},
-        {"before", stateName(K.Before)},
-        {"now", stateName(K.Now)},
+        {"before", toString(K.Before)},
+        {"now", toString(K.Now)},
         {"class", K.For.empty() ? json::Value(nullptr) : json::Value(K.For)},
         {"own", rounded(K.Own)}});
   return json::Object{

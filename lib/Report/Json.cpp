@@ -31,6 +31,11 @@ static Value number(double V) {
   return formatNumber(V);
 }
 
+/// \p V to one part of \p Parts: probabilities to 1e6, nats and bits to 1e4.
+static Value rounded(double V, double Parts) {
+  return number(std::round(V * Parts) / Parts);
+}
+
 static Value coordinate(const Coordinate &C) {
   if (auto *I = std::get_if<int64_t>(&C.Value))
     return *I;
@@ -135,9 +140,8 @@ static Value itemsJson(ArrayRef<EvidenceItem> Items) {
   for (const EvidenceItem &I : Items)
     Out.push_back(Object{{"symptom", I.Symptom},
                          {"detector", I.Detector},
-                         {"log_odds",
-                          number(std::round(I.LogOdds * 1e4) / 1e4)},
-                         {"own", number(std::round(I.Own * 1e4) / 1e4)},
+                         {"log_odds", rounded(I.LogOdds, 1e4)},
+                         {"own", rounded(I.Own, 1e4)},
                          {"message", utf8(I.Message)}});
   return Out;
 }
@@ -147,7 +151,7 @@ static Array shiftsJson(ArrayRef<Shift> Shifts) {
   for (const Shift &S : Shifts)
     Out.push_back(
         Object{{"class", S.Class},
-               {"posterior", number(std::round(S.Probability * 1e6) / 1e6)}});
+               {"posterior", rounded(S.Probability, 1e6)}});
   return Out;
 }
 
@@ -163,7 +167,7 @@ static Value nextJson(const NextCheck &N) {
                 {"experiment", utf8(N.Experiment)},
                 {"confirms", utf8(N.Confirms)},
                 {"refutes", utf8(N.Refutes)},
-                {"gain_bits", number(std::round(N.Gain * 1e4) / 1e4)}};
+                {"gain_bits", rounded(N.Gain, 1e4)}};
 }
 
 static Value leadJson(const std::optional<Lead> &L) {
@@ -173,9 +177,9 @@ static Value leadJson(const std::optional<Lead> &L) {
   for (const Lead::Term &T : L->Terms)
     Terms.push_back(
         Object{{"what", T.What},
-               {"log_odds", number(std::round(T.LogOdds * 1e4) / 1e4)}});
+               {"log_odds", rounded(T.LogOdds, 1e4)}});
   return Object{{"second", L->Over},
-                {"log_odds", number(std::round(L->LogOdds * 1e4) / 1e4)},
+                {"log_odds", rounded(L->LogOdds, 1e4)},
                 {"terms", std::move(Terms)}};
 }
 
@@ -211,7 +215,7 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
   for (const Unchecked &U : H.Open)
     Open.push_back(Object{{"symptom", U.Symptom},
                           {"needs", utf8(U.Needs)},
-                          {"gain_bits", number(std::round(U.Gain * 1e4) / 1e4)}});
+                          {"gain_bits", rounded(U.Gain, 1e4)}});
   Array Refuters;
   for (const Contradiction &C : H.Refuters)
     Refuters.push_back(Object{{"symptom", C.Symptom},
@@ -225,12 +229,11 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
       {"layer", H.Layer},
       {"title", utf8(Best ? Best->Title : H.Title)},
       {"entries", std::move(Entries)},
-      {"probability", number(std::round(H.Probability * 1e6) / 1e6)},
-      {"odds", Object{{"prior", number(std::round(H.Prior * 1e4) / 1e4)},
-                      {"evidence", number(std::round(H.Evidence * 1e4) / 1e4)},
-                      {"rivals", number(std::round(H.Rivals * 1e4) / 1e4)},
-                      {"calibration",
-                       number(std::round(H.Calibration * 1e4) / 1e4)}}},
+      {"probability", rounded(H.Probability, 1e6)},
+      {"odds", Object{{"prior", rounded(H.Prior, 1e4)},
+                      {"evidence", rounded(H.Evidence, 1e4)},
+                      {"rivals", rounded(H.Rivals, 1e4)},
+                      {"calibration", rounded(H.Calibration, 1e4)}}},
       {"recoverable_ns", H.Recoverable.value_or(0)},
       {"recoverable_ns_per_step",
        H.Recoverable && Basis && Basis->Steps > 0
@@ -253,15 +256,10 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
 /// What was known of each symptom when causes were ranked: all that the ranking
 /// saw of the detectors.
 static Array symptomsJson(ArrayRef<SymptomEvidence> Symptoms) {
-  auto name = [](Presence State) -> StringRef {
-    return State == Presence::Present  ? "present"
-           : State == Presence::Absent ? "absent"
-                                       : "unknown";
-  };
   Array Out;
   for (const SymptomEvidence &S : Symptoms) {
     Object One{{"id", S.Symptom},
-               {"state", name(S.State)},
+               {"state", toString(S.State)},
                {"detector", S.Detector}};
     if (S.State == Presence::Present) {
       One["score"] = number(S.Score);
@@ -332,8 +330,8 @@ Value toJson(const RunReport &R) {
   for (const LayerShare &L : R.Result.Layers)
     Layers.push_back(
         Object{{"layer", L.Layer},
-               {"posterior", number(std::round(L.Probability * 1e6) / 1e6)},
-               {"share", number(std::round(L.Share * 1e6) / 1e6)}});
+               {"posterior", rounded(L.Probability, 1e6)},
+               {"share", rounded(L.Share, 1e6)}});
   for (const Outcome &O : R.Outcomes)
     Outcomes.push_back(outcomeJson(O));
   std::optional<StepBasis> Basis = stepBasis(R.Evidence);
@@ -358,7 +356,7 @@ Value toJson(const RunReport &R) {
                 {"log_quotes", quotesJson(R.Quotes)},
                 {"not_shown", restJson(R)},
                 {"steps", std::move(Steps)},
-                {"unknown", number(std::round(R.Result.Unknown * 1e6) / 1e6)},
+                {"unknown", rounded(R.Result.Unknown, 1e6)},
                 {"verdict", toString(R.Result.Result)}};
 }
 

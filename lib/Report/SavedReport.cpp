@@ -7,7 +7,6 @@
 #include "Support/Error.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <algorithm>
 #include <cmath>
@@ -43,12 +42,7 @@ Error takeSymptom(const json::Object &O, StringRef Where,
   S.Symptom = text(O, "id");
   if (S.Symptom.empty())
     return broken(Where, "an element of 'evidence' has no 'id'");
-  std::optional<Presence> State =
-      StringSwitch<std::optional<Presence>>(text(O, "state"))
-          .Case("present", Presence::Present)
-          .Case("absent", Presence::Absent)
-          .Case("unknown", Presence::Unknown)
-          .Default(std::nullopt);
+  std::optional<Presence> State = parsePresence(text(O, "state"));
   if (!State)
     return broken(Where, "the state of '" + S.Symptom + "' is '" +
                              text(O, "state") + "'");
