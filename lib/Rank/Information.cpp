@@ -76,11 +76,20 @@ double informationOf(const Network &N, const Beliefs &B, unsigned Symptom) {
 }
 
 double informationOf(double P, double Right) {
-  double Yes = P * Right + (1 - P) * (1 - Right);
-  if (Yes <= 0 || Yes >= 1)
-    return 0;
-  return entropy(P) - Yes * entropy(P * Right / Yes) -
-         (1 - Yes) * entropy(P * (1 - Right) / (1 - Yes));
+  return informationOf(P, Right, 1 - Right);
+}
+
+double informationOf(double P, double IfSo, double IfNot) {
+  return std::max(0.0, entropy(P * IfSo + (1 - P) * IfNot) -
+                           P * entropy(IfSo) - (1 - P) * entropy(IfNot));
+}
+
+double entropyOf(const Beliefs &B) {
+  double Sum = 0;
+  for (const CauseSet &S : B.Sets)
+    if (S.Weight > 0)
+      Sum -= S.Weight * std::log2(S.Weight);
+  return Sum;
 }
 
 } // namespace culprit

@@ -161,6 +161,13 @@ double informationOf(const Network &N, const Beliefs &B, unsigned Symptom);
 /// is present, and is right with probability \p Right.
 double informationOf(double P, double Right);
 
+/// The same of a sight that comes with probability \p IfSo where a cause of
+/// probability \p P is present and with \p IfNot where it is not.
+double informationOf(double P, double IfSo, double IfNot);
+
+/// What is not known of which causes are present, in bits.
+double entropyOf(const Beliefs &B);
+
 } // namespace culprit
 
 #endif // CULPRIT_RANK_NETWORK_H

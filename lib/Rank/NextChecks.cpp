@@ -4,7 +4,9 @@
 
 #include "Rank/NextChecks.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include <algorithm>
+#include <map>
 
 using namespace llvm;
 
@@ -67,14 +69,14 @@ static NextCheck experimentOf(const Hypothesis &H, const Model &M,
 /// Recording what shows \p U.
 static NextCheck recordingOf(const Hypothesis &H, const Unchecked &U,
                              unsigned Symptom, const Model &M, const Beliefs &B,
-                             const Weights &W) {
+                             const Weights &W, double Gain) {
   NextCheck Check;
   Check.Class = H.Class;
   Check.Symptom = U.Symptom;
   Check.Needs = U.Needs;
   Check.Experiment = "Record " + U.Needs + ".";
   Check.Confirms = "It shows whether " + U.Text + " (" + U.Symptom + ").";
-  Check.Gain = U.Gain;
+  Check.Gain = Gain;
   Check.Minutes = W.minutesToRecord(U.Needs);
   Check.IfSo = shifts(M, B, W, B.after([&](const CauseSet &S) {
     return chanceOf(M.N, B, S, Symptom);
@@ -83,6 +85,44 @@ static NextCheck recordingOf(const Hypothesis &H, const Unchecked &U,
     return 1 - chanceOf(M.N, B, S, Symptom);
   }));
   return Check;
+}
+
+/// What is told of \p Cause by the one symptom of \p Waiting that tells most.
+static double toldOf(const CauseNode &Cause, const Network &N,
+                     const std::vector<bool> &Waiting) {
+  double Most = 0;
+  for (const Link &L : Cause.Links) {
+    if (!Waiting[L.Symptom] || L.Never)
+      continue;
+    double Leak = N.Symptoms[L.Symptom].Leak;
+    double IfSo = 1 - (1 - Leak) * (1 - L.Weight);
+    Most = std::max(Most, informationOf(Cause.Prior, IfSo, Leak));
+  }
+  return Most;
+}
+
+/// What recording \p Needs tells in all: it decides every symptom that waits
+/// for it. Each symptom alone takes a share of what is not known of the causes
+/// that are in question, and together they leave what all of them leave. As
+/// far as none of these causes may be it, what is told of any other counts.
+static double gainOfRecording(StringRef Needs, const Model &M,
+                              const Beliefs &B) {
+  std::vector<bool> Waiting(M.N.Symptoms.size());
+  double Open = entropyOf(B), Left = 1, Elsewhere = 0;
+  for (unsigned S = 0; S != Waiting.size(); ++S) {
+    const SymptomEvidence *E = M.evidence(S);
+    Waiting[S] = E && E->State == Presence::Unknown &&
+                 join(E->Missing, ", ") == Needs;
+    if (Waiting[S] && Open > 0)
+      Left *= 1 - std::min(1.0, informationOf(M.N, B, S) / Open);
+  }
+  for (unsigned C = 0; C != M.N.Causes.size(); ++C)
+    if (!is_contained(B.Candidates, C))
+      Elsewhere += toldOf(M.N.Causes[C], M.N, Waiting);
+  double Known = B.anyOf([&](unsigned C) {
+    return static_cast<int>(C) != M.N.Unknown;
+  });
+  return Open * (1 - Left) + (1 - Known) * Elsewhere;
 }
 
 void addChecks(MutableArrayRef<Hypothesis> Listed, const Model &M,
@@ -111,16 +151,20 @@ bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
     Told = Rate;
   }
   // Something to record serves all causes at once.
+  std::map<std::string, double> Gains;
   for (const Hypothesis &H : Listed) {
     if (H.Probability < WorthTesting)
       continue;
     for (const Unchecked &U : H.Open) {
-      if (U.Needs.empty())
+      if (U.Needs.empty() || !(U.Gain > 0))
         continue;
-      double Rate = U.Gain * ShareOf(H) / W.minutesToRecord(U.Needs);
-      if (!(Rate > 2 * Told) || !(U.Gain > 0))
+      auto [It, New] = Gains.try_emplace(U.Needs);
+      if (New)
+        It->second = gainOfRecording(U.Needs, M, B);
+      double Rate = It->second * ShareOf(H) / W.minutesToRecord(U.Needs);
+      if (!(Rate > Told))
         continue;
-      Best = recordingOf(H, U, *M.symptom(U.Symptom), M, B, W);
+      Best = recordingOf(H, U, *M.symptom(U.Symptom), M, B, W, It->second);
       Told = Rate;
     }
   }

@@ -20,8 +20,9 @@ namespace culprit {
 void addChecks(llvm::MutableArrayRef<Hypothesis> Listed, const Model &M,
                const Beliefs &B, const Weights &W);
 
-/// The check to make first: that of the first hypothesis, unless another one
-/// tells more than twice as much for its time. \p ShareOf is what part of the
+/// The check to make first: the experiment of the first hypothesis, unless that
+/// of another one tells more than twice as much for its time, or something to
+/// record tells more. \p ShareOf is what part of the
 /// time that could be won is the hypothesis's, 1 where none is about time:
 /// nobody runs a test of a side issue first, however many bits it carries.
 std::optional<NextCheck>

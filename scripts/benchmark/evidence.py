@@ -42,13 +42,17 @@ def _lost(detector, taken):
     return any(map(taken, needs["all"])) or any(group and all(map(taken, group)) for group in needs["any_of"])
 
 
+_TAKEN = {"no tensors, no layers": _needs_layers, "metrics only": _needs_more_than_metrics}
+
+
+def loses(detector, ablation):
+    """Whether an ablation takes the evidence of a detector away."""
+    return ablation in _TAKEN and _lost(detector, _TAKEN[ablation])
+
+
 def lost_detectors(known):
     """Ablation -> ids of the detectors whose evidence it takes away."""
-    return {
-        "no text of the knowledge base": set(),
-        "no tensors, no layers": {i for i, d in known.items() if _lost(d, _needs_layers)},
-        "metrics only": {i for i, d in known.items() if _lost(d, _needs_more_than_metrics)},
-    }
+    return {name: {i for i, d in known.items() if loses(d, name)} for name, _ in ABLATIONS}
 
 
 def ablate(record, ablation, lost):
@@ -95,8 +99,8 @@ def can_rank(program):
     return done.returncode == 0
 
 
-def rank(program, questions, options=()):
-    """Hypotheses [(class, probability)] for each (evidence, log quotes, classes left out), best first."""
+def answers(program, questions, options=()):
+    """What `culprit rank` prints for each (evidence, log quotes, classes left out)."""
     if not questions:
         return []
     handle, path = tempfile.mkstemp(suffix=".jsonl")
@@ -107,19 +111,24 @@ def rank(program, questions, options=()):
         done = subprocess.run([program, "rank", *options, path], capture_output=True, text=True, check=False)
     finally:
         os.unlink(path)
-    answers = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
-    if done.returncode or len(answers) != len(questions):
-        raise RuntimeError(f"culprit rank gave {len(answers)} answers to {len(questions)} questions: "
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode or len(found) != len(questions):
+        raise RuntimeError(f"culprit rank gave {len(found)} answers to {len(questions)} questions: "
                            f"{done.stderr.strip()[:500]}")
-    return [[(h["class"], h["probability"]) for h in a["hypotheses"]] for a in answers]
+    return found
+
+
+def rank(program, questions, options=()):
+    """Hypotheses [(class, probability)] for each (evidence, log quotes, classes left out), best first."""
+    return [[(h["class"], h["probability"]) for h in a["hypotheses"]] for a in answers(program, questions, options)]
 
 
 def rerank(records, program, options=()):
     """The records with the hypotheses that the program would give now, with other weights for instance. The places of a
     cause are those of its old evidence; one that was not listed has none."""
     usable = [r for r in records if r["kind"] == "run" and r.get("evidence")]
-    answers = rank(program, [(r["evidence"], r["log_quotes"], ()) for r in usable], options)
-    for record, found in zip(usable, answers):
+    ranked = rank(program, [(r["evidence"], r["log_quotes"], ()) for r in usable], options)
+    for record, found in zip(usable, ranked):
         old = {h["class"]: h for h in record["hypotheses"]}
         blank = {"layer": "", "located": {}, "places": []}
         record["hypotheses"] = [{**old.get(c, blank), "class": c, "probability": p} for c, p in found]

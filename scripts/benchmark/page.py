@@ -181,6 +181,20 @@ def stand_ins(scores):
             table(("class", "accused in its place", "runs"), [(a, b, n) for (a, b), n in found[:15]], 2))
 
 
+def next_checks(scores):
+    """What following the `next` line is worth."""
+    rows = [(role, v.asked.text(), v.before.text(), v.after.text(), v.any_check.text(), v.first_before.text(),
+             v.first_after.text(), f"{v.recordings / v.before.n:.2f}", f"{v.minutes:.0f}")
+            for role, s in reversed(scores.items()) if (v := s.next_checks)]
+    if not rows:
+        return ""
+    return ("\n## The next check\n\nLayers and tensors are hidden, the rest is ranked, and the check of the report's "
+            "next line is made: a recording\nuncovers what it is of, an experiment on a cause is answered by the label. "
+            "*Picked without thought* is the mean over all\nchecks that could be made.\n\n" +
+            table(("set", "faults with a next check", "reciprocal rank before", "after it", "picked without thought",
+                   "top-1 before", "top-1 after", "recordings", "minutes"), rows))
+
+
 def places(scores):
     rows = []
     for role, s in reversed(scores.items()):
@@ -228,7 +242,8 @@ def write(dev, heldout=None, program=None):
            "\n## Families, severity, loggers, missing inputs\n",
            parts(scores, (("family", "family {}"), ("level", "severity {}, nothing missing"), ("dialect", "log of {}"),
                           ("interval", "logged every {}"), ("dropped", "missing: {}"))),
-           ablations(scores), sentences.inputs(scores), "\n## Where\n", places(scores), reference_pairs(scores),
+           ablations(scores), sentences.inputs(scores), next_checks(scores), "\n## Where\n", places(scores),
+           reference_pairs(scores),
            "\n## Reliability\n", "![Predicted probability against the share right](accuracy.svg)\n",
            sentences.calibration(scores), tables, "\n## Again\n", sentences.again(scores)]
     text = "\n".join(part.strip("\n") if part.startswith("|") else part.rstrip("\n") for part in out if part)

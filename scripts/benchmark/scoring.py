@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import pathlib
 
-from benchmark import estimates, evidence, outcomes
+from benchmark import estimates, evidence, nextcheck, outcomes
 from benchmark.baselines import Baselines, shuffled
 from benchmark.outcomes import Told
 
@@ -64,6 +64,7 @@ class Scores:
     ablations: dict  # ablation -> figures
     agreement: float | None = None  # largest change of a probability when the saved evidence is ranked again
     left_out: list = dataclasses.field(default_factory=list)  # [Told] with the true class out of the knowledge base
+    next_checks: nextcheck.Value | None = None
 
 
 def taken_away(records, program):
@@ -102,6 +103,7 @@ def score(records, train=None, program=None):
         scores.ablations = {name: figures([t for t in said if t.trained])
                             for name, said in {"everything": tolds, **ablated}.items()}
         scores.figures["left_out"] = estimates.share(not t.accused() for t in scores.left_out)
+        scores.next_checks = nextcheck.measure(runs, program)
     return scores
 
 

@@ -38,6 +38,16 @@ static ConfigOption Config(RankCommand);
 
 static json::Value rounded(double V) { return std::round(V * 1e6) / 1e6; }
 
+/// What to look at next: an experiment on a class, or recording a symptom.
+static json::Value nextJson(const std::optional<NextCheck> &N) {
+  if (!N)
+    return nullptr;
+  return json::Object{
+      {"class", N->Class},
+      {"records", N->Symptom.empty() ? json::Value(nullptr) : N->Symptom},
+      {"minutes", N->Minutes}};
+}
+
 static json::Value toJson(const SavedReport &R, const Diagnosis &D) {
   json::Array Hypotheses, Layers;
   for (const Hypothesis &H : D.Hypotheses)
@@ -50,7 +60,8 @@ static json::Value toJson(const SavedReport &R, const Diagnosis &D) {
                       {"verdict", toString(D.Result)},
                       {"unknown", rounded(D.Unknown)},
                       {"hypotheses", std::move(Hypotheses)},
-                      {"layers", std::move(Layers)}};
+                      {"layers", std::move(Layers)},
+                      {"next_check", nextJson(D.Next)}};
 }
 
 static Diagnosis rank(const SavedReport &R, const KnowledgeBase &KB,

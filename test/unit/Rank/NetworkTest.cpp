@@ -184,6 +184,9 @@ TEST(NetworkTest, InformationOfAnExperiment) {
   EXPECT_NEAR(informationOf(0.5, 0.95), 1 - 0.286397, 1e-6);
   EXPECT_NEAR(informationOf(0.5, 0.5), 0, 1e-12);
   EXPECT_EQ(informationOf(0, 0.95) > 1e-12, false);
+  // On half the time; .5 * H(.75) + .5 * H(.25) = .811278 bits are noise.
+  EXPECT_NEAR(informationOf(0.5, 0.75, 0.25), 1 - 0.811278, 1e-6);
+  EXPECT_NEAR(informationOf(0.5, 0.3, 0.3), 0, 1e-12);
 }
 
 // Twins that share s0; only a shows s1. Looking for s1 tells them apart, and
