@@ -99,8 +99,7 @@ static std::vector<LayerShare> layersOf(ArrayRef<Hypothesis> Hypotheses,
 
 /// In nats; finite for what is as good as certain.
 static double logOdds(double P) {
-  P = std::clamp(P, 1e-12, 1 - 1e-12);
-  return std::log(P / (1 - P));
+  return logOddsOf(std::clamp(P, 1e-12, 1 - 1e-12));
 }
 
 Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,

@@ -100,7 +100,8 @@ struct NextCheck {
 struct Lead {
   std::string Over; ///< Class of the other.
   struct Term {
-    /// A symptom; `prior`; or `rivals`, what other causes leave of it.
+    /// A symptom; `prior`; `log-text`, log lines that quote entries; or
+    /// `rivals`, what other causes leave of it.
     std::string What;
     double LogOdds = 0;
   };

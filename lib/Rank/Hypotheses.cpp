@@ -180,7 +180,12 @@ Lead leadOf(const Model &M, const Hypothesis &First, const CausePosterior &A,
       L.Terms.push_back({What.str(), LogOdds});
   };
   add("prior", A.Prior - B.Prior);
+  double Quotes = 0; // of either cause, each of which is a node of its own
   for (auto [Symptom, LogOdds] : BySymptom) {
+    if (!M.evidence(Symptom)) {
+      Quotes += LogOdds;
+      continue;
+    }
     StringRef Id = M.N.Symptoms[Symptom].Id;
     bool OfVariant = !M.isPresent(Symptom) && !isNamed(First, Id) &&
                      llvm::any_of(A.Influences, [S = Symptom](const auto &I) {
@@ -188,6 +193,7 @@ Lead leadOf(const Model &M, const Hypothesis &First, const CausePosterior &A,
                      });
     add(Id, LogOdds, !OfVariant);
   }
+  add("log-text", Quotes);
   add("rivals", A.Rivals - B.Rivals);
   llvm::stable_sort(L.Terms, [](const Lead::Term &X, const Lead::Term &Y) {
     return std::fabs(X.LogOdds) > std::fabs(Y.LogOdds);

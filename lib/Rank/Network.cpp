@@ -14,6 +14,8 @@ using namespace llvm;
 
 namespace culprit {
 
+double logOddsOf(double P) { return std::log(P / (1 - P)); }
+
 StringRef toString(Presence P) {
   return P == Presence::Present  ? "present"
          : P == Presence::Absent ? "absent"
@@ -62,8 +64,6 @@ struct Likelihood {
 double typical(const Likelihood &Seen, const Link &L) {
   return std::log(Seen.at(L.Never ? Seen.Never : 1 - L.Weight));
 }
-
-double logOddsOf(double P) { return std::log(P / (1 - P)); }
 
 /// Causes that a present symptom speaks for and no clear one rules out, the
 /// likeliest alone first; the unknown one always, where anything is present.

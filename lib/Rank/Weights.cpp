@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Rank/Weights.h"
+#include "Rank/Network.h"
 #include "Support/Error.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
@@ -165,9 +166,8 @@ std::optional<double> Weights::fitted(StringRef Class,
 double Weights::calibrated(double P) const {
   if (P <= 0 || P >= 1)
     return P;
-  double LogOdds = std::log(P / (1 - P));
-  return 1 /
-         (1 + std::exp(-(CalibrationSlope * LogOdds + CalibrationOffset)));
+  return 1 / (1 + std::exp(-(CalibrationSlope * logOddsOf(P) +
+                             CalibrationOffset)));
 }
 
 double Weights::minutesOf(StringRef Class) const {

@@ -97,13 +97,8 @@ static std::string some(ArrayRef<std::string> All, size_t Most) {
   return Out;
 }
 
-void printChanges(raw_ostream &OS, const Changes &C, StringRef Name,
-                  const TextStyle &Style) {
-  auto line = [&](StringRef Label, StringRef Text) {
-    std::string First = Label.str();
-    First.resize(std::max<size_t>(13, First.size() + 1), ' ');
-    printWrapped(OS, Text, First, std::string(13, ' '), Style.Width);
-  };
+std::vector<std::string> changesText(const Changes &C, StringRef Name) {
+  std::vector<std::string> Out;
   std::string Headline =
       C.FirstNow == C.FirstBefore
           ? (C.FirstNow.empty() ? "no cause is named, as before"
@@ -113,16 +108,16 @@ void printChanges(raw_ostream &OS, const Changes &C, StringRef Name,
           ? "nothing is named any more; it was " + C.FirstBefore
           : "the first cause is now " + C.FirstNow + ", it was " +
                 C.FirstBefore;
-  line("since", Name.str() + ": " + Headline);
+  Out.push_back(Name.str() + ": " + Headline);
   if (!C.Files.empty())
-    line("", "read now and not then: " + some(C.Files, 4));
+    Out.push_back("read now and not then: " + some(C.Files, 4));
   std::vector<std::string> Texts;
   for (const Moved &M : C.Ranking)
     Texts.push_back(M.Class + " " +
                     (M.Before > 0 ? percentText(M.Before) : "not listed") +
                     " -> " + (M.Now > 0 ? percentText(M.Now) : "not listed"));
   if (!Texts.empty())
-    line("", some(Texts, 5));
+    Out.push_back(some(Texts, 5));
   for (Presence State :
        {Presence::Present, Presence::Absent, Presence::Unknown}) {
     Texts.clear();
@@ -135,10 +130,21 @@ void printChanges(raw_ostream &OS, const Changes &C, StringRef Name,
       Texts.push_back(std::move(Text));
     }
     if (!Texts.empty())
-      line("", (State == Presence::Present  ? "newly seen: "
-                : State == Presence::Absent ? "newly ruled out: "
-                                            : "no longer checked: ") +
-                   some(Texts, State == Presence::Present ? 8 : 4));
+      Out.push_back((State == Presence::Present  ? "newly seen: "
+                     : State == Presence::Absent ? "newly ruled out: "
+                                                 : "no longer checked: ") +
+                    some(Texts, State == Presence::Present ? 8 : 4));
+  }
+  return Out;
+}
+
+void printChanges(raw_ostream &OS, const Changes &C, StringRef Name,
+                  const TextStyle &Style) {
+  const std::string Indent(13, ' ');
+  std::string First = "since        ";
+  for (const std::string &Text : changesText(C, Name)) {
+    printWrapped(OS, Text, First, Indent, Style.Width);
+    First = Indent;
   }
   OS << '\n';
 }

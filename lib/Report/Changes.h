@@ -45,6 +45,10 @@ struct Changes {
 /// symptom that one of the two runs does not know counts as unknown there.
 Changes changesSince(const SavedReport &Before, const RunReport &Now);
 
+/// What changed, a sentence or list a line; \p Name is what the earlier report
+/// is called.
+std::vector<std::string> changesText(const Changes &C, llvm::StringRef Name);
+
 /// The block of the text report. \p Name is what the earlier report is called.
 void printChanges(llvm::raw_ostream &OS, const Changes &C,
                   llvm::StringRef Name, const TextStyle &Style);

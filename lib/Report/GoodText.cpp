@@ -79,7 +79,7 @@ static std::vector<Line> linesOf(const GoodReport &G) {
 
 void printGood(raw_ostream &OS, const GoodReport &G, unsigned Width) {
   const std::string Paths = pathsOf(G);
-  OS << "\nagainst the good run" << (Paths.empty() ? "" : " " + Paths)
+  OS << "against the good run" << (Paths.empty() ? "" : " " + Paths)
      << (Paths.empty() ? ": none could be used" : "") << "\n\n";
   std::string Before;
   for (const Line &L : linesOf(G)) {
@@ -91,6 +91,7 @@ void printGood(raw_ostream &OS, const GoodReport &G, unsigned Width) {
     printWrapped(OS, L.Text, First, std::string(First.size(), ' '), Width);
     Before = L.Label;
   }
+  OS << '\n';
 }
 
 /// Text where `_`, `*` and `<` would be markup.

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Entry.h"
+#include "Report/Changes.h"
+#include "Report/GoodText.h"
 #include "Report/Report.h"
 #include "Report/Selection.h"
 #include "Report/Savings.h"
@@ -113,7 +115,16 @@ void printHtml(raw_ostream &OS, const RunReport &R, unsigned Top) {
            : I.Format.empty() ? "unknown format"
                               : escaped(I.Format))
        << "</li>\n";
-  OS << "</ul>\n</body></html>\n";
+  OS << "</ul>\n";
+  if (R.Since) {
+    OS << "<h2>Since an earlier report</h2>\n<ul>\n";
+    for (const std::string &Line : changesText(*R.Since, R.SincePath))
+      OS << "<li>" << escaped(Line) << "</li>\n";
+    OS << "</ul>\n";
+  }
+  if (R.Good)
+    printGoodHtml(OS, *R.Good);
+  OS << "</body></html>\n";
 }
 
 } // namespace culprit

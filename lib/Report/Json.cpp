@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/Report.h"
+#include "Report/Changes.h"
+#include "Report/GoodText.h"
 #include "KB/Entry.h"
 #include "Report/Savings.h"
 #include "Report/SeenText.h"
@@ -343,21 +345,26 @@ Value toJson(const RunReport &R) {
     Steps = Object{{"count", Basis->Steps},
                    {"step_ns", Basis->StepNs},
                    {"window_ns", Basis->WindowNs}};
-  return Object{{"schema", 1},
-                {"culprit", R.Version},
-                {"inputs", inputsJson(R.Evidence)},
-                {"outcomes", std::move(Outcomes)},
-                {"hypotheses", std::move(Hypotheses)},
-                {"layers", std::move(Layers)},
-                {"first_over_second", leadJson(R.Result.First)},
-                {"next_check",
-                 R.Result.Next ? nextJson(*R.Result.Next) : Value(nullptr)},
-                {"evidence", symptomsJson(R.Symptoms)},
-                {"log_quotes", quotesJson(R.Quotes)},
-                {"not_shown", restJson(R)},
-                {"steps", std::move(Steps)},
-                {"unknown", rounded(R.Result.Unknown, 1e6)},
-                {"verdict", toString(R.Result.Result)}};
+  Object All{{"schema", 1},
+             {"culprit", R.Version},
+             {"inputs", inputsJson(R.Evidence)},
+             {"outcomes", std::move(Outcomes)},
+             {"hypotheses", std::move(Hypotheses)},
+             {"layers", std::move(Layers)},
+             {"first_over_second", leadJson(R.Result.First)},
+             {"next_check",
+              R.Result.Next ? nextJson(*R.Result.Next) : Value(nullptr)},
+             {"evidence", symptomsJson(R.Symptoms)},
+             {"log_quotes", quotesJson(R.Quotes)},
+             {"not_shown", restJson(R)},
+             {"steps", std::move(Steps)},
+             {"unknown", rounded(R.Result.Unknown, 1e6)},
+             {"verdict", toString(R.Result.Result)}};
+  if (R.Good)
+    All["good"] = goodJson(*R.Good);
+  if (R.Since)
+    All["since"] = changesJson(*R.Since, R.SincePath);
+  return All;
 }
 
 Value inspectionJson(const Case &C) {

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/Entry.h"
+#include "Report/Changes.h"
+#include "Report/GoodText.h"
 #include "Report/Report.h"
 #include "Report/Selection.h"
 #include "Report/Savings.h"
@@ -99,6 +101,13 @@ void printMarkdown(raw_ostream &OS, const RunReport &R, unsigned Top) {
            : I.Format.empty() ? "unknown"
                               : escaped(I.Format))
        << " |\n";
+  if (R.Since) {
+    OS << "\n## Since an earlier report\n\n";
+    for (const std::string &Line : changesText(*R.Since, R.SincePath))
+      OS << "- " << escaped(Line) << '\n';
+  }
+  if (R.Good)
+    printGoodMarkdown(OS, *R.Good);
 }
 
 } // namespace culprit

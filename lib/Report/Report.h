@@ -19,6 +19,9 @@
 
 namespace culprit {
 
+struct Changes;
+struct GoodReport;
+
 /// All that a report shows. Refers to its parts; they outlive it.
 struct RunReport {
   std::string Version;
@@ -28,6 +31,11 @@ struct RunReport {
   llvm::ArrayRef<SymptomEvidence> Symptoms;
   const Diagnosis &Result;
   llvm::ArrayRef<LogEvidence> Quotes; ///< Log lines that quote entries.
+  /// What is told beside runs that worked; null without such.
+  const GoodReport *Good = nullptr;
+  /// What changed since an earlier report, and its name; null without one.
+  const Changes *Since = nullptr;
+  llvm::StringRef SincePath = {};
 };
 
 struct TextStyle {

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/Report.h"
+#include "Report/Changes.h"
+#include "Report/GoodText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -85,11 +87,19 @@ Value toSarif(const RunReport &R) {
   Object Driver{{"name", "culprit"},
                 {"version", R.Version},
                 {"rules", std::move(Rules)}};
+  Object Run{{"tool", Object{{"driver", std::move(Driver)}}},
+             {"results", std::move(Results)}};
+  Object More;
+  if (R.Good)
+    More["good"] = goodJson(*R.Good);
+  if (R.Since)
+    More["since"] = changesJson(*R.Since, R.SincePath);
+  if (!More.empty())
+    Run["properties"] = std::move(More);
   return Object{
       {"version", "2.1.0"},
       {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
-      {"runs", Array{Object{{"tool", Object{{"driver", std::move(Driver)}}},
-                            {"results", std::move(Results)}}}}};
+      {"runs", Array{std::move(Run)}}};
 }
 
 } // namespace culprit

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KB/TextWrap.h"
+#include "Report/Changes.h"
+#include "Report/GoodText.h"
 #include "Report/Recording.h"
 #include "Report/Report.h"
 #include "Report/Selection.h"
@@ -54,6 +56,8 @@ public:
 
   void run() {
     header();
+    if (R.Since)
+      printChanges(OS, *R.Since, R.SincePath, Style);
     const Diagnosis &D = R.Result;
     Shown = selectHypotheses(D, Style.Top);
     layers();
@@ -65,6 +69,8 @@ public:
     unknownCause();
     if (D.Hypotheses.empty())
       nothingFound();
+    if (R.Good)
+      printGood(OS, *R.Good, Style.Width);
     unexplained();
     alsoSeen();
     if (D.Hypotheses.empty())

@@ -11,6 +11,7 @@
 #include "Report/SeenText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -201,8 +202,11 @@ private:
     constexpr size_t Most = 4;
     std::vector<std::string> Terms;
     for (const Lead::Term &T : ArrayRef(L.Terms).take_front(Most))
-      Terms.push_back((T.What == "rivals" ? "other causes" : T.What) + " " +
-                      natsText(T.LogOdds));
+      Terms.push_back(StringSwitch<std::string>(T.What)
+                          .Case("rivals", "other causes")
+                          .Case("log-text", "quoted log lines")
+                          .Default(T.What) +
+                      " " + natsText(T.LogOdds));
     std::string Out = L.LogOdds >= 0 ? "ahead of " + L.Over + " by " +
                                            natsText(L.LogOdds)
                                      : "before " + L.Over +

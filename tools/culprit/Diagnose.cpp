@@ -95,39 +95,20 @@ static bool reportInputs(const Case &C) {
   return !AnyRead;
 }
 
-/// \p Good: what is told of good runs, \p Since: what changed since SincePath;
-/// null without any.
-static void print(const RunReport &R, const GoodReport *Good,
-                  const Changes *Since) {
+static void print(const RunReport &R) {
   switch (Format) {
-  case OutputFormat::Json: {
-    json::Value All = toJson(R);
-    if (Good)
-      (*All.getAsObject())["good"] = goodJson(*Good);
-    if (Since)
-      (*All.getAsObject())["since"] = changesJson(*Since, SincePath);
-    outs() << formatv("{0:2}", All) << '\n';
+  case OutputFormat::Json:
+    outs() << formatv("{0:2}", toJson(R)) << '\n';
     return;
-  }
   case OutputFormat::Sarif:
     outs() << formatv("{0:2}", toSarif(R)) << '\n';
     return;
   case OutputFormat::Markdown:
     printMarkdown(outs(), R, Top);
-    if (Good)
-      printGoodMarkdown(outs(), *Good);
     return;
-  case OutputFormat::Html: {
-    std::string Page;
-    raw_string_ostream Out(Page);
-    printHtml(Out, R, Top);
-    auto [Body, End] = StringRef(Page).rsplit("</body>");
-    outs() << Body;
-    if (Good)
-      printGoodHtml(outs(), *Good);
-    outs() << "</body>" << End;
+  case OutputFormat::Html:
+    printHtml(outs(), R, Top);
     return;
-  }
   case OutputFormat::Text:
     break;
   }
@@ -135,11 +116,7 @@ static void print(const RunReport &R, const GoodReport *Good,
   Style.Width = outputWidth();
   Style.Top = Top;
   Style.Color = WithColor(outs()).colorsEnabled();
-  if (Since)
-    printChanges(outs(), *Since, SincePath, Style);
   printText(outs(), R, Style);
-  if (Good)
-    printGood(outs(), *Good, Style.Width);
 }
 
 /// Whether "nothing found" says something: some detector looked and found
@@ -273,10 +250,13 @@ int runDiagnose() {
     D.Result = Verdict::Insufficient;
 
   RunReport R{versionString(), Given, *C, *Outcomes, Symptoms, D, Quoted};
+  R.Good = Good ? &Good->report() : nullptr;
   std::optional<Changes> Since;
   if (Before)
     Since = changesSince(*Before, R);
-  print(R, Good ? &Good->report() : nullptr, Since ? &*Since : nullptr);
+  R.Since = Since ? &*Since : nullptr;
+  R.SincePath = SincePath;
+  print(R);
   if (TimeDetectors)
     errs() << timingTable(*Outcomes);
   int Exit = NothingRead ? ExitBadUse : ExitDone;
