@@ -17,11 +17,9 @@
 #include "Agent/Text.h"
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -132,26 +130,6 @@ __attribute__((constructor)) static void loaded() {
     beginIn(Folder);
 }
 
-/// Whether the culprit that runs this command lives: it holds a lock on a file
-/// beside the captures. Who was told of none need not look.
-static bool isAwaited(const Session::Origin &From) {
-  uint64_t Number = option(From.Options, "live", 0);
-  if (!Number)
-    return true;
-  char Path[600];
-  copyText(Path, From.Fallback);
-  char *Slash = strrchr(Path, '/');
-  size_t Folder = Slash ? static_cast<size_t>(Slash + 1 - Path) : 0;
-  Text(Path + Folder, sizeof(Path) - Folder)
-      << ".culprit-" << Number << ".live";
-  int File = open(Path, O_RDONLY | O_CLOEXEC);
-  if (File < 0)
-    return false;
-  bool IsFree = flock(File, LOCK_SH | LOCK_NB) == 0;
-  close(File);
-  return !IsFree;
-}
-
 /// Another program that this process was, or one with its number in another
 /// container, may have the name: then a number comes behind that of the
 /// process.
@@ -188,7 +166,7 @@ EXPORTED int InitializeInjection(void) {
     copyText(From.Fallback, Pattern);
   if (const char *Options = getenv(capture::OptionsVariable))
     copyText(From.Options, Options);
-  if (isAwaited(From))
+  if (isAwaited(From.Fallback, From.Options))
     takeFreeName(From);
   else
     From.Fallback[0] = 0;

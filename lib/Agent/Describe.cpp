@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -144,6 +145,24 @@ StartMessage startFromOptions(const char *Options) {
   if (const char *Cupti = getenv(CuptiVariable))
     copyText(S.CuptiPath, Cupti);
   return S;
+}
+
+bool isAwaited(const char *Pattern, const char *Options) {
+  uint64_t Number = option(Options, "live", 0);
+  if (!Number)
+    return true;
+  char Path[600];
+  copyText(Path, Pattern);
+  char *Slash = strrchr(Path, '/');
+  size_t Folder = Slash ? static_cast<size_t>(Slash + 1 - Path) : 0;
+  Text(Path + Folder, sizeof(Path) - Folder)
+      << ".culprit-" << Number << ".live";
+  int File = open(Path, O_RDONLY | O_CLOEXEC);
+  if (File < 0)
+    return false;
+  bool IsFree = flock(File, LOCK_SH | LOCK_NB) == 0;
+  close(File);
+  return !IsFree;
 }
 
 void capturePath(char *Path, size_t Size, const char *Pattern) {

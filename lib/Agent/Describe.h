@@ -35,6 +35,11 @@ void describeProcess(capture::Superblock &Head);
 /// missing is as culprit would ask.
 capture::StartMessage startFromOptions(const char *Options);
 
+/// Whether the culprit that runs this command lives: as `live=NUMBER` of \p
+/// Options says it holds a lock on a file beside the captures, which \p Pattern
+/// names. Who was told of none need not look.
+bool isAwaited(const char *Pattern, const char *Options);
+
 /// \p Pattern with `%p` as the pid.
 void capturePath(char *Path, size_t Size, const char *Pattern);
 

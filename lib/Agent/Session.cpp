@@ -6,7 +6,6 @@
 #include "Agent/Describe.h"
 #include "Agent/Text.h"
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,12 +148,14 @@ void Session::run(const Origin &From) {
   }
   closeOnce(File);
   Control.close();
+  Alone = nullptr;
   closeWakeUp();
   ++Ended;
   store(Phase, 3);
 }
 
 bool Session::begin(const Origin &From) {
+  Alone = nullptr;
   if (Control.connect(From.Folder, From.Socket)) {
     HelloMessage Hello = {};
     Hello.Protocol = ProtocolVersion;
@@ -235,16 +236,6 @@ bool Session::isRefused(const Origin &From) {
        "13.0 Update 1, or give another libcupti with --cupti PATH where the "
        "process has none; 'culprit record' works");
   return true;
-}
-
-bool Session::begunByFallback(const Origin &From) {
-  if (!From.Fallback[0])
-    return false;
-  Asked = startFromOptions(From.Options);
-  char Path[600];
-  capturePath(Path, sizeof(Path), From.Fallback);
-  File = open(Path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  return File >= 0;
 }
 
 /// Waits for a process that has no CUDA yet, then loads CUPTI.
@@ -348,6 +339,8 @@ EndReason Session::record() {
     tick(ticks());
     if (Records.isFull())
       return EndReason::FileFull;
+    if (EndReason Why; isOver(Why))
+      return Why;
   }
 }
 

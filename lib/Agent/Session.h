@@ -69,6 +69,7 @@ private:
   void openWakeUp();
   void closeWakeUp();
   capture::EndReason record();
+  bool isOver(capture::EndReason &Why) const;
   void tick(uint64_t At);
   uint64_t dropped();
   void waitForBuffers(uint32_t Turn);
@@ -91,6 +92,8 @@ private:
   StreamCaptures Captures;
   capture::StartMessage Asked = {};
   int File = -1;
+  /// Of a session that culprit does not hear of; null of any other.
+  const Origin *Alone = nullptr;
   uint64_t Enabled = 0;
   uint64_t NextSecond = 0;
   bool WholeDriver = false; ///< All driver calls are enabled.

@@ -67,6 +67,29 @@ def unreachable():
     holds("nothing is left", no_sign_left())
 
 
+def timed():
+    # The shell holds culprit here: the end is the agent's own.
+    process = f"{WORKLOAD} loop 0 4"
+    done = record(f"({NO_SOCKET}{process}) & sleep 6; wait", "--duration", "1")
+    name = next(name for name in captures() if name != "a.cprt")
+    holds("it ends by the time", counts(name)["end"] == 2)
+    holds("its file is told", name in done.stderr)
+
+
+def left():
+    # The first kernels stand in the file before culprit is killed.
+    line = f"{NO_SOCKET} {WORKLOAD} loop 0 6; echo $? > {os.path.join(FOLDER, 'status')}"
+    running = subprocess.Popen([CULPRIT, "record", "-o", "a.cprt", "--", "/bin/sh", "-c", line], env=environment(),
+                               cwd=FOLDER, stderr=subprocess.DEVNULL)
+    until("the process is recorded", lambda: any(size(name) > 4096 for name in captures() if name != "a.cprt"))
+    running.kill()
+    running.wait()
+    until("the command has ended", lambda: size("status") > 0)
+    name = next(name for name in captures() if name != "a.cprt")
+    holds("it was well", open(os.path.join(FOLDER, "status")).read() == "0\n")
+    holds("it ends without culprit", counts(name)["end"] == 5)
+
+
 def again():
     # One process, two programs that use CUDA.
     code = ("import ctypes, os; ctypes.CDLL('libcuda.so.1').cuInit(0); "
