@@ -8,8 +8,11 @@ using namespace llvm;
 
 namespace culprit {
 
-StringRef recordingOf(StringRef Table) {
-  Table = Table.take_front(Table.find_first_of(". ,"));
+StringRef recordingOf(StringRef Needs) {
+  StringRef Table = Needs.take_front(Needs.find_first_of(". ,"));
+  // Some detectors say in words what they need.
+  if (!findTable(Table))
+    return Needs;
   if (Table == "log_lines" || Table == "errors")
     return "a text log";
   if (Table == "tensors")

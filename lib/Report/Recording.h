@@ -14,9 +14,9 @@
 
 namespace culprit {
 
-/// What to record so that \p Table, with or without a column behind a dot,
-/// has rows: "tensor dumps".
-llvm::StringRef recordingOf(llvm::StringRef Table);
+/// What to record so that \p Needs, a table with or without a column behind a
+/// dot, has rows: "tensor dumps". What is said in words is given back.
+llvm::StringRef recordingOf(llvm::StringRef Needs);
 
 /// Whether a GPU profile would fill \p Id.
 bool isOfProfile(TableId Id);

@@ -337,6 +337,8 @@ private:
       std::string What =
           N.Symptom.empty()
               ? firstSentences(N.Experiment, 2)
+          : recordingOf(N.Needs) == N.Needs
+              ? "Record " + N.Needs + "."
               : ("Record " + recordingOf(N.Needs) + " (" + N.Needs + ").").str();
       for (const std::string &Part : {What, N.Confirms, N.Refutes})
         if (!Part.empty())
