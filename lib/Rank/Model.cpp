@@ -123,10 +123,12 @@ void Model::addCause(const std::string &Class,
       Cause.Exclusive |= uint64_t(1) << G;
   if (HasLog && quoted(Class)) {
     // The line that quotes the entry is often the one that made a detector
-    // report: the same evidence must not count twice.
+    // report: the same evidence must not count twice. What is seen with any
+    // error is no such report.
     bool Beside = llvm::any_of(Cause.Links, [&](const Link &L) {
-      return !L.Never && isPresent(L.Symptom) &&
-             StringRef(N.Symptoms[L.Symptom].Id).starts_with("log-");
+      StringRef Id = N.Symptoms[L.Symptom].Id;
+      return !L.Never && isPresent(L.Symptom) && Id.starts_with("log-") &&
+             !W.isGeneric(Id);
     });
     unsigned Node = addSymptom(logNode(Class), Beside ? W.LogTextLeakBeside
                                                       : W.LogTextLeak);

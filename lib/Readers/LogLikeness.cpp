@@ -84,6 +84,38 @@ static bool isKernelLine(StringRef Line) {
   return Body.starts_with("kernel: ") || Body.starts_with("NVRM: ");
 }
 
+static bool isExceptionName(StringRef Word) {
+  if (Word.empty() || !all_of(Word, [](char C) {
+        return isAlnum(C) || C == '_' || C == '.';
+      }))
+    return false;
+  for (StringRef End : {"Error", "Exception", "Warning", "Interrupt"})
+    if (Word.size() > End.size() && Word.ends_with(End))
+      return true;
+  return false;
+}
+
+/// The last line of a traceback or a warning as Python prints them, of which
+/// somebody kept no more: `torch.OutOfMemoryError: ...`, `a.py:31: UserWarning:
+/// ...`. An error of any name is one, known or not.
+static bool tellsException(StringRef Line) {
+  StringRef Body = Line.trim();
+  if (isExceptionName(Body.split(": ").first.rtrim(':')))
+    return Body.contains(':');
+  auto [Place, Message] = Body.split("Warning: ");
+  return !Message.empty() && Place.contains(": ") &&
+         isExceptionName((Place.rsplit(' ').second + "Warning").str());
+}
+
+/// A line of Go's loggers: `time=2025-03-04T02:30:04Z level=WARN msg="..."`.
+static bool isLogfmtLine(StringRef Line) {
+  StringRef Body = Line.ltrim();
+  if (!Body.starts_with("time=") && !Body.starts_with("ts=") &&
+      !Body.starts_with("level="))
+    return false;
+  return Body.contains("level=") && Body.contains(" msg=");
+}
+
 namespace {
 /// Counts over the lines of a head.
 struct Signs {
@@ -92,8 +124,29 @@ struct Signs {
   /// Heads of tracebacks of any form, and what bash says of a killed process:
   /// not enough for a text of any name.
   unsigned Heads = 0;
+  unsigned Told = 0;  ///< Exceptions and warnings of any name.
+  unsigned Words = 0; ///< Lines of three words or more.
+  unsigned Tagged = 0; ///< A name and a sentence: `llm_load_vocab: missing ...`.
 };
 } // namespace
+
+/// Three words or more, which columns of numbers have not.
+static bool hasWords(StringRef Line) {
+  unsigned Words = 0;
+  while (!Line.empty() && Words < 3) {
+    StringRef Word;
+    std::tie(Word, Line) = Line.ltrim().split(' ');
+    Words += count_if(Word, isAlpha) >= 2;
+  }
+  return Words == 3;
+}
+
+/// A message behind the name of who says it. Settings have values of a word or
+/// two there.
+static bool isTagged(StringRef Line) {
+  auto [Name, Message] = Line.ltrim().split(": ");
+  return !Name.empty() && !Name.contains(' ') && hasWords(Message);
+}
 
 static Signs countSigns(StringRef Head, bool Whole) {
   Signs Out;
@@ -109,7 +162,8 @@ static Signs countSigns(StringRef Head, bool Whole) {
     InTraceback = Scan.Traceback || (InTraceback && isSpace(Line[0]));
     if (L.Stamped || L.Prefixed || L.Text.contains("%|") ||
         isTestResult(Line) || isStructuredLine(Line.ltrim()) ||
-        parseAccessLine(Line) || parseDynamoLine(L) || isKernelLine(Line)) {
+        parseAccessLine(Line) || parseDynamoLine(L) || isKernelLine(Line) ||
+        isLogfmtLine(Line)) {
       ++Out.Marked;
     } else if (!InTraceback) { // which quotes code
       Out.Data += isDataObject(Line);
@@ -122,6 +176,9 @@ static Signs countSigns(StringRef Head, bool Whole) {
     if (Scan.Metric || Scan.Overflow)
       Out.Metrics += isMetricsLine(L.Body);
     Out.Errors += findError(L.Text, Scan).has_value();
+    Out.Told += tellsException(L.Body);
+    Out.Words += hasWords(L.Text);
+    Out.Tagged += isTagged(L.Text);
     Out.Heads += (Scan.Traceback && !isSpace(Line[0])) || L.Body == "Killed";
     return Out.Lines < 1000;
   });
@@ -133,7 +190,12 @@ static Signs countSigns(StringRef Head, bool Whole) {
 static LogLikeness likenessOfNamed(const Signs &S) {
   if (S.Data * 4 >= S.Lines)
     return LogLikeness::No;
-  return S.Errors || S.Heads ? LogLikeness::Strong : LogLikeness::No;
+  if (S.Errors || S.Heads || S.Told || S.Tagged * 2 >= S.Lines)
+    return LogLikeness::Strong;
+  // Lines that nobody knows: of anything else they would not be called a log.
+  const bool Foreign = (S.Code + S.Markup) * 4 >= S.Lines || S.Data;
+  return !Foreign && S.Words * 2 >= S.Lines ? LogLikeness::Weak
+                                            : LogLikeness::No;
 }
 
 LogLikeness logLikeness(StringRef Head, bool Whole, bool Named) {
@@ -145,21 +207,21 @@ LogLikeness logLikeness(StringRef Head, bool Whole, bool Named) {
   unsigned Good = S.Marked + S.Metrics;
   if (Good * 2 >= S.Lines)
     return LogLikeness::Strong;
-  if (Named && likenessOfNamed(S) != LogLikeness::No)
-    return LogLikeness::Strong;
+  LogLikeness OfName = Named ? likenessOfNamed(S) : LogLikeness::No;
+  if (OfName == LogLikeness::Strong)
+    return OfName;
   // Programs and documents quote errors; a traceback's own code lines are
   // fewer than a program's.
   unsigned Foreign = S.Code + S.Markup;
   bool Document = Foreign * 4 >= S.Lines && Foreign > Good;
   if (Document && !(S.Tracebacks && S.Code * 3 < S.Lines && !S.Markup))
-    return LogLikeness::No;
+    return OfName;
   if (S.Tracebacks || S.Metrics >= 2 || S.Metrics == S.Lines)
     return LogLikeness::Weak;
   // An error among much else may be a sentence about it.
   if (S.Errors * 10 >= S.Lines || (S.Errors && Good * 20 >= S.Lines))
     return LogLikeness::Weak;
-  return Good >= 3 && Good * 20 >= S.Lines ? LogLikeness::Weak
-                                           : LogLikeness::No;
+  return Good >= 3 && Good * 20 >= S.Lines ? LogLikeness::Weak : OfName;
 }
 
 } // namespace culprit

@@ -1,5 +1,6 @@
 --- ## What it detects
---- One dumped batch whose token ids or inputs are distributed unlike all the others.
+--- One dumped batch whose inputs are distributed unlike those of all the others: by mean or deviation, by one value
+--- throughout, or, of token ids, by neighbours that stand beside each other in no other batch.
 ---
 --- ## Why it matters
 --- A corrupt shard, a stuck tokenizer or a binary file in the corpus shows up as one batch that makes the loss jump.
@@ -8,10 +9,92 @@
 --- Decode the batch; train on without it.
 ---
 --- ## Known false positives
---- Corpora that mix languages or code in blocks.
+--- Corpora that mix languages or code in blocks. Of few rows, a batch may have another mean by chance: the distance is
+--- taken in units of the spread of the batches or, where that is larger, of the standard error of so many rows, by how
+--- the rows of a batch differ in mean and deviation; and half its rows have to lie beyond all rows of the others, which
+--- one row of heavy tails does not do.
 ---
 --- ## References
---- The statistics are those of the `tensors` table, so dumps of a few batches suffice.
+--- The statistics are those of the `tensors` table, so dumps of a few batches suffice. Ids drawn at random have the
+--- mean and deviation that a corpus may have, but not its pairs: of V ids a language uses a small part of V * V.
+
+-- What a model is given: any part of a batch but labels, masks, places and hashes, which are even by nature.
+local INPUTS = "match(name, '*input_ids|*pixel_values|*tokens|batch.*') and not match(name, '*label*|*target*|batch.y|"
+  .. "*mask*|*position*|*hash*|*segment*|*type_ids*|*domain*|*lang*|*task*|*seqlens*|*length*|*weight*|*index|*.id')"
+
+--- Of each batch the share of neighbouring ids that are neighbours in no other: a list of { batch, share }.
+local function unseen_pairs(batches)
+  local list, holders = {}, {}
+  for batch in batches:rows() do
+    local width, pairs_ = math.floor(batch.shape[#batch.shape]), {}
+    for from = 0, math.min(batch.numel, 16384) - width, width do
+      local ids = batch:values(from, width)
+      for i = 2, #ids do
+        local pair = ids[i - 1] * 1048576 + ids[i]
+        pairs_[#pairs_ + 1] = pair
+        local known = holders[pair]
+        holders[pair] = (known == nil or known == #list + 1) and #list + 1 or 0 -- 0: of several batches
+      end
+    end
+    list[#list + 1] = { batch = batch, pairs = pairs_ }
+  end
+  for place, one in ipairs(list) do
+    local alone = 0
+    for _, pair in ipairs(one.pairs) do if holders[pair] == place then alone = alone + 1 end end
+    one.share, one.pairs = #one.pairs > 0 and alone / #one.pairs or 0, #one.pairs
+  end
+  return list
+end
+
+--- The deviation of some numbers.
+local function deviation(list)
+  local n, sum, square = #list, 0, 0
+  for _, v in ipairs(list) do sum, square = sum + v, square + v * v end
+  return n > 1 and math.sqrt(math.max(0, (square - sum * sum / n) / (n - 1))) or 0
+end
+
+--- Mean and deviation of each row of each batch, by the batch's id: { mean = {...}, std = {...} }.
+local function row_figures(batches)
+  local figures = {}
+  for batch in batches:slice(0, 100):rows() do
+    local rows = math.floor(batch.shape and batch.shape[1] or 1)
+    if batch.zero_share ~= nil and batch.numel > 0 and batch.shape and #batch.shape >= 1 and rows <= 10000 then
+      local mean, std = batch:along(0, "mean"), {}
+      for i, rms in ipairs(batch:along(0, "rms")) do
+        std[i]  = mean[i] and rms and math.sqrt(math.max(0, rms * rms - mean[i] * mean[i])) or 0
+        mean[i] = mean[i] or 0
+      end
+      figures[#figures + 1] = { step = batch.step, mean = mean, std = std }
+    end
+  end
+  return figures
+end
+
+--- What chance leaves of mean and deviation of the median batch: their standard errors. Rows are what is independent;
+--- the values within one need not be.
+local function standard_errors(figures)
+  local means, stds = {}, {}
+  for _, one in ipairs(figures) do
+    local rows, between = #one.mean, deviation(one.mean)
+    means[#means + 1] = between / math.sqrt(rows)
+    stds[#stds + 1] = math.max(deviation(one.std) / math.sqrt(rows), between / math.sqrt(2 * rows))
+  end
+  table.sort(means)
+  table.sort(stds)
+  return { mean = means[(#means + 1) // 2] or 0, std = stds[(#stds + 1) // 2] or 0 }
+end
+
+--- Whether half the rows of a batch lie beyond all rows of the others, which one row with a large value does not make.
+local function most_rows_beyond(figures, step, column)
+  local low, high, own = math.huge, -math.huge, nil
+  for _, one in ipairs(figures) do
+    if one.step == step then own = one[column] end
+    for _, v in ipairs(one.step == step and {} or one[column]) do low, high = math.min(low, v), math.max(high, v) end
+  end
+  local beyond = 0
+  for _, v in ipairs(own or {}) do if v < low or v > high then beyond = beyond + 1 end end
+  return not own or beyond >= 0.5 * #own
+end
 
 ---@type culprit.Detector
 return {
@@ -22,14 +105,15 @@ return {
   options  = {
     min_batches = { default = 4,   doc = "Dumped batches below which none can stand out" },
     factor      = { default = 6.0, doc = "Distance over the spread of the others that stands out" },
+    unseen      = { default = 2.0, doc = "Share of new pairs of ids over the largest of the others that stands out" },
   },
 
   run = function(case)
-    local dumped = case.tensors:where("match(name, '*input_ids|batch.input|*pixel_values|*tokens')")
+    local dumped = case.tensors:where(INPUTS)
       -- A held-out batch, dumped without a step, is none of those that were trained on.
       :where("not match(name, 'battery.*') and step is not null"):sort("step")
     local judged = false
-    for _, batches in dumped:group("name") do
+    for name, batches in dumped:group("name") do
       local enough = batches:distinct("step"):count() >= case.options.min_batches
       judged = judged or enough
       -- One value throughout, where every other batch has many: a padded, cleared or unread buffer.
@@ -45,14 +129,16 @@ return {
           evidence = { first, batches },
         }
       end
+      local figures = enough and row_figures(batches)
+      local chance  = enough and standard_errors(figures)
       for _, column in ipairs(enough and { "mean", "std" } or {}) do
         local usual  = batches:median(column) or 0
         -- Half the batches lie within the middle quartiles; their width is the spread of the normal ones.
         local spread = math.max((batches:quantile(column, 0.75) or 0) - (batches:quantile(column, 0.25) or 0),
-          0.02 * math.abs(usual), 1e-9)
+          0.02 * math.abs(usual), 1e-9, chance[column])
         local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1,
           "distance"):first()
-        if far and far.distance >= case.options.factor then
+        if far and far.distance >= case.options.factor and most_rows_beyond(figures, far.step, column) then
           return report {
             symptom  = "batch-outlier",
             score    = math.min(0.95, 0.6 + 0.02 * far.distance),
@@ -61,6 +147,31 @@ return {
               .. "spread; its values lie in %g to %g")
               :format(far.step, column, far[column], usual, batches:count() - 1, far.distance, far.min, far.max),
             evidence = { far, batches },
+          }
+        end
+      end
+      -- Ids in an order of their own: most of this batch's pairs are new, and of the others' about as few each.
+      local ids = enough and name:glob("*input_ids|*tokens|batch.src*|batch.tgt*|batch.source*|batch.ids")
+        and batches:where("match(dtype, 'int*|uint*') and zero_share is not null")
+      if ids and ids:count() >= case.options.min_batches and #ids:first().shape >= 2 and ids:min("min") >= 0
+        and ids:max("max") < 1048576 then
+        local list = unseen_pairs(ids)
+        table.sort(list, function(a, b) return a.share > b.share end)
+        local most, next_ = list[1], list[2]
+        -- Both shares are of so many pairs; of a small batch they may differ by chance.
+        local apart = most.share - next_.share
+        local error_ = math.sqrt(most.share * (1 - most.share) / most.pairs
+          + next_.share * (1 - next_.share) / next_.pairs)
+        if most.pairs >= 32 and most.share >= 0.5 and most.share >= case.options.unseen * next_.share
+          and apart >= 6 * error_ then
+          return report {
+            symptom  = "batch-outlier",
+            score    = 0.9,
+            at       = { step = most.batch.step },
+            message  = ("the batch of step %d stands out: %s of its %d pairs of neighbouring %s stand in no other "
+              .. "dumped batch, of the others %s at most"):format(most.batch.step, units.percent(most.share),
+              most.pairs, name, units.percent(next_.share)),
+            evidence = { most.batch, batches },
           }
         end
       end

@@ -11,16 +11,22 @@
 ---
 --- ## Known false positives
 --- Models that shift inside the forward pass (Hugging Face's `*ForCausalLM`) get unshifted labels by design. Where the
---- dump has the logits, the loss they have against the labels tells which it is; else such labels count for less.
---- Encoders and encoder-decoders have labels that are no next token, and are left out where the config says so.
+--- dump has the logits, the loss they have against the labels tells which it is; else such labels count for less. Of an
+--- encoder-decoder the labels are held against what the decoder gets (decoder_input_ids, prev_output_tokens). Where
+--- that is not dumped its labels are no next token of anything here, and are left out, as those of encoders are.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
 
 local runs = require("runs")
 
-local IDS    = "match(name, '*input_ids|*tokens') and not match(name, 'battery.*')"
-local LABELS = "match(name, '*labels|*targets') and not match(name, 'battery.*')"
+local DECODER = "*decoder_input_ids|*decoder_ids|*prev_output_tokens|*tgt_in|*tgt_input*|*decoder_in"
+-- Either what the decoder is given, or the target that the model shifts itself: labels at the same place mean nothing.
+local TARGET  = "batch.tgt|batch.tgt_ids|batch.tgt_tokens|batch.target_ids|batch.target_tokens"
+local SOURCE  = "*src*|*source*|*encoder_*"
+local IDS     = "match(name, '*input_ids|*tokens|" .. DECODER .. "|" .. TARGET
+  .. "') and not match(name, 'battery.*|" .. SOURCE .. "')"
+local LABELS  = "match(name, '*labels|*targets|*tgt_out|*tgt_output*') and not match(name, 'battery.*')"
 local LOGITS = "match(name, 'head.output|lm_head.output|*.lm_head.output|*.head.output|*logits') "
   .. "and not match(name, 'battery.*')"
 
@@ -49,15 +55,28 @@ local function lags(ids, labels, width, ignore)
 end
 
 --- How many places the loss moves the labels on before it compares them, 0 or 1: a model that has learned something
---- predicts the label that it is compared with. Nil where it cannot be told.
-local function moved(case, batch, ignore)
+--- predicts the label that it is compared with. Nil where one batch does not tell; `pooled` gathers how often the largest
+--- logit is that of the label here and of the next one, of how many labels.
+local function moved(case, batch, ignore, pooled)
   local logits = case.tensors:where { step = batch.step }:where(LOGITS):where("zero_share is not null"):last()
   if not logits then return nil end
   local here, ahead = logits:argmax_share(batch, 0, ignore), logits:argmax_share(batch, 1, ignore)
   local cost, later = logits:cross_entropy(batch, 0, ignore), logits:cross_entropy(batch, 1, ignore)
   if not (here and ahead and cost and later) then return nil end
+  local n = batch.numel - batch:count_equal(ignore)
+  pooled.here, pooled.ahead, pooled.n = pooled.here + n * here, pooled.ahead + n * ahead, pooled.n + n
   if here > ahead + 0.1 and here > 1.5 * ahead and cost < later - 0.2 then return 0 end
   if ahead > here + 0.1 and ahead > 1.5 * here and later < cost - 0.2 then return 1 end
+end
+
+--- The same of all batches together, where twice as many labels fit one place on as here, or here as there, and the
+--- difference is more than three of its deviations. A model hits the labels that it is trained on most often.
+local function moved_in_all(pooled)
+  if pooled.n == 0 then return nil end
+  local here, ahead = pooled.here / pooled.n, pooled.ahead / pooled.n
+  local error_ = math.sqrt((here * (1 - here) + ahead * (1 - ahead)) / pooled.n)
+  if math.abs(here - ahead) <= 3 * error_ then return nil end
+  return here > 2 * ahead and 0 or ahead > 2 * here and 1 or nil
 end
 
 ---@type culprit.Detector
@@ -84,9 +103,17 @@ return {
     end
     local other = case.config:where("match(key, '*is_encoder_decoder|*is_encoder|*bidirectional|*mlm*')")
       :where("number != 0 or value == 'true'"):count() > 0
-      or case.tensors:where("match(name, '*decoder_input_ids')"):count() > 0
+      or case.tensors:where("match(name, '" .. SOURCE .. "') and match(name, 'batch.*') and match(dtype, 'int*')")
+        :count() > 0
+    local decoder, either = ids:where("match(name, '" .. DECODER .. "')"), false
+    if decoder:count() == 0 then
+      decoder = ids:where("match(name, '" .. TARGET .. "')")
+      either  = decoder:count() > 0
+    end
+    if decoder:count() > 0 then ids, other = decoder, false end
     local others = { "labels-not-next", "labels-equal-inputs", "labels-two-ahead", "labels-partly-wrong",
       "labels-unrelated" } -- what takes more than the labels alone
+    local pooled = { here = 0, ahead = 0, n = 0 }
     local of, rows, example, shift, sum, empty, judged = { [0] = 0, 0, 0 }, 0, {}, nil, 0, nil, 0
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
       local inputs = ids:where { step = batch.step, variant = batch.variant }:first()
@@ -94,7 +121,7 @@ return {
         empty = batch
       elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
         and batch.shape[#batch.shape] > 2 then
-        judged, shift = judged + 1, shift or moved(case, batch, opt.ignore)
+        judged, shift = judged + 1, shift or moved(case, batch, opt.ignore, pooled)
         for _, row in ipairs(lags(inputs, batch, batch.shape[#batch.shape], opt.ignore)) do
           rows = rows + 1
           if row.share >= opt.equal and row.second < row.share then
@@ -117,8 +144,10 @@ return {
         evidence = { empty },
       }
     end
-    if judged == 0 or rows == 0 then
-      return skip("a dumped batch whose labels and input_ids have one shape, with 4 labels a row that count",
+    shift = shift or moved_in_all(pooled)
+    if judged == 0 or rows == 0 or other then
+      return skip(other and "what the decoder is given (decoder_input_ids) beside the labels"
+        or "a dumped batch whose labels and input_ids have one shape, with 4 labels a row that count",
         table.unpack(others))
     end
     local where = ("%d of %d rows of %s"):format(0, rows, units.plural(judged, "dumped batch", "dumped batches"))
@@ -134,7 +163,7 @@ return {
     local losses = runs.series(case, "loss")
     local copies = losses:count() >= 6 and losses:slice(losses:count() - 3, 3):median("value")
       < 0.05 * losses:slice(0, 3):median("value")
-    if unshifted >= math.max(1, 0.1 * rows) and shift == nil and of[1] < 0.1 * rows and not copies then
+    if unshifted >= math.max(1, 0.1 * rows) and of[1] < 0.1 * rows and (either or shift == nil and not copies) then
       return skip("whether the loss shifts these labels, which lie at their own tokens: logits (head.output) beside "
         .. "the batch of a late step, or the logged loss (culprit_recorder.watch)", table.unpack(others))
     elseif unshifted >= math.max(1, 0.1 * rows) then
@@ -162,7 +191,7 @@ return {
           or "the labels are the input tokens two places on, shifted twice"),
         evidence = { e.batch, e.inputs },
       }
-    elseif not other and next_best and 1 - sum / of.next >= opt.wrong then
+    elseif next_best and 1 - sum / of.next >= opt.wrong then
       report {
         symptom  = "labels-partly-wrong",
         score    = 0.95,
@@ -171,7 +200,7 @@ return {
           :format(units.percent(1 - sum / of.next), share_of(of.next)),
         evidence = { example.any.batch, example.any.inputs },
       }
-    elseif not other and of[0] + of[1] + of[2] == 0 and not next_best then
+    elseif of[0] + of[1] + of[2] == 0 and not next_best then
       report {
         symptom  = "labels-unrelated",
         score    = 0.85,

@@ -44,16 +44,20 @@ return {
     local whole, asked, whole_row = 0, 0, nil
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { step = batch.step, variant = batch.variant }
-      local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
+      -- An encoder-decoder's labels belong to what its decoder is given, each to the place that predicts it.
+      local decoder = here:where("match(name, '*decoder_input_ids|*prev_output_tokens') and match(dtype, 'int*')")
+        :first()
+      local ids   = decoder or here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
       local width = batch.shape[#batch.shape]
       if ids and ids.numel == batch.numel and width > 1 and width <= 10000 then
-        local seen   = here:where("match(name, '*attention_mask')"):where("numel == ?", ids.numel):first()
+        local seen   = here:where(decoder and "match(name, '*decoder_attention_mask')"
+          or "match(name, '*attention_mask')"):where("numel == ?", ids.numel):first()
         local answer = here:where("match(name, '*assistant_mask*|*loss_mask|*completion_mask')")
           :where("numel == ?", ids.numel):first()
         mask_name = mask_name or answer and answer.name
         -- Labels stand at their token, or one place before it.
-        local lag = (batch:equal_share(ids, 1, opt.ignore) or 0) > (batch:equal_share(ids, 0, opt.ignore) or 0)
-          and 1 or 0
+        local lag = not decoder
+          and (batch:equal_share(ids, 1, opt.ignore) or 0) > (batch:equal_share(ids, 0, opt.ignore) or 0) and 1 or 0
         first = first or batch
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)

@@ -28,7 +28,10 @@ return {
     local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null")
     local logits = dumped:where("match(name, 'head.output|lm_head.output|*.lm_head.output|*.head.output|*logits')")
     local found
-    for batch in dumped:where("match(name, '*input_ids') and match(dtype, 'int*')"):sort("step"):rows() do
+    local ids = dumped:where("match(name, '*input_ids|*prev_output_tokens') and match(dtype, 'int*')")
+    -- Of an encoder-decoder it is what the decoder is given: to copy the source may be the task.
+    local decoder = ids:where("match(name, '*decoder_input_ids|*prev_output_tokens')")
+    for batch in (decoder:count() > 0 and decoder or ids):sort("step"):rows() do
       local of = logits:where { step = batch.step, variant = batch.variant }:last()
       local same = of and of:argmax_share(batch, 0)
       if same then found = { batch = batch, logits = of, same = same, after = of:argmax_share(batch, 1) or 0 } end

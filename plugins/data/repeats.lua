@@ -1,6 +1,12 @@
 --- ## What it detects
 --- Rows or batches that are trained on again and again, epochs in the same order, and held-out rows that are among the
---- training rows: by `batch_hash` of the metrics and `batch.row_hash` of the dumps.
+--- training rows: by `batch_hash` of the metrics and `batch.row_hash` of the dumps. How often a row was trained on is
+--- the median over the rows: a few that stand in the data many times are copies, not passes.
+---
+--- Small images and short texts are equal by nature. How often a held-out row is expected among the training rows is
+--- then known from these alone: a new row was seen before with a probability of 1 - (rows seen once in a pass) / (rows
+--- of a pass), and of at most the rows of a pass times the share of equal pairs within batches. Held-out rows are
+--- reported where more of them stand there than four deviations above that.
 ---
 --- ## Why it matters
 --- A small set is learned by heart: the training loss falls below what the data allow and says nothing any more. A
@@ -10,25 +16,56 @@
 --- Count the distinct rows of the training set against the rows trained on; search validation rows in it.
 ---
 --- ## Known false positives
---- Two or three epochs on purpose: below `passes` nothing is said. Empty rows that are equal by nature.
+--- Two or three epochs on purpose: below `passes` nothing is said; nor where the config plans as many epochs, as is
+--- usual for images.
 ---
 --- ## References
+--- https://en.wikipedia.org/wiki/Good%E2%80%93Turing_frequency_estimation (rows seen once and new rows),
 --- https://github.com/huggingface/transformers/issues/18730
 
 local LIMIT = 400000
 
---- The distinct values of some tensors, in a set, with how many values and how many distinct ones there were.
+--- How often each value stands in some tensors, how many values and distinct ones there are, and of pairs within a
+--- batch (the last axis) how many there are and how many are equal.
 local function distinct(tensors)
-  local set, all, different = {}, 0, 0
+  local set, all, different, pairs_, equal = {}, 0, 0, 0, 0
   for row in tensors:rows() do
-    for from = 0, math.min(row.numel, LIMIT - all) - 1, 8192 do
-      for _, hash in ipairs(row:values(from, 8192)) do
+    local width = math.max(1, math.min(8192, math.floor(row.shape[#row.shape] or 1)))
+    for from = 0, math.min(row.numel, LIMIT - all) - 1, width do
+      local batch, here = {}, row:values(from, width)
+      for _, hash in ipairs(here) do
         all = all + 1
-        if not set[hash] then set[hash], different = true, different + 1 end
+        if not set[hash] then set[hash], different = 0, different + 1 end
+        set[hash] = set[hash] + 1
+        equal = equal + (batch[hash] or 0)
+        batch[hash] = (batch[hash] or 0) + 1
       end
+      pairs_ = pairs_ + #here * (#here - 1) / 2
     end
   end
-  return set, all, different
+  return set, all, different, pairs_, equal
+end
+
+--- How often the median row was trained on, the share of rows that were about as often, and the probability that a new
+--- row of the same kind was among them.
+local function passed(set, all, different, pairs_, equal)
+  local counts = {}
+  for _, count in pairs(set) do counts[#counts + 1] = count end
+  table.sort(counts)
+  local least, median = counts[1] or 1, counts[(#counts + 1) // 2] or 1
+  local alike, single = 0, 0
+  for _, count in ipairs(counts) do
+    if math.abs(count - median) <= math.max(1, 0.1 * median) then alike = alike + 1 end
+    -- A last pass that is not whole leaves some rows one time more; after a single pass that cannot be told from
+    -- copies.
+    if count <= (least >= 2 and least + 1 or 1) then single = single + 1 end
+  end
+  local draws = all / least
+  local known = 1 - math.min(1, single / draws)
+  -- Two rows of a batch are equal with probability c; a new one is then among n with n * c at most. A sampler that
+  -- draws without replacement has no pass's row twice in a batch.
+  if pairs_ >= 1000 then known = math.min(known, draws * (equal + 2) / pairs_) end
+  return median, alike / math.max(1, different), known
 end
 
 ---@type culprit.Detector
@@ -36,10 +73,12 @@ return {
   api      = 1,
   summary  = "The same rows again and again, or held-out rows in training",
   needs    = { any = { scalars = { "step", "value", metric = "batch_hash" }, tensors = { "name", "data" } } },
-  symptoms = { "training-rows-repeat", "epochs-same-order", "eval-rows-in-training" },
+  symptoms = { "training-rows-repeat", "training-set-passed-often", "epochs-same-order", "eval-rows-in-training" },
   options  = {
     passes = { default = 5,    doc = "Passes over the same rows worth reporting" },
-    leaked = { default = 0.02, doc = "Share of held-out rows in training worth reporting" },
+    even   = { default = 0.9,  doc = "Share of rows trained on equally often that makes them passes over one set" },
+    leaked = { default = 0.02, doc = "Share of held-out rows in training worth reporting, above what chance has" },
+    sure   = { default = 4,    doc = "Deviations above chance from which held-out rows were trained on" },
   },
 
   run = function(case)
@@ -48,20 +87,34 @@ return {
     local held   = hashes:where("match(variant, 'val*|eval*|test*|held*') or match(name, '*val*|*eval*')")
     local trained = hashes:where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
       :where("not match(name, '*val*|*eval*')")
-    local set, all, different = distinct(trained)
+    local set, all, different, pairs_, equal = distinct(trained)
+    local passes, alike, known = passed(set, all, different, pairs_, equal)
+    local planned = case.config:where("match(key, '*epochs|*num_train_epochs|*max_epochs|*n_epochs') and number > 1")
+      :max("number")
     -- Rows of a few dumped batches repeat only if the set is small; rows of all steps tell how often.
     local longest = case.scalars:where("primary == true"):max("step")
     if all >= 32 then
       judged = true
-      local passes = all / different
-      if passes >= opt.passes then
+      if passes >= opt.passes and planned and planned >= 0.8 * passes then
+        skip(("a plan of fewer passes than the %d of the config"):format(math.floor(planned)), "training-rows-repeat",
+          "training-set-passed-often")
+      elseif passes >= opt.passes then
         report {
           symptom = "training-rows-repeat", score = math.min(0.95, 0.75 + 0.01 * passes),
-          message = ("%s recorded training rows are %s distinct ones: each was trained on %.1f times%s"):format(
+          message = ("%s recorded training rows are %s distinct ones: the median one was trained on %d times%s"):format(
             units.count(all), units.count(different), passes,
             longest and (" by step %d"):format(longest) or ""),
           evidence = { trained:slice(0, 5) },
         }
+        if alike >= opt.even then
+          report {
+            symptom = "training-set-passed-often", score = 0.95,
+            message = ("%s of %s distinct rows were trained on %d times, give or take one pass: a set of %s was gone "
+              .. "through again and again"):format(units.percent(alike), units.count(different), passes,
+              units.count(different)),
+            evidence = { trained:slice(0, 5) },
+          }
+        end
       end
     end
     if held:count() > 0 and all >= 32 then
@@ -74,12 +127,14 @@ return {
           end
         end
       end
-      if hits >= 2 and hits >= opt.leaked * kept then
+      local chance = known * kept
+      if hits >= 2 and hits >= chance + opt.leaked * kept
+        and hits >= chance + opt.sure * math.sqrt(chance * (1 - known)) then
         report {
           symptom = "eval-rows-in-training", score = 0.97,
-          message = ("%s of %s distinct held-out rows (%s) are among the recorded training "
-            .. "rows"):format(units.count(hits),
-            units.count(kept), units.percent(hits / kept)),
+          message = ("%s of %s distinct held-out rows (%s) are among the recorded training rows%s"):format(
+            units.count(hits), units.count(kept), units.percent(hits / kept), chance >= 1
+            and (", where %s would be by chance"):format(units.count(math.floor(chance + 0.5))) or ""),
           evidence = { example, trained:slice(0, 3) },
         }
       end
@@ -123,6 +178,7 @@ return {
         end
       end
     end
+    if all < 32 then skip("batch.row_hash of 32 training rows", "training-set-passed-often") end
     if not judged then
       skip("batch_hash in metrics.jsonl for 20 steps, or batch.row_hash of 32 rows in dumps (culprit_recorder.watch)")
     else

@@ -1,6 +1,7 @@
 --- ## What it detects
---- Token ids beyond the embedding's rows or below 0, a last id that is far more common than its neighbours (ids that
---- were clamped to it), a tokenizer with more ids than the table has rows, and parts of a batch whose shapes differ.
+--- Token ids beyond the embedding's rows or below 0, a last id that is far more common than its neighbours or the most
+--- common of all (ids that were clamped to it), a tokenizer with more ids than the table has rows, and parts of a batch
+--- whose shapes differ.
 ---
 --- ## Why it matters
 --- An id too large fails in the best case; some kernels read past the table, and a clamp makes every rare token the
@@ -11,7 +12,8 @@
 ---
 --- ## Known false positives
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
---- `pad_token_id` it is left out, and so is one that fills the ends of rows.
+--- `pad_token_id` it is left out, and so is one that fills the ends of rows or stands once in each. Of V ids that mean
+--- nothing by their number one in V runs has the last as its most common: that alone counts for less.
 ---
 --- ## References
 --- https://github.com/meta-llama/llama-cookbook/issues/189
@@ -27,6 +29,10 @@ local function table_rows(case)
     .. "*word_embeddings*') and not match(name, '*pos*')"):first()
   if weight and #weight.shape == 2 then return math.floor(weight.shape[1]), weight.name end
   local rows = setting(case, "vocab_size|model.vocab_size|*.model.vocab_size|*text_config.vocab_size")
+  -- Two vocabularies, of source and target, are not told apart here unless they are as large as each other.
+  local two = case.config:where("match(key, '*src_vocab_size|*tgt_vocab_size|*source_vocab_size|*target_vocab_size') "
+    .. "and number is not null")
+  if not rows and two:count() > 0 and two:min("number") == two:max("number") then rows = two:first().number end
   return rows and math.floor(rows), "vocab_size of the config"
 end
 
@@ -38,10 +44,12 @@ return {
   symptoms = { "token-id-out-of-range", "token-ids-clamped", "tokenizer-exceeds-table", "batch-shapes-differ" },
   options  = {
     factor = { default = 3.0, doc = "Count of the last id over that of nearly all its neighbours that stands out" },
+    first  = { default = 1.3, doc = "Count of the last id over that of the most common other one that stands out" },
   },
 
   run = function(case)
-    local batches = case.tensors:where("match(name, '*input_ids') and not match(name, 'battery.*')")
+    local batches = case.tensors:where("match(name, '*input_ids|batch.src|batch.tgt|batch.src_*|batch.tgt_*|"
+      .. "*prev_output_tokens') and not match(name, 'battery.*|*mask*|*len*')")
     if batches:count() == 0 then return skip("dumped input_ids (culprit_recorder.watch dumps batches)") end
     local rows, from = table_rows(case)
     local integer = batches:where("match(dtype, 'int*|uint*')")
@@ -74,7 +82,12 @@ return {
       local others = case.tensors:where { step = batch.step, variant = batch.variant }
         :where("match(name, 'batch.labels|batch.attention_mask|batch.loss_mask|batch.position_ids|"
           .. "batch.token_type_ids')")
-      for other in others:rows() do
+      -- Labels of an encoder-decoder have the length of what the decoder is given, and a mask may be that of either.
+      local sides = case.tensors:where { step = batch.step, variant = batch.variant }
+        :where("match(name, '*decoder_input_ids|*prev_output_tokens|batch.src*|batch.tgt*')"):count() > 0
+        or case.config:where("match(key, '*is_encoder_decoder|*encoder_layers|*num_encoder_layers|*decoder_layers|"
+          .. "*num_decoder_layers')"):count() > 0
+      for other in (sides and others:slice(0, 0) or others):rows() do
         -- A mask may be per head or per pair of positions, positions one row for all.
         local fits = other.numel == batch.numel or #other.shape ~= #batch.shape
           or other.name == "batch.position_ids" and other.shape[1] == 1
@@ -101,29 +114,38 @@ return {
       if setting(case, special) == last then return end
     end
     -- How often the last id and up to 64 before it stand, and how often at the end of a row behind itself.
-    local span, counts, total, behind = math.min(64, last // 2), {}, 0, 0
+    local span, counts, total, behind, lines = math.min(64, last // 2), {}, 0, 0, 0
     for batch in valued:rows() do
+      lines = lines + (#batch.shape >= 2 and batch.shape[1] or 1)
       for line = 0, math.min(batch.numel, 262144) - 1, 8192 do
         local before
         for _, id in ipairs(batch:values(line, 8192)) do
-          if id >= last - span then counts[id] = (counts[id] or 0) + 1 end
+          counts[id] = (counts[id] or 0) + 1
           if id == last and before == last then behind = behind + 1 end
           before, total = id, total + 1
         end
       end
     end
-    local others = {}
+    local others, most = {}, 0
     for id = last - span, last - 1 do others[#others + 1] = counts[id] or 0 end
+    for id, times in pairs(counts) do if id ~= last then most = math.max(most, times) end end
     table.sort(others)
     local high, count = others[math.ceil(0.9 * #others)], counts[last] or 0
-    if count >= 20 and count >= case.options.factor * math.max(high, 1) and behind < 0.5 * count then
+    if count < 20 or behind >= 0.5 * count then return end
+    if count >= case.options.factor * math.max(high, 1) then
       report {
         symptom = "token-ids-clamped", score = tokenizer and 0.95 or 0.85,
-        message = ("the last id of the vocabulary, %d, is %s of %s dumped ids, %d times; of the %d ids before "
-          .. "it nine in "
-          .. "ten stand there at most %d times: larger ids look clamped to it"):format(last,
-            units.percent(count / total),
-          units.count(total), count, span, high),
+        message = ("the last id of the vocabulary, %d, is %s of %s dumped ids, %d times; of the %d ids before it nine "
+          .. "in ten stand there at most %d times: larger ids look clamped to it"):format(last,
+          units.percent(count / total), units.count(total), count, span, high),
+        evidence = { valued },
+      }
+    -- Of equally common ids one may be ahead by a deviation, sqrt(c). A mark of an end stands about once a row.
+    elseif count >= case.options.first * most and count - most >= 1.5 * math.sqrt(count) and count > 1.5 * lines then
+      report {
+        symptom = "token-ids-clamped", score = 0.65,
+        message = ("the last id of the vocabulary, %d, is the most common one: %d times among %s dumped ids, the next "
+          .. "%d times: larger ids look clamped to it"):format(last, count, units.count(total), most),
         evidence = { valued },
       }
     end

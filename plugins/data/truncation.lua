@@ -36,8 +36,12 @@ return {
     local first, limit
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { step = batch.step, variant = batch.variant }
-      local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
-      local seen  = here:where("match(name, '*attention_mask')"):where("numel == ?", batch.numel):first()
+      -- An encoder-decoder's labels belong to what its decoder is given.
+      local decoder = here:where("match(name, '*decoder_input_ids|*prev_output_tokens') and match(dtype, 'int*')")
+        :first()
+      local ids   = decoder or here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
+      local seen  = here:where(decoder and "match(name, '*decoder_attention_mask')"
+        or "match(name, '*attention_mask')"):where("numel == ?", batch.numel):first()
       local width = batch.shape[#batch.shape]
       if ids and ids.numel == batch.numel and (seen or pad) and width > 2 and width <= 10000
         and batch:count_equal(opt.ignore) > 0 then

@@ -1,4 +1,5 @@
---- What a config declares as frozen: that it does not learn is no fault.
+--- What a config declares as frozen: that it does not learn is no fault. And parts of layers, or of the whole model,
+--- that never move.
 
 local freezing = {}
 
@@ -26,6 +27,44 @@ function freezing.declared(case)
     end
     return false
   end
+end
+
+--- The share of a layer's elements, or the model's, that no update changes: the same number, to four digits, at every
+--- logged step from the first on, while the rest moves. What is lost in rounding, has no gradient for this batch or
+--- belongs to tokens that it lacks comes and goes. Nil where it is none; `known` is whether it could be told.
+---@param shares culprit.Table  unchanged_share, of one layer or of the model
+---@param ratios culprit.Table  update_ratio, of the same
+---@param least number          a smaller share is not told: rows of an embedding that no text has
+---@return number? share, boolean known
+function freezing.still(shares, ratios, least)
+  local both = shares:join(ratios:select("step", "value"), { "step" })
+  -- An update of a hundred-thousandth is far above what fp32 rounds away.
+  local moving = both:where("value_right > 1e-5"):sort("step")
+  if moving:count() < 4 then return nil, false end
+  local low, high = moving:min("value"), moving:max("value")
+  if low >= least and high < 1 and high - low <= 2e-3 * low and moving:count() >= 0.5 * both:count() then
+    return moving:median("value"), true
+  end
+  return nil, true
+end
+
+--- A part of what is logged as one layer that never changes, as one weight of several: share and rows, or nil.
+--- Embeddings have rows that no text asks for; what starts at zero, or has dead units, gets no gradient in part.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@param least number
+---@return table?
+function freezing.part(layered, layer, least)
+  local own    = layered:where { layer = layer }
+  local shares = own:where { metric = "unchanged_share" }:sort("step")
+  if shares:count() == 0 or layer:lower():glob("*emb*|*wte*|*wpe*|*tok*|*table*") then return nil end
+  local share = freezing.still(shares, own:where { metric = "update_ratio" }, least)
+  if not share then return nil end
+  if layered:where { metric = "zero_share" }:where("value >= 0.9"):count() > 0 then return nil end
+  for _, grads in layered:where { metric = "grad_norm" }:group("layer") do
+    if grads:sort("step"):first().value == 0 and grads:max("value") > 0 then return nil end
+  end
+  return { layer = layer, share = share, rows = shares }
 end
 
 return freezing

@@ -26,7 +26,8 @@
 ---
 --- ## Known false positives
 --- Lines that quote an error, such as documentation in a log. Settings that merely name one (`nccl_timeout=1800`) and
---- counts of zero (`nan encountered 0 times`) are not taken.
+--- counts of zero (`nan encountered 0 times`) are not taken. "No space left on device" of NCCL's segments is /dev/shm,
+--- not a disk. Weights of a head that another task has not are told, and count little.
 ---
 --- ## References
 --- CUDA-GDB, GPU core dumps: https://docs.nvidia.com/cuda/cuda-gdb/index.html,
@@ -69,6 +70,13 @@ local BY_KERNEL = "*oom-kill*|*oomkill*|*OOMKill*|*OOM Kill*|*ut of memory*|*ut-
 local SIGNALS = { ["11"] = "SIGSEGV, an access outside of its memory", ["4"] = "SIGILL, an instruction that this "
   .. "processor lacks", ["8"] = "SIGFPE, an arithmetic error" }
 
+-- The device that is full is the shared memory of the node or container: of NCCL's segments the line names the source.
+local SHARED_MEMORY = "*/dev/shm*|*nccl-shm*|*shm.h:*|*shmutils.cc:*|*posix_fallocate*"
+
+-- Weights of heads, which a checkpoint has for its own task and a model of another task has not.
+local HEADS = "cls.*|*.cls.*|*pooler.*|*lm_head*|*classifier*|score.*|qa_outputs.*|*predictions.*|*_head.*|"
+  .. "sequence_summary.*|logits_proj.*|vocab_*"
+
 -- How much an error says, the most telling first: which rows, score and severity, of warnings as well.
 local TIERS = {
   { rows = "(role is null or role == 'initiating') and (aftermath is null or aftermath == 'terminal')",
@@ -90,6 +98,29 @@ local function most_telling(errors, serving)
     if rows:count() > 0 then return serving and (i == 2 or i == 3) and SERVED or tier, rows end
   end
   return TIERS[1], errors
+end
+
+-- Whether a list of weights, as transformers prints it, is whole and has heads alone.
+local function heads_alone(message)
+  local open = message:index("['")
+  local close = open and message:index("']", open)
+  if not close then return false end
+  for _, name in ipairs(message:sub(open + 2, close - 1):split("', '")) do
+    if not name:glob(HEADS) then return false end
+  end
+  return true
+end
+
+-- What the text of PyTorch says is free on the device, in bytes.
+local function free_of(row)
+  local text = row.message or ""
+  local from = text:index("of which ")
+  local to = from and text:index(" is free", from)
+  if not to then return nil end
+  local said = text:sub(from + 9, to - 1)
+  local number = said:numbers()[1]
+  local unit = ({ GiB = 1 << 30, MiB = 1 << 20, KiB = 1 << 10, bytes = 1 })[said:split(" ")[2] or ""]
+  return number and unit and number * unit
 end
 
 local function clock(seconds)
@@ -242,6 +273,15 @@ return {
     end
 
     for signature, errors in own:where("signature is not null"):group("signature") do
+      local shared = signature == "disk-full" and errors:where("match(message, ?)", SHARED_MEMORY) or nil
+      if shared and shared:count() > 0 then
+        local disk = errors:where("not match(message, ?)", SHARED_MEMORY)
+        if disk:count() > 0 then
+          errors = disk
+        else
+          signature = "shm-exhausted"
+        end
+      end
       local tier, rows = most_telling(errors, serving)
       if LASTING[signature] then
         local all = errors:where("role is null or role == 'initiating'")
@@ -255,6 +295,11 @@ return {
       local named = errors:where("rank is not null")
       local ranks = named:distinct("rank"):count()
       local warning = first.type == "warning"
+      -- That a head of the checkpoint is left out is another task; that one is drawn anew is so if it is then trained.
+      if signature == "keys-mismatch" and warning and heads_alone(first.message or "")
+        and ((first.message or ""):contains("were not used") or case.scalars:count() > 0) then
+        tier = { score = 0.1, severity = "info", warning = 0.1 }
+      end
       -- Raised while an exception was handled of which nothing is known: what is known says more.
       if first.role == "cascade" and not OF_OTHERS[signature] then
         local start = start_of(first)
@@ -297,6 +342,22 @@ return {
               units.bytes(loose.reserved_unallocated), loose.bytes and units.bytes(loose.bytes) or "the request"),
             evidence = { loose },
           }
+        else
+          -- A segment of the allocator is 20 MiB at least; twice that is there, and still the request fails.
+          for row in errors:where("bytes > 0"):slice(0, 20):rows() do
+            local free = free_of(row)
+            if free and free >= 2 * math.max(row.bytes, 20 << 20) then
+              report {
+                symptom  = "log-oom-fragmented",
+                score    = 0.6,
+                at       = { source = row.source, line = row.line },
+                message  = ("%s cannot be found while %s are free on the device: in pieces, or kept by another limit")
+                  :format(units.bytes(row.bytes), units.bytes(free)),
+                evidence = { row },
+              }
+              break
+            end
+          end
         end
       end
     end

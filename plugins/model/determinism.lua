@@ -1,7 +1,8 @@
 --- ## What it detects
 --- Two runs of one seed that are not equal, and what differs first: the initial weights, the batches or only their
 --- order, the outputs, or nothing but rounding. By the recorder's determinism battery, or by the metrics of two runs
---- whose configs are equal.
+--- whose configs are equal. Where the config has layers that draw random numbers in training, such as dropout, and the
+--- outputs differ nearly everywhere and by more than rounding, these numbers were drawn anew.
 ---
 --- ## Why it matters
 --- What differs first names the source of randomness that is not seeded. Differences of rounding alone come from the
@@ -22,6 +23,8 @@ local SYMPTOM = { init = "seeded-init-differs", batch = "seeded-batches-differ",
 local WHAT = { init = "the initial weights", batch = "the batches", forward = "the outputs, from equal weights "
   .. "and batches",
   loss = "the losses", gradient = "the gradients, of equal outputs", update = "the updates, of equal gradients" }
+
+local RANDOM = "a config with dropout or another layer that draws random numbers"
 
 --- Whether two tensors hold the same values in another order.
 local function reordered(a, b)
@@ -73,10 +76,11 @@ return {
   summary  = "Two runs of one seed differ",
   needs    = { any = { tensors = { "name", "variant", "data" }, scalars = { "run", "step", "value" } } },
   symptoms = { "seeded-init-differs", "seeded-batches-differ", "seeded-batches-reordered", "seeded-forward-differs",
-    "seeded-runs-jitter", "rerun-parts-late" },
+    "seeded-draws-differ", "seeded-runs-jitter", "rerun-parts-late" },
   options  = {
     jitter = { default = 1e-5, doc = "Relative difference that is rounding, in single precision" },
     half   = { default = 0.02, doc = "The same in half precision" },
+    spread = { default = 0.5,  doc = "Share of outputs that differ where random layers drew other numbers" },
   },
 
   run = function(case)
@@ -84,6 +88,13 @@ return {
     local all = case.tensors:where("match(name, 'battery.determinism.*') and zero_share is not null")
     local narrow = case.config:where("match(key, '*precision|*dtype') and match(value, '*16*')"):first()
     local judged, missing = false, {}
+    -- What draws random numbers in each training pass, on purpose.
+    local draws = case.config:where("match(key, '*dropout*|*_pdrop|*drop_rate|*drop_path*|*stochastic_depth*|"
+      .. "*droppath*|*layerdrop*|*noise_std*|*noisy_gate*|*router_jitter*') and number > 0"):first()
+    local function drawn(score, message, evidence)
+      report { symptom = "seeded-draws-differ", score = score, severity = "error", message = message,
+        evidence = evidence }
+    end
     for _, part in ipairs({ "init", "batch", "forward", "loss", "gradient", "update" }) do
       local rows = all:where { name = "battery.determinism." .. part }
       local a, b = rows:where { variant = "first" }:first(), rows:where { variant = "second" }:first()
@@ -94,6 +105,22 @@ return {
         local allowed = (narrow or a.dtype:contains("16")) and opt.half or opt.jitter
         local rounding = part ~= "init" and part ~= "batch" and d.rel_err <= allowed
         local same = part == "batch" and reordered(a, b)
+        local _, wrong = a:allclose(b, allowed, allowed * a.absmax)
+        if part == "forward" and not rounding and draws and wrong and wrong >= opt.spread * a.numel then
+          drawn(0.95, ("%s of the outputs differ between two passes from one seed, weights and batch, and the config "
+            .. "has %s = %s: its random numbers are not those of the seed"):format(units.percent(wrong / a.numel),
+            draws.key, tostring(draws.value)), { a, b, draws })
+        end
+        -- What comes after the first difference follows from it, and says nothing of its own.
+        if part == "init" or part == "batch" then
+          skip("equal weights and batches of both runs", "seeded-forward-differs", "seeded-draws-differ",
+            "seeded-runs-jitter")
+        elseif not draws then
+          skip(RANDOM, "seeded-draws-differ")
+        end
+        if part == "init" then
+          skip("equal weights of both runs", "seeded-batches-differ", "seeded-batches-reordered")
+        end
         return report {
           symptom  = rounding and "seeded-runs-jitter" or same and "seeded-batches-reordered" or SYMPTOM[part],
           score    = rounding and 0.8 or 0.97,
@@ -105,6 +132,7 @@ return {
         }
       end
     end
+    if not draws then skip(RANDOM, "seeded-draws-differ") end
     if judged then
       skip("two runs of one config and seed", "rerun-parts-late")
       for _, part in ipairs(missing) do
@@ -160,6 +188,10 @@ return {
       or equal >= 3 and loss.step - first >= 20 and "rerun-parts-late"
       or distance <= (narrow and opt.half or opt.jitter) and "seeded-runs-jitter"
       or loss.step == first and runs[1]:has("value") and "seeded-init-differs" or "seeded-forward-differs"
+    if symptom == "seeded-forward-differs" and loss.step == first and draws then
+      drawn(0.7, ("the first losses of two runs of one seed differ, and the config has %s = %s, which draws random "
+        .. "numbers"):format(draws.key, tostring(draws.value)), { loss, other, draws })
+    end
     report {
       symptom  = symptom,
       score    = symptom == "seeded-runs-jitter" and 0.8 or 0.9,

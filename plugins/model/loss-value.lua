@@ -28,7 +28,7 @@ return {
 
   run = function(case)
     local dumped = case.tensors:where("not match(name, 'battery.*')")
-    local judged, softmaxed, times, plain = false, nil, 0, 0
+    local judged, softmaxed, times, plain, neither = false, nil, 0, 0, 0
     local outputs = "match(name, 'head.output|lm_head.output|*.head.output|*.lm_head.output|*logits|out.output|"
       .. "fc_out.output')"
     for logits in dumped:where(outputs):where("zero_share is not null"):sort("step"):rows() do
@@ -48,18 +48,23 @@ return {
         local width = logits.shape[#logits.shape]
         local probabilities = logits.nonfinite == 0 and logits.min >= 0 and logits.max <= 1.0001
           and math.abs(logits.mean * width - 1) < 1e-3
-        -- Both forms are near ln V before training; they have to differ by more than the thinned batch does.
+        -- Both forms are near ln V before training; they have to differ by more than the thinned batch does. A softmax
+        -- of a softmax spreads losses over one nat at most, so that some rows of the batch give its mean within some
+        -- per cent; a loss that weighs rows in another way lies near it by chance, and not at every dump.
         if probabilities and math.abs(value - once) < 0.1 * once then
           times, softmaxed = times + 1, { logits = logits, labels = labels, value = value, twice = once,
             already = true }
-        elseif math.abs(once - twice) > 0.1 * twice and math.abs(value - twice) < 0.2 * math.abs(value - once) then
+        elseif math.abs(once - twice) > 0.1 * twice and math.abs(value - twice) < 0.2 * math.abs(value - once)
+          and math.abs(value - twice) <= 0.04 * twice then
           times, softmaxed = times + 1, { logits = logits, labels = labels, value = value, once = once, twice = twice }
         elseif math.abs(value - once) < 0.2 * math.abs(value - twice) then
           plain = plain + 1
+        elseif math.abs(once - twice) > 0.1 * twice then
+          neither = neither + 1
         end
       end
     end
-    if softmaxed and times > plain then
+    if softmaxed and times > plain + neither then
       report {
         symptom  = "loss-of-softmaxed-logits",
         score    = 0.97,

@@ -12,10 +12,16 @@
 --- ## Known false positives
 --- Rows of an embedding that no token of the batch touches, units that are dead: the median over the layers is judged.
 --- In fp32 elements stay the same too where updates are below a ten-millionth of the weights, so only larger ones
---- count.
+--- count. Elements without a gradient (units that are dead or saturated, frozen parts) stay the same in any format. Two
+--- things tell them from rounding: an element that a coarse format changes at all moves by a unit of its last place, so
+--- that a share f of changed elements, the smallest, makes an update of about 2^-8 f^1.5 of bf16 weights, and a far
+--- smaller one was not rounded; and a frozen part is the same share at every step.
 ---
 --- ## References
 --- https://arxiv.org/abs/2010.06192
+
+local freezing  = require("freezing")
+local precision = require("precision")
 
 ---@type culprit.Detector
 return {
@@ -36,19 +42,38 @@ return {
     if moved:count() == 0 then return skip("update ratios beside the unchanged elements") end
     local layers = shares:where("layer is not null"):count() > 0
     if layers then shares, moved = shares:where("layer is not null"), moved:where("layer is not null") end
-    -- Layers that do not move at all are another check's.
-    local both = shares:join(moved:distinct("step", "name", "layer"):select("step", "layer", "value"),
-      layers and { "step", "layer" } or { "step" }):where("value_right > 0")
+    -- Layers that do not move at all, or of which a part never does, are another check's.
+    if layers then
+      local layered, whole = all:where("layer is not null"), {}
+      for layer in shares:group("layer") do
+        if not freezing.part(layered, layer, opt.share) then whole[#whole + 1] = layer end
+      end
+      shares = shares:where { layer = whole }
+    end
+    local both = layers and shares:join(moved:distinct("step", "name", "layer"):select("step", "layer", "value"),
+      { "step", "layer" }) or shares:join(moved:select("step", "value"), { "step" })
+    local rounding = precision.rounding(case)
+    local unit     = rounding > 2 ^ -20 and rounding or 2 ^ -8
+    both = both:where("value_right > 0"):with { changed = "max(0, 1 - value)" }
+    local fine = both:where("value >= ? and value_right < ? * changed * sqrt(changed)", opt.share, 0.2 * unit):count()
+    local part = freezing.still(both, both:with { value = "value_right" }, opt.share)
+    if not layers and part then return skip("unchanged elements by layer: a part of the model never changes") end
     local usual = both:aggregate({ "step" }, { share = "median value", ratio = "median value_right", layers = "count" })
       :renamed("unchanged elements"):sort("step")
     local told = usual:where("ratio >= ?", opt.ratio)
     if told:count() < 3 then return skip("three steps with updates above a millionth of the weights") end
     local high = told:where("share >= ?", opt.share)
     if high:count() < math.max(3, 0.3 * told:count()) then return end
+    -- Some layers, most of the time, change by less than their format could.
+    if fine >= 0.3 * both:where("value >= ?", opt.share):count() then return end
     local worst = high:top(1, "share"):first()
     -- In fp32 nothing of this size is lost: weights that are exactly zero, or get no gradient, stay as they are.
-    local full = case.config:where("match(key, '*precision|*dtype') and match(value, '*32*')"):count() > 0
-      and case.tensors:where("role == 'weight' and match(dtype, '*16*')"):count() == 0
+    local coarse = case.tensors:where("role == 'weight' and match(dtype, '*16*')"):count() > 0
+    local full   = not coarse
+      and case.config:where("match(key, '*precision|*dtype') and match(value, '*32*')"):count() > 0
+    if not layers and not coarse and rounding < 2 ^ -20 then
+      return skip("the format of the weights: dump one, or unchanged elements by layer")
+    end
     report {
       symptom  = "updates-lost-in-rounding",
       score    = full and 0.4 or worst.share >= 0.3 and 0.95 or 0.8,
@@ -59,7 +84,9 @@ return {
       evidence = { high:top(5, "share") },
     }
     local early, late = told:slice(0, told:count() // 2), told:slice(told:count() // 2, told:count())
-    if told:count() >= 6 and late:max("share") >= 2 * early:median("share") and late:max("share") >= 0.2 then
+    if full then skip("weights in a coarser format than the config says", "unchanged-elements-rise") end
+    local top = late:max("share") or 0
+    if not full and told:count() >= 6 and top >= 2 * early:median("share") and top >= 0.2 then
       report {
         symptom  = "unchanged-elements-rise",
         score    = 0.85,

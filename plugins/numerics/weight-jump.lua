@@ -44,7 +44,10 @@ return {
             local bound = steps * math.max(before.value_right * before.value, row.value_right * row.value)
             local least = steps * math.max(before.value_right, row.value_right) * math.min(before.value, row.value)
             local moved = math.abs(row.value - before.value)
-            local reach = math.min(bound, 10 * least)
+            -- Weights that grow at each step by their ratio grow like compound interest.
+            local rate  = math.max(before.value_right, row.value_right)
+            local grown = before.value * (math.min(1e30, (1 + rate) ^ steps) - 1)
+            local reach = math.max(math.min(bound, 10 * least), grown)
             if moved > case.options.slack * reach and moved > 0.5 * math.min(before.value, row.value)
               and (not worst or moved / reach > worst.excess) then
               worst = { layer = layer, before = before, row = row, excess = moved / math.max(reach, 1e-30),

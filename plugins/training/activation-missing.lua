@@ -1,6 +1,7 @@
 --- ## What it detects
 --- An activation function that does nothing: its output equals its input, its values are as often negative as positive,
---- or a layer that a config calls rectified has no zeros.
+--- or a layer that a config, or its own name, calls rectified has no zeros. A module of any other name that holds no
+--- weights and passes on what it gets, negative values and all, at every dump is taken for one.
 ---
 --- ## Why it matters
 --- Two linear layers without anything in between are one linear layer. The loss barely tells.
@@ -10,7 +11,8 @@
 ---
 --- ## Known false positives
 --- tanh is symmetric about zero too, but never beyond 1; where all values are below 1 symmetry is not judged, nor is it
---- in gated networks, whose product of two factors is symmetric.
+--- in gated networks, whose product of two factors is symmetric. Dropout in evaluation, shortcuts, clamps and what else
+--- may pass a value on by design are left out by name, containers because they have parts or weights.
 ---
 --- ## References
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
@@ -36,7 +38,8 @@ return {
   symptoms = { "activation-is-identity" },
 
   run = function(case)
-    local named = "match(layer, '*.act|*.act.*|act|*activation|*gelu*|*relu*|*silu*|*swish*|*.act_fn|*.nonlinearity')"
+    local named = "match(layer, '*.act|*.act.*|act|*activation*|*gelu*|*relu*|*silu*|*swish*|*.act_fn|*nonlinearity*|"
+      .. "*.act?|*.act??|act?|act??|*.act_?|*.act_fn?|*mish*|*softplus*|*leakyrelu*')"
     local seen  = 0
 
     -- Input against output in one dump.
@@ -64,6 +67,51 @@ return {
           }
           return
         end
+      end
+    end
+
+    -- A module without weights or parts that gives what it gets, whatever it is called: nothing but an activation has a
+    -- reason to be there. It has to be so at every dump, since a clamp or a mask changes nothing now and then.
+    local by_design = "match(layer, '*drop*|*identity*|*shortcut*|*skip*|*resid*|*downsample*|*flatten*|*reshape*|"
+      .. "*view*|*pad*|*pool*|*clip*|*clamp*|*mask*|*quant*|*stub*|*cast*|*norm*|*ln*|*bn*|*rot*|*embed*|*emb|*pos*|"
+      .. "*scale*|*score*|*probs*|*logit*|*loss*|*out|*output*|*encoder|*decoder|*block*|batch|batch.*|battery.*')"
+    local others = case.tensors:where("role == 'output' and layer is not null and numel >= 16")
+      :where("not " .. by_design):where("not " .. named):where("min < 0 and max > 0 and std > 0")
+    local alike, differs = {}, {}
+    for output in others:slice(0, 1000):rows() do
+      local layer = output.layer
+      if not differs[layer] then
+        local input = case.tensors:where { layer = layer, role = "input", step = output.step, variant = output.variant,
+          rank = output.rank }:first()
+        local d = input and input.numel == output.numel and input.min == output.min and input.max == output.max
+          and input:compare(output)
+        if not input then
+        elseif d and d.max_abs == 0 then
+          alike[layer] = alike[layer] or { input, output, dumps = 0 }
+          alike[layer].dumps = alike[layer].dumps + 1
+        else
+          differs[layer] = true
+        end
+      end
+    end
+    for layer in others:group("layer") do
+      local found = not differs[layer] and alike[layer]
+      local parts = found and (case.tensors:where("starts_with(layer, ?)", layer .. "."):count()
+        + case.scalars:where("layer is not null and starts_with(layer, ?)", layer .. "."):count()
+        + case.tensors:where("layer == ? and match(role, 'weight|bias|grad')", layer):count()
+        + case.scalars:where("layer == ? and match(metric, 'weight_norm|grad_norm')", layer):count())
+      if found and parts == 0 then
+        local output = found[2]
+        report {
+          symptom  = "activation-is-identity",
+          score    = found.dumps >= 2 and 0.9 or 0.7,
+          at       = { layer = layer, step = output.step },
+          message  = ("%s has no weights and gives what it gets at %s that hold both, %.4g to %.4g at step %s: it is "
+            .. "no activation"):format(layer, units.plural(found.dumps, "dump"), output.min, output.max,
+            tostring(output.step)),
+          evidence = { found[1], output },
+        }
+        return
       end
     end
 
@@ -128,16 +176,17 @@ return {
     local wanted = case.config:where("match(key, '*activation*|*act_fn|*hidden_act|*nonlinearity') and match(value, "
       .. "'*relu*|*ReLU*') and not match(value, '*leaky*|*Leaky*|*prelu*')"):first()
     for layer, values in all:where { metric = "zero_share" }:group("layer") do
+      local called = layer:lower():glob("*relu*") and not layer:lower():glob("*leaky*|*prelu*|*rrelu*")
       if values:count() >= 3 then
-        seen = wanted and seen + 1 or seen
-        if wanted and values:max("value") < 0.01 then
+        seen = (wanted or called) and seen + 1 or seen
+        if (wanted or called) and values:max("value") < 0.01 then
           report {
             symptom  = "activation-is-identity",
             score    = 0.85,
             at       = { layer = layer, step = values:first().step },
-            message  = ("the config says %s = %s, and at most %s of %s is zero"):format(wanted.key, wanted.value,
-              units.percent(values:max("value")), layer),
-            evidence = { wanted, values:slice(0, 5) },
+            message  = ("%s, and at most %s of %s is zero"):format(wanted and ("the config says %s = %s"):format(
+              wanted.key, wanted.value) or "it is called rectified", units.percent(values:max("value")), layer),
+            evidence = { wanted or values:first(), values:slice(0, 5) },
           }
           return
         end

@@ -1,11 +1,12 @@
 --- ## What it detects
 --- Settings of Adam that make its updates inert or unsteady: an epsilon that outweighs the root of the second moment,
---- and a second moment that forgets faster than the first.
+--- a second moment that forgets faster than the first, and a rate in the order of any weights.
 ---
 --- ## Why it matters
 --- Adam divides by sqrt(v) + eps. Where eps is the larger, steps shrink with the gradient and the rate that was tuned
---- for Adam does nothing. With beta2 below beta1 squared, v forgets a large gradient while m still holds it, and the
---- quotient has no bound.
+--- for Adam does nothing. Its first update moves each weight by the rate itself, whatever the gradient, and weights of
+--- a layer with n inputs begin near 1 / sqrt(n): a rate of 0.3 replaces those of ten inputs and more. With beta2 below
+--- beta1 squared, v forgets a large gradient while m still holds it, and the quotient has no bound.
 ---
 --- ## How to confirm
 --- Compare sqrt(exp_avg_sq) with eps for a few parameters; run 200 steps with beta2 = 0.99.
@@ -22,8 +23,9 @@ return {
   api      = 1,
   summary  = "Adam's epsilon or betas make its updates inert or unsteady",
   needs    = { config = { "key", "value" } },
-  symptoms = { "adam-epsilon-dominates", "adam-beta2-below-bound" },
+  symptoms = { "adam-epsilon-dominates", "adam-beta2-below-bound", "first-updates-outgrow-weights" },
   options  = {
+    rate  = { default = 0.30, doc = "Logged learning rate that is in the order of any weights" },
     small = { default = 0.10, doc = "First update over learning rate that shows the epsilon" },
   },
 
@@ -31,7 +33,25 @@ return {
     local all   = case.scalars:where { primary = true }:where("finite(value)")
     local other = case.config:where("match(key, '*optim*|*optimizer*|*optimizer.name|*optim.name') and "
       .. "match(value, '*sgd*|*SGD*|*lion*|*Lion*|*adafactor*|*Adafactor*|*muon*|*Muon*|*rmsprop*')"):count() > 0
-    if other then return end
+    if other then
+      return skip("an optimizer whose first update is its rate: the one in the config is another",
+        "first-updates-outgrow-weights")
+    end
+    local adam  = case.config:where("match(key, '*optim*|*optimizer*') and match(value, '*adam*|*Adam*')"):first()
+    local rates = all:where { name = "lr" }:sort("step")
+    local hot   = adam and rates:where("value >= ?", case.options.rate):first()
+    if hot then
+      report {
+        symptom  = "first-updates-outgrow-weights",
+        score    = 0.9,
+        at       = { step = hot.step },
+        message  = ("the learning rate of %s is %.3g at step %d, and that is how far its first updates move each "
+          .. "weight, in the order of the weights"):format(adam.value, hot.value, hot.step),
+        evidence = { hot, adam },
+      }
+    else
+      skip("update ratios of the first steps", "first-updates-outgrow-weights")
+    end
 
     local betas, beta1, beta2 = nil, nil, nil
     for setting in case.config:where("match(key, '*betas|*adam_betas|*beta2|*beta_2|*beta1|*beta_1|*betas.0|*betas.1')")

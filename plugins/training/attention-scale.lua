@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Attention scores of a fresh model that are too large by the root of the head's width, or by its square: they are not
---- divided by it, or multiplied instead.
+--- divided by it, or multiplied instead. Where queries, keys and scores are dumped, the factor between them is measured;
+--- else it is told from the size of the weights.
 ---
 --- ## Why it matters
 --- At small initial weights the scores are small either way and the first loss says nothing. Their size follows from
@@ -11,24 +12,109 @@
 ---
 --- ## Known false positives
 --- Query and key weights that are initialised larger than the rest of their layer, and inputs that are not normalised.
---- Models whose head has fewer than 9 dimensions are not judged: the factor is too small to tell.
+--- Models whose head has fewer than 9 dimensions are not judged: the factor is too small to tell. T5 leaves the division
+--- out by design; normalised queries and keys have a learned factor.
 ---
 --- ## References
 --- https://arxiv.org/abs/1706.03762, section 3.2.1
 
 local runs = require("runs")
 
+--- What the dumped scores of a layer are times the products of its queries and keys: the same factor at eight places, or
+--- nil. Queries and keys are one tensor [row, 2, head, position, width] here, as the recorder stacks them.
+---@param scores culprit.Row  [row, head, position, position], before the mask
+---@param stacked culprit.Row
+---@return number?
+local function factor(scores, stacked)
+  local out, qk = scores.shape or {}, stacked.shape or {}
+  if #out ~= 4 or #qk ~= 5 or qk[2] ~= 2 or qk[3] ~= out[2] or qk[4] ~= out[3] or out[3] ~= out[4] then return nil end
+  local heads, places, width = qk[3], qk[4], qk[5]
+  if places < 8 or scores.zero_share == nil or stacked.zero_share == nil then return nil end
+  local least, most, seen, flat, queries, keys = nil, nil, 0, 0, 0, 0
+  for n = 1, 8 do
+    local i, j = (n * places) // 8 - 1, ((n - 1) * places) // 16
+    local q = stacked:values(i * width, width)
+    local k = stacked:values((heads * places + j) * width, width)
+    local product, qq, kk = 0, 0, 0
+    for d = 1, width do
+      product, qq, kk = product + q[d] * k[d], qq + q[d] ^ 2, kk + k[d] ^ 2
+    end
+    queries, keys = queries + qq, keys + kk
+    -- Rotated or masked scores give no one factor; near a right angle rounding decides.
+    if math.abs(product) > 0.05 * math.sqrt(qq * kk) then
+      local ratio = scores:values(i * places + j, 1)[1] / product
+      least, most = math.min(least or ratio, ratio), math.max(most or ratio, ratio)
+      seen = seen + 1
+    end
+    if math.abs(qq - kk) < 1e-3 * qq then flat = flat + 1 end
+  end
+  -- Queries that were divided beforehand are smaller than keys by as much.
+  if queries < keys / math.sqrt(width) then return nil end
+  if seen < 4 or flat >= 7 or least <= 0 or most - least > 0.02 * most then return nil end
+  return (least + most) / 2
+end
+
+--- Whether the softmax takes the scores as they are: its logarithm falls by what they differ, and not by a fraction.
+---@param scores culprit.Row
+---@param probs culprit.Row  of the same shape
+---@return boolean
+local function taken_as_they_are(scores, probs)
+  local places = scores.shape[3]
+  local last   = (places - 1) * places
+  local s, p   = scores:values(last, places), probs:values(last, places)
+  local high, low = 1, 1
+  for j = 2, places do
+    if s[j] > s[high] then high = j end
+    if s[j] < s[low] then low = j end
+  end
+  local fall, drop = s[high] - s[low], p[low] > 0 and math.log(p[high] / p[low]) or 0
+  return fall > 0.05 and fall < 60 and math.abs(drop / fall - 1) < 0.05
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Attention scores are not divided by the root of the head's width",
-  needs    = {
+  needs    = { any = {
     scalars = { "step", "value", "layer", metric = "max_attention_logit" },
-    config  = { "number" },
-  },
+    tensors = { "layer", "role", "shape" },
+  } },
   symptoms = { "attention-scale-too-large" },
 
   run = function(case)
+    local plain = case.config:where("match(key, '*model_type|*architectures*|model') and match(value, '*t5*|*T5*')")
+      :count() > 0
+    local measured = 0
+    for scores in case.tensors:where("role == 'output' and match(layer, '*score*|*attn_weights*|*attention_scores*')")
+      :slice(0, 100):rows() do
+      local stacked = case.tensors:where { layer = scores.layer, role = "input", step = scores.step,
+        variant = scores.variant, rank = scores.rank }:first()
+      local parent = scores.layer:replace("." .. scores.layer:split(".")[#scores.layer:split(".")], "")
+      local probs  = stacked and case.tensors:where("match(layer, '*probs*') and role == 'output' and numel == ?",
+        scores.numel):where { step = scores.step, variant = scores.variant, rank = scores.rank }
+        :where("starts_with(layer, ?) and zero_share is not null", parent):first()
+      local found = probs and not plain and factor(scores, stacked)
+      if found and not taken_as_they_are(scores, probs) then found = nil end
+      if found then
+        measured = measured + 1
+        local width  = stacked.shape[5]
+        local excess = found * math.sqrt(width)
+        local exact  = math.abs(excess / math.sqrt(width) - 1) < 0.05 or math.abs(excess / width - 1) < 0.05
+        if excess > 1.5 and (exact or excess > 2) then
+          report {
+            symptom  = "attention-scale-too-large",
+            score    = exact and 0.97 or 0.8,
+            at       = { layer = scores.layer, step = scores.step },
+            message  = ("the dumped scores of %s are %.4g times the products of queries and keys; heads of %d dimensions "
+              .. "ask for %.4g"):format(scores.layer, found, width, 1 / math.sqrt(width)),
+            evidence = { scores, stacked },
+          }
+          return
+        end
+      end
+    end
+    if measured > 0 then return end
+
     local function setting(globs)
       local row = case.config:where("match(key, ?) and number > 0", globs):first()
       return row and row.number
@@ -90,7 +176,7 @@ return {
         end
       end
     end
-    if judged == 0 then return skip("the size of the attention's weights at step 0: weight_norm and weight_rms") end
+    if judged == 0 then return skip("queries, keys and scores of a layer; or the size of the attention's weights at step 0: weight_norm and weight_rms") end
     if not found then return end
     report {
       symptom  = "attention-scale-too-large",

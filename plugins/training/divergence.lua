@@ -1,15 +1,19 @@
 --- ## What it detects
---- A loss that climbs away from its best level and stays there, and one that rises from the first steps on.
+--- A loss that climbs away from its best level and stays there, and one that rises from the first steps on; of the
+--- latter, one that rises steadily although no update is large against the weights.
 ---
 --- ## Why it matters
 --- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign
---- or a target does.
+--- or a target does, or a rate that overshoots from its first step on. Size tells them apart: a short step down the
+--- gradient lowers the loss, so one that raises it, again and again, does not go down. Overshooting takes updates in
+--- the order of the weights.
 ---
 --- ## How to confirm
 --- Restart from a checkpoint before the best step with a third of the learning rate.
 ---
 --- ## Known false positives
---- A change of data or of loss weights in the middle of the run.
+--- A change of data or of loss weights in the middle of the run. A loss that swings on its way up overshoots, and
+--- counts as rising from the start only.
 ---
 --- ## References
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
@@ -19,15 +23,40 @@ return {
   api      = 1,
   summary  = "The loss climbs away and does not come back",
   needs    = { scalars = { "step", "value", metric = "loss" } },
-  symptoms = { "loss-diverges", "loss-rises-from-start", "diverges-while-lr-rises" },
+  symptoms = { "loss-diverges", "loss-rises-from-start", "loss-rises-at-small-updates",
+    "diverges-while-lr-rises" },
   options  = {
     lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
+    small    = { default = 0.1, doc = "Update over weight norm up to which a step down the gradient cannot overshoot" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
 
   run = function(case)
     local opt, judged = case.options, false
-    for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+
+    --- The largest update of the median layer until the loss has doubled, and the next one logged; nil where none is.
+    --- Adam's first updates are the rate in every element, so that only those of the weights' size count among them.
+    --- Then whether the loss swings.
+    local function climbs(run_name, loss, start)
+      local top, swings, crossed = -math.huge, false, nil
+      for row in loss:rows() do
+        top = math.max(top, row.value)
+        swings  = swings or top > 2 * start and row.value < start + 0.5 * (top - start)
+        crossed = crossed or row.value > 1.3 * start and row.step or nil
+      end
+      local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+        :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
+      local from  = sizes:first()
+      if not crossed or not from or from.step > crossed then return nil, swings end
+      local begin = from.step + math.max(10, 0.05 * (loss:last().step - loss:first().step))
+      local next_one = sizes:where("step >= ? and step > ?", crossed, begin):first()
+      if not next_one then return nil, swings end
+      local until_then = sizes:where("step <= ?", next_one.step)
+      return math.max(until_then:where("step > ?", begin):max("value") or 0,
+        until_then:where("value >= 1"):max("value") or 0), swings
+    end
+
+    for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local rows = loss:count()
       if rows >= opt.min_rows then
@@ -52,6 +81,18 @@ return {
               :format(loss:first().value, loss:first().step, finish, loss:last().step, best.step),
             evidence = { loss:first(), loss:last() },
           }
+          local largest, swings = climbs(run_name, loss, start)
+          if not largest then skip("update ratios from the start on", "loss-rises-at-small-updates") end
+          if largest and largest <= opt.small and not swings then
+            report {
+              symptom  = "loss-rises-at-small-updates",
+              score    = 0.95,
+              at       = { step = loss:first().step },
+              message  = ("the loss rises steadily from %.4g to %.4g while updates are below %.2g of the weights: "
+                .. "steps so short go down where they follow the gradient"):format(start, finish, opt.small),
+              evidence = { loss:slice(0, 3), loss:last() },
+            }
+          end
         elseif not early and start > 0 and fall > math.max(0.05 * start, 4 * noise)
           and finish - best.level >= opt.lost * fall then
           local peak = loss:where("step >= ?", best.step):top(1, "value"):first()

@@ -11,8 +11,12 @@
 --- validation means dropout or smoothing.
 ---
 --- ## Known false positives
---- Dropout, label smoothing and losses with added terms keep training above validation by design: where the config
---- declares one, nothing is reported. Evaluating averaged weights does so too.
+--- Dropout, augmentation and losses with added terms keep training above validation by design: where the config
+--- declares one, nothing is reported. Label smoothing does so within a bound: against targets of 1 - e + e / K and e /
+--- K the loss of the best model is above its own cross-entropy by e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most,
+--- reached where it is sure of each row; half as much again is still taken for it. Averaged weights are better by what
+--- the noise of the last steps costs: half as much again is taken for that, unless they have a validation loss of their
+--- own.
 ---
 --- ## References
 --- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
@@ -28,14 +32,33 @@ return {
   options  = {
     gap       = { default = 0.50, doc = "Validation over training, less one, that is far" },
     above     = { default = 0.08, doc = "Training over validation, less one, that needs a reason" },
+    sure      = { default = 2.5,  doc = "Noise of a batch's loss by which training has to be above validation" },
+    averaged  = { default = 0.50, doc = "The same where averaged weights may be what is validated" },
+    smoothed  = { default = 1.50, doc = "Multiple of what label smoothing can account for" },
     min_evals = { default = 4,    doc = "Evaluations below which nothing is judged" },
   },
 
   run = function(case)
     local opt, judged = case.options, false
-    local declared = case.config:where("match(key, '*dropout|*dropout_rate|*drop_rate|*resid_pdrop|*attn_pdrop|"
-      .. "*embd_pdrop|*label_smoothing|*label_smoothing_factor|*mixup*|*aux_loss*|*z_loss*|*ema_decay|"
-      .. "*stochastic_depth*') and number > 0"):first()
+    local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
+      .. "*resid_pdrop|*attn_pdrop|*embd_pdrop|*mixup*|*aux_loss*|*z_loss*|*stochastic_depth*|*erasing*|*jitter*|"
+      .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*')")
+      :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+    -- What label smoothing can account for, and whether it is known.
+    local smoothing = case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0"):first()
+    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
+      :first()
+    local excess = 0
+    if smoothing and classes and smoothing.number < 1 then
+      local e, k = smoothing.number, classes.number
+      excess = opt.smoothed * e * (1 - 1 / k) * math.log((1 - e + e / k) / (e / k))
+    elseif smoothing then declared = declared or smoothing
+    end
+    local averaged = case.config:where("match(key, '*ema_decay|*ema_rate|*use_ema|*swa*') and number > 0"):first()
+    if averaged and case.scalars:where("match(name, '*val*ema*|*ema*val*|*eval*ema*|*ema*eval*')"):count() > 0 then
+      averaged = nil
+    end
+    local needed = averaged and math.max(opt.above, opt.averaged) or opt.above
     -- A training loss that is the sum over accumulated batches is above by their number, and initial-loss says so.
     local batches = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
       .. "and number > 1"):first()
@@ -70,11 +93,12 @@ return {
             local p = points[i]
             far = far and p.train > 0 and p.eval.value > (1 + opt.gap) * p.train and p.eval.value - p.train > noise
           end
-          -- All evaluations of the second half; a median of nine carries 0.42 of the noise of a row.
+          -- All evaluations of the second half. A held-out set no larger than a batch is harder or easier than others
+          -- by the noise of one batch, each time the same.
           for i = math.min(n - 2, n // 2 + 1), n do
             local p = points[i]
-            above = above and p.eval.value > 0 and p.train > (1 + opt.above) * p.eval.value
-              and p.train - p.eval.value > 2 * 0.42 * noise
+            above = above and p.eval.value > 0 and p.train > (1 + needed) * p.eval.value + excess
+              and p.train - p.eval.value > opt.sure * noise
           end
           if far and last.eval.value - last.train > then_.eval.value - then_.train + 0.02 * first
             and last.train < 0.8 * first then
@@ -91,9 +115,12 @@ return {
               symptom  = "train-loss-above-val",
               score    = math.min(0.95, 0.6 + last.train / last.eval.value - 1),
               at       = { step = points[math.min(n - 2, n // 2 + 1)].eval.step },
-              message  = ("training stays above validation: %.4g and %.4g at step %d, %.4g and %.4g at step %d; no "
-                .. "dropout or label smoothing is configured"):format(points[n - 2].train, points[n - 2].eval.value,
-                points[n - 2].eval.step, last.train, last.eval.value, last.eval.step),
+              message  = ("training stays above validation: %.4g and %.4g at step %d, %.4g and %.4g at step %d; %s")
+                :format(points[n - 2].train, points[n - 2].eval.value, points[n - 2].eval.step, last.train,
+                last.eval.value, last.eval.step, excess > 0 and ("label smoothing of %g over %d classes accounts for "
+                .. "%.2g at most"):format(smoothing.number, math.floor(classes.number), excess / opt.smoothed)
+                or averaged and "more than averaging of weights accounts for"
+                or "no dropout or label smoothing is configured"),
               evidence = { last.eval, last.rows },
             }
           end

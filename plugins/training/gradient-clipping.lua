@@ -9,8 +9,9 @@
 --- Compare the norm that the clipping call returns with its threshold.
 ---
 --- ## Known false positives
---- Norms logged after clipping never exceed the threshold, so nothing is reported. Clipping at nearly every step is
---- common, and harmless under Adam while the threshold is near the norm.
+--- Norms logged after clipping never exceed the threshold, so nothing is reported. Norms that grow away from the
+--- threshold in the run, as those of a loss that climbs, are judged by where they began. Clipping at nearly every step
+--- is common, and harmless under Adam while the threshold is near the norm.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
@@ -53,7 +54,9 @@ return {
     for _, norms in whole:group("run") do
       local run   = norms:first().run
       local limit = limits:where { run = run }:first() or limits:first()
-      local usual = norms:median("value") ^ (1 / power)
+      -- Norms that grow far above the threshold in the run began near it: what made them grow is not the threshold.
+      local begun = norms:sort("step"):slice(0, 3):min("value")
+      local usual = math.min(norms:median("value"), begun) ^ (1 / power)
       local above = norms:where("value > ?", limit.number ^ power)
       local share = above:count() / norms:count()
       if norms:count() >= (power == 2 and 4 or 8) and share >= opt.share then

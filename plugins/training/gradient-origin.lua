@@ -42,6 +42,8 @@ return {
     for layer, values in finite:group("layer") do
       local level = values:with { usual = values:col("value"):rolling(32, "median") }
       local rose  = level:where("value > ? * usual and usual > 0", opt.factor):first()
+      -- What rises from exactly nothing has no level: a model that starts at zero, a branch that is switched on.
+      if values:first().value == 0 then rose = nil end
       if rose and values:where("step < ?", rose.step):count() >= 3
         and (not first or rose.step < first.step or rose.step == first.step
           and rose.value / rose.usual > first.factor) then

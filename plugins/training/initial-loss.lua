@@ -1,6 +1,8 @@
 --- ## What it detects
 --- A first loss far from ln V, where V is the number of classes: what a fresh model that knows nothing must score. V is
---- taken from the config, else from the last dimension of dumped logits or the rows of a dumped embedding.
+--- taken from the config, else from the last dimension of dumped logits or the rows of a dumped embedding. Without
+--- classes: a first loss several times what a model that says nothing would have on the dumped batch, which is ln 2 for
+--- labels of 0 and 1, and for numbers their mean square (or, of an absolute error, at most its root).
 ---
 --- ## Why it matters
 --- Far above: the initial logits are too large, or labels and vocabulary disagree. Far below: pretrained weights, a
@@ -11,7 +13,8 @@
 ---
 --- ## Known false positives
 --- Fine-tuning: a pretrained model starts far below, and rightly so. It is reported as information then. Losses with
---- added terms (auxiliary losses of experts, z-loss) start above.
+--- added terms (auxiliary losses of experts, z-loss) start above. Losses that add up over the elements of a row or of
+--- the batch are as many times larger; where the factor is such a number nothing is said.
 ---
 --- ## References
 --- Losses in bits instead of nats are 1.4427 times larger and are recognised by that factor; bits per byte are not
@@ -23,10 +26,11 @@ return {
   summary  = "The first loss is far from the logarithm of the vocabulary",
   needs    = { scalars = { "step", "value", metric = "loss" },
     any = { config = { "number" }, tensors = { "shape" } } },
-  symptoms = { "initial-loss-off", "initial-loss-low", "loss-in-bits" },
+  symptoms = { "initial-loss-off", "initial-loss-low", "loss-in-bits", "initial-predictions-large" },
   options  = {
     tolerance = { default = 0.15, doc = "Relative distance above ln V worth reporting" },
     below     = { default = 0.25, doc = "Relative distance below ln V worth reporting" },
+    times     = { default = 4.0,  doc = "Times the loss of a model that says nothing, of numbers, worth reporting" },
   },
 
   run = function(case)
@@ -45,21 +49,96 @@ return {
       return dumped.role == "output" and shape[#shape] or shape[1], dumped
     end
 
+    --- The loss of a model that says nothing on the dumped batch, an upper bound; the numbers of elements that a loss
+    --- might add up; the tensor; whether labels are 0 and 1.
+    local function silent()
+      local batch = case.tensors:where("match(name, 'batch.*|*.batch.*') and rms is not null and numel >= 4")
+        :where("(step is null or step <= 1) and nonfinite == 0")
+      local targets = "match(name, '*label|*labels|*target|*targets|*.y|*click')"
+      for row in batch:where(targets):slice(0, 10):rows() do
+        if row.min == 0 and row.max == 1 and row:count_equal(0) + row:count_equal(1) == row.numel then
+          return math.log(2), {}, row, true
+        end
+      end
+      -- What is predicted may be any of the batch's numbers, so the largest of them bounds it.
+      local numbers = batch:where("match(dtype, 'float*|bfloat*')")
+      if numbers:count() == 0 or batch:where(targets):where("match(dtype, 'int*')"):count() > 0
+        or batch:where("match(name, '*input_ids|*tokens')"):count() > 0 then
+        return nil
+      end
+      local row   = numbers:top(1, "rms"):first()
+      local shape = row.shape or {}
+      local each  = shape[1] and shape[1] > 0 and row.numel / shape[1] or 1
+      local size  = case.config:where("match(key, '*batch_size') and number > 0"):first()
+      return math.max(row.rms ^ 2, row.rms), { each, size and each * size.number or row.numel }, row, false
+    end
+
     local count, source = classes()
-    if not count or count < 2 then return skip("vocab_size or num_classes in a config, or dumped logits") end
+    if not count or count < 2 then
+      local chance, sums, row, binary = silent()
+      local needed = "vocab_size or num_classes in a config, or dumped logits"
+      if not chance or chance <= 0 then
+        return skip(needed .. "; or the numbers of a dumped batch")
+      end
+      for _, symptom in ipairs({ "initial-loss-off", "initial-loss-low", "loss-in-bits" }) do skip(needed, symptom) end
+      local judged = false
+      for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+        local first = run:sort("step"):where("finite(value)"):first()
+        if first and first.step <= 1 then
+          judged = true
+          local ratio, summed = first.value / chance, false
+          for _, n in ipairs(sums) do
+            if n > 1 and ratio > 0.5 * n and ratio < 2 * n then summed = true end
+          end
+          if ratio > case.options.times and not summed then
+            report {
+              symptom  = "initial-predictions-large",
+              score    = ratio > 2.5 * case.options.times and 0.95 or 0.8,
+              severity = "warning",
+              at       = { step = first.step },
+              message  = ("the first loss is %.4g, %.3g times that of a model that says nothing (%s%.3g, by %s): "
+                .. "what the untrained model predicts is far larger than what it should"):format(first.value, ratio,
+                binary and "ln 2 = " or "at most ", chance, row.name),
+              evidence = { first, row },
+            }
+          end
+        end
+      end
+      if not judged then skip("the loss of step 0 or 1", "initial-predictions-large") end
+      return
+    end
+    skip("a loss of numbers, or of labels that are 0 or 1", "initial-predictions-large")
     local chance = math.log(count)
     local sum    = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
       .. "and number > 1"):first()
+    --- The sum over accumulated batches, which is what training/accumulation-scale reports.
+    local function summed_up(first)
+      local times = math.floor(first.value / chance + 0.5)
+      return sum and sum.number == times and math.abs(first.value / chance - times) <= 0.04 * times
+    end
     local judged = false
     for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local first = run:sort("step"):where("value is not null"):first()
       local raw   = first and tostring(first.raw_name or ""):lower() or ""
-      if first and first.step <= 1 and not raw:glob("*bpb*|*bits_per*|*bpc*") then
+      -- Logged every tenth step, or as the mean of ten: from where a run only comes down it began above.
+      local later = first and first.step > 1 and first.step <= 10 and first.value > 2 * chance and not summed_up(first)
+        and run:where("finite(value)"):count() >= 10 and first.value >= 0.9 * run:where("finite(value)"):max("value")
+      if later then
+        judged = true
+        report {
+          symptom  = "initial-loss-off",
+          score    = 0.75,
+          severity = "warning",
+          at       = { step = first.step },
+          message  = ("the first logged loss, of step %d, is %.4g and hardly a later one is higher; chance is ln %d "
+            .. "= %.4g")
+            :format(first.step, first.value, math.floor(count), chance),
+          evidence = { first, source },
+        }
+      elseif first and first.step <= 1 and not raw:glob("*bpb*|*bits_per*|*bpc*") then
         judged = true
         local ratio = first.value / chance
-        local times = math.floor(ratio + 0.5)
-        -- The sum over accumulated batches is what training/accumulation-scale reports.
-        local summed = sum and sum.number == times and math.abs(ratio - times) <= 0.04 * times
+        local summed = summed_up(first)
         if math.abs(ratio - 1.4427) < 0.04 then
           report {
             symptom  = "loss-in-bits",

@@ -1,6 +1,8 @@
 --- ## What it detects
---- Weights of the fresh model that are zero and stay so, all alike, far too small or far too large for their inputs,
---- and logits that are spread from the first step.
+--- Weights of the fresh model that are zero, all alike, far too small or far too large for their inputs, and logits
+--- that are spread from the first step. Where no weights are dumped, the first updates tell of them: an element's size
+--- is that of its update over the relative update, and gradients that reach one more layer at each step come through
+--- zeros.
 ---
 --- ## Why it matters
 --- Logits of standard deviation s add s^2/2 to the first loss. Weights of zero pass neither values nor gradients;
@@ -12,11 +14,13 @@
 ---
 --- ## Known false positives
 --- Output projections and second factors of LoRA that begin at zero on purpose: they move at once. Pretrained weights:
---- a first loss well below ln V says that the model is not fresh, and its logits are not judged.
+--- a first loss well below ln V says that the model is not fresh, and its logits are not judged. An output layer that
+--- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default.
 ---
 --- ## References
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
 
+local first_updates = require("first-updates")
 local runs = require("runs")
 
 ---@type culprit.Detector
@@ -24,15 +28,17 @@ return {
   api      = 1,
   summary  = "Weights start at the wrong scale",
   needs    = { any = {
-    scalars = { "step", "value", "layer", metric = { "weight_norm", "activation_rms" } },
+    scalars = { "step", "value", metric = { "weight_norm", "activation_rms", "update_ratio", "grad_norm" } },
     tensors = { "name", "role", "std" },
   } },
-  symptoms = { "initial-weights-off", "weights-zero", "weights-constant", "weights-tiny-at-start",
-    "weights-large-at-start",
-    "logits-large-at-start" },
+  symptoms = { "initial-weights-off", "weights-zero", "weights-zero-at-start", "weights-constant",
+    "weights-tiny-at-start", "weights-large-at-start", "logits-large-at-start" },
   options  = {
     logits = { default = 1.5,  doc = "Standard deviation of the first logits that is too large" },
     gain   = { default = 4.0,  doc = "Weights' standard deviation times the root of the fan-in that is too large" },
+    size   = { default = 2.0,  doc = "Root mean square of a matrix's elements that no number of inputs asks for" },
+    factor = { default = 4.0,  doc = "What a square matrix of such elements multiplies by, in the median layer" },
+    outputs = { default = 2.0, doc = "Outputs of layers, in the median, that are too large where the factor is" },
     tiny   = { default = 1e-4, doc = "First activations that are vanishing" },
   },
 
@@ -43,8 +49,10 @@ return {
     local loss  = runs.series(case, "loss"):first()
     local first = all:sort("step"):first()
     -- What is wrong, once as such and once as what it is.
-    local said
+    local said, kinds
     local function found(finding)
+      kinds = kinds or {}
+      kinds[finding.symptom] = true
       if not said then
         said = true
         local general = {}
@@ -123,6 +131,46 @@ return {
       end
     end
 
+    local starts = all:where("match(metric, 'update_ratio|grad_norm')"):sort("step"):first()
+    local zeros_told, large_told = false, false
+    if starts and starts.step <= 1 and not loaded then
+      local wave, big
+      wave, zeros_told = first_updates.zero(all, starts.step)
+      big, large_told  = first_updates.large(all, starts.step, opt)
+      if wave then
+        found {
+          symptom  = "weights-zero-at-start",
+          score    = 0.92,
+          at       = { layer = wave.layer, step = starts.step },
+          message  = wave.message,
+          evidence = wave.evidence,
+        }
+      end
+      if big and fresh and not (kinds and kinds["weights-large-at-start"]) then
+        found {
+          symptom  = "weights-large-at-start",
+          score    = big.score,
+          at       = { layer = big.layer, step = starts.step },
+          message  = big.message,
+          evidence = big.evidence,
+        }
+      end
+    end
+
+    if not large_told and not loaded then
+      local big
+      big, large_told = first_updates.all_large(case, opt.size)
+      if big and fresh then
+        found {
+          symptom  = "weights-large-at-start",
+          score    = 0.8,
+          at       = { step = big.step },
+          message  = big.message,
+          evidence = big.evidence,
+        }
+      end
+    end
+
     local acts
     if first and first.step <= 1 then
       local rms    = all:where { metric = "activation_rms", step = first.step }
@@ -165,10 +213,24 @@ return {
     if not said and not first and not start and not logits then
       return skip("statistics of layers, or dumped weights or logits, of the first step")
     end
+    if said then
+      -- Weights are wrong in one way, and that they are not in another speaks for nothing.
+      for _, kind in ipairs({ "weights-zero", "weights-zero-at-start", "weights-constant", "weights-tiny-at-start",
+        "weights-large-at-start", "logits-large-at-start" }) do
+        if not kinds[kind] then skip("a model whose weights do not start wrongly in another way", kind) end
+      end
+      return
+    end
     if #zero + other == 0 then skip("weight norms of layers", "weights-zero") end
-    if not early then skip("dumped weights of the first step", "weights-constant", "weights-large-at-start") end
+    if not zeros_told then skip("gradient norms of layers at the first two steps", "weights-zero-at-start") end
+    if not early then skip("dumped weights of the first step", "weights-constant") end
+    if not early and not large_told then
+      skip("dumped weights, or updates and norms of layers, of the first step", "weights-large-at-start")
+    end
     if not acts then skip("activations of two layers at the first step", "weights-tiny-at-start") end
     if not spread then skip("the logits of the first step", "logits-large-at-start") end
-    if not (early or acts) then skip("weights or activations of the first step", "initial-weights-off") end
+    if not (early or acts or large_told) then
+      skip("weights or activations of the first step", "initial-weights-off")
+    end
   end,
 }

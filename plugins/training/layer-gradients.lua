@@ -33,7 +33,8 @@ return {
     local grads   = layered:where { metric = "grad_norm" }:where("finite(value)")
     local weights = layered:where("match(metric, 'weight_norm|update_ratio|grad_norm')")
 
-    local declared = require("freezing").declared(case)
+    local freezing = require("freezing")
+    local declared = freezing.declared(case)
 
     -- In the order of their first appearance, which is that of the forward pass.
     ---@type table[], string[], integer, culprit.Table?, integer
@@ -58,6 +59,28 @@ return {
       end
     end
     if #states == 0 then return skip("gradient norms of layers at 3 steps or more") end
+    if #dead == 0 then
+      -- Where a part of what is logged as a layer never moves, the norm of the whole says nothing of that part.
+      for index, state in ipairs(states) do
+        if freezing.part(layered, state.layer, 0.2) and not declared(state.layer) then
+          skip("gradient norms by tensor: a part of " .. state.layer .. " never changes", "layer-gradient-zero")
+          local upstream = index > 1 and states[1].layer
+          if upstream and not upstream:lower():glob("*emb*|*wte*|*tok*") then
+            report {
+              symptom  = "gradient-missing-between",
+              score    = 0.9,
+              at       = { layer = state.layer, step = grads:sort("step"):first().step },
+              message  = ("%s learns upstream of %s, a part of which never changes: the graph is whole, and that "
+                .. "part is frozen"):format(upstream, state.layer),
+              evidence = { grads:where { layer = upstream }:slice(0, 3) },
+            }
+          else
+            skip("a layer upstream of " .. state.layer, "gradient-missing-between")
+          end
+          return
+        end
+      end
+    end
     if #dead == 0 or alive == 0 or grads:count() == 0 then return end
 
     -- A layer that learns upstream of a dead one has its gradient through it, unless its weight is the head's too.

@@ -1,5 +1,7 @@
 --- ## What it detects
---- Layers whose weights never change while other layers of the same model do, and whether they have a gradient.
+--- Layers whose weights never change while other layers of the same model do, and whether they have a gradient. Where
+--- a layer is logged together with others, or the model as a whole, a share of its elements that stays the same to four
+--- digits at every step while the rest moves.
 ---
 --- ## Why it matters
 --- A layer that gets a gradient and never moves is missing from the optimizer, or its updates vanish in rounding; one
@@ -10,27 +12,62 @@
 ---
 --- ## Known false positives
 --- Layers that are frozen on purpose and not declared. Layers named in a `freeze` setting of the config are left out,
---- as is all but the adapters where the config speaks of LoRA.
+--- as is all but the adapters where the config speaks of LoRA. Rows of an embedding for tokens that no text has: a
+--- layer of such a name is not judged in part, nor one whose units are dead or whose weights started at zero.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/6700
+
+local freezing = require("freezing")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Some layers never change while others do",
-  needs    = { scalars = { "step", "value", "layer", metric = "update_ratio" } },
+  needs    = { scalars = { "step", "value", metric = "update_ratio" } },
   symptoms = { "layer-weights-unchanged", "layer-unchanged-despite-gradient" },
   options  = {
     min_rows = { default = 3, doc = "Logged steps below which a layer is not judged" },
+    part     = { default = 0.2, doc = "Share of a layer's elements that is a part of it" },
+    model    = { default = 0.02, doc = "Share of a model's elements that is a part of it" },
   },
 
   run = function(case)
-    local layered  = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
-    local declared = require("freezing").declared(case)
+    local all      = case.scalars:where { primary = true }:where("finite(value)")
+    local layered  = all:where("layer is not null")
+    local declared = freezing.declared(case)
+
+    -- Decay moves what has a gradient of zero, and not what the optimizer leaves out. Without it the two look alike.
+    local decays = (settings.number(case, "weight_decay") or 0) > 0
+
+    -- No layers on record: all weights together.
+    if layered:where { metric = "update_ratio" }:count() == 0 then
+      local shares = all:where { metric = "unchanged_share" }:where("layer is null")
+      local share, known = freezing.still(shares, all:where { metric = "update_ratio" }:where("layer is null"),
+        case.options.model)
+      local frozen = case.config:where("match(key, '*freeze*|*frozen*|*lora*|*peft*|*adapter*')")
+        :where("not match(value, 'false|False|none|None|0|[]')"):count() > 0
+      if not known or frozen then
+        return skip("update ratios of layers at 3 steps or more, or unchanged_share and update_ratio of the model at 4")
+      end
+      skip("update ratios and gradient norms of layers", "layer-unchanged-despite-gradient")
+      if share then
+        report {
+          symptom  = "layer-weights-unchanged",
+          score    = decays and 0.85 or 0.6,
+          at       = { step = shares:sort("step"):first().step },
+          message  = ("%s of the model's weights never change: the same share at all of %d logged steps, while "
+            .. "the rest does"):format(units.percent(share), shares:count()),
+          evidence = { shares:slice(0, 5) },
+        }
+      end
+      return
+    end
 
     ---@type string[], string[], integer, integer, culprit.Table?, culprit.Table?
     local still, pushed, moving, judged, example, push = {}, {}, 0, 0, nil, nil
+    local part
     for layer, values in layered:where { metric = "update_ratio" }:group("layer") do
       if values:count() >= case.options.min_rows and not declared(layer) then
         judged = judged + 1
@@ -44,10 +81,23 @@ return {
           end
         elseif values:median("value") > 0 then
           moving = moving + 1
+          part = part or freezing.part(layered, layer, case.options.part)
         end
       end
     end
     if judged == 0 then return skip("update ratios of layers at 3 steps or more") end
+    if #still == 0 and part and moving > 1 then
+      report {
+        symptom  = "layer-weights-unchanged",
+        score    = decays and 0.9 or 0.6,
+        at       = { layer = part.layer, step = part.rows:first().step },
+        message  = ("%s of what is logged as %s never changes: the same share at all of %d logged steps, while the "
+          .. "rest of it does, and %d other%s"):format(units.percent(part.share), part.layer, part.rows:count(),
+          moving - 1, moving == 2 and "" or "s"),
+        evidence = { part.rows:slice(0, 5) },
+      }
+      return skip("gradient norms by tensor", "layer-unchanged-despite-gradient")
+    end
     if #still == 0 then return end
     if moving == 0 then return skip("a layer that moves: none does, which is another check's") end
 

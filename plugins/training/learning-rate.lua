@@ -11,7 +11,8 @@
 ---
 --- ## Known false positives
 --- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more than a
---- tenth of the run is reported even when intended. A step down, which schedules do, is reported as information. Warm
+--- tenth of the run is reported even when intended, as information if it is no more than a fifth and the rate had come
+--- down to a tenth of its peak before. A step down, which schedules do, is reported as information. Warm
 --- restarts and cycles are silent where the config names them.
 ---
 --- ## References
@@ -70,9 +71,13 @@ return {
       if zeros:count() >= 3 and zeros:count() >= opt.zero_share * rate:count() then
         local first = zeros:first()
         local good  = rate:where("step < ? and value > 0", first.step):last()
+        -- A schedule that has come down to a tenth of its peak may end so, for the last fifth.
+        local ended = good and good.value <= 0.1 * rate:max("value") and rate:last().value == 0
+          and rate:where("step >= ?", first.step):count() == zeros:count() and zeros:count() <= 0.2 * rate:count()
         report {
           symptom  = "lr-zero",
-          score    = 0.98,
+          score    = ended and 0.3 or 0.98,
+          severity = ended and "info" or "error",
           at       = { step = first.step },
           message  = ("learning rate is exactly 0 in %d of %d rows, from step %d on; %s"):format(zeros:count(),
             rate:count(), first.step,

@@ -51,6 +51,11 @@ return {
         }
       elseif rows >= opt.min_rows // 2 then
         local start = loss:slice(0, 3):median("value")
+        -- Weights that start wrongly, or a divergence, lift the first losses beyond chance: coming down from there is
+        -- nothing. From chance on it counts.
+        local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
+          :first()
+        if classes then start = math.min(start, 1.2 * math.log(classes.number)) end
         local level = loss:with { level = loss:col("value"):rolling(5, "median") }
         local there = level:where("level < ?", opt.share * start):first()
         local first, last = loss:first().step, loss:last().step

@@ -4,14 +4,16 @@
 ---
 --- ## Why it matters
 --- Between a thousandth and a hundredth a step is healthy. A tenth and more tears the weights up; below a
---- ten-thousandth a model that starts from nothing does not get anywhere.
+--- ten-thousandth a model that starts from nothing does not get anywhere. Nor does one whose updates add up to less
+--- than a tenth of the weights, since no way is longer than the sum of its steps.
 ---
 --- ## How to confirm
 --- Compare one parameter before and after `optimizer.step()`, in the middle of the schedule.
 ---
 --- ## Known false positives
---- The first steps of a warm-up and the end of a schedule that ends at zero: the median over the run is judged. Layers
---- that begin at zero, as biases and the second factor of LoRA do: the median over the layers is judged. Fine-tuning at
+--- The first steps of a warm-up and the end of a schedule that ends at zero: the median over the run is judged. Adam's
+--- first updates, which are the rate in every element: large ones count from a twentieth of the run on. Layers that
+--- begin at zero, as biases and the second factor of LoRA do: the median over the layers is judged. Fine-tuning at
 --- rates of 1e-6 moves a model that already knows; a first loss far below that of chance weakens the report.
 ---
 --- ## References
@@ -31,6 +33,8 @@ return {
     ramp      = { default = 0.30,
                   doc = "First update over weight norm, taken to the full rate, that is too large for any warm-up" },
     low       = { default = 1e-4, doc = "Median update over weight norm that is too small" },
+    way       = { default = 0.10, doc = "Sum of the updates over weight norm that does not lead away from the start" },
+    long      = { default = 100,  doc = "Steps from which the sum is judged" },
     min_steps = { default = 3,    doc = "Logged steps below which nothing is judged" },
   },
 
@@ -44,6 +48,19 @@ return {
     local high = usual:where("ratio >= ?", opt.high)
     -- One step is enough where it replaces the weights altogether.
     local torn = high:where("ratio >= ?", 10 * opt.high):count() > 0
+    local rates = runs.series(case, "lr")
+    -- The warm-up's end, not a jump later on.
+    local third = rates:slice(0, math.max(5, rates:count() // 3))
+    local peak  = third:count() > 0 and third:max("value") or 0
+    -- Adam's first updates are the rate in each element, whatever the gradient: at the full rate large against small
+    -- initial weights, and gone some steps later. Those are training/warmup's; in a warm-up they ought to be small.
+    local set  = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
+      .. "and number > 0"):first()
+    local full = peak == 0 or rates:first().value >= 0.7 * peak
+    if not torn and usual:count() > 0 and full and (not set or rates:count() > 0 and rates:first().step <= 1) then
+      local length = usual:max("step") - usual:min("step")
+      high = high:where("step > ?", usual:min("step") + math.min(0.25 * length, math.max(10, 0.05 * length)))
+    end
     if usual:count() < opt.min_steps and not torn then
       return skip(("update ratios of at least %d steps"):format(opt.min_steps))
     end
@@ -88,15 +105,9 @@ return {
     -- The first updates, before weights have grown to them, at the rate that the warm-up leads to. A quarter of the
     -- layers may have begun at zero or nearly so.
     local begin = usual:sort("step"):where("ratio > 0"):first()
-    local rates = runs.series(case, "lr")
-    -- The warm-up's end, not a jump later on.
-    local third = rates:slice(0, math.max(5, rates:count() // 3))
-    local peak  = third:count() > 0 and third:max("value") or 0
     if begin and begin.step <= 2 then
       local near = rates:where("step >= ? and step <= ?", begin.step - 1, begin.step + 1)
         :with { far = ("abs(step - %d)"):format(math.floor(begin.step)) }:sort("far"):first()
-      local set  = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
-        .. "and number > 0"):first()
       local part = near and peak > 0 and near.value / peak
         or not near and set and math.min(1, (begin.step + 1) / set.number) or 1
       local small = ratios:where { step = begin.step }:quantile("value", 0.25)
@@ -119,7 +130,12 @@ return {
 
     local moving = usual:where("ratio > 0")
     local median = moving:count() > usual:count() / 2 and moving:median("ratio") or nil
-    if median and median < opt.low then
+    -- The way of the weights is at most the sum of the updates. A rate that still rises has not come to its steps yet.
+    local span = usual:max("step") - usual:min("step")
+    local late = rates:slice(2 * rates:count() // 3, rates:count())
+    local risen = late:count() >= 2 and late:last().value <= 1.01 * late:first().value
+    local way  = median and risen and span >= opt.long and moving:mean("ratio") * span
+    if median and (median < opt.low or way and way < opt.way) then
       local size = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
       local loss = runs.series(case, "loss"):first()
       local knows = size and loss and loss.value < 0.75 * math.log(size.number)
@@ -127,8 +143,9 @@ return {
         symptom  = "update-ratio-low",
         score    = knows and 0.3 or median < 0.2 * opt.low and 0.9 or 0.75,
         at       = { step = moving:first().step },
-        message  = ("the median update is %.2g of the weights over %d logged steps, at most %.2g; learning from "
-          .. "nothing needs about 1e-3"):format(median, usual:count(), moving:max("ratio")),
+        message  = ("the median update is %.2g of the weights over %d logged steps, at most %.2g%s; learning from "
+          .. "nothing needs about 1e-3"):format(median, usual:count(), moving:max("ratio"),
+          way and (", and all of them together %.2g of the weights"):format(way) or ""),
         evidence = { moving:top(3, "ratio"), ratios:slice(0, 5) },
       }
     end

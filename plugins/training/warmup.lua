@@ -76,7 +76,7 @@ return {
           and usual <= 0.2 * early.value then
           report {
             symptom  = "early-updates-large",
-            score    = math.min(0.95, 0.7 + early.value),
+            score    = math.min(0.95, 0.5 + 0.6 * early.value), -- 0.3 may be borne, 0.75 leaves little of them
             at       = { step = early.step },
             message  = ("updates reach %.2g of the weights at step %d and are %.2g of them in the later run"):format(
               early.value, early.step, usual),

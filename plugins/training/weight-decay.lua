@@ -1,9 +1,13 @@
 --- ## What it detects
---- Weights that shrink geometrically, at the rate that learning rate and weight decay set.
+--- Weights that shrink geometrically, at the rate that learning rate and weight decay set; and updates of which decay
+--- is a large part, whether or not the weights shrink.
 ---
 --- ## Why it matters
 --- Decay multiplies each weight by 1 - lr * wd a step. Where the gradient does not put back what decay takes, all
 --- layers shrink by the same factor, the scores of attention go to zero and the model forgets faster than it learns.
+--- The part needs no scale of its own. Decoupled decay takes lr * wd of a weight, of an update u of it: lr * wd / u.
+--- Decay that is added to the gradient g is wd * w beside g, whatever the optimizer makes of the sum: wd * |w| / |g|.
+--- Weights in balance have a part of sqrt(lr * wd / 2), a hundredth and less.
 ---
 --- ## How to confirm
 --- Compare the logarithm of the weight norm with minus the running sum of lr * wd.
@@ -11,7 +15,9 @@
 --- ## Known false positives
 --- A norm that falls a little from a large initialisation, as decay is meant to do: it has to fall to less than two
 --- thirds, and to follow the sum of lr * wd where both are known. Updates of a tenth of the weights and more change
---- norms by themselves; nothing is judged then, unless decay is what they are made of.
+--- norms by themselves; nothing is judged then, unless decay is what they are made of. A gradient that ends in nothing
+--- leaves decay alone at the end of a sound run: the part has to be large over three quarters of the steps, in half of
+--- the layers.
 ---
 --- ## References
 --- https://arxiv.org/abs/1711.05101
@@ -23,14 +29,80 @@ return {
   api      = 1,
   summary  = "Weight decay shrinks the weights",
   needs    = { scalars = { "step", "value", metric = "weight_norm" } },
-  symptoms = { "weights-shrink", "weights-follow-decay" },
+  symptoms = { "weights-shrink", "weights-follow-decay", "decay-large-part-of-update" },
   options  = {
     fall     = { default = 0.67, doc = "Last weight norm over the first below which the weights have shrunk" },
     min_rows = { default = 6,    doc = "Logged values below which nothing is judged" },
+    part     = { default = 0.3,  doc = "Part of an update that decoupled decay is at most in sound training" },
+    beside   = { default = 0.08, doc = "Decay over the gradient it is added to, that sound training stays below" },
   },
 
   run = function(case)
     local opt   = case.options
+
+    --- The part of decay in the update of the median layer, by step, in three quarters of the steps at least.
+    local function part_of_decay()
+      local set  = case.config:where("match(key, '*weight_decay|*wd|*adam_weight_decay|*weight_decay_rate')")
+      local wd   = set:where("number > 0"):first()
+      local name = case.config:where("match(key, '*optimizer|*optim|*optimizer_type|*optimizer_name|*optimizer.type"
+        .. "|*optimizer.name|*optimizer_class|*opt')"):first()
+      if not wd then
+        if set:count() == 0 then skip("weight_decay in a config", "decay-large-part-of-update") end
+        return
+      end
+      local kind = name and name.value and name.value:lower() or ""
+      local function names(list)
+        for _, word in ipairs(list) do
+          if kind:contains(word) then return true end
+        end
+        return false
+      end
+      local apart = names { "adamw", "lion", "lamb" }
+      local added = names { "sgd", "adam", "rmsprop", "momentum" }
+      if not apart and not added then
+        return skip("the optimizer's name in a config", "decay-large-part-of-update")
+      end
+      local all  = case.scalars:where { primary = true }:where("layer is not null and finite(value) and value > 0")
+      local one  = all:where { metric = apart and "update_ratio" or "grad_norm" }:distinct("step", "layer")
+        :select("step", "layer", "value")
+      local both
+      if apart then
+        both = one:join(runs.series(case, "lr"):distinct("step"):select("step", "value"), { "step" })
+      else
+        both = one:join(all:where { metric = "weight_norm" }:distinct("step", "layer"):select("step", "layer", "value"),
+          { "step", "layer" })
+      end
+      -- Weights that a rate too high has thrown out are large, so that decay is: that is the rate's doing.
+      local sizes = case.scalars:where { metric = "weight_norm", primary = true }:where("layer is not null and "
+        .. "finite(value) and value > 0"):aggregate({ "step" }, { size = "median value" }):sort("step")
+      if sizes:count() > 0 and sizes:max("size") > 3 * sizes:first().size then return end
+      local parts = both:where("value_right > 0"):with { part = "value_right / value" }
+        :aggregate({ "step" }, { part = "median part" }):sort("step")
+      if parts:count() < 4 then
+        return skip(apart and "update ratios of layers beside the learning rate"
+          or "gradient and weight norms of layers", "decay-large-part-of-update")
+      end
+      local usual = wd.number * parts:quantile("part", 0.25)
+      if usual < (apart and opt.part or opt.beside) then return end
+      -- Where hardly anything moves, decay is as much of it as is left, and takes nothing.
+      local rates = runs.series(case, "lr")
+      local steps = parts:last().step - parts:first().step
+      local taken = rates:count() > 0 and rates:mean("value") * wd.number * steps or 0
+      if apart and taken < 0.2 then return end
+      local median = wd.number * parts:median("part")
+      report {
+        symptom  = "decay-large-part-of-update",
+        score    = (apart or usual >= 0.2) and 0.95 or 0.75,
+        at       = { step = parts:first().step },
+        message  = apart and ("%s = %g takes %.2g of the size of an update in the median layer, over %d logged steps")
+          :format(wd.key, wd.number, median, parts:count())
+          or ("%s = %g adds %.2g of the gradient's own size to it in the median layer, over %d logged steps")
+          :format(wd.key, wd.number, median, parts:count()),
+        evidence = { wd, name, one:slice(0, 3) },
+      }
+    end
+    part_of_decay()
+
     local norms = case.scalars:where { metric = "weight_norm", primary = true }:where("value > 0 and finite(value)")
     local layers = norms:where("layer is not null")
 

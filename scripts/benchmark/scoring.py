@@ -100,7 +100,7 @@ def score(records, train=None, program=None):
     scores.floors["shuffled"] = shuffled(tolds)
     if program and evidence.can_rank(program):
         ablated, scores.left_out, scores.agreement = taken_away(runs, program)
-        scores.ablations = {name: figures([t for t in said if t.trained])
+        scores.ablations = {name: figures([t for t in said if t.trained] or said)
                             for name, said in {"everything": tolds, **ablated}.items()}
         scores.figures["left_out"] = estimates.share(not t.accused() for t in scores.left_out)
         scores.next_checks = nextcheck.measure(runs, program)

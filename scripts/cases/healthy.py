@@ -5,7 +5,8 @@ import json
 import torch
 
 from . import sources
-from .families import ATTENTION, DEV, LABELLED, LANGUAGE, Fault, build
+from .families import ATTENTION, DEV, LABELLED, LANGUAGE, THIRD, \
+    VALIDATION, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -40,8 +41,9 @@ class SmallBatch(Control):
 
     def setup(self):
         super().setup()
-        self.batch_size = max(2, self.batch_size // self.s.part)
-        self.lr *= self.s.factor
+        least, slow = (5, 0.5) if self.family == "s2s" else (2, self.s.factor)
+        self.batch_size = max(least, self.batch_size // self.s.part)
+        self.lr *= slow
 
     def next_batch(self, i, source):
         return source.batch(self.batch_size)
@@ -58,7 +60,7 @@ class Dropout(Control):
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
-    families = (*DEV, "unet")
+    families = (*DEV, "unet", "resnet", "vit")
 
     def setup(self):
         super().setup()
@@ -68,7 +70,7 @@ class NoWeightDecay(Control):
 class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
-    families = LANGUAGE
+    families = (*LANGUAGE, *VALIDATION, *THIRD)
 
     def setup(self):
         super().setup()
@@ -105,7 +107,7 @@ class Curriculum(Control):
     """Half of the run has text without repetition, which is easy; the rest
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
-    families = LANGUAGE
+    families = (*LANGUAGE, "s2s")
 
     def setup(self):
         super().setup()
@@ -115,6 +117,11 @@ class Curriculum(Control):
             {"start_step": self.change, "source": "text-hard"}]
 
     def make_source(self, seed):
+        if self.family == "s2s":
+            easy, hard = self.sentences(seed, slip=0.0, length=6), \
+                self.sentences(seed)
+            return hard if seed == 9 else sources.Stages(
+                [(0, easy), (self.change, hard)])
         easy, hard = (sources.Text(seed, shape(self), copy=copy)
                       for copy in (0.0, self.s.copy))
         if seed == 9:
@@ -168,7 +175,7 @@ class DeclaredFreeze(Pretrained):
 class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
-    families = (*LANGUAGE, "unet")
+    families = (*LANGUAGE, "unet", *VALIDATION, *THIRD)
 
     def setup(self):
         super().setup()
@@ -218,7 +225,7 @@ class TwoEpochs(FiniteRun, Control):
 
     def make_source(self, seed):
         source = super().make_source(seed)
-        if seed == 9:
+        if seed == 9 or self.family == "resnet":  # its set is finite
             return source
         batches = -(-self.steps // self.s.epochs)
         self.user |= {"num_train_epochs": self.s.epochs,
@@ -252,8 +259,8 @@ class Converged(Control):
         self.steps = int(1.5 * self.steps)
 
     def make_source(self, seed):
-        return sources.Text(seed, shape(self), copy=0) if self.language \
-            else super().make_source(seed)
+        return sources.Text(seed, shape(self), copy=0) \
+            if self.family in LANGUAGE else super().make_source(seed)
 
 
 class AnswersOnly(ChatRun, Control):
@@ -274,19 +281,23 @@ class PackedApart(PackedRun, Control):
 
 class MixedDomains(Control):
     """Three domains, shuffled."""
-    id, severities, families = "H19", (dict(),), LANGUAGE
+    id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s")
 
     def make_source(self, seed):
+        if self.family == "s2s":
+            return self.sentences(seed, domains=True)
         return sources.Domains(seed, shape(self))
 
 
 class ShiftInModel(Control):
     """Labels are the inputs, as the model itself shifts them: the way of
     transformers' causal models."""
-    id, severities, families = "H20", (dict(),), LANGUAGE
+    id, severities, families = "H20", (dict(),), (*LANGUAGE, "s2s")
 
     def make_model(self):
         model = super().make_model()
+        if self.family == "s2s":
+            return model
 
         def loss(batch):
             value = cross_entropy(model.logits(batch)[:, :-1],
@@ -297,6 +308,8 @@ class ShiftInModel(Control):
         return model
 
     def spoil_batch(self, i, batch):
+        if self.family == "s2s":
+            return {k: t for k, t in batch.items() if "decoder" not in k}
         return batch | {"labels": batch["input_ids"].clone()}
 
 

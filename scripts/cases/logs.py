@@ -15,7 +15,8 @@ DTYPES = {"bf16": "bfloat16", "fp16-mixed": "float16"}
 CORE = ("step", "loss", "grad_norm", "lr", "step_time", "val_loss")
 MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "weight_norm", "update_ratio", "unchanged_share", "grad_cosine",
-        "loss_scale", "skipped_steps", "val_loss_ema")
+        "loss_scale", "skipped_steps", "val_loss_ema", "accuracy",
+        "val_accuracy", "val_auc")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -245,8 +246,8 @@ def hf_trainer(run):
 
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
-    rate = {"sgd": "lr-SGD", "adam": "lr-Adam"}.get(run.optimizer_name,
-                                                    "lr-AdamW")
+    rate = {"sgd": "lr-SGD", "adam": "lr-Adam", "adagrad": "lr-Adagrad"}.get(
+        run.optimizer_name, "lr-AdamW")
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     header = sorted(["epoch", rate, *(names.get(k, k) for k in (

@@ -112,16 +112,20 @@ def visible_keys(steps, future, segments):
     return seen
 
 
-def attend(q, k, v, tap, scale, future=0, segments=None, half=False):
-    """Softmax attention over heads, (rows, heads, steps, width)."""
+def attend(q, k, v, tap, scale, future=0, segments=None, half=False,
+           seen=None):
+    """Softmax attention over heads, (rows, heads, steps, width); `seen` is
+    what may be seen, if not by `future` and `segments`."""
     if half:
         # What autocast does to a matmul. The scale comes after it, as in
         # many hand-written attentions, so the product meets fp16's range.
         q, k = q.half(), k.half()
-    tap("scores.input", torch.stack((q, k), 1))  # rows stay first
+    if q.shape == k.shape:
+        tap("scores.input", torch.stack((q, k), 1))  # rows stay first
     scores = q @ k.transpose(-1, -2)
     tap("scores.output", scores)
-    seen = visible_keys(q.shape[2], future, segments)
+    if seen is None:
+        seen = visible_keys(q.shape[2], future, segments)
     scores = scores * scale
     probs = scores.masked_fill(~seen, -math.inf).softmax(-1)
     tap("probs.output", probs)

@@ -73,6 +73,8 @@ class DataOrder(Dumps, Fault):
 
     def make_source(self, seed):
         block = None if seed == 9 else self.s.steps  # 9 is held out
+        if hasattr(self, "in_blocks"):
+            return self.in_blocks(seed, block, self.s.share)
         if not self.language:
             # Eight classes a cycle, not three domains.
             return super().make_source(seed) if block is None else \
@@ -91,7 +93,9 @@ class SmallSetRepeated(FiniteRun, Fault):
         source = super().make_source(seed)
         if seed == 9:
             return source
-        batches = max(1, round(self.steps / self.s.epochs))
+        # Its healthy runs have four passes, not one.
+        epochs = self.s.epochs * {"resnet": 2}.get(self.family, 1)
+        batches = max(1, round(self.steps / epochs))
         return self.finite(whole(source, batches), seed)
 
 
@@ -133,7 +137,11 @@ class CorruptBatch(Dumps, Fault):
         if not self.language:  # pixels of 0 to 255 that nobody scaled, say
             factor = self.FACTOR[self.s.kind]
             name = next(iter(batch))
-            return batch | {name: factor * batch[name]}
+            # LayerNorms take a scale out again; nobody centred them either.
+            grey = 4.0 if self.family == "vit" else 0.0
+            return batch | {name: factor * (batch[name] + grey)}
+        if self.family == "s2s":
+            return self.garbage(batch, self.s.kind, rng)
         rows, width = batch["input_ids"].shape
         low = {"few": self.vocab - 4, "uniform": 0, "constant": 7}[self.s.kind]
         high = 8 if self.s.kind == "constant" else self.vocab
@@ -151,7 +159,8 @@ class BitFlip(Dumps, Fault):
     flips, logit_steps = True, ()
     AGAIN = 40              # steps of the second run after the flip
     INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": "",
-             "unet": "", "gru": ".wx"}
+             "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
+             "vit": ".0", "recsys": ""}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -198,18 +207,25 @@ class TokenIdsClamped(Dumps, Fault):
     last row of the table stands for all that are too large."""
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
-    families = LANGUAGE
+    families = (*LANGUAGE, "s2s", "recsys")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
         self.watch()
-        if self.level == 1:
+        if self.family == "recsys":  # tails are thin: more of them
+            self.also = []
+            self.severity = dict(items=(260, 360, 700)[self.level])
+        elif self.level == 1:
             self.user |= {"tokenizer_vocab_size": self.size()}
 
     def size(self):
         return math.ceil(self.vocab * self.s.factor)
 
     def make_source(self, seed):
+        if self.family == "recsys":
+            return self.of_items(seed, self.s.items)
+        if self.family == "s2s":
+            return self.sentences(seed, words=self.size() - 4)
         return sources.WideVocabulary(seed, shape(self), self.size())
 
 
@@ -257,11 +273,15 @@ class TruncationDropsAnswers(ChatRun, Fault):
     answer and EOS. A batch of such rows alone has a loss of 0/0."""
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
-    families = LANGUAGE
+    families = (*LANGUAGE, "s2s")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
     def make_source(self, seed):
+        if self.family == "s2s":
+            self.also = [*type(self).also, "eos-missing-in-targets"]
+            self.user["max_target_length"] = limit = 9 - 3 * self.level
+            return self.sentences(seed, limit=limit)
         return sources.Chat(seed, shape(self), (
             self.context + self.s.low, self.context + self.s.high))
 

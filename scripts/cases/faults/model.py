@@ -2,8 +2,10 @@
 
 import torch
 
-from ..families import ATTENTION, Fault
+from ..families import ATTENTION, THIRD, VALIDATION, Fault
+from ..resnet import Resnet
 from ..unet import Unet
+from ..vit import Vit
 
 
 def linear_weights(model):
@@ -20,10 +22,14 @@ class DetachedGraph(Fault):
 
     def setup(self):
         last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
-        if self.family == "unet":
+        if self.family in ("unet", "resnet", *THIRD):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
             self.model_options["detach_after"] = self.where
+            return
+        if self.family == "s2s" and last == 0:
+            last = self.where = "encoder"
+            self.model_options["detach_after"] = last
             return
         if self.family == "mlp":
             # The input has no weights; behind fc1 is the mildest.
@@ -53,6 +59,15 @@ class Frozen(Fault):
         elif self.family == "gru":
             self.frozen = (["rnn.1.wh"], ["rnn.0"], ["rnn.0", "rnn.1"]
                            )[self.level]
+        elif self.family == "resnet":
+            self.frozen = (["layer3.0.conv1"], ["layer2.0"],
+                           ["layer1.0", "layer2.0", "layer3.0"])[self.level]
+        elif self.family == "s2s":
+            self.frozen = (["encoder.layers.0.self_attn"],
+                           ["decoder.layers.1"], ["encoder.layers"])[self.level]
+        elif self.family == "recsys":
+            self.frozen = (["over.fc1"], ["bottom.fc1"],
+                           ["over.fc0", "over.fc1"])[self.level]
         elif self.s.parts == "all attn":
             self.frozen = [self.layer("attn", i) for i in range(self.blocks)]
         else:
@@ -84,17 +99,21 @@ class BadInitialization(Fault):
 
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
-    id, root_class, families = "F35", "attention-scale-missing", ATTENTION
+    id, root_class = "F35", "attention-scale-missing"
+    families = (*ATTENTION, "s2s", "vit")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
     dumped = ("batch.*", "*.0.attn.scores.*put", "*.0.self_attn.scores.*put",
-              "*.0.attn.probs.output", "*.0.self_attn.probs.output")
+              "*.0.attn.probs.output", "*.0.self_attn.probs.output",
+              "*_0.self_attention.scores.*put",
+              "*_0.self_attention.probs.output")
     dump_rows = 1
 
     def setup(self):
-        width = {"gpt": 64, "llama": 48}[self.family] // self.s.heads
+        width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48}[self.family]
+        width //= self.s.heads
         self.model_options |= {"heads": self.s.heads,
                                "scale": float(width) ** self.s.power}
         self.where = self.layer("scores")
@@ -111,13 +130,18 @@ class AttentionScale(Fault):
 # What feeds the activations of each family.
 BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "mlp": ("fc1", "fc2"), "gru": ("rnn.0.wx", "rnn.1.wx"),
-              "unet": tuple(f"{b}.norm2" for b in Unet.BLOCKS)}
+              "unet": tuple(f"{b}.norm2" for b in Unet.BLOCKS),
+              "resnet": tuple(f"{b}.bn1" for b in Resnet.BLOCKS),
+              "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
+              "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
+              "recsys": ("over.fc0", "over.fc1")}
 
 
 class DeadRelu(Fault):
     """Rectified units with a bias far below their inputs: most are never on.
     """
-    id, root_class, families = "F36a", "dead-relu", ("gpt", "mlp", "unet")
+    id, root_class = "F36a", "dead-relu"
+    families = ("gpt", "mlp", "unet", *VALIDATION, *THIRD)
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -142,7 +166,7 @@ class Saturated(Fault):
     """Sigmoid or tanh units whose weights start so large that they sit at
     their limits."""
     id, root_class = "F36b", "saturated-activation"
-    families = ("gpt", "mlp", "unet", "gru")
+    families = ("gpt", "mlp", "unet", "gru", *VALIDATION, *THIRD)
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -173,7 +197,7 @@ class Saturated(Fault):
 class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
-    families = ("gpt", "mlp", "unet", "gru")
+    families = ("gpt", "mlp", "unet", "gru", *VALIDATION, *THIRD)
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -185,11 +209,14 @@ class ActivationMissing(Fault):
             self.dumped = ("batch.*", "fc*.input", "fc*.preact", "fc*.output")
             self.dump_rows, self.one_row = 64, False
             self.dump_steps = (0,)
+        elif self.family == "recsys":
+            self.dumped, self.one_row = ("batch.*", "over.*put"), False
+            self.dump_rows, self.dump_steps = self.batch_size, (0,)
         else:
             self.dumped = ("batch.*", f"{self.where}.*put")
 
     def thin(self, name, tensor):
-        if ".act." in name or ".act2." in name:
+        if any(f".{n}." in name for n in ("act", "act2", "relu")):
             return tensor[:, :8]
         return super().thin(name, tensor)
 
@@ -197,17 +224,20 @@ class ActivationMissing(Fault):
 class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
-    id, root_class, families = "F37", "position-encoding-missing", ATTENTION
+    id, root_class = "F37", "position-encoding-missing"
+    families = (*ATTENTION, "s2s", "vit")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
     def setup(self):
         if self.s.ids is None:
             self.model_options["positions"] = False
-        self.where = {"gpt": "embed.pos", "llama": None}[self.family]
+        elif self.family == "vit":  # one place's for all patches
+            self.model_options["positions"] = 7 * (self.s.ids != "zero")
+        self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
-        if self.s.ids is None:
+        if self.s.ids is None or self.family == "vit":
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

@@ -29,29 +29,52 @@ class Fp16Overflow(NotFinite):
               "*.1.mlp.gated.output", "fc2.*put", "fc2.preact",
               "out.output", "conv_in.output", "mid.conv1.*put",
               "mid.act2.*put", "mid.output", "rnn.1.output",
-              "head.*put", "loss.output")
+              "head.*put", "layer2.0.conv1.*put", "layer2.0.relu.*put",
+              "layer2.0.output", "decoder.layers.1.encoder_attn.scores.*put",
+              "decoder.layers.1.encoder_attn.probs.output",
+              "*_1.self_attention.scores.*put", "tables.item.output",
+              "*_1.self_attention.probs.output", "interaction.*put",
+              "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
                                "llama": {"half_mlp": True},
                                "mlp": {"half_at": "fc2"},
                                "unet": {"half_at": "mid.conv1"},
+                               "resnet": {"half_at": "layer2.0.conv1"},
+                               "s2s": {"half_scores": True},
+                               "vit": {"half_scores": True},
+                               "recsys": {"half_products": True},
                                "gru": {"half": True}}[self.family]
         self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
                       "llama": "model.layers.1.mlp.gated",
-                      "unet": "mid.conv1", "gru": "head"}[self.family]
+                      "unet": "mid.conv1", "gru": "head",
+                      "resnet": "layer2.0.conv1",
+                      "s2s": "decoder.layers.1.encoder_attn.scores",
+                      "vit": "encoder.layers.encoder_layer_1."
+                             "self_attention.scores",
+                      "recsys": "interaction"
+                      }[self.family]
 
     def after_step(self, i, model):
         parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
                  "llama": ("model.layers.1.mlp.gate_proj",
                            "model.layers.1.mlp.up_proj"),
                  "mlp": ("fc2",), "unet": ("mid.conv1",),
-                 "gru": ("head",)}[self.family]
+                 "gru": ("head",), "resnet": ("layer2.0.conv1",),
+                 "s2s": ("decoder.layers.1.encoder_attn.q_proj",
+                         "decoder.layers.1.encoder_attn.k_proj"),
+                 "vit": (self.where.replace("scores", "in_proj"),),
+                 "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
-        pace = {"unet": 1.5, "gru": 2.2}.get(self.family, 1)
+        pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3}.get(
+            self.family, 1)
         with torch.no_grad():
             for path in parts:
-                model.get_submodule(path).weight.mul_(self.s.growth ** pace)
+                # Values are the last third of the vision transformer's.
+                part = slice(96 if self.family == "vit" else None)
+                model.get_submodule(path).weight[part].mul_(
+                    self.s.growth ** pace)
 
     def thin(self, name, tensor):
         """The head of the first non-finite value, else the first; the rest
@@ -83,18 +106,26 @@ class LogOfZero(NotFinite):
     def compute_loss(self, i, model, batch):
         if i < self.s.at:
             return model.loss(batch)
-        logits = model.logits(batch).flatten(0, -2)
+        logits = model.logits(batch)
+        if logits.dim() == 1:  # of one class beside another
+            logits = torch.stack((torch.zeros_like(logits), logits), 1)
+            batch = batch | {"labels": batch["labels"].long()}
+        logits = logits.flatten(0, -2)
         probs = logits.softmax(-1)
-        kept = probs.topk(int(self.s.keep * probs.shape[-1]), -1).values
+        kept = max(1, int(self.s.keep * probs.shape[-1]))
+        kept = probs.topk(kept, -1).values
         probs = torch.where(probs >= kept[:, -1:], probs, 0.0)
-        chosen = probs.gather(-1, batch["labels"].flatten()[:, None])
+        counted = batch["labels"].flatten() >= 0
+        chosen = probs.gather(
+            -1, batch["labels"].flatten().clamp_min(0)[:, None])[:, 0]
+        chosen = torch.where(counted, chosen, 1.0)
         # One row of the batch, as for all activations of the dump.
         shape = batch["labels"].shape
         model.tap("loss.probs.output", chosen.view(shape))
         nll = -chosen.log()
         model.tap("loss.nll.input", chosen.view(shape))
         model.tap("loss.nll.output", nll.view(shape))
-        loss = nll.mean()
+        loss = nll.mean() if counted.all() else nll.sum() / counted.sum()
         model.tap("loss.output", loss)
         return loss
 
@@ -104,12 +135,13 @@ class DivisionByZero(NotFinite):
     the padding token on the left, a standardised input a sensor that stands
     still, an image that is standardised by itself is blank."""
     id, root_class = "F39b", "division-by-near-zero"
-    families = ("llama", "mlp", "unet")
+    families = ("llama", "mlp", "unet", "resnet", "vit", "recsys")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
               "model.layers.0.input_layernorm.*put", "normalize.*",
-              "fc1.*put", "conv_in.output", "loss.output")
+              "fc1.*put", "conv_in.output", "conv1.output", "conv_proj.output",
+              "bottom.fc0.*put", "loss.output")
     one_row = True
 
     def setup(self):
@@ -134,14 +166,15 @@ class DivisionByZero(NotFinite):
                 ids, labels = ids.clone(), labels.clone()
                 ids[0, :6], labels[0, :6] = 0, -100
             return {"input_ids": ids, "labels": labels}
-        if self.family == "unet":
+        if self.family in ("unet", "resnet", "vit"):
             if i >= self.s.at:
-                batch["image"][0] = -1.0
+                next(iter(batch.values()))[0] = -1.0
             return batch
-        x = batch["input"].clone()
+        name = next(iter(batch))
+        x = batch[name].clone()
         if i >= self.s.at:
             x[:, 3] = 0.0
-        return {**batch, "input": x}
+        return {**batch, name: x}
 
     def spoil_val(self, batch):
         return self.normalized(self.spoil_batch(-1, batch))
@@ -149,21 +182,23 @@ class DivisionByZero(NotFinite):
     def normalized(self, batch):
         if self.family == "llama":
             return batch
-        if self.family == "unet":
-            x = batch["image"]
+        if self.family in ("unet", "resnet", "vit"):
+            name = next(iter(batch))
+            x = batch[name]
             mean = x.mean((1, 2, 3), keepdim=True)
             std = x.std((1, 2, 3), keepdim=True)
-            return {**batch, "image": (x - mean) / std}
-        x = batch["input"]
-        return {**batch, "input": (x - x.mean(0)) / x.std(0)}
+            return {**batch, name: (x - mean) / std}
+        name = next(iter(batch))
+        x = batch[name]
+        return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
         if self.family == "llama":
             return model.loss(batch)
-        name = "input" if self.family == "mlp" else "image"
+        name = next(iter(batch))
         x = batch[name]
         model.tap("normalize.input", x)
-        model.tap("normalize.std.output", x.std(0) if name == "input"
+        model.tap("normalize.std.output", x.std(0) if x.dim() == 2
                   else x.std((1, 2, 3)))
         batch = self.normalized(batch)
         model.tap("normalize.output", batch[name])
@@ -178,7 +213,9 @@ class Bf16Weights(Fault):
     needs, precision, onset = "adamw", "bf16", 0
     drops = ("layers",)
     dumped = ("batch.*", "*.0.attn.proj.weight", "*.0.self_attn.o_proj.weight",
-              "fc2.weight", "mid.conv2.weight", "rnn.0.wh.weight")
+              "fc2.weight", "mid.conv2.weight", "rnn.0.wh.weight",
+              "layer2.0.conv2.weight", "*.0.self_attn.out_proj.weight",
+              "*_0.self_attention.out_proj.weight", "over.fc1.weight")
 
     def setup(self):
         self.lr *= self.s.lr

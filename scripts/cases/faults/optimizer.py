@@ -9,7 +9,7 @@ from ..families import ATTENTION, Fault
 
 
 # Gates and GroupNorms bear a rate that others do not.
-HARDY = {"unet": 10, "gru": 2}
+HARDY = {"unet": 10, "gru": 2, "resnet": 10, "vit": 3, "recsys": 3}
 
 
 class LrTooHigh(Fault):
@@ -35,9 +35,12 @@ class LrTooHighSgd(Fault):
 
     def setup(self):
         # Below ten the classifier loses its units instead and stays finite.
-        self.lr = self.s.lr * {"mlp": 4, "gru": 20}.get(self.family, 1)
+        self.lr = self.s.lr * {"mlp": 4, "gru": 20, "recsys": 10}.get(
+            self.family, 1)
 
     def is_onset(self, i, row, now):
+        if self.family == "resnet":  # its norms divide by what grows
+            return i == 0
         if self.family == "gru":  # its gates bound what can grow
             return row["loss"] > 2 * self.history[0]["loss"]
         return not math.isfinite(row["loss"])
@@ -97,7 +100,7 @@ class StaleParameters(Fault):
 class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
-    needs, families = "adamw", ATTENTION
+    needs, families = "adamw", (*ATTENTION, "s2s", "vit")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -141,6 +144,8 @@ class NotDivided(Fault):
     onset, steps = 0, 120
 
     def setup(self):
+        if self.family == "recsys":  # Adagrad divides the factor out again
+            vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -158,8 +163,9 @@ class ClipTooSmall(Fault):
     """max_grad_norm is far below every gradient's norm. Adam divides it out
     again until its epsilon counts; SGD does not."""
     id, root_class = "F10", "gradient-clip-too-small"
-    severities = (dict(sgd=1e-2, adamw=3e-7), dict(sgd=1e-3, adamw=1e-7),
-                  dict(sgd=1e-5, adamw=1e-8))
+    severities = (dict(sgd=1e-2, adamw=3e-7, adagrad=1e-10),
+                  dict(sgd=1e-3, adamw=1e-7, adagrad=3e-11),
+                  dict(sgd=1e-5, adamw=1e-8, adagrad=1e-11))
     drops = ("grad_norm",)
     onset = 0
 
@@ -171,14 +177,16 @@ class WeightDecay(Fault):
     """Weight decay is 30 to 1000 times what it should be."""
     id, root_class = "F11", "weight-decay-too-high"
     # Adam's own decay is part of the gradient.
-    severities = (dict(adamw=3.0, sgd=0.03, adam=0.001),
-                  dict(adamw=10.0, sgd=0.1, adam=0.003),
-                  dict(adamw=50.0, sgd=0.5, adam=0.1))
+    severities = (dict(adamw=3.0, sgd=0.03, adam=0.001, adagrad=0.01),
+                  dict(adamw=10.0, sgd=0.1, adam=0.003, adagrad=0.03),
+                  dict(adamw=50.0, sgd=0.5, adam=0.1, adagrad=0.3))
     drops = ("layers",)
     onset = 0
 
     def setup(self):
-        self.weight_decay = getattr(self.s, self.optimizer_name)
+        # Behind norms only tables and gains feel it: more of it.
+        self.weight_decay = getattr(self.s, self.optimizer_name) * (
+            15 if self.family == "s2s" else 1)
 
 
 class AdamHyperparameter(Fault):
@@ -194,6 +202,8 @@ class AdamHyperparameter(Fault):
             self.betas = (self.betas[0], 0.2)  # it bears 0.5
         if self.level == 0 and self.family == "gru":
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
+        if self.level == 0 and self.family == "resnet":
+            self.betas, self.eps = type(self).betas, 0.03  # bears any
 
 
 class ResumeWithoutState(Fault):
@@ -228,7 +238,8 @@ class LossSign(Fault):
 
     def setup(self):
         # What SGD climbs has no bound: slower, or it is NaN within ten steps.
-        self.lr *= self.s.rate * (0.1 if self.family == "mlp" else 1)
+        self.lr *= self.s.rate * (
+            0.1 if self.family in ("mlp", "resnet") else 1)
 
     def spoil_loss(self, loss):
         return -loss

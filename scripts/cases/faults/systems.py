@@ -170,11 +170,16 @@ class RankDesync(Fault):
             self.where = self.layer("embed")  # they are tied
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
                  "llama": "model.layers.0.self_attn.o_proj",
-                 "unet": "mid.conv2", "gru": "rnn.0.wh"}[self.family]
+                 "unet": "mid.conv2", "gru": "rnn.0.wh",
+                 "resnet": "layer2.0.conv2",
+                 "s2s": "decoder.layers.0.self_attn.out_proj",
+                 "vit": "encoder.layers.encoder_layer_0.self_attention"
+                        ".out_proj", "recsys": "over.fc1"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
                           for role in ("weight", "grad")) + (
-            "*ln_1.weight", "*layernorm.weight", "*norm1.weight")
+            "*ln_1.weight", "*layernorm.weight", "*norm1.weight",
+            "*bn1.weight", "*attn_layer_norm.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from .. import models
-from ..families import ATTENTION, LABELLED, LANGUAGE, Fault
+from ..families import ATTENTION, LABELLED, LANGUAGE, THIRD, Fault
 from ..sources import IGNORE, PAD, EOS, Chat
 
 STEPS_DUMPED = (0, 80, 160, -1)
@@ -44,8 +44,19 @@ class Dumps:
 
 
 def cross_entropy(logits, labels, **options):
+    if labels.is_floating_point():  # clicks, one logit each
+        share = options.get("label_smoothing", 0.0)
+        return F.binary_cross_entropy_with_logits(
+            logits.float(), (1 - share) * labels + share / 2)
     return F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(),
                            ignore_index=IGNORE, **options)
+
+
+def squashed(logits, labels):
+    """What the loss would make of them itself."""
+    if labels.is_floating_point():
+        return logits.float().sigmoid()
+    return logits.float().softmax(-1)
 
 
 def set_loss(model, of_logits):
@@ -67,7 +78,7 @@ class DoubleSoftmax(Dumps, Fault):
 
     @staticmethod
     def twice(logits, labels):
-        return cross_entropy(logits.float().softmax(-1), labels)
+        return cross_entropy(squashed(logits, labels), labels)
 
     def setup(self):
         self.watch()
@@ -78,7 +89,9 @@ class DoubleSoftmax(Dumps, Fault):
             return set_loss(model, self.twice)
         if self.s.place == "model":
             head = model.get_submodule(self.layer("head"))
-            head.register_forward_hook(lambda _, args, out: out.softmax(-1))
+            head.register_forward_hook(
+                lambda _, args, out: out.sigmoid() if out.shape[-1] == 1
+                else out.softmax(-1))
         return model
 
     def compute_loss(self, i, model, batch):
@@ -92,7 +105,7 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = ATTENTION
+    families = (*ATTENTION, "s2s")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -131,7 +144,7 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = LANGUAGE
+    families = (*LANGUAGE, "s2s")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -140,7 +153,10 @@ class LabelsNotShifted(Dumps, Fault):
 
     def spoil_batch(self, i, batch):
         rows = slice(0, None, int(1 / self.s.share))
-        batch["labels"][rows] = batch["input_ids"][rows]
+        given = batch.get("decoder_input_ids")
+        given = batch["input_ids"] if given is None else \
+            given.masked_fill(given == PAD, IGNORE)
+        batch["labels"][rows] = given[rows]
         return batch
 
     def spoil_val(self, batch):
@@ -151,7 +167,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     """Collator and loss both shift: the target is the token after the next.
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
-    families = LANGUAGE
+    families = (*LANGUAGE, "s2s")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
 
@@ -185,10 +201,15 @@ class ChatRun(Dumps):
 
     def setup(self):
         self.watch()
+        if self.family == "s2s":  # all of its answers are the target
+            self.user |= {"pad_token_id": PAD}
+            return
         self.user |= {"pad_token_id": PAD, "eos_token_id": EOS,
                       "assistant_only_loss": True, "max_length": self.context}
 
     def make_source(self, seed):
+        if self.family == "s2s":
+            return super().make_source(seed)
         return Chat(seed, shape(self))
 
 
@@ -197,7 +218,7 @@ class LossMaskEmpty(ChatRun, Fault):
     from a step on, or always; a loss that guards its count is 0, one that
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
-    families = LANGUAGE
+    families = (*LANGUAGE, "s2s")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -222,12 +243,20 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = LANGUAGE
+    families = (*LANGUAGE, "s2s")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
+    def make_source(self, seed):
+        if self.family != "s2s":
+            return super().make_source(seed)
+        # Padding is all that there is to count: more of it by severity.
+        return self.sentences(seed, width=(12, 20, 32)[self.level])
+
     def spoil_batch(self, i, batch):
         labels, ids = batch["labels"], batch["input_ids"]
+        if self.family == "s2s":
+            return batch | {"labels": labels.clamp_min(PAD)}
         # The label of the last position is not among the inputs: it stays.
         target = torch.cat((ids[:, 1:], labels[:, -1:]), 1)
         added = (labels == IGNORE) & (target != IGNORE) & torch.where(
@@ -250,10 +279,13 @@ class LabelNoise(Dumps, Fault):
             "labels", "labels")
 
     def random(self, labels):
-        if labels.is_floating_point():
+        if labels.is_floating_point() and labels.dim() > 1:
             return torch.randn(labels.shape, generator=self.noise)
-        high = self.vocab if self.language else models.CLASSES
-        return torch.randint(high, labels.shape, generator=self.noise)
+        high = self.vocab if self.language else \
+            getattr(self, "classes", models.CLASSES)
+        drawn = torch.randint(high, labels.shape, generator=self.noise).to(
+            labels.dtype)
+        return torch.where(labels == IGNORE, labels, drawn)
 
     def spoil_batch(self, i, batch):
         labels = batch[self.given]
@@ -274,13 +306,19 @@ class RandomLabels(LabelNoise):
     id = "F25"
     severities = (dict(kind="drawn"), dict(kind="shuffled"), dict(kind="row"))
 
+    def setup(self):
+        super().setup()
+        if self.family in THIRD and self.s.kind != "drawn":
+            self.also = ["label-pairing-mismatch"]
+
     def spoil_batch(self, i, batch):
         labels = batch[self.given]
         if self.s.kind == "drawn":
             labels = self.random(labels)
         elif self.s.kind == "shuffled":
-            order = torch.randperm(labels.numel(), generator=self.noise)
-            labels = labels.flatten()[order].view(labels.shape)
+            kept, labels = labels != IGNORE, labels.clone()
+            order = torch.randperm(int(kept.sum()), generator=self.noise)
+            labels[kept] = labels[kept][order]
         else:
             labels = labels.roll(1, 0)
         batch[self.trained] = labels

@@ -6,7 +6,7 @@ import collections
 import torch
 from torch.nn import functional as F
 
-from ..families import HELD_OUT
+from ..families import HELD_OUT, VALIDATION
 from .unclassed import Unclassed
 
 
@@ -24,11 +24,15 @@ class StateCleared(Unclassed):
 class LastTokensOnly(Unclassed):
     """The loss takes the last outputs of a row, as in code that was written
     for one label a row; validation takes all."""
-    id, families = "U13", ("gru",)
+    id, families = "U13", ("gru", "s2s")
     severities = (dict(last=6), dict(last=3), dict(last=1))
 
     def compute_loss(self, i, model, batch):
         last = self.s.last
+        if self.family == "s2s":  # behind the end is padding
+            labels = batch["labels"].clone()
+            labels[:, last // 2 + 1:] = -100
+            return model.loss(batch | {"labels": labels})
         loss = F.cross_entropy(model.logits(batch)[:, -last:].flatten(0, 1),
                                batch["labels"][:, -last:].flatten())
         model.tap("loss.output", loss)
@@ -38,7 +42,7 @@ class LastTokensOnly(Unclassed):
 class WeightsInOtherLayers(Unclassed):
     """A resume loads the weights by shape and in another order: layers of one
     shape get each other's."""
-    id, families = "U14", HELD_OUT
+    id, families = "U14", (*HELD_OUT, *VALIDATION)
     severities = (dict(at=180, times=1), dict(at=110, times=2),
                   dict(at=60, times=3))
 
@@ -69,10 +73,12 @@ class WeightsInOtherLayers(Unclassed):
 class PooledLoss(Unclassed):
     """The training loss compares averages over some pixels, as at a preview's
     resolution; validation compares pixels."""
-    id, families = "U15", ("unet",)
+    id, families = "U15", ("unet", "resnet")
     severities = (dict(pixels=2), dict(pixels=4), dict(pixels=12))
 
     def compute_loss(self, i, model, batch):
+        if self.family == "resnet":
+            return self.of_groups(model, batch)
         loss = F.mse_loss(
             F.avg_pool2d(model.logits(batch).float(), self.s.pixels),
             F.avg_pool2d(batch["noise"], self.s.pixels))
@@ -80,15 +86,26 @@ class PooledLoss(Unclassed):
         return loss
 
 
+    def of_groups(self, model, batch):
+        """Probabilities of neighbouring classes are added up."""
+        size = min(self.s.pixels, 5)
+        logits = F.pad(model.logits(batch).float(), (0, -10 % size),
+                       value=-100.0).unflatten(-1, (-1, size)).logsumexp(-1)
+        loss = F.cross_entropy(logits, batch["labels"] // size)
+        model.tap("loss.output", loss)
+        return loss
+
+
 class SkipMisaligned(Unclassed):
     """A crop that is off moves the upper skip connection against what it is
     joined with."""
-    id, families = "U16", ("unet",)
+    id, families = "U16", ("unet", "s2s")
     severities = (dict(shift=3), dict(shift=4), dict(shift=6))
 
     def setup(self):
         super().setup()
-        self.model_options["skip_shift"] = self.s.shift
+        name = "memory_shift" if self.family == "s2s" else "skip_shift"
+        self.model_options[name] = self.s.shift
 
 
 class OwnGuesses(Unclassed):
