@@ -150,11 +150,9 @@ bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
     Best = H.Next;
     Told = Rate;
   }
-  // Something to record serves all causes at once.
+  // Something to record serves all causes at once, however little is known.
   std::map<std::string, double> Gains;
-  for (const Hypothesis &H : Listed) {
-    if (H.Probability < WorthTesting)
-      continue;
+  for (const Hypothesis &H : Listed)
     for (const Unchecked &U : H.Open) {
       if (U.Needs.empty() || !(U.Gain > 0))
         continue;
@@ -167,7 +165,6 @@ bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
       Best = recordingOf(H, U, *M.symptom(U.Symptom), M, B, W, It->second);
       Told = Rate;
     }
-  }
   return Best;
 }
 

@@ -225,7 +225,32 @@ def reference_pairs(scores):
             table(("set", "pairs", "told right"), rows))
 
 
-def write(dev, heldout=None, program=None):
+EXCERPTS = """
+## Log lines alone
+
+Of `test/logs/excerpts.jsonl`: one to twelve lines that people pasted into public threads, and the cause that the thread
+established; nothing else is there to read. Entries and detectors were mended by one half. The other was drawn before,
+and read once; its author had read both, so that it measures wording and ranking, not memory of causes.
+
+"""
+
+
+def log_excerpts(records, program):
+    """A row a half, with the text of the knowledge base and without."""
+    rows = []
+    for family in ("logs-held-out", "logs-dev"):
+        part = [r for r in records if r["label"]["family"] == family]
+        if not part:
+            continue
+        s = scoring.score(part, None, program)
+        for name, f in {"everything": s.figures, **{k: v for k, v in s.ablations.items() if "text" in k}}.items():
+            rows.append((family.removeprefix("logs-").replace("-", " "), name, f["top1"].n, f["top1"].text(),
+                         f["top3"].text(), f["alarms"].text(), f["abstention"].text()))
+    return EXCERPTS + table(("half", "evidence", "faults", "top-1", "top-3", "healthy accused",
+                             "silent about unseen faults"), rows, 2) if rows else ""
+
+
+def write(dev, heldout=None, program=None, excerpts=()):
     """(page, diagram). The held-out set, if there is one, is what the page is about; the dev set is beside it."""
     scores = {"dev": scoring.score(dev, None, program)}
     if heldout:
@@ -243,7 +268,7 @@ def write(dev, heldout=None, program=None):
            parts(scores, (("family", "family {}"), ("level", "severity {}, nothing missing"), ("dialect", "log of {}"),
                           ("interval", "logged every {}"), ("dropped", "missing: {}"))),
            ablations(scores), sentences.inputs(scores), next_checks(scores), "\n## Where\n", places(scores),
-           reference_pairs(scores),
+           reference_pairs(scores), log_excerpts(excerpts, program),
            "\n## Reliability\n", "![Predicted probability against the share right](accuracy.svg)\n",
            sentences.calibration(scores), tables, "\n## Again\n", sentences.again(scores)]
     text = "\n".join(part.strip("\n") if part.startswith("|") else part.rstrip("\n") for part in out if part)

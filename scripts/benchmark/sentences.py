@@ -5,9 +5,6 @@ import textwrap
 from benchmark import estimates, outcomes, scoring
 from benchmark.outcomes import faults, healthy
 
-# What the fitting and the reading of misses were allowed to use.
-DEV = ("gpt", "llama", "mlp", "owl", "heron", "ibis", "tern", "first")
-
 
 def counted(n, one, many=None):
     return f"{n} {one if n == 1 else many or one + 's'}"
@@ -38,7 +35,8 @@ def sets(scores):
                    f"{sum(t.unknown for t in s.tolds)} whose fault no class covers.")
     families = sorted({t.label["family"] for t in last(scores)[1].tolds})
     if "held out" in scores:
-        seen = [f for f in families if f in DEV]
+        known = {t.label["family"] for t in scores["dev"].tolds}
+        seen = [f for f in families if f in known]
         out.append("Detectors, weights and entries were made and fitted on the dev families, and their misses were "
                    "read. Nothing was changed after the held-out set was told, and nobody had let culprit read a "
                    "run of its families.")
