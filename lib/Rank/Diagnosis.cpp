@@ -141,8 +141,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                       return weight(A) > weight(B);
                     });
 
-  addChecks(D.Hypotheses, M, B, W);
-  D.Next = bestCheck(D.Hypotheses, M, B, W, [&](const Hypothesis &H) {
+  D.Next = findChecks(D.Hypotheses, M, B, W, [&](const Hypothesis &H) {
     return H.Recoverable && Most > 0 ? static_cast<double>(*H.Recoverable) /
                                            static_cast<double>(Most)
                                      : 1;

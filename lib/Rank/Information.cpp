@@ -12,6 +12,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace llvm;
 
@@ -31,6 +32,27 @@ double Beliefs::anyOf(function_ref<bool(unsigned)> Counts) const {
   return Sum;
 }
 
+Beliefs Beliefs::likeliest(size_t Most) const {
+  Beliefs Out;
+  Out.Candidates = Candidates;
+  Out.Sets = Sets;
+  if (Out.Sets.size() > Most) {
+    auto End = Out.Sets.begin() + static_cast<ptrdiff_t>(Most);
+    std::nth_element(Out.Sets.begin(), End, Out.Sets.end(),
+                     [](const CauseSet &A, const CauseSet &B) {
+                       return std::tie(B.Weight, A.Size, A.Members) <
+                              std::tie(A.Weight, B.Size, B.Members);
+                     });
+    Out.Sets.erase(End, Out.Sets.end());
+  }
+  double Total = 0;
+  for (const CauseSet &S : Out.Sets)
+    Total += S.Weight;
+  for (CauseSet &S : Out.Sets)
+    S.Weight /= Total;
+  return Out;
+}
+
 std::vector<double>
 Beliefs::after(function_ref<double(const CauseSet &)> Given) const {
   std::vector<double> Out(Candidates.size());
@@ -46,8 +68,25 @@ Beliefs::after(function_ref<double(const CauseSet &)> Given) const {
   return Out;
 }
 
-double Beliefs::positive(const CauseSet &S, unsigned Tested, double Right) {
-  return is_contained(S.members(), Tested) ? Right : 1 - Right;
+Pairs::Pairs(const Beliefs &B)
+    : Count(B.Candidates.size()), Joint(Count * Count) {
+  for (const CauseSet &S : B.Sets)
+    for (uint8_t A : S.members())
+      for (uint8_t C : S.members())
+        Joint[A * Count + C] += S.Weight;
+}
+
+std::vector<double> Pairs::after(size_t Tested, double Right,
+                                 bool SaysSo) const {
+  double With = SaysSo ? Right : 1 - Right, Without = 1 - With;
+  double P = both(Tested, Tested);
+  double Total = With * P + Without * (1 - P);
+  std::vector<double> Out(Count);
+  for (size_t C = 0; C != Count && Total > 0; ++C)
+    Out[C] = (With * both(C, Tested) +
+              Without * (both(C, C) - both(C, Tested))) /
+             Total;
+  return Out;
 }
 
 double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
@@ -66,12 +105,36 @@ double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
 }
 
 double informationOf(const Network &N, const Beliefs &B, unsigned Symptom) {
-  double On = 0, Inside = 0;
+  // Few causes name a symptom, and no other one changes its chance: of most
+  // sets nothing need be worked out.
+  const double Leak = N.Symptoms[Symptom].Leak;
+  std::vector<const Link *> Names(B.Candidates.size());
+  for (size_t C = 0; C != Names.size(); ++C)
+    for (const Link &L : N.Causes[B.Candidates[C]].Links)
+      if (L.Symptom == Symptom)
+        Names[C] = &L;
+  if (llvm::none_of(Names, [](const Link *L) { return L; }))
+    return 0;
+  double On = 0, Inside = 0, Untouched = 0;
   for (const CauseSet &S : B.Sets) {
-    double P = chanceOf(N, B, S, Symptom);
+    double Off = 1, Share = 1;
+    bool Touched = false;
+    for (uint8_t C : S.members())
+      if (const Link *L = Names[C]) {
+        Touched = true;
+        (L->Never ? Share : Off) = L->Never ? N.NeverLeaves
+                                            : Off * (1 - L->Weight);
+      }
+    if (!Touched) {
+      Untouched += S.Weight;
+      continue;
+    }
+    double P = 1 - (1 - Leak * Share) * Off;
     On += S.Weight * P;
     Inside += S.Weight * entropy(P);
   }
+  On += Untouched * Leak;
+  Inside += Untouched * entropy(Leak);
   return std::max(0.0, entropy(On) - Inside);
 }
 

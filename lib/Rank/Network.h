@@ -137,14 +137,32 @@ struct Beliefs {
   /// is called with indices into Network::Causes.
   double anyOf(llvm::function_ref<bool(unsigned)> Counts) const;
 
+  /// The same with no more than the \p Most likeliest sets, which add up to 1
+  /// again: for estimates over many symptoms.
+  Beliefs likeliest(size_t Most) const;
+
   /// Probability of each of Candidates after one more observation, which a
   /// set of causes gives with the probability \p Given.
   std::vector<double>
   after(llvm::function_ref<double(const CauseSet &)> Given) const;
+};
 
-  /// The chance that an experiment calls candidate \p Tested present where the
-  /// causes of \p S are, being right with probability \p Right.
-  static double positive(const CauseSet &S, unsigned Tested, double Right);
+/// How probable each two candidates are together: what a test of one of them
+/// would leave of all others, without going through all sets again.
+class Pairs {
+public:
+  explicit Pairs(const Beliefs &B);
+
+  /// Probability of each candidate after an experiment that tells whether
+  /// \p Tested is present, is right with probability \p Right, and says so or
+  /// not.
+  std::vector<double> after(size_t Tested, double Right, bool SaysSo) const;
+
+private:
+  double both(size_t A, size_t B) const { return Joint[A * Count + B]; }
+
+  size_t Count;
+  std::vector<double> Joint; ///< Count by Count.
 };
 
 /// Posterior of every cause that a present symptom speaks for and whose

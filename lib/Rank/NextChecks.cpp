@@ -42,7 +42,8 @@ static size_t candidateOf(const Model &M, const Beliefs &B, StringRef Class) {
 
 /// The experiment of the best entry that has one.
 static NextCheck experimentOf(const Hypothesis &H, const Model &M,
-                              const Beliefs &B, const Weights &W) {
+                              const Beliefs &B, const Pairs &P,
+                              const Weights &W) {
   NextCheck Check;
   auto It = llvm::find_if(H.Entries, [](const Entry *E) {
     return !E->Confirm.Experiment.empty();
@@ -56,13 +57,9 @@ static NextCheck experimentOf(const Hypothesis &H, const Model &M,
   Check.Refutes = Confirm.Refutes;
   Check.Gain = informationOf(H.Probability, W.Cost.Right);
   Check.Minutes = W.minutesOf(H.Class);
-  unsigned Tested = static_cast<unsigned>(candidateOf(M, B, H.Class));
-  Check.IfSo = shifts(M, B, W, B.after([&](const CauseSet &S) {
-    return Beliefs::positive(S, Tested, W.Cost.Right);
-  }));
-  Check.IfNot = shifts(M, B, W, B.after([&](const CauseSet &S) {
-    return 1 - Beliefs::positive(S, Tested, W.Cost.Right);
-  }));
+  size_t Tested = candidateOf(M, B, H.Class);
+  Check.IfSo = shifts(M, B, W, P.after(Tested, W.Cost.Right, true));
+  Check.IfNot = shifts(M, B, W, P.after(Tested, W.Cost.Right, false));
   return Check;
 }
 
@@ -101,43 +98,70 @@ static double toldOf(const CauseNode &Cause, const Network &N,
   return Most;
 }
 
-/// What recording \p Needs tells in all: it decides every symptom that waits
-/// for it. Each symptom alone takes a share of what is not known of the causes
-/// that are in question, and together they leave what all of them leave. As
-/// far as none of these causes may be it, what is told of any other counts.
-static double gainOfRecording(StringRef Needs, const Model &M,
-                              const Beliefs &B) {
-  std::vector<bool> Waiting(M.N.Symptoms.size());
-  double Open = entropyOf(B), Left = 1, Elsewhere = 0;
-  for (unsigned S = 0; S != Waiting.size(); ++S) {
-    const SymptomEvidence *E = M.evidence(S);
-    Waiting[S] = E && E->State == Presence::Unknown &&
-                 join(E->Missing, ", ") == Needs;
-    if (Waiting[S] && Open > 0)
-      Left *= 1 - std::min(1.0, informationOf(M.N, B, S) / Open);
+namespace {
+/// Expected information of what nobody looked for, in bits, each worked out
+/// once and over the likeliest sets of causes: it orders what to do next.
+class Gains {
+public:
+  Gains(const Model &M, const Beliefs &B)
+      : M(M), B(B.likeliest(512)), Open(entropyOf(this->B)),
+        OfSymptom(M.N.Symptoms.size(), -1) {
+    double Known = B.anyOf([&](unsigned C) {
+      return static_cast<int>(C) != M.N.Unknown;
+    });
+    NoneKnown = 1 - Known;
   }
-  for (unsigned C = 0; C != M.N.Causes.size(); ++C)
-    if (!is_contained(B.Candidates, C))
-      Elsewhere += toldOf(M.N.Causes[C], M.N, Waiting);
-  double Known = B.anyOf([&](unsigned C) {
-    return static_cast<int>(C) != M.N.Unknown;
-  });
-  return Open * (1 - Left) + (1 - Known) * Elsewhere;
-}
 
-void addChecks(MutableArrayRef<Hypothesis> Listed, const Model &M,
-               const Beliefs &B, const Weights &W) {
-  for (Hypothesis &H : Listed) {
-    H.Next = experimentOf(H, M, B, W);
-    for (Unchecked &U : H.Open)
-      if (std::optional<unsigned> Symptom = M.symptom(U.Symptom))
-        U.Gain = informationOf(M.N, B, *Symptom);
+  double ofSymptom(unsigned S) {
+    double &Out = OfSymptom[S];
+    if (Out < 0)
+      Out = informationOf(M.N, B, S);
+    return Out;
   }
-}
 
-std::optional<NextCheck>
+  double ofRecording(const std::string &Needs) {
+    auto [It, New] = ByNeeds.try_emplace(Needs);
+    if (New)
+      It->second = sumOf(Needs);
+    return It->second;
+  }
+
+private:
+  /// What recording \p Needs tells in all: it decides every symptom that waits
+  /// for it. Each symptom alone takes a share of what is not known of the
+  /// causes that are in question, and together they leave what all of them
+  /// leave. As far as none of these causes may be it, what is told of any other
+  /// counts.
+  double sumOf(StringRef Needs) {
+    std::vector<bool> Waiting(M.N.Symptoms.size());
+    double Left = 1, Elsewhere = 0;
+    for (unsigned S = 0; S != Waiting.size(); ++S) {
+      const SymptomEvidence *E = M.evidence(S);
+      Waiting[S] = E && E->State == Presence::Unknown &&
+                   join(E->Missing, ", ") == Needs;
+      if (Waiting[S] && Open > 0)
+        Left *= 1 - std::min(1.0, ofSymptom(S) / Open);
+    }
+    for (unsigned C = 0; C != M.N.Causes.size(); ++C)
+      if (!is_contained(B.Candidates, C))
+        Elsewhere += toldOf(M.N.Causes[C], M.N, Waiting);
+    return Open * (1 - Left) + NoneKnown * Elsewhere;
+  }
+
+  const Model &M;
+  const Beliefs B;
+  const double Open; ///< What is not known of the causes in question.
+  double NoneKnown;  ///< Probability that it is none of them.
+  std::vector<double> OfSymptom; ///< -1 for not worked out.
+  std::map<std::string, double> ByNeeds;
+};
+} // namespace
+
+/// The check to make first; see findChecks().
+static std::optional<NextCheck>
 bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
-          const Weights &W, function_ref<double(const Hypothesis &)> ShareOf) {
+          const Weights &W, function_ref<double(const Hypothesis &)> ShareOf,
+          Gains &Gain) {
   std::optional<NextCheck> Best;
   double Told = 0; // bits a minute
   for (const Hypothesis &H : Listed) {
@@ -151,21 +175,39 @@ bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
     Told = Rate;
   }
   // Something to record serves all causes at once, however little is known.
-  std::map<std::string, double> Gains;
+  const Hypothesis *Of = nullptr;
+  const Unchecked *What = nullptr;
   for (const Hypothesis &H : Listed)
     for (const Unchecked &U : H.Open) {
       if (U.Needs.empty() || !(U.Gain > 0))
         continue;
-      auto [It, New] = Gains.try_emplace(U.Needs);
-      if (New)
-        It->second = gainOfRecording(U.Needs, M, B);
-      double Rate = It->second * ShareOf(H) / W.minutesToRecord(U.Needs);
+      double Rate =
+          Gain.ofRecording(U.Needs) * ShareOf(H) / W.minutesToRecord(U.Needs);
       if (!(Rate > Told))
         continue;
-      Best = recordingOf(H, U, *M.symptom(U.Symptom), M, B, W, It->second);
+      Of = &H;
+      What = &U;
       Told = Rate;
     }
+  if (What)
+    return recordingOf(*Of, *What, *M.symptom(What->Symptom), M, B, W,
+                       Gain.ofRecording(What->Needs));
   return Best;
+}
+
+std::optional<NextCheck>
+findChecks(MutableArrayRef<Hypothesis> Listed, const Model &M,
+           const Beliefs &B, const Weights &W,
+           function_ref<double(const Hypothesis &)> ShareOf) {
+  Gains Gain(M, B);
+  const Pairs Together(B);
+  for (Hypothesis &H : Listed) {
+    H.Next = experimentOf(H, M, B, Together, W);
+    for (Unchecked &U : H.Open)
+      if (std::optional<unsigned> Symptom = M.symptom(U.Symptom))
+        U.Gain = Gain.ofSymptom(*Symptom);
+  }
+  return bestCheck(Listed, M, B, W, ShareOf, Gain);
 }
 
 } // namespace culprit

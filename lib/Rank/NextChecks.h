@@ -16,19 +16,16 @@
 namespace culprit {
 
 /// Fills in the next check of each of \p Listed, the experiment of its entry,
-/// and the gain of each of its unchecked symptoms.
-void addChecks(llvm::MutableArrayRef<Hypothesis> Listed, const Model &M,
-               const Beliefs &B, const Weights &W);
-
-/// The check to make first: the experiment of the first hypothesis, unless that
-/// of another one tells more than twice as much for its time, or something to
-/// record tells more. \p ShareOf is what part of the
-/// time that could be won is the hypothesis's, 1 where none is about time:
-/// nobody runs a test of a side issue first, however many bits it carries.
+/// and the gain of each of its unchecked symptoms; returns the check to make
+/// first: the experiment of the first hypothesis, unless that of another one
+/// tells more than twice as much for its time, or something to record tells
+/// more. \p ShareOf is what part of the time that could be won is the
+/// hypothesis's, 1 where none is about time: nobody runs a test of a side issue
+/// first, however many bits it carries.
 std::optional<NextCheck>
-bestCheck(llvm::ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
-          const Weights &W,
-          llvm::function_ref<double(const Hypothesis &)> ShareOf);
+findChecks(llvm::MutableArrayRef<Hypothesis> Listed, const Model &M,
+           const Beliefs &B, const Weights &W,
+           llvm::function_ref<double(const Hypothesis &)> ShareOf);
 
 } // namespace culprit
 

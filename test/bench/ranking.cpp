@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 //
-// The posterior of a network of 500 causes and 300 symptoms that were all
-// looked for, of which 5 %, 10 % and 20 % are there. Each cause names twelve
-// symptoms, drawn by lot; 40 causes are weighed against each other.
+// 500 causes, one entry each that names twelve of 300 symptoms, drawn by lot.
+// Of the symptoms some are there, some could not be looked for, and the others
+// are not there. Timed are the posterior alone and the whole diagnosis: network,
+// posterior, explanations, and what to record next.
 //
-//   ninja -C build ranking && build/test/ranking
+//   ninja -C build ranking && build/bin/ranking
 //
 //===----------------------------------------------------------------------===//
 
-#include "Rank/Network.h"
+#include "Rank/Diagnosis.h"
+#include "Rank/Model.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
@@ -19,51 +21,97 @@
 
 using namespace culprit;
 
-/// Prints the median of 51 posteriors with \p Percent of the symptoms there.
-static void measure(unsigned Percent) {
-  std::mt19937 Random(1);
-  std::uniform_real_distribution<> Unit(0, 1);
-  Network N;
-  for (unsigned S = 0; S != 300; ++S)
-    N.Symptoms.push_back({"s" + std::to_string(S), 0.004 + 0.03 * Unit(Random)});
-  for (unsigned C = 0; C != 500; ++C) {
-    CauseNode Cause{"c" + std::to_string(C), 0.05, {}};
-    std::vector<bool> Taken(300);
-    for (unsigned L = 0; L != 12; ++L) {
-      unsigned S = static_cast<unsigned>(Random() % 300);
-      if (!Taken[S])
-        Cause.Links.push_back({S, 0.3 + 0.65 * Unit(Random), L > 9});
-      Taken[S] = true;
-    }
-    N.Causes.push_back(std::move(Cause));
+static constexpr unsigned Causes = 500, Symptoms = 300, Signals = 12;
+
+static std::string symptomName(unsigned S) { return "s" + std::to_string(S); }
+
+static Vocabulary makeWords() {
+  std::string Seen, Classes = "layer\tclass\tdefinition\n";
+  for (unsigned S = 0; S != Symptoms; ++S)
+    Seen += "- `" + symptomName(S) + "`: it shows\n";
+  for (unsigned C = 0; C != Causes; ++C)
+    Classes += "layer" + std::to_string(C % 9) + "\tc" + std::to_string(C) +
+               "\tit is broken\n";
+  return llvm::cantFail(Vocabulary::parse(Seen, Classes));
+}
+
+static std::vector<Entry> makeEntries(std::mt19937 &Random) {
+  std::vector<Entry> Out(Causes);
+  for (unsigned C = 0; C != Causes; ++C) {
+    Out[C].Id = Out[C].Class = "c" + std::to_string(C);
+    Out[C].Confirm.Experiment = "Start it again with the flag turned.";
+    std::vector<unsigned> All(Symptoms);
+    for (unsigned S = 0; S != Symptoms; ++S)
+      All[S] = S;
+    std::shuffle(All.begin(), All.end(), Random);
+    for (unsigned L = 0; L != Signals; ++L)
+      Out[C].Signals.push_back({symptomName(All[L]),
+                                L > 9   ? Frequency::Never
+                                : L > 5 ? Frequency::Sometimes
+                                : L > 2 ? Frequency::Often
+                                        : Frequency::Always});
   }
-  CauseNode Unknown{"unknown", 0.04, {}};
-  std::vector<Observation> Seen(300);
-  for (unsigned S = 0; S != 300; ++S) {
-    bool There = Unit(Random) * 100 < Percent;
-    Seen[S] = {There ? Presence::Present : Presence::Absent,
-               There ? 0.5 + 0.5 * Unit(Random) : 0};
-    if (There)
-      Unknown.Links.push_back({S, 0.15, false});
+  return Out;
+}
+
+static std::vector<SymptomEvidence> makeEvidence(std::mt19937 &Random,
+                                                 unsigned There,
+                                                 unsigned Unknown,
+                                                 double Score) {
+  std::vector<SymptomEvidence> Out(Symptoms);
+  for (unsigned S = 0; S != Symptoms; ++S) {
+    SymptomEvidence &E = Out[S];
+    E.Symptom = symptomName(S);
+    E.Detector = "d";
+    unsigned Lot = Random() % 100;
+    E.State = Lot < There             ? Presence::Present
+              : Lot < There + Unknown ? Presence::Unknown
+                                      : Presence::Absent;
+    if (E.State == Presence::Present)
+      E.Score = Score;
+    if (E.State == Presence::Unknown)
+      E.Missing = {Random() % 2 ? "tensors" : "scalars.layer"};
   }
-  N.Unknown = 500;
-  N.Causes.push_back(std::move(Unknown));
+  return Out;
+}
+
+/// The median of 31 runs of \p What, in ms.
+static double median(llvm::function_ref<void()> What) {
   std::vector<double> Times;
-  size_t Sets = 0;
-  for (unsigned I = 0; I != 51; ++I) {
+  for (unsigned I = 0; I != 31; ++I) {
     auto Start = std::chrono::steady_clock::now();
-    Sets = posterior(N, Seen).Sets.size();
+    What();
     Times.push_back(std::chrono::duration<double, std::milli>(
                         std::chrono::steady_clock::now() - Start)
                         .count());
   }
-  std::nth_element(Times.begin(), Times.begin() + 25, Times.end());
-  llvm::outs() << llvm::format(
-      "%2u %% of 300 symptoms there: %.2f ms, %zu sets that count\n", Percent,
-      Times[25], Sets);
+  std::nth_element(Times.begin(), Times.begin() + 15, Times.end());
+  return Times[15];
+}
+
+static void measure(const Vocabulary &Words, unsigned There, unsigned Unknown,
+                    double Score) {
+  std::mt19937 Random(1);
+  std::vector<Entry> Entries = makeEntries(Random);
+  std::vector<SymptomEvidence> Evidence =
+      makeEvidence(Random, There, Unknown, Score);
+  Weights W;
+  Model M(Evidence, {}, Entries, W);
+  size_t Sets = 0;
+  double Posterior =
+      median([&] { Sets = posterior(M.N, M.Seen).Sets.size(); });
+  double Whole =
+      median([&] { (void)diagnose(Evidence, {}, Entries, Words, W); });
+  llvm::outs() << llvm::format("%2u %% there at score %.1f, %2u %% unknown: "
+                               "posterior %5.2f ms, diagnosis %5.2f ms, %zu "
+                               "sets that count\n",
+                               There, Score, Unknown, Posterior, Whole, Sets);
 }
 
 int main() {
-  for (unsigned Percent : {5, 10, 20})
-    measure(Percent);
+  const Vocabulary Words = makeWords();
+  for (double Score : {0.9, 0.3})
+    for (unsigned There : {2, 5, 10, 20})
+      for (unsigned Unknown : {0, 50})
+        measure(Words, There, Unknown, Score);
 }

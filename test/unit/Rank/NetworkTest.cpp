@@ -202,10 +202,8 @@ TEST(NetworkTest, WhatAnOutcomeWouldDo) {
   EXPECT_NEAR(informationOf(N, B, 2), 0, 1e-12); // nobody shows it
   ASSERT_EQ(B.Candidates.size(), 2u);
   unsigned A = B.Candidates[0] == 0 ? 0 : 1;
-  auto Yes = B.after(
-      [&](const CauseSet &S) { return Beliefs::positive(S, A, 0.95); });
-  auto No = B.after(
-      [&](const CauseSet &S) { return 1 - Beliefs::positive(S, A, 0.95); });
+  auto Yes = Pairs(B).after(A, 0.95, true);
+  auto No = Pairs(B).after(A, 0.95, false);
   EXPECT_GT(Yes[A], 0.85);
   EXPECT_LT(Yes[1 - A], No[1 - A]);
   // Seeing s1 is what the network says of it: the chance given is that of the
