@@ -5,8 +5,8 @@ import json
 import torch
 
 from . import sources
-from .families import ATTENTION, DEV, LABELLED, LANGUAGE, THIRD, \
-    VALIDATION, Fault, build
+from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_3, \
+    PAIR_2, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -60,7 +60,7 @@ class Dropout(Control):
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
-    families = (*DEV, "unet", "resnet", "vit")
+    families = (*FIRST, "unet", "resnet", "vit")
 
     def setup(self):
         super().setup()
@@ -70,7 +70,7 @@ class NoWeightDecay(Control):
 class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
-    families = (*LANGUAGE, *VALIDATION, *THIRD)
+    families = (*LANGUAGE, *PAIR_2, *PAIR_3)
 
     def setup(self):
         super().setup()
@@ -175,7 +175,7 @@ class DeclaredFreeze(Pretrained):
 class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
-    families = (*LANGUAGE, "unet", *VALIDATION, *THIRD)
+    families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3)
 
     def setup(self):
         super().setup()

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..families import ATTENTION, THIRD, VALIDATION, Fault
+from ..families import ATTENTION, PAIR_3, PAIR_2, Fault
 from ..resnet import Resnet
 from ..unet import Unet
 from ..vit import Vit
@@ -22,7 +22,7 @@ class DetachedGraph(Fault):
 
     def setup(self):
         last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
-        if self.family in ("unet", "resnet", *THIRD):
+        if self.family in ("unet", "resnet", *PAIR_3):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
             self.model_options["detach_after"] = self.where
@@ -141,7 +141,7 @@ class DeadRelu(Fault):
     """Rectified units with a bias far below their inputs: most are never on.
     """
     id, root_class = "F36a", "dead-relu"
-    families = ("gpt", "mlp", "unet", *VALIDATION, *THIRD)
+    families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3)
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -166,7 +166,7 @@ class Saturated(Fault):
     """Sigmoid or tanh units whose weights start so large that they sit at
     their limits."""
     id, root_class = "F36b", "saturated-activation"
-    families = ("gpt", "mlp", "unet", "gru", *VALIDATION, *THIRD)
+    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3)
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -187,7 +187,7 @@ class Saturated(Fault):
     def make_model(self):
         model = super().make_model()
         # GPT-2 starts at 0.02; ten times larger gates learn faster.
-        scale = {"gpt": 8, "gru": 8}.get(self.family, 1)
+        scale = {"gpt": 8, "gru": 8, "recsys": 5}.get(self.family, 1)
         with torch.no_grad():
             for path in BEFORE_ACT[self.family]:
                 model.get_submodule(path).weight.mul_(self.s.factor * scale)
@@ -197,7 +197,7 @@ class Saturated(Fault):
 class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
-    families = ("gpt", "mlp", "unet", "gru", *VALIDATION, *THIRD)
+    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3)
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}

@@ -100,7 +100,7 @@ class StaleParameters(Fault):
 class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
-    needs, families = "adamw", (*ATTENTION, "s2s", "vit")
+    needs, families = "adamw", (*ATTENTION, "s2s")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 

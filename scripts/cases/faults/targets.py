@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from .. import models
-from ..families import ATTENTION, LABELLED, LANGUAGE, THIRD, Fault
+from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, Fault
 from ..sources import IGNORE, PAD, EOS, Chat
 
 STEPS_DUMPED = (0, 80, 160, -1)
@@ -308,7 +308,7 @@ class RandomLabels(LabelNoise):
 
     def setup(self):
         super().setup()
-        if self.family in THIRD and self.s.kind != "drawn":
+        if self.family in PAIR_3 and self.s.kind != "drawn":
             self.also = ["label-pairing-mismatch"]
 
     def spoil_batch(self, i, batch):

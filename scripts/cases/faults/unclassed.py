@@ -1,18 +1,18 @@
 """Faults whose root cause is in no class of kb/classes.tsv: what is right is
-to name none. These are for development; unclassed_held_out.py has others."""
+to name none. These are for development; unclassed_pair_1.py has others."""
 
 import collections
 
 import torch
 from torch.nn import functional as F
 
-from ..families import ATTENTION, DEV, UNKNOWN, Fault
+from ..families import ATTENTION, FIRST, UNKNOWN, Fault
 from .targets import Dumps
 
 
 class Unclassed(Dumps, Fault):
     """Base: batches, losses and some logits are dumped, whatever is wrong."""
-    root_class, families = UNKNOWN, DEV
+    root_class, families = UNKNOWN, FIRST
 
     def setup(self):
         self.watch()

@@ -1,10 +1,9 @@
-"""Faults of no class in `vit` and `recsys`: nothing like them is in the other
-families, and none of them is used for development."""
+"""Faults of no class in `vit` and `recsys`."""
 
 import torch
 from torch.nn import functional as F
 
-from ..families import THIRD
+from ..families import PAIR_3
 from .unclassed import Unclassed
 
 
@@ -19,7 +18,7 @@ def row_losses(model, batch):
 
 class Third(Unclassed):
     """Base: a fault by what it does to the gradient or to the loss."""
-    families = THIRD
+    families = PAIR_3
 
 
 class SubspaceNotRenewed(Third):
