@@ -71,7 +71,8 @@ Unexplained unexplained(const Model &M, ArrayRef<Hypothesis> Listed,
 /// about memory say where to look.
 static std::vector<LayerShare> layersOf(ArrayRef<Hypothesis> Hypotheses,
                                         const Model &M, const Beliefs &B,
-                                        const Vocabulary &Words) {
+                                        const Vocabulary &Words,
+                                        const Weights &W) {
   std::map<std::string, LayerShare> ByLayer;
   double Sum = 0;
   for (const Hypothesis &H : Hypotheses) {
@@ -82,11 +83,12 @@ static std::vector<LayerShare> layersOf(ArrayRef<Hypothesis> Hypotheses,
   }
   for (auto &[Layer, L] : ByLayer) {
     L.Share /= Sum;
-    L.Probability = B.anyOf([&, Layer = StringRef(Layer)](unsigned Cause) {
-      const ClassTerm *Term = Words.rootCause(M.N.Causes[Cause].Class);
-      return static_cast<int>(Cause) != M.N.Unknown &&
-             (Term ? StringRef(Term->Layer) : "project") == Layer;
-    });
+    L.Probability = W.calibrated(
+        B.anyOf([&, Layer = StringRef(Layer)](unsigned Cause) {
+          const ClassTerm *Term = Words.rootCause(M.N.Causes[Cause].Class);
+          return static_cast<int>(Cause) != M.N.Unknown &&
+                 (Term ? StringRef(Term->Layer) : "project") == Layer;
+        }));
   }
   std::vector<LayerShare> Out;
   for (auto &[Layer, L] : ByLayer)
@@ -111,7 +113,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   Beliefs B = posterior(M.N, M.Seen);
   for (const CausePosterior &P : B.Causes) {
     if (static_cast<int>(P.Cause) == M.N.Unknown) {
-      D.Unknown = P.Probability;
+      D.Unknown = W.calibrated(P.Probability);
       continue;
     }
     double Calibrated = W.calibrated(P.Probability);
@@ -141,11 +143,21 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                       return weight(A) > weight(B);
                     });
 
-  D.Next = findChecks(D.Hypotheses, M, B, W, [&](const Hypothesis &H) {
-    return H.Recoverable && Most > 0 ? static_cast<double>(*H.Recoverable) /
-                                           static_cast<double>(Most)
-                                     : 1;
-  });
+  D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
+  Suspects Rest;
+  if (!NotShown.empty()) {
+    Rest.Class = M.N.Causes[NotShown.front()].Class;
+    if (const ClassTerm *Term = Words.rootCause(Rest.Class))
+      Rest.Layer = Term->Layer;
+    Rest.Open = D.Rest.Open;
+  }
+  D.Next = findChecks(D.Hypotheses, Rest, M, B, Words, W,
+                      [&](const Hypothesis &H) {
+                        return H.Recoverable && Most > 0
+                                   ? static_cast<double>(*H.Recoverable) /
+                                         static_cast<double>(Most)
+                                   : 1;
+                      });
   if (D.Hypotheses.size() > 1) {
     auto find = [&](StringRef Class) -> const CausePosterior & {
       return *llvm::find_if(B.Causes, [&](const CausePosterior &P) {
@@ -164,8 +176,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   // A setting such as fp16 makes causes possible, not likely.
   if (!AnyPresent)
     D.Hypotheses.clear(), D.Next.reset(), D.First.reset(), D.Unknown = 0;
-  D.Layers = layersOf(D.Hypotheses, M, B, Words);
-  D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
+  D.Layers = layersOf(D.Hypotheses, M, B, Words, W);
   double Best = 0;
   for (const Hypothesis &H : D.Hypotheses)
     Best = std::max(Best, H.Probability);

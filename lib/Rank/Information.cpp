@@ -122,8 +122,10 @@ double informationOf(const Network &N, const Beliefs &B, unsigned Symptom) {
     for (uint8_t C : S.members())
       if (const Link *L = Names[C]) {
         Touched = true;
-        (L->Never ? Share : Off) = L->Never ? N.NeverLeaves
-                                            : Off * (1 - L->Weight);
+        if (L->Never)
+          Share = N.NeverLeaves;
+        else
+          Off *= 1 - L->Weight;
       }
     if (!Touched) {
       Untouched += S.Weight;

@@ -5,6 +5,7 @@
 #include "Rank/Model.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace llvm;
 
@@ -115,8 +116,13 @@ void Model::addCause(const std::string &Class,
     bool Required = How.Requiring == Variants;
     if (How.Requiring && !Required)
       How.Most = Frequency::Always;
-    Cause.Links.push_back({Symptom, weight(Class, Symptom, How.Most),
-                           How.Most == Frequency::Never, Required});
+    double Weight = weight(Class, Symptom, How.Most);
+    // What is missing is missing together: a fault that came out mildly shows
+    // none of its consequences.
+    if (!Required && Seen[Symptom].State == Presence::Absent)
+      Weight = 1 - std::pow(1 - Weight, W.AbsentPower);
+    Cause.Links.push_back(
+        {Symptom, Weight, How.Most == Frequency::Never, Required});
   }
   for (size_t G = 0; G != W.Exclusive.size(); ++G)
     if (is_contained(W.Exclusive[G], Class))

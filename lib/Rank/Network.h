@@ -131,14 +131,15 @@ struct CauseSet {
 struct Beliefs {
   std::vector<CausePosterior> Causes; ///< Best first; ties by class.
   std::vector<unsigned> Candidates;   ///< Indices into Network::Causes.
-  std::vector<CauseSet> Sets; ///< Weights add up to 1, negligible ones left out.
+  /// Weights add up to 1; negligible ones are left out.
+  std::vector<CauseSet> Sets;
 
   /// Probability that some present cause is one that \p Counts holds of, which
   /// is called with indices into Network::Causes.
   double anyOf(llvm::function_ref<bool(unsigned)> Counts) const;
 
-  /// The same with no more than the \p Most likeliest sets, which add up to 1
-  /// again: for estimates over many symptoms.
+  /// Candidates and the \p Most likeliest sets, which add up to 1 again, without
+  /// Causes: for estimates over many symptoms.
   Beliefs likeliest(size_t Most) const;
 
   /// Probability of each of Candidates after one more observation, which a

@@ -3,10 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Rank/NextChecks.h"
+#include "Rank/Recordings.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include <algorithm>
-#include <map>
 
 using namespace llvm;
 
@@ -14,6 +13,8 @@ namespace culprit {
 
 /// Below this a hypothesis's own experiment is nobody's first step.
 static constexpr double WorthTesting = 0.2;
+/// What tells less, in bits, is not worth another run.
+static constexpr double WorthRecording = 0.05;
 static constexpr size_t MostShifts = 3;
 
 /// The likeliest of \p After, which has one element a candidate.
@@ -64,17 +65,15 @@ static NextCheck experimentOf(const Hypothesis &H, const Model &M,
 }
 
 /// Recording what shows \p U.
-static NextCheck recordingOf(const Hypothesis &H, const Unchecked &U,
-                             unsigned Symptom, const Model &M, const Beliefs &B,
-                             const Weights &W, double Gain) {
+static NextCheck recordingOf(StringRef Class, const Unchecked &U,
+                             unsigned Symptom, const Model &M,
+                             const Beliefs &B, const Weights &W) {
   NextCheck Check;
-  Check.Class = H.Class;
+  Check.Class = Class.str();
   Check.Symptom = U.Symptom;
   Check.Needs = U.Needs;
   Check.Experiment = "Record " + U.Needs + ".";
   Check.Confirms = "It shows whether " + U.Text + " (" + U.Symptom + ").";
-  Check.Gain = Gain;
-  Check.Minutes = W.minutesToRecord(U.Needs);
   Check.IfSo = shifts(M, B, W, B.after([&](const CauseSet &S) {
     return chanceOf(M.N, B, S, Symptom);
   }));
@@ -84,86 +83,22 @@ static NextCheck recordingOf(const Hypothesis &H, const Unchecked &U,
   return Check;
 }
 
-/// What is told of \p Cause by the one symptom of \p Waiting that tells most.
-static double toldOf(const CauseNode &Cause, const Network &N,
-                     const std::vector<bool> &Waiting) {
-  double Most = 0;
-  for (const Link &L : Cause.Links) {
-    if (!Waiting[L.Symptom] || L.Never)
-      continue;
-    double Leak = N.Symptoms[L.Symptom].Leak;
-    double IfSo = 1 - (1 - Leak) * (1 - L.Weight);
-    Most = std::max(Most, informationOf(Cause.Prior, IfSo, Leak));
-  }
-  return Most;
-}
-
 namespace {
-/// Expected information of what nobody looked for, in bits, each worked out
-/// once and over the likeliest sets of causes: it orders what to do next.
-class Gains {
-public:
-  Gains(const Model &M, const Beliefs &B)
-      : M(M), B(B.likeliest(512)), Open(entropyOf(this->B)),
-        OfSymptom(M.N.Symptoms.size(), -1) {
-    double Known = B.anyOf([&](unsigned C) {
-      return static_cast<int>(C) != M.N.Unknown;
-    });
-    NoneKnown = 1 - Known;
-  }
-
-  double ofSymptom(unsigned S) {
-    double &Out = OfSymptom[S];
-    if (Out < 0)
-      Out = informationOf(M.N, B, S);
-    return Out;
-  }
-
-  double ofRecording(const std::string &Needs) {
-    auto [It, New] = ByNeeds.try_emplace(Needs);
-    if (New)
-      It->second = sumOf(Needs);
-    return It->second;
-  }
-
-private:
-  /// What recording \p Needs tells in all: it decides every symptom that waits
-  /// for it. Each symptom alone takes a share of what is not known of the
-  /// causes that are in question, and together they leave what all of them
-  /// leave. As far as none of these causes may be it, what is told of any other
-  /// counts.
-  double sumOf(StringRef Needs) {
-    std::vector<bool> Waiting(M.N.Symptoms.size());
-    double Left = 1, Elsewhere = 0;
-    for (unsigned S = 0; S != Waiting.size(); ++S) {
-      const SymptomEvidence *E = M.evidence(S);
-      Waiting[S] = E && E->State == Presence::Unknown &&
-                   join(E->Missing, ", ") == Needs;
-      if (Waiting[S] && Open > 0)
-        Left *= 1 - std::min(1.0, ofSymptom(S) / Open);
-    }
-    for (unsigned C = 0; C != M.N.Causes.size(); ++C)
-      if (!is_contained(B.Candidates, C))
-        Elsewhere += toldOf(M.N.Causes[C], M.N, Waiting);
-    return Open * (1 - Left) + NoneKnown * Elsewhere;
-  }
-
-  const Model &M;
-  const Beliefs B;
-  const double Open; ///< What is not known of the causes in question.
-  double NoneKnown;  ///< Probability that it is none of them.
-  std::vector<double> OfSymptom; ///< -1 for not worked out.
-  std::map<std::string, double> ByNeeds;
+/// Something to record, and for which cause.
+struct Recording {
+  StringRef Class, Layer;
+  const Unchecked *What;
+  double Share; ///< Of the time that could be won.
 };
 } // namespace
 
-/// The check to make first; see findChecks().
+/// The experiment of the first hypothesis, unless another one tells more than
+/// twice as much for its time, which is returned in \p Told, in bits a minute.
 static std::optional<NextCheck>
-bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
-          const Weights &W, function_ref<double(const Hypothesis &)> ShareOf,
-          Gains &Gain) {
+bestExperiment(ArrayRef<Hypothesis> Listed,
+               function_ref<double(const Hypothesis &)> ShareOf,
+               double &Told) {
   std::optional<NextCheck> Best;
-  double Told = 0; // bits a minute
   for (const Hypothesis &H : Listed) {
     if (H.Next.Experiment.empty() ||
         (Best && (H.Probability < WorthTesting || !(H.Next.Gain > 0))))
@@ -174,40 +109,59 @@ bestCheck(ArrayRef<Hypothesis> Listed, const Model &M, const Beliefs &B,
     Best = H.Next;
     Told = Rate;
   }
-  // Something to record serves all causes at once, however little is known.
-  const Hypothesis *Of = nullptr;
-  const Unchecked *What = nullptr;
-  for (const Hypothesis &H : Listed)
-    for (const Unchecked &U : H.Open) {
-      if (U.Needs.empty() || !(U.Gain > 0))
-        continue;
-      double Rate =
-          Gain.ofRecording(U.Needs) * ShareOf(H) / W.minutesToRecord(U.Needs);
-      if (!(Rate > Told))
-        continue;
-      Of = &H;
-      What = &U;
-      Told = Rate;
-    }
-  if (What)
-    return recordingOf(*Of, *What, *M.symptom(What->Symptom), M, B, W,
-                       Gain.ofRecording(What->Needs));
   return Best;
 }
 
 std::optional<NextCheck>
-findChecks(MutableArrayRef<Hypothesis> Listed, const Model &M,
-           const Beliefs &B, const Weights &W,
+findChecks(MutableArrayRef<Hypothesis> Listed, const Suspects &Rest,
+           const Model &M, const Beliefs &B, const Vocabulary &Words,
+           const Weights &W,
            function_ref<double(const Hypothesis &)> ShareOf) {
-  Gains Gain(M, B);
+  Recordings All(M, B, Words, W);
   const Pairs Together(B);
+  std::vector<Recording> Choice;
   for (Hypothesis &H : Listed) {
     H.Next = experimentOf(H, M, B, Together, W);
     for (Unchecked &U : H.Open)
-      if (std::optional<unsigned> Symptom = M.symptom(U.Symptom))
-        U.Gain = Gain.ofSymptom(*Symptom);
+      if (std::optional<unsigned> Symptom = M.symptom(U.Symptom)) {
+        U.Gain = All.ofSymptom(*Symptom);
+        Choice.push_back({H.Class, H.Layer, &U, ShareOf(H)});
+      }
   }
-  return bestCheck(Listed, M, B, W, ShareOf, Gain);
+  if (Listed.empty())
+    for (const Unchecked &U : Rest.Open)
+      Choice.push_back({Rest.Class, Rest.Layer, &U, 1});
+
+  double Told = 0;
+  std::optional<NextCheck> Best = bestExperiment(Listed, ShareOf, Told);
+  // Something to record serves all causes at once. Where one is likely, its own
+  // experiment settles it sooner.
+  if (!Listed.empty() && Listed.front().Probability >= ClaimedFrom)
+    Told *= 2;
+  const Recording *First = nullptr;
+  double FirstOwn = 0;
+  for (const Recording &R : Choice) {
+    unsigned Symptom = *M.symptom(R.What->Symptom);
+    if (!All.isPossible(Symptom) ||
+        All.gain(Symptom, R.Layer) < WorthRecording)
+      continue;
+    double Rate =
+        All.gain(Symptom, R.Layer) * R.Share / All.minutes(Symptom);
+    // Of all that the recording shows, what tells most is named.
+    double Own = All.ofSymptom(Symptom);
+    if (Rate > Told || (First && Rate == Told && Own > FirstOwn)) {
+      First = &R;
+      FirstOwn = Own;
+      Told = Rate;
+    }
+  }
+  if (!First)
+    return Best;
+  unsigned Symptom = *M.symptom(First->What->Symptom);
+  NextCheck Check = recordingOf(First->Class, *First->What, Symptom, M, B, W);
+  Check.Gain = All.gain(Symptom, First->Layer);
+  Check.Minutes = All.minutes(Symptom);
+  return Check;
 }
 
 } // namespace culprit

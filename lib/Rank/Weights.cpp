@@ -133,6 +133,7 @@ template <> struct MappingTraits<culprit::Weights> {
     In.mapOptional("certain", W.CertainRatio);
     In.mapOptional("never_leaves", W.NeverLeaves);
     In.mapOptional("together", W.Together);
+    In.mapOptional("absent_power", W.AbsentPower);
     In.mapOptional("exclusive", W.Exclusive);
     In.mapOptional("experiments", W.Cost);
   }
@@ -173,6 +174,11 @@ double Weights::calibrated(double P) const {
 double Weights::minutesOf(StringRef Class) const {
   auto It = Cost.ByClass.find(Class.str());
   return It == Cost.ByClass.end() ? Cost.Minutes : It->second;
+}
+
+bool Weights::isRecordable(StringRef Need) const {
+  StringRef Table = Need.take_front(Need.find_first_of(". ,"));
+  return Cost.ByRecording.count(Table.str());
 }
 
 double Weights::minutesToRecord(StringRef Table) const {
@@ -269,6 +275,8 @@ Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
   if (Error E = checkAbove(Name, "certain", W.CertainRatio, 1))
     return E;
   if (Error E = checkAbove(Name, "unknown.shows", W.UnknownShows, 0))
+    return E;
+  if (Error E = checkAbove(Name, "absent_power", W.AbsentPower, 0))
     return E;
   if (Error E = checkAbove(Name, "together", W.Together, 0))
     return E;

@@ -46,6 +46,9 @@ struct Weights {
   double UnknownPrior = 0, UnknownShows = 10;
   /// See Network.
   double CertainRatio = 200, NeverLeaves = 0.05, Together = 1;
+  /// Of a symptom that is absent, what each cause would leave of its silence is
+  /// raised to this: 1 takes absences as independent of each other.
+  double AbsentPower = 1;
   /// Groups of classes of which a run has one at most.
   std::vector<std::vector<std::string>> Exclusive;
   Experiments Cost;
@@ -63,8 +66,10 @@ struct Weights {
                                llvm::StringRef Symptom) const;
   /// Minutes of the experiment that settles \p Class.
   double minutesOf(llvm::StringRef Class) const;
-  /// Minutes of recording what fills \p Table, the first of a list of tables
-  /// or columns.
+  /// Whether \p Need, a table with or without a column, can be recorded: there
+  /// is a price of it.
+  bool isRecordable(llvm::StringRef Need) const;
+  /// Minutes of recording what fills \p Table, with or without a column.
   double minutesToRecord(llvm::StringRef Table) const;
   double leak(llvm::StringRef Symptom) const;
   bool isGeneric(llvm::StringRef Symptom) const;

@@ -97,10 +97,16 @@ Expected<SavedReport> SavedReport::parse(const json::Value &V,
                         static_cast<unsigned>(std::clamp<int64_t>(
                             Q.getInteger("count").value_or(1), 1, INT32_MAX))});
   });
-  objects("hypotheses", [&](const json::Object &H) {
-    R.Ranked.push_back(
-        {text(H, "class"), H.getNumber("probability").value_or(0)});
-  });
+  if (const json::Array *All = O->getArray("hypotheses"))
+    for (const json::Value &Each : *All) {
+      const json::Object *H = Each.getAsObject();
+      std::string Class = H ? text(*H, "class") : "";
+      double P = H ? H->getNumber("probability").value_or(-1) : -1;
+      if (Class.empty() || !(P >= 0 && P <= 1))
+        return broken(Where, "an element of 'hypotheses' has no 'class' and "
+                             "'probability' from 0 to 1");
+      R.Ranked.push_back({std::move(Class), P});
+    }
   objects("inputs", [&](const json::Object &I) {
     R.Paths.push_back(text(I, "path"));
   });

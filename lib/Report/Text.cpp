@@ -339,7 +339,8 @@ private:
               ? firstSentences(N.Experiment, 2)
           : recordingOf(N.Needs) == N.Needs
               ? "Record " + N.Needs + "."
-              : ("Record " + recordingOf(N.Needs) + " (" + N.Needs + ").").str();
+              : ("Record " + recordingOf(N.Needs) + " (" + N.Needs + ").")
+                    .str();
       for (const std::string &Part : {What, N.Confirms, N.Refutes})
         if (!Part.empty())
           Parts.push_back(Part);

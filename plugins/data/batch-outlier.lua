@@ -1,6 +1,7 @@
 --- ## What it detects
 --- One dumped batch whose inputs are distributed unlike those of all the others: by mean or deviation, by one value
---- throughout, or, of token ids, by neighbours that stand beside each other in no other batch.
+--- throughout (of token ids between start, end and padding), by rows that repeat each other, or, of token ids, by
+--- neighbours that stand beside each other in no other batch.
 ---
 --- ## Why it matters
 --- A corrupt shard, a stuck tokenizer or a binary file in the corpus shows up as one batch that makes the loss jump.
@@ -96,6 +97,63 @@ local function most_rows_beyond(figures, step, column)
   return not own or beyond >= 0.5 * #own
 end
 
+--- Of each batch of ids the share of its commonest id in half its rows at least, and the largest share that this id has
+--- in a row of any other batch; that of the batch where the first is furthest above the second. Padding at the end of a
+--- row, ids that are the last of a row twice running, is left out.
+local function commonest_id(batches)
+  local list = {}
+  for batch in batches:slice(0, 100):rows() do
+    local width, rows, total = math.floor(batch.shape[#batch.shape]), {}, {}
+    for from = 0, math.min(batch.numel, 16384) - width, width do
+      local ids, counts = batch:values(from, width), {}
+      local stop = width
+      if ids[width] == ids[width - 1] then
+        while stop > 1 and ids[stop] == ids[width] do stop = stop - 1 end
+      end
+      if stop == 1 then stop = width end -- one id throughout is no padding
+      for t = 1, stop do counts[ids[t]] = (counts[ids[t]] or 0) + 1 end
+      for id, n in pairs(counts) do counts[id] = n / stop end
+      for id, share in pairs(counts) do total[id] = (total[id] or 0) + share end
+      rows[#rows + 1] = counts
+    end
+    local most
+    for id, share in pairs(total) do
+      if not most or share > total[most] or share == total[most] and id < most then most = id end
+    end
+    list[#list + 1] = { batch = batch, rows = rows, id = most }
+  end
+  local found
+  for _, one in ipairs(list) do
+    local shares, other = {}, 0
+    for _, counts in ipairs(one.rows) do shares[#shares + 1] = counts[one.id] or 0 end
+    table.sort(shares, function(a, b) return a > b end)
+    for _, two in ipairs(list) do
+      for _, counts in ipairs(two ~= one and two.rows or {}) do other = math.max(other, counts[one.id] or 0) end
+    end
+    local share = shares[(#shares + 1) // 2] or 0 -- at least half the rows have it
+    if not found or share - other > found.share - found.other then
+      found = { batch = one.batch, id = one.id, share = share, other = other,
+        rows = #one.rows }
+    end
+  end
+  return found
+end
+
+--- The share of a batch's rows that are equal to one before them, of at most 256 rows; nil for rows of fewer than four
+--- values, which may well come twice, and for fewer than four rows.
+local function repeated_rows(batch)
+  local rows = math.floor(batch.shape and batch.shape[1] or 0)
+  if #batch.shape < 2 or rows < 4 or batch.zero_share == nil then return nil end
+  local width, seen, equal, n = math.floor(batch.numel / rows), {}, 0, 0
+  if width < 4 then return nil end
+  for row = 0, math.min(rows, 256) - 1 do
+    local key = table.concat(batch:values(row * width, math.min(width, 256)), " ")
+    if seen[key] then equal = equal + 1 end
+    seen[key], n = true, n + 1
+  end
+  return equal / n
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -105,6 +163,8 @@ return {
   options  = {
     min_batches = { default = 4,   doc = "Dumped batches below which none can stand out" },
     factor      = { default = 6.0, doc = "Distance over the spread of the others that stands out" },
+    one         = { default = 0.5, doc = "Share of one id in half the rows, twice that in any row of the others" },
+    repeated    = { default = 0.5, doc = "Share of rows that repeat another, of the others' a fifth at most" },
     unseen      = { default = 2.0, doc = "Share of new pairs of ids over the largest of the others that stands out" },
   },
 
@@ -150,11 +210,41 @@ return {
           }
         end
       end
+      -- Rows that are copies of each other, where every other batch has different ones.
+      local most_equal, next_equal, copies
+      for batch in (enough and batches:slice(0, 100) or batches:slice(0, 0)):rows() do
+        local share = repeated_rows(batch)
+        if share and (not most_equal or share > most_equal) then
+          most_equal, next_equal, copies = share, most_equal, batch
+        elseif share then next_equal = math.max(next_equal or 0, share) end
+      end
+      if next_equal and most_equal >= case.options.repeated and next_equal <= 0.2 * most_equal then
+        return report {
+          symptom  = "batch-outlier",
+          score    = 0.9,
+          at       = { step = copies.step },
+          message  = ("the batch of step %d stands out: %s of the rows of %s repeat another row, of the other batches' "
+            .. "%s at most"):format(copies.step, units.percent(most_equal), name, units.percent(next_equal)),
+          evidence = { copies, batches },
+        }
+      end
       -- Ids in an order of their own: most of this batch's pairs are new, and of the others' about as few each.
       local ids = enough and name:glob("*input_ids|*tokens|batch.src*|batch.tgt*|batch.source*|batch.ids")
         and batches:where("match(dtype, 'int*|uint*') and zero_share is not null")
       if ids and ids:count() >= case.options.min_batches and #ids:first().shape >= 2 and ids:min("min") >= 0
         and ids:max("max") < 1048576 then
+        local one = commonest_id(ids)
+        if one and one.rows >= 2 and one.share >= case.options.one and one.share >= 2 * one.other then
+          return report {
+            symptom  = "batch-outlier",
+            score    = 0.95,
+            at       = { step = one.batch.step },
+            message  = ("the batch of step %d stands out: in half its rows %s of %s are the id %g, in the rows of the "
+              .. "other %d at most %s"):format(one.batch.step, units.percent(one.share), name, one.id,
+              ids:count() - 1, units.percent(one.other)),
+            evidence = { one.batch, batches },
+          }
+        end
         local list = unseen_pairs(ids)
         table.sort(list, function(a, b) return a.share > b.share end)
         local most, next_ = list[1], list[2]

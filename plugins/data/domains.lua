@@ -1,6 +1,6 @@
 --- ## What it detects
 --- Batches that are mostly of one domain or class each, while the run as a whole has several: rows come in blocks
---- instead of mixed.
+--- instead of mixed. Classes may be integers, or the 0 and 1 of a binary cross-entropy, however rare one of them is.
 ---
 --- ## Why it matters
 --- The model forgets one domain while it sees another; the loss saw-tooths with the blocks, and the last block wins.
@@ -29,6 +29,19 @@ local function lack_of_runs(list)
   return spread > 0 and (usual - runs) / math.sqrt(spread) or 0, runs, usual
 end
 
+local CLASS = "*label|*labels|*target|*targets|batch.y|batch.*click|batch.*clicks"
+
+--- The classes of dumped rows: integers, or floats that are all 0 or 1, as a binary cross-entropy takes them.
+local function classes(tensors)
+  local whole = tensors:where("match(name, ?) and match(dtype, 'int*|uint*|bool')", CLASS)
+  if whole:count() > 0 then return whole end
+  local floats = tensors:where("match(name, ?) and match(dtype, 'float*|bfloat*')", CLASS)
+  for row in floats:slice(0, 1000):rows() do
+    if row:count_equal(0) + row:count_equal(1) ~= row.numel then return whole end
+  end
+  return floats
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -37,23 +50,23 @@ return {
   symptoms = { "domains-in-blocks" },
   options  = {
     rows   = { default = 64,  doc = "Dumped rows below which chance makes blocks of its own" },
+    alike  = { default = 0.22, doc = "Likeness within batches beyond that of the run, as a share of the largest" },
     lack   = { default = 3.3, doc = "Standard deviations by which runs are too few: one case in 2,000 by chance" },
   },
 
   run = function(case)
-    local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null and not match(name, "
-      .. "'battery.*')")
+    local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
       :where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
-    local domains = dumped:where("match(name, '*domain*|*source_id*|*dataset_id*')")
+    local domains = dumped:where("match(dtype, 'int*') and match(name, '*domain*|*source_id*|*dataset_id*')")
     local what = "domain"
     if domains:count() == 0 then -- of a classifier the class
-      domains, what = dumped:where("match(name, '*labels|*targets')"), "class"
+      domains, what = classes(dumped), "class"
     end
     local total, rows, batches, single = {}, 0, {}, {}
     for batch in domains:where("step is not null"):sort("step"):rows() do
       if batch.numel == 1 then
         single[#single + 1] = batch:values(0, 1)[1]
-      elseif #batch.shape == 1 and batch.numel <= 10000 then
+      elseif (#batch.shape == 1 or #batch.shape == 2 and batch.shape[2] == 1) and batch.numel <= 10000 then
         local own = { n = 0, step = batch.step, row = batch, of = {} }
         for _, domain in ipairs(batch:values()) do
           own.of[domain], own.n = (own.of[domain] or 0) + 1, own.n + 1
@@ -74,13 +87,14 @@ return {
         evidence = { domains:slice(0, 5) },
       }
     end
-    local kinds = 0
-    for _ in pairs(total) do kinds = kinds + 1 end
+    local kinds, most_rows = 0, 0
+    for _, n in pairs(total) do kinds, most_rows = kinds + 1, math.max(most_rows, n) end
     if #batches < 6 or rows < case.options.rows then
       return skip(("batch.domain (one integer a row) of 6 dumped batches, %d rows in all: culprit_recorder.watch dumps "
         .. "what the batch has"):format(case.options.rows))
     end
     if kinds < 2 then return end
+    if rows - most_rows < 8 then return skip("eight dumped rows that are not of the commonest kind") end
 
     -- How often two rows are of one kind: in one batch, and in the run.
     local chi, pure, pairs_, expected, turns, neighbours = 0, 0, 0, 0, 0, 0
@@ -103,7 +117,9 @@ return {
     for _, of_all in pairs(total) do expected = expected + (of_all / rows) ^ 2 end
     local free = (#batches - 1) * (kinds - 1)
     local together = pure / pairs_
-    if chi < free + 6 * math.sqrt(2 * free) or together - expected < 0.2 then return end
+    -- How much more alike rows of one batch are, as a share of what they could be: of rare clicks two rows of the run
+    -- are alike nearly always.
+    if chi < free + 6 * math.sqrt(2 * free) or together - expected < case.options.alike * (1 - expected) then return end
     if neighbours >= 4 and turns >= 0.8 * neighbours * (1 - expected) then return end -- alternate by design
     report {
       symptom  = "domains-in-blocks",

@@ -10,7 +10,8 @@
 --- Compare mean and deviation with those that the model's preprocessing promises.
 ---
 --- ## Known false positives
---- Models that normalise their input in the first layer; images of 0 to 1 are near enough and are not reported.
+--- Models that normalise their input in the first layer; images of 0 to 1 are near enough and are not reported. Batches
+--- of ids alone have no scale.
 ---
 --- ## References
 --- https://pytorch.org/vision/stable/models.html (mean and std of each model's transform)
@@ -30,9 +31,14 @@ return {
   run = function(case)
     local opt = case.options
     local inputs = case.tensors:where("match(name, 'batch.input|batch.inputs|*pixel_values|*input_features|batch.x|"
-      .. "batch.image*') and match(dtype, 'float*|bfloat*') and numel >= 16 and std is not null")
-    if inputs:count() == 0 then return skip("a dumped float input (batch.input): culprit_recorder.watch dumps "
-      .. "batches") end
+      .. "batch.image*|batch.dense*|batch.features|batch.waveform|batch.audio') and match(dtype, 'float*|bfloat*') and numel >= 16 and std is not null")
+    if inputs:count() == 0 then
+      -- Where all that the model is given are ids there is no scale that could be off.
+      local batch = case.tensors:where("match(name, 'batch.*|*.batch.*') and not match(name, 'battery.*')")
+      if batch:where("match(name, '*input_ids|*tokens|batch.ids|batch.src|batch.tgt') and match(dtype, 'int*')")
+        :count() > 0 and batch:where("match(dtype, 'float*|bfloat*|uint8')"):count() == 0 then return end
+      return skip("a dumped float input (batch.input): culprit_recorder.watch dumps batches")
+    end
     -- One batch that differs is a matter of that batch.
     local rms, std, mean = inputs:median("rms"), inputs:median("std"), inputs:median("mean")
     if rms < opt.large and std >= opt.small and math.abs(mean) < opt.offset * std or rms == 0 then return end

@@ -13,7 +13,9 @@
 --- Models that shift inside the forward pass (Hugging Face's `*ForCausalLM`) get unshifted labels by design. Where the
 --- dump has the logits, the loss they have against the labels tells which it is; else such labels count for less. Of an
 --- encoder-decoder the labels are held against what the decoder gets (decoder_input_ids, prev_output_tokens). Where
---- that is not dumped its labels are no next token of anything here, and are left out, as those of encoders are.
+--- that is not dumped its labels are no next token of anything here, and are left out, as those of encoders are. The
+--- end token of a padded or packed row has no id to be held against and does not count. Labels of masked tokens and
+--- tags of tokens are told by what stands where they count, and left out too.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
@@ -30,22 +32,47 @@ local LABELS  = "match(name, '*labels|*targets|*tgt_out|*tgt_output*') and not m
 local LOGITS = "match(name, 'head.output|lm_head.output|*.lm_head.output|*.head.output|*logits') "
   .. "and not match(name, 'battery.*')"
 
+--- What of a batch is no next token of anything: the ids that are often given and never a label (a start token,
+--- padding, a mask token; three times, since a single one may have lost its label to a wrong one), and the padding at
+--- the end of a row, the id that most of the rows that end in two or more equal ids end in.
+local function never_predicted(x, y, width, ignore)
+  local given, ends, padding, most = {}, {}, nil, 0
+  for i = 1, #x do given[x[i]] = (given[x[i]] or 0) + 1 end
+  for i = 1, #y do if y[i] ~= ignore then given[y[i]] = 0 end end
+  for last = width, #x, width do
+    if x[last] == x[last - 1] then ends[x[last]] = (ends[x[last]] or 0) + 1 end
+  end
+  for last = width, #x, width do -- in the order of the rows, so that the first of equals wins
+    if (ends[x[last]] or 0) > most then padding, most = x[last], ends[x[last]] end
+  end
+  return given, padding
+end
+
 --- The lag of each row: labels[t] == ids[t + lag] at most places, with the share; nil where none fits better than the
---- others.
+--- others. A label can be held against a later id only where that id is a token of the same sequence that is
+--- predicted: the label of a row's last token is the end token, and what the model is given next is padding or the
+--- start of another sequence. So the next label has to count too, and the id to be one that is predicted somewhere and
+--- no padding.
 local function lags(ids, labels, width, ignore)
   local found = {}
-  for first = 0, math.min(labels.numel, 8192) - width, width do
-    local x, y, best = ids:values(first, width), labels:values(first, width), { share = 0, places = 0 }
+  local n = math.min(labels.numel, 8192) // width * width
+  local x, y = ids:values(0, n), labels:values(0, n)
+  local given, padding = never_predicted(x, y, width, ignore)
+  for first = 0, n - width, width do
+    local best, stop = { share = 0, places = 0, right = 0, of = 0 }, width
+    while stop > 1 and x[first + stop] == padding do stop = stop - 1 end
     for lag = 0, 2 do
       local equal, places = 0, 0
-      for t = 1, width - lag do
-        if y[t] ~= ignore then
+      for t = first + 1, first + stop - lag do
+        local id = x[t + lag]
+        if y[t] ~= ignore and (lag == 0 or y[t + 1] ~= ignore and (given[id] or 0) < 3) then
           places = places + 1
-          if y[t] == x[t + lag] then equal = equal + 1 end
+          if y[t] == id then equal = equal + 1 end
         end
       end
       local share = places > 0 and equal / places or 0
-      if share > best.share then best = { lag = lag, share = share, places = places, second = best.share }
+      if share > best.share then
+        best = { lag = lag, share = share, places = best.places, second = best.share, right = equal, of = places }
       else best.second = math.max(best.second or 0, share) end
       best.places = math.max(best.places, places)
     end
@@ -54,9 +81,27 @@ local function lags(ids, labels, width, ignore)
   return found
 end
 
+--- Whether the labels are no tokens to come: those of masked tokens, where the model is given one and the same id that
+--- is no label at half of the places that count, or tags of tokens, which have few values where the ids have many.
+local function other_task(ids, labels, ignore)
+  local x, y = ids:values(0, math.min(ids.numel, 8192)), labels:values(0, math.min(ids.numel, 8192))
+  local label, id, at, kinds, tags, places = {}, {}, {}, 0, 0, 0
+  for i = 1, #y do
+    if not id[x[i]] then id[x[i]], kinds = true, kinds + 1 end
+    if y[i] ~= ignore then
+      if not label[y[i]] then label[y[i]], tags = true, tags + 1 end
+      at[x[i]], places = (at[x[i]] or 0) + 1, places + 1
+    end
+  end
+  for given, n in pairs(at) do
+    if not label[given] and n >= 0.5 * places then return places >= 4 end
+  end
+  return tags >= 2 and places >= 8 * tags and kinds >= 4 * tags
+end
+
 --- How many places the loss moves the labels on before it compares them, 0 or 1: a model that has learned something
---- predicts the label that it is compared with. Nil where one batch does not tell; `pooled` gathers how often the largest
---- logit is that of the label here and of the next one, of how many labels.
+--- predicts the label that it is compared with. Nil where one batch does not tell; `pooled` gathers how often the
+--- largest logit is that of the label here and of the next one, of how many labels.
 local function moved(case, batch, ignore, pooled)
   local logits = case.tensors:where { step = batch.step }:where(LOGITS):where("zero_share is not null"):last()
   if not logits then return nil end
@@ -114,13 +159,15 @@ return {
     local others = { "labels-not-next", "labels-equal-inputs", "labels-two-ahead", "labels-partly-wrong",
       "labels-unrelated" } -- what takes more than the labels alone
     local pooled = { here = 0, ahead = 0, n = 0 }
-    local of, rows, example, shift, sum, empty, judged = { [0] = 0, 0, 0 }, 0, {}, nil, 0, nil, 0
+    local of, rows, example, shift, empty, judged = { [0] = 0, 0, 0, next = 0 }, 0, {}, nil, nil, 0
+    local right, compared = 0, 0 -- of the rows whose labels are best at the next token
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
       local inputs = ids:where { step = batch.step, variant = batch.variant }:first()
       if batch:count_equal(opt.ignore) == batch.numel then
         empty = batch
       elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
         and batch.shape[#batch.shape] > 2 then
+        if other_task(inputs, batch, opt.ignore) then other = "masked" end
         judged, shift = judged + 1, shift or moved(case, batch, opt.ignore, pooled)
         for _, row in ipairs(lags(inputs, batch, batch.shape[#batch.shape], opt.ignore)) do
           rows = rows + 1
@@ -128,8 +175,7 @@ return {
             of[row.lag] = of[row.lag] + 1
             example[row.lag] = { batch = batch, inputs = inputs } -- the earliest is the one to name
           end
-          sum = sum + (row.lag == 1 and row.share or 0)
-          if row.lag == 1 then of.next = (of.next or 0) + 1 end
+          if row.lag == 1 then of.next, right, compared = of.next + 1, right + row.right, compared + row.of end
           example.any = { batch = batch, inputs = inputs }
         end
       end
@@ -146,7 +192,8 @@ return {
     end
     shift = shift or moved_in_all(pooled)
     if judged == 0 or rows == 0 or other then
-      return skip(other and "what the decoder is given (decoder_input_ids) beside the labels"
+      return skip(other == "masked" and "labels that are tokens to come: these are of masked tokens, or tags"
+        or other and "what the decoder is given (decoder_input_ids) beside the labels"
         or "a dumped batch whose labels and input_ids have one shape, with 4 labels a row that count",
         table.unpack(others))
     end
@@ -158,7 +205,11 @@ return {
     end
     local unshifted, ahead = of[0 - (shift or 0)] or 0, of[2 - (shift or 0)] or 0
     -- The next token it is in most rows, and in more places than chance or common tokens make.
-    local next_best = (of.next or 0) >= 0.8 * rows and sum >= 0.25 * of.next
+    local next_best = of.next >= 0.8 * rows and right >= 0.25 * compared
+    -- Inputs that are not the true ones, on purpose.
+    local sampled = case.config:where("match(key, '*scheduled_sampling*|*sampling_prob*|*word_dropout*|"
+      .. "*token_dropout*') and number > 0"):first()
+      or case.config:where("match(key, '*teacher_forcing*') and number < 1"):first()
     -- Labels at their own token are sound where the model shifts them, which it does for all rows or for none.
     local losses = runs.series(case, "loss")
     local copies = losses:count() >= 6 and losses:slice(losses:count() - 3, 3):median("value")
@@ -191,13 +242,16 @@ return {
           or "the labels are the input tokens two places on, shifted twice"),
         evidence = { e.batch, e.inputs },
       }
-    elseif next_best and 1 - sum / of.next >= opt.wrong then
+    elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong and sampled then
+      return skip("labels and the tokens that were there: the config has " .. sampled.key .. ", which replaces some of "
+        .. "what the decoder is given", "labels-partly-wrong")
+    elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong then
       report {
         symptom  = "labels-partly-wrong",
         score    = 0.95,
         at       = { step = example.any.batch.step },
         message  = ("%s of the labels that count differ from the next token, in %s; the others equal it")
-          :format(units.percent(1 - sum / of.next), share_of(of.next)),
+          :format(units.percent(1 - right / compared), share_of(of.next)),
         evidence = { example.any.batch, example.any.inputs },
       }
     elseif of[0] + of[1] + of[2] == 0 and not next_best then

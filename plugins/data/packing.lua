@@ -16,6 +16,8 @@
 --- ## References
 --- https://huggingface.co/blog/packing-with-FA2
 
+local places = require("places")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -34,18 +36,18 @@ return {
     end
     local setting = case.config:where("match(key, '*eos_token_id') and number is not null"):first()
     local eos, starts, on, ends, ended, judged = setting and setting.number, 0, 0, 0, 0, false
-    local first, worst
-    for bound in bounds:rows() do
+    local first, worst, crossing, clean, layers, count = nil, nil, nil, {}, {}, 0
+    for bound in bounds:sort("step"):rows() do
       local here  = dumped:where { step = bound.step, variant = bound.variant }
       local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
-      local places = here:where("match(name, '*position_ids') and match(dtype, 'int*')"):first()
-      local whole = ids or places
+      local counts = here:where("match(name, '*position_ids') and match(dtype, 'int*')"):first()
+      local whole = ids or counts
       local width = whole and whole.shape[#whole.shape]
       for _, at in ipairs(bound:values()) do
         local inside = whole and at > 0 and at < whole.numel and at % width ~= 0 -- a row's start needs no care
-        if inside and places and places.numel == whole.numel then
-          local around = places:values(at - 1, 2)
-          starts, first = starts + 1, first or places
+        if inside and counts and counts.numel == whole.numel then
+          local around = counts:values(at - 1, 2)
+          starts, first = starts + 1, first or counts
           if around[2] == around[1] + 1 then on = on + 1 end
         end
         if inside and ids and eos then
@@ -61,6 +63,12 @@ return {
         if mass and mass > case.options.mass and (not worst or mass > worst.mass) then
           worst = { mass = mass, probs = probs, bound = bound }
         end
+        if mass and mass > case.options.mass then
+          crossing = crossing or { mass = mass, probs = probs, bound = bound }
+          local name = probs.layer or probs.name
+          if not layers[name] then layers[name], count = true, count + 1 end
+        elseif mass and not crossing then clean[probs.name] = true
+        end
       end
     end
     if starts > 0 and on >= 0.5 * starts then
@@ -73,12 +81,15 @@ return {
       }
     end
     if worst then
+      -- Documents are kept apart by what is set up once: what the first look shows was so before it.
+      local step, from = places.start(case, crossing.probs.step, clean[crossing.probs.name] or false)
       report {
-        symptom = "attention-crosses-documents", score = 0.97, at = { step = worst.probs.step,
-          layer = worst.probs.layer },
-        message = ("in %s one query has %s of its attention on tokens of other documents of its packed row")
-          :format(worst.probs.name, units.percent(worst.mass)),
-        evidence = { worst.probs, worst.bound },
+        symptom = "attention-crosses-documents", score = 0.97, at = { step = step, layer = crossing.probs.layer },
+        message = ("in %s one query has %s of its attention on tokens of other documents of its packed row, %s%s")
+          :format(crossing.probs.name, units.percent(crossing.mass), from, count < 2 and "" or
+            ("; it is the first of %d layers that do so, the most %s in %s"):format(count, units.percent(worst.mass),
+            worst.probs.name)),
+        evidence = { crossing.probs, crossing.bound, worst.probs.name ~= crossing.probs.name and worst.probs or nil },
       }
     end
     if ends >= 4 and ended <= 0.1 * ends then

@@ -68,6 +68,8 @@ local function passed(set, all, different, pairs_, equal)
   return median, alike / math.max(1, different), known
 end
 
+local places = require("places")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -83,6 +85,8 @@ return {
 
   run = function(case)
     local opt, judged, ordered = case.options, false, false
+    -- A set of data is chosen before the first step.
+    local begin = places.first_step(case)
     local hashes = case.tensors:where("match(name, '*row_hash*') and match(dtype, '*int*') and zero_share is not null")
     local held   = hashes:where("match(variant, 'val*|eval*|test*|held*') or match(name, '*val*|*eval*')")
     local trained = hashes:where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
@@ -100,17 +104,17 @@ return {
           "training-set-passed-often")
       elseif passes >= opt.passes then
         report {
-          symptom = "training-rows-repeat", score = math.min(0.95, 0.75 + 0.01 * passes),
+          symptom = "training-rows-repeat", score = math.min(0.95, 0.75 + 0.01 * passes), at = { step = begin },
           message = ("%s recorded training rows are %s distinct ones: the median one was trained on %d times%s"):format(
             units.count(all), units.count(different), passes,
-            longest and (" by step %d"):format(longest) or ""),
+            longest and (", from the start to step %d"):format(longest) or ""),
           evidence = { trained:slice(0, 5) },
         }
         if alike >= opt.even then
           report {
-            symptom = "training-set-passed-often", score = 0.95,
+            symptom = "training-set-passed-often", score = 0.95, at = { step = begin },
             message = ("%s of %s distinct rows were trained on %d times, give or take one pass: a set of %s was gone "
-              .. "through again and again"):format(units.percent(alike), units.count(different), passes,
+              .. "through again and again, from the start"):format(units.percent(alike), units.count(different), passes,
               units.count(different)),
             evidence = { trained:slice(0, 5) },
           }
@@ -131,9 +135,9 @@ return {
       if hits >= 2 and hits >= chance + opt.leaked * kept
         and hits >= chance + opt.sure * math.sqrt(chance * (1 - known)) then
         report {
-          symptom = "eval-rows-in-training", score = 0.97,
-          message = ("%s of %s distinct held-out rows (%s) are among the recorded training rows%s"):format(
-            units.count(hits), units.count(kept), units.percent(hits / kept), chance >= 1
+          symptom = "eval-rows-in-training", score = 0.97, at = { step = begin },
+          message = ("from the start %s of %s distinct held-out rows (%s) are among the recorded training rows%s")
+            :format(units.count(hits), units.count(kept), units.percent(hits / kept), chance >= 1
             and (", where %s would be by chance"):format(units.count(math.floor(chance + 0.5))) or ""),
           evidence = { example, trained:slice(0, 3) },
         }
@@ -157,11 +161,12 @@ return {
         local steps  = series:last().step - series:first().step
         if again >= 0.5 * count and steps / math.max(period, 1) >= opt.passes then
           report {
-            symptom = "training-rows-repeat", score = 0.9, at = { step = series:first().step + period },
-            message = period <= 1 and ("every logged step trains on the same batch, %d times"):format(again + 1)
-              or ("%d of %d logged batches had been trained on before, %d steps earlier in the median: %.0f "
-                .. "passes over "
-              .. "them"):format(again, count, period, steps / period),
+            symptom = "training-rows-repeat", score = 0.9, at = { step = series:first().step },
+            message = period <= 1 and ("every logged step trains on the same batch, %d times, %s"):format(again + 1,
+              places.since(series:first().step, begin))
+              or ("%d of %d logged batches had been trained on before, %d steps earlier in the median: %.0f passes "
+                .. "over them, %s"):format(again, count, period, steps / period,
+                places.since(series:first().step, begin)),
             evidence = { series:slice(0, 5) },
           }
         end

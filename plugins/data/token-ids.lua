@@ -1,7 +1,8 @@
 --- ## What it detects
 --- Token ids beyond the embedding's rows or below 0, a last id that is far more common than its neighbours or the most
 --- common of all (ids that were clamped to it), a tokenizer with more ids than the table has rows, and parts of a batch
---- whose shapes differ.
+--- whose shapes differ. Of ids of items or categories, column by column, a largest one that is the last row of a table
+--- and far more common than its neighbours.
 ---
 --- ## Why it matters
 --- An id too large fails in the best case; some kernels read past the table, and a clamp makes every rare token the
@@ -13,7 +14,8 @@
 --- ## Known false positives
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
 --- `pad_token_id` it is left out, and so is one that fills the ends of rows or stands once in each. Of V ids that mean
---- nothing by their number one in V runs has the last as its most common: that alone counts for less.
+--- nothing by their number one in V runs has the last as its most common: that alone counts for less. A last row
+--- that is meant for all rare values looks like clamped ids.
 ---
 --- ## References
 --- https://github.com/meta-llama/llama-cookbook/issues/189
@@ -36,6 +38,55 @@ local function table_rows(case)
   return rows and math.floor(rows), "vocab_size of the config"
 end
 
+local places = require("places")
+
+--- Ids of items, users or categories, a column each, whose largest is the last row of a table that a weight or a config
+--- names and stands there far more often than those before it: { batch, name, id, count, total, span, high }.
+local function clamped_category(case, factor)
+  local sizes = {}
+  for row in case.tensors:where("role == 'weight'"):slice(0, 2000):rows() do
+    if #row.shape == 2 then sizes[math.floor(row.shape[1])] = true end
+  end
+  for row in case.config:where("number is not null and match(key, '*num_embeddings*|*n_items|*num_items|*n_users|"
+    .. "*num_users|*cardinalit*|*table_size*|*table_rows*|*num_categories*|*vocab_size*|*hash_size*')"):rows() do
+    sizes[math.floor(row.number)] = true
+  end
+  local batches = case.tensors:where("match(name, 'batch.*') and match(dtype, 'int*|uint*') and zero_share is not null")
+    :where("match(name, '*item*|*user*|*sparse*|*categor*|batch.*_id|batch.ids|batch.cat*') and "
+    .. "not match(name, '*label*|*target*|*hash*|*index|*mask*|*len*|*input_ids')")
+  local judged = false
+  for name, series in batches:group("name") do
+    local shape = series:first().shape
+    local columns = #shape >= 2 and math.floor(shape[#shape]) or 1
+    local counts, total = {}, 0
+    for column = 1, columns do counts[column] = {} end
+    for batch in (columns <= 256 and series or series:slice(0, 0)):rows() do
+      for i, id in ipairs(batch:values(0, math.min(batch.numel, 262144) // columns * columns)) do
+        local of = counts[(i - 1) % columns + 1]
+        of[id] = (of[id] or 0) + 1
+      end
+      total = total + batch.numel // columns
+    end
+    for column = 1, columns do
+      local of, last = counts[column], -1
+      for id in pairs(of) do last = math.max(last, id) end
+      last = math.floor(last)
+      if last >= 16 and sizes[last + 1] then
+        judged = true
+        local span, others = math.min(64, last // 2), {}
+        for id = last - span, last - 1 do others[#others + 1] = of[id] or 0 end
+        table.sort(others)
+        local high, count = others[math.ceil(0.9 * #others)], of[last]
+        if count >= 10 and count >= factor * math.max(high, 1) and count - high >= 4 * math.sqrt(high + 1) then
+          return { batch = series:first(), name = name, column = columns > 1 and column or nil, id = last,
+            count = count, total = total, span = span, high = high }, true
+        end
+      end
+    end
+  end
+  return nil, judged
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -48,9 +99,25 @@ return {
   },
 
   run = function(case)
+    -- A tokenizer and what is done with its ids are chosen before the first step.
+    local begin = places.first_step(case)
     local batches = case.tensors:where("match(name, '*input_ids|batch.src|batch.tgt|batch.src_*|batch.tgt_*|"
       .. "*prev_output_tokens') and not match(name, 'battery.*|*mask*|*len*')")
-    if batches:count() == 0 then return skip("dumped input_ids (culprit_recorder.watch dumps batches)") end
+    if batches:count() == 0 then
+      local found, judged = clamped_category(case, case.options.factor)
+      local needed = "dumped input_ids (culprit_recorder.watch dumps batches)"
+      if not found and not judged then return skip(needed) end
+      skip(needed, "token-id-out-of-range", "tokenizer-exceeds-table", "batch-shapes-differ")
+      if not found then return end
+      return report {
+        symptom = "token-ids-clamped", score = 0.85, at = { step = begin },
+        message = ("the last id of the table, %d, is %d of %s dumped values of %s%s; of the %d ids before it nine in "
+          .. "ten stand there at most %d times: larger ids look clamped to it, from the start"):format(found.id,
+          found.count, units.count(found.total), found.name, found.column and (" (column %d)"):format(found.column)
+          or "", found.span, found.high),
+        evidence = { found.batch },
+      }
+    end
     local rows, from = table_rows(case)
     local integer = batches:where("match(dtype, 'int*|uint*')")
     if not rows then
@@ -70,7 +137,7 @@ return {
     if not tokenizer then skip("the tokenizer's size in a config", "tokenizer-exceeds-table") end
     if rows and tokenizer and tokenizer > rows then
       report {
-        symptom = "tokenizer-exceeds-table", score = 0.95,
+        symptom = "tokenizer-exceeds-table", score = 0.95, at = { step = begin },
         message = ("the tokenizer has %d ids and the table %d rows (%s): %d ids have no row"):format(tokenizer,
           rows, from,
           math.floor(tokenizer) - rows),
@@ -134,18 +201,18 @@ return {
     if count < 20 or behind >= 0.5 * count then return end
     if count >= case.options.factor * math.max(high, 1) then
       report {
-        symptom = "token-ids-clamped", score = tokenizer and 0.95 or 0.85,
+        symptom = "token-ids-clamped", score = tokenizer and 0.95 or 0.85, at = { step = begin },
         message = ("the last id of the vocabulary, %d, is %s of %s dumped ids, %d times; of the %d ids before it nine "
-          .. "in ten stand there at most %d times: larger ids look clamped to it"):format(last,
+          .. "in ten stand there at most %d times: larger ids look clamped to it, from the start"):format(last,
           units.percent(count / total), units.count(total), count, span, high),
         evidence = { valued },
       }
     -- Of equally common ids one may be ahead by a deviation, sqrt(c). A mark of an end stands about once a row.
     elseif count >= case.options.first * most and count - most >= 1.5 * math.sqrt(count) and count > 1.5 * lines then
       report {
-        symptom = "token-ids-clamped", score = 0.65,
+        symptom = "token-ids-clamped", score = 0.65, at = { step = begin },
         message = ("the last id of the vocabulary, %d, is the most common one: %d times among %s dumped ids, the next "
-          .. "%d times: larger ids look clamped to it"):format(last, count, units.count(total), most),
+          .. "%d times: larger ids look clamped to it, from the start"):format(last, count, units.count(total), most),
         evidence = { valued },
       }
     end

@@ -9,7 +9,8 @@ local first_updates = {}
 --- Layers that get no gradient at first and one later on, because all that is downstream of them starts at zero. An
 --- output layer (or the last one of a residual branch) that starts at zero on purpose hides the others for one step; so
 --- they have to be without a gradient at the next step too, or to hold elements that weight decay does not move,
---- although it moves the layer: those are zero.
+--- although it moves the layer: those are zero. Branches that begin behind gates of zero (adaLN-Zero) get no gradient
+--- for two steps either; there the first layer has one at the second, by the shortcut that they leave open.
 ---@param layered culprit.Table  scalars of layers
 ---@param step integer           the first logged step, 0 or 1
 ---@return table?  message, layer, evidence; nil: not so
@@ -34,6 +35,8 @@ function first_updates.zero(layered, step)
   end
   if #silent == 0 then return nil, grads:count() > 0 end
   local still = second:where { layer = silent }:where("value == 0"):count()
+  local front = second:where { layer = silent[1] }:first()
+  if front and front.value > 0 then still = 0 end
   if second:count() == 0 and unmoved == 0 then return nil, false end
   if #silent < 2 or #silent < 0.5 * grads:count() or grads:max("value") == 0
     or math.max(still, unmoved) < 0.5 * #silent then
@@ -51,6 +54,35 @@ function first_updates.zero(layered, step)
   }, true
 end
 
+--- Zeros at both ends: the first layer that takes the input, or an embedding, and the output layer begin at zero.
+--- Either alone is sound, since the other end's numbers give it a gradient; of both, each waits for the other: nothing
+--- of the input comes out, and no gradient comes in. Tables of positions and class tokens begin at zero by custom.
+---@param layered culprit.Table  scalars of layers
+---@param step integer           the first logged step
+---@return table?  message, layer, evidence; nil: not so
+---@return boolean  whether it could be told
+function first_updates.ends(layered, step)
+  local norms = layered:where { metric = "weight_norm", step = step }
+    :where("not match(layer, '*pos|*pos.*|*pos_*|*position*|*wpe*|*cls*|*class*|*lora*|*adapter*|*norm*|*ln_*|*bn*')")
+  local first, last, only = nil, nil, 0
+  for row in norms:slice(0, 5000):rows() do
+    first, last, only = first or row, row, only + 1
+  end
+  local output = norms:where("match(layer, '*head|*lm_head|*output*|*out|*classifier|fc|*.fc|*logits*')"):last() or last
+  if only < 3 then return nil, false end
+  local input = first.value == 0 and first
+    or norms:where("match(layer, '*embed*|*wte*|*emb.*|*.emb|emb') and value == 0"):first()
+  if not input or output.value ~= 0 or output.layer == input.layer then return nil, true end
+  local grad = layered:where { metric = "grad_norm", step = step, layer = input.layer }:first()
+  if grad and grad.value > 0 then return nil, true end
+  return {
+    layer    = input.layer,
+    message  = ("the weights of %s and of %s are zero at step %d: nothing of the input reaches the output, and no "
+      .. "gradient comes back"):format(input.layer, output.layer, step),
+    evidence = { input, output, grad or input },
+  }, true
+end
+
 --- Matrices whose elements are too large for any fan-in k, which asks for 1/sqrt(k) (He: sqrt(2/k)); or, less surely,
 --- too large in the median layer if it were square, where the layers' outputs are large as well. Embeddings are left
 --- out by name: they begin at 1 by default.
@@ -61,7 +93,7 @@ end
 ---@return boolean  whether it could be told
 function first_updates.large(layered, step, options)
   local now = layered:where { step = step }
-  local sizes, factors, largest = {}, {}, nil
+  local sizes, factors, largest, all = {}, {}, nil, {}
   local updates = now:where { metric = "update_rms" }
     :join(now:where { metric = "update_ratio" }:select("layer", "value"), { "layer" })
     :where("value > 0 and value_right > 0")
@@ -70,49 +102,121 @@ function first_updates.large(layered, step, options)
     local norm  = now:where { metric = "weight_norm", layer = row.layer }:first()
     local size  = row.value / row.value_right
     local count = norm and (norm.value / size) ^ 2
+    -- Large random weights leave half of the units above zero. Where all are at zero, the size is that of the bias.
+    local zeros = now:where { metric = "zero_share", layer = row.layer }:first()
     -- A scale or a temperature is no matrix.
-    if count and count >= 64 then
+    if count and count >= 64 and not (zeros and zeros.value >= 0.9) then
       sizes[#sizes + 1], factors[#factors + 1] = size, size * count ^ 0.25
-      if not largest or size > largest.size then
-        largest = { size = size, count = count, layer = row.layer, row = row, norm = norm }
-      end
+      local one = { size = size, count = count, layer = row.layer, row = row, norm = norm,
+        factor = size * count ^ 0.25 }
+      all[#all + 1] = one
+      if not largest or size > largest.size then largest = one end
     end
   end
   if not largest then return nil, false end
   local usual, factor = statistics.median(sizes), statistics.median(factors)
+  --- The first layer in forward order of those that are over a limit in `measure`, and what to say of the others.
+  local function first_over(limit, measure)
+    local first, over = nil, 0
+    for _, one in ipairs(all) do
+      if one[measure] > limit then first, over = first or one, over + 1 end
+    end
+    first = first or largest
+    if over < 2 then return first, "" end
+    return first, ("; it is the first of %d layers that are so%s"):format(over, first == largest and ", and the largest"
+      or (", the largest are those of %s at %.3g"):format(largest.layer, largest.size))
+  end
   if largest.size > options.size then
+    local first, others = first_over(options.size, "size")
     return {
-      layer    = largest.layer,
+      layer    = first.layer,
       score    = usual > options.size and 0.95 or 0.85,
       message  = ("the weights of %s, about %s of them, start at a root mean square of %.3g, those of %s at %.3g in "
-        .. "the median: no number of inputs asks for more than 1"):format(largest.layer,
-        units.count(math.floor(largest.count)), largest.size, units.plural(#sizes, "layer"), usual),
-      evidence = { largest.row, largest.norm },
+        .. "the median: no number of inputs asks for more than 1%s"):format(first.layer,
+        units.count(math.floor(first.count)), first.size, units.plural(#sizes, "layer"), usual, others),
+      evidence = first == largest and { first.row, first.norm } or { first.row, first.norm, largest.row, largest.norm },
     }, true
   end
   local put = now:where { metric = "activation_rms" }
     :where("value > 0 and not match(layer, '*norm*|*ln_*|*bn*|*act*|*scores*|*probs*')")
   local out = put:count() >= 2 and put:median("value") or 0
   if #sizes >= 3 and factor > options.factor and out > options.outputs then
+    local first, others = first_over(options.factor, "factor")
     return {
-      layer    = largest.layer,
+      layer    = first.layer,
       score    = 0.85,
       message  = ("square matrices of as many and as large elements would multiply a signal by %.3g in the median of "
-        .. "%d layers, which put out %.3g at step %d; the weights of %s start at %.3g"):format(factor, #sizes, out,
-        step, largest.layer, largest.size),
-      evidence = { largest.row, largest.norm, put:slice(0, 5) },
+        .. "%d layers, which put out %.3g at step %d; the weights of %s start at %.3g%s"):format(factor, #sizes, out,
+        step, first.layer, first.size, others),
+      evidence = { first.row, first.norm, put:slice(0, 5) },
     }, true
   end
   return nil, true
 end
 
+--- The number of parameters that a log prints before training, as "parameters: 31,722", "number of parameters: 0.04M"
+--- or "64 K Trainable params"; the largest, since the others are parts.
+---@param case culprit.Case
+---@return number? count, culprit.Row? line
+local function parameters(case)
+  local units_of = { k = 1e3, m = 1e6, b = 1e9, g = 1e9 }
+  local most, from
+  local lines = case.log_lines:where("line <= 5000 and match(text, '*arameters:*|*arameters =*|*rainable params*')")
+  for row in lines:slice(0, 20):rows() do
+    local text = row.text:lower():replace(",", "")
+    local behind = text:split("arameters:")[2] or text:split("arameters =")[2]
+    local number, unit
+    if behind then
+      number, unit = behind:numbers()[1], nil
+      for _, word in ipairs(behind:trim():split(" ")) do
+        local last = word:sub(-1)
+        if units_of[last] and #word:numbers() == 1 or units_of[word] then unit = last end
+        if unit or #word:numbers() == 0 then break end
+      end
+    else
+      local words = text:split("trainable params")[1]:trim():split(" ")
+      unit = units_of[words[#words]] and words[#words]
+      number = (words[unit and #words - 1 or #words] or ""):numbers()[1]
+    end
+    local count = number and number * (unit and units_of[unit] or 1)
+    if count and count >= 1000 and (not most or count > most) then most, from = count, row end
+  end
+  return most, from
+end
+
+--- All weights together: their first norm over the root of their number, which is their root mean square. Where
+--- adapters are trained the printed number may be theirs and the norm that of all.
+---@param case culprit.Case
+---@param size number
+---@return table? found, boolean told
+local function norm_large(case, size)
+  local norm = case.scalars:where { metric = "weight_norm", primary = true }
+    :where("layer is null and finite(value)"):sort("step"):first()
+  local count, line = parameters(case)
+  if not norm or norm.step > 1 or not count
+    or case.config:where("match(key, '*lora*|*peft*|*adapter*')"):count() > 0 then
+    return nil, false
+  end
+  local found = norm.value / math.sqrt(count)
+  if found <= size then return nil, true end
+  return {
+    step     = norm.step,
+    message  = ("the norm of all weights is %.4g at step %d, of %s parameters: a root mean square of %.3g, and no "
+      .. "number of inputs asks for more than 1"):format(norm.value, norm.step, units.count(math.floor(count)), found),
+    evidence = { norm, line },
+  }, true
+end
+
 --- The same of all weights together, where layers are not on record. Adam's first update is the rate in each element
---- that has a gradient, whatever the gradient is, so |update| / |weight| gives the root mean square of the weights.
+--- that has a gradient, whatever the gradient is, so |update| / |weight| gives the root mean square of the weights; the
+--- logged norm over the root of a logged number of parameters gives it for any optimizer.
 ---@param case culprit.Case
 ---@param size number  what no number of inputs asks for
 ---@return table?  message, evidence, step; nil: not so
 ---@return boolean  whether it could be told
 function first_updates.all_large(case, size)
+  local big, told = norm_large(case, size)
+  if told then return big, true end
   local adam = case.config:where("match(key, '*optim*') and match(value, '*adam*|*Adam*')"):count() > 0
   local total = case.scalars:where { metric = "update_ratio", primary = true }
     :where("layer is null and finite(value)"):sort("step"):first()

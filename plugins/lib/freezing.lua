@@ -3,22 +3,67 @@
 
 local freezing = {}
 
---- A function that says of a layer's name whether the config declares it as frozen: by a list of names
---- (freeze_layers), by a switch for all (freeze: true), or because adapters are trained and it is none.
+--- Networks that follow another and are never trained by the loss: teachers, averages, targets, reference models.
+local followers = "*teacher*|*momentum_enc*|*encoder_k|*encoder_k.*|ema|ema.*|*.ema|*.ema.*|*ema_model*|*target_net*"
+  .. "|*target_enc*|*target_model*|*target_q*|*ref_model*|*reference_model*|*lpips*"
+
+--- Whether a table of positions is one of sines and cosines, which is fixed by design: each pair adds up to 1, so that
+--- the squares of n rows of d numbers add up to n d / 2. A learned table begins some thousand times lower. Rows of
+--- zeros, a class token's, change nothing.
+local function sines(case, layer)
+  if not layer:lower():glob("*pos|*pos.*|*pos_*|*position*|*wpe*") then return false end
+  local norm = case.scalars:where { metric = "weight_norm", primary = true, layer = layer }:sort("step"):first()
+  for setting in case.config:where("match(key, '*hidden_size|*hidden_dim|*embed_dim|*embedding_dim|*d_model|*n_embd|"
+    .. "*width|*dim') and number >= 2"):slice(0, 20):rows() do
+    local rows = norm and 2 * norm.value ^ 2 / setting.number or 0
+    if rows >= 4 and math.abs(rows - math.floor(rows + 0.5)) <= math.max(0.02, 1e-3 * rows) then return true end
+  end
+  return false
+end
+
+--- The part that a switch is for: freeze_bn names bn where layers are called so. Nil where it is for all, or for
+--- something that no layer's name shows.
+local function part_of_switch(case, key)
+  local parts = key:lower():split(".")
+  local part  = parts[#parts]
+  for _, word in ipairs({ "stop_gradient", "stop_grad", "freeze", "frozen", "is_" }) do
+    part = part:replace(word, "")
+  end
+  local name = ""
+  for _, word in ipairs(part:split("_")) do
+    if word ~= "" then name = name .. (name == "" and "" or "_") .. word end
+  end
+  if name == "" or name:glob("layers|weights|params|parameters|model|backbone|encoder|base|all") then return nil end
+  local named = case.scalars:where("layer is not null and match(layer, ?)", "*" .. name .. "*"):count() > 0
+  return named and name or nil
+end
+
+--- A function that says of a layer's name whether it is frozen by declaration or design: by a list of names
+--- (freeze_layers), by a switch for a part or for all (freeze_stem, freeze: true), because adapters are trained and
+--- it is none, because it follows another network, or as a table of sines.
 ---@param case culprit.Case
 ---@return fun(layer: string): boolean
 function freezing.declared(case)
   local adapters = case.config:where("match(key, '*lora*|*peft*|*adapter*')"):count() > 0
-  local frozen = {} -- what the config's lists name
-  for setting in case.config:where("match(key, '*freeze*|*frozen*')"):slice(0, 1000):rows() do
+  local frozen, parts = {}, {} -- what the config's lists name, and its switches
+  for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):slice(0, 1000):rows() do
     for _, name in ipairs(setting.value:replace("[", ""):replace("]", ""):replace('"', ""):replace("'", "")
       :split(",")) do
       name = name:trim():replace(".*", ""):replace("*", "")
-      if name ~= "" and not name:lower():glob("false|none|null|0") then frozen[#frozen + 1] = name end
+      local switch = name:lower() == "true" and part_of_switch(case, setting.key)
+      if switch then
+        parts[#parts + 1] = switch
+      elseif name ~= "" and not name:lower():glob("false|none|null|0") then
+        frozen[#frozen + 1] = name
+      end
     end
   end
   return function(layer)
     if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
+    if layer:lower():glob(followers) or sines(case, layer) then return true end
+    for _, name in ipairs(parts) do
+      if layer:lower():contains(name) then return true end
+    end
     for _, name in ipairs(frozen) do
       if name:lower() == "true" or layer == name or (layer .. "."):contains(name .. ".")
         or name:starts_with(layer .. ".") then

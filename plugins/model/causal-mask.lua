@@ -15,6 +15,7 @@
 --- ## References
 --- https://github.com/huggingface/transformers/issues/48745
 
+local places = require("places")
 local precision = require("precision")
 
 local function bidirectional(case)
@@ -82,62 +83,73 @@ return {
       local layers = case.config:where("match(key, '*n_layer*|*num_layers|*num_hidden_layers') and number is not null")
         :first()
       local reach = leak.at - leak.first
+      local step, from = places.start(case, leak.base.step, false)
       local one   = layers and reach <= layers.number and leak.first > 0 or not layers and reach == 1 and leak.at > 1
       report {
         symptom  = "future-reaches-past",
         score    = 0.99,
-        at       = { step = leak.base.step },
+        at       = { step = step },
         message  = ("changing tokens from position %d on moves the logits of positions %d to %d by up to %s "
           .. "(the changed "
-          .. "positions by %s, the largest logit is %s): %s"):format(leak.at, leak.first, leak.at - 1,
+          .. "positions by %s, the largest logit is %s): %s, %s"):format(leak.at, leak.first, leak.at - 1,
           units.number(leak.largest), units.number(leak.later), units.number(leak.base.absmax),
           one and ("each layer sees one token ahead, the mask is off by one")
           or leak.first == 0 and "every position sees all later ones, there is no mask"
-          or "positions see later ones"),
+          or "positions see later ones", from),
         evidence = { leak.base, leak.changed },
       }
       if one then
         report {
           symptom  = "future-reaches-one-back",
           score    = 0.95,
-          at       = { step = leak.base.step },
-          message  = ("the change at position %d reaches %s back, in a model of %s layers"):format(leak.at,
-            units.plural(reach, "position"), layers and units.number(layers.number) or "an unknown number of"),
+          at       = { step = step },
+          message  = ("the change at position %d reaches %s back, in a model of %s layers, %s"):format(leak.at,
+            units.plural(reach, "position"), layers and units.number(layers.number) or "an unknown number of", from),
           evidence = { leak.base, leak.changed },
         }
       end
       return
     end
 
-    local worst
+    -- The first dump that leaks, in it the first layer; a mask is set up once.
+    local worst, leaking, clean, layers, count = nil, nil, {}, {}, 0
     local weights = values:where("match(name, '*prob*|*attn_weights*|*attention_weights*') and min >= 0 and max "
       .. "<= 1.001")
-    for probs in weights:where("not match(name, '*cross*|battery.*')"):rows() do
+    for probs in weights:where("not match(name, '*cross*|battery.*')"):sort("step"):rows() do
       local keys, queries = probs.shape[#probs.shape], probs.shape[#probs.shape - 1]
       -- Rows of weights add up to 1, so their mean is 1 / keys.
       if queries == keys and keys > 1 and math.abs(probs.mean * keys - 1) < 0.02 then
         judged = true
         local mass = probs:mass_above_diagonal()
-        if mass and mass > opt.mass and (not worst or mass > worst.mass) then worst = { mass = mass, probs = probs } end
+        if mass and mass > opt.mass then
+          if not worst or mass > worst.mass then worst = { mass = mass, probs = probs } end
+          leaking = leaking or { mass = mass, probs = probs }
+          local name = probs.layer or probs.name
+          if not layers[name] then layers[name], count = true, count + 1 end
+        elseif mass and not leaking then clean[probs.name] = true
+        end
       end
     end
     if worst then
       local one = worst.probs.shape[#worst.probs.shape] > 2 and worst.probs:mass_above_diagonal(1) <= opt.mass
+      local first = leaking.probs
+      local step, from = places.start(case, first.step, clean[first.name] or false)
       report {
         symptom  = "future-reaches-past",
         score    = 0.97,
-        at       = { step = worst.probs.step, layer = worst.probs.layer },
-        message  = ("in %s one query has %s of its attention on later keys%s"):format(worst.probs.name,
-          units.percent(worst.mass), one and ", all of it on the next one: the mask is off by one" or ": the "
-            .. "mask leaks"),
-        evidence = { worst.probs },
+        at       = { step = step, layer = first.layer },
+        message  = ("in %s one query has %s of its attention on later keys%s, %s%s"):format(first.name,
+          units.percent(leaking.mass), one and ", all of it on the next one: the mask is off by one" or ": the "
+            .. "mask leaks", from, count < 2 and "" or ("; it is the first of %d layers that do so, the most %s in %s")
+            :format(count, units.percent(worst.mass), worst.probs.name)),
+        evidence = { first, worst.probs.name ~= first.name and worst.probs or nil },
       }
       if one then
         report {
           symptom  = "future-reaches-one-back",
           score    = 0.95,
-          at       = { step = worst.probs.step, layer = worst.probs.layer },
-          message  = ("%s has no weight beyond the next key"):format(worst.probs.name),
+          at       = { step = step, layer = first.layer },
+          message  = ("%s has no weight beyond the next key, %s"):format(worst.probs.name, from),
           evidence = { worst.probs },
         }
       end

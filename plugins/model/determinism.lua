@@ -17,6 +17,8 @@
 --- ## References
 --- https://pytorch.org/docs/stable/notes/randomness.html
 
+local places = require("places")
+
 local SYMPTOM = { init = "seeded-init-differs", batch = "seeded-batches-differ", forward = "seeded-forward-differs",
   loss = "seeded-forward-differs", gradient = "seeded-forward-differs", update = "seeded-forward-differs" }
 
@@ -88,11 +90,14 @@ return {
     local all = case.tensors:where("match(name, 'battery.determinism.*') and zero_share is not null")
     local narrow = case.config:where("match(key, '*precision|*dtype') and match(value, '*16*')"):first()
     local judged, missing = false, {}
+    -- The battery begins anew from the seed, as the run did at its first step.
+    local begin = places.first_step(case)
     -- What draws random numbers in each training pass, on purpose.
     local draws = case.config:where("match(key, '*dropout*|*_pdrop|*drop_rate|*drop_path*|*stochastic_depth*|"
       .. "*droppath*|*layerdrop*|*noise_std*|*noisy_gate*|*router_jitter*') and number > 0"):first()
     local function drawn(score, message, evidence)
       report { symptom = "seeded-draws-differ", score = score, severity = "error", message = message,
+        at = { step = begin },
         evidence = evidence }
     end
     for _, part in ipairs({ "init", "batch", "forward", "loss", "gradient", "update" }) do
@@ -108,8 +113,8 @@ return {
         local _, wrong = a:allclose(b, allowed, allowed * a.absmax)
         if part == "forward" and not rounding and draws and wrong and wrong >= opt.spread * a.numel then
           drawn(0.95, ("%s of the outputs differ between two passes from one seed, weights and batch, and the config "
-            .. "has %s = %s: its random numbers are not those of the seed"):format(units.percent(wrong / a.numel),
-            draws.key, tostring(draws.value)), { a, b, draws })
+            .. "has %s = %s: its random numbers are not those of the seed, from the start"):format(
+            units.percent(wrong / a.numel), draws.key, tostring(draws.value)), { a, b, draws })
         end
         -- What comes after the first difference follows from it, and says nothing of its own.
         if part == "init" or part == "batch" then
@@ -122,12 +127,14 @@ return {
           skip("equal weights of both runs", "seeded-batches-differ", "seeded-batches-reordered")
         end
         return report {
+          at       = { step = begin },
           symptom  = rounding and "seeded-runs-jitter" or same and "seeded-batches-reordered" or SYMPTOM[part],
           score    = rounding and 0.8 or 0.97,
           severity = rounding and "info" or "error",
           message  = ("of two runs of one seed %s differ first, by %s of their norm%s"):format(WHAT[part],
             units.number(d.rel_err), rounding and ": rounding, as atomic additions leave it"
-            or same and ": the same values in another order" or ", from element " .. a:unravel(d.first_diff) .. " on"),
+            or same and ": the same values in another order, from the start" or ", from element "
+            .. a:unravel(d.first_diff) .. " on, from the start"),
           evidence = { a, b },
         }
       end
@@ -151,18 +158,30 @@ return {
       end
     end
     local function settings(run)
-      local list = {}
+      local list, known = {}, {}
       for row in case.config:where { run = run }:sort("key"):rows() do
         -- Runs may be written by several hands, and to several folders.
       if not row.key:glob("*dir*|*path*|*run_name*") then
-        list[#list + 1] = row.key .. "=" .. tostring(row.value):replace(" ", "")
+        known[row.key] = tostring(row.value):replace(" ", "")
+        list[#list + 1] = row.key .. "=" .. known[row.key]
       end
       end
-      return table.concat(list, "\n"), #list
+      return table.concat(list, "\n"), #list, known
     end
-    local ours, n = settings(names[1] or "")
-    if #names ~= 2 or n == 0 or ours ~= settings(names[2])
-      or not ours:contains("seed=") then
+    --- Whether what both configs name is equal, with the seed and enough besides: two loggers may write one config in
+    --- words of their own.
+    local function agree(one, two)
+      local shared, seeded = 0, false
+      for key, value in pairs(one) do
+        if two[key] ~= nil and two[key] ~= value then return false end
+        if two[key] ~= nil then shared, seeded = shared + 1, seeded or key:glob("seed|*.seed") end
+      end
+      return seeded and shared >= 5
+    end
+    local ours, n, mine = settings(names[1] or "")
+    local theirs, _, other_ = settings(names[2] or "")
+    local same = ours == theirs and ours:contains("seed=")
+    if #names ~= 2 or n == 0 or not same and not agree(mine, other_) then
       return skip("the determinism battery (culprit_recorder.battery), or two runs with one config and seed")
     end
     local function part(metric)
@@ -188,6 +207,11 @@ return {
       or equal >= 3 and loss.step - first >= 20 and "rerun-parts-late"
       or distance <= (narrow and opt.half or opt.jitter) and "seeded-runs-jitter"
       or loss.step == first and runs[1]:has("value") and "seeded-init-differs" or "seeded-forward-differs"
+    -- Of configs in other words only the equal beginning shows that they are one; and so has the rate to be.
+    local rate = part("lr")
+    if not same and (symptom ~= "rerun-parts-late" or rate and rate.step <= loss.step) then
+      return skip("two runs with one config, in the same words")
+    end
     if symptom == "seeded-forward-differs" and loss.step == first and draws then
       drawn(0.7, ("the first losses of two runs of one seed differ, and the config has %s = %s, which draws random "
         .. "numbers"):format(draws.key, tostring(draws.value)), { loss, other, draws })

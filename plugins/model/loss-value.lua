@@ -1,6 +1,7 @@
 --- ## What it detects
 --- A loss that is not the cross-entropy of the dumped logits but that of their softmax: a softmax stands before a loss
---- that has one itself; and a loss with an element for each pair of predictions and targets.
+--- that has one itself, or a sigmoid where labels are 0 and 1; and a loss with an element for each pair of predictions
+--- and targets.
 ---
 --- ## Why it matters
 --- Probabilities instead of logits squeeze the loss into 1 nat below ln V, with gradients many times too small; the
@@ -16,6 +17,58 @@
 --- ## References
 --- https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
 
+local places = require("places")
+
+--- The loss of binary labels y, of logits x, is the mean of ln(1 + e^x) - y x.
+local function binary_loss(x, y, squash)
+  local sum = 0
+  for i = 1, #x do
+    local value = squash and 1 / (1 + math.exp(-x[i])) or x[i]
+    sum = sum + math.max(value, 0) + math.log(1 + math.exp(-math.abs(value))) - y[i] * value
+  end
+  return sum / #x
+end
+
+--- Outputs of one number a row beside labels of 0 and 1: what the loss is of. A second sigmoid keeps every term between
+--- ln(1 + 1/e) and ln(1 + e), so that some hundred rows of a batch give its mean within some per cent.
+---@param dumped culprit.Table
+---@return integer judged, table? found
+local function binary(dumped)
+  local judged, plain, found, times = 0, 0, nil, 0
+  local truth = "match(name, '*label|*labels|*target|*targets|*.y|*click*') and min == 0 and max == 1 and numel >= 16"
+  for labels in dumped:where(truth):where("zero_share is not null"):slice(0, 100):rows() do
+    local here = dumped:where { step = labels.step, variant = labels.variant }
+    local loss = here:where("match(name, 'loss.output') and numel == 1"):first()
+    local y    = loss and labels.numel <= 10000 and labels:values(0, labels.numel)
+    local outputs = here:where("role == 'output' and nonfinite == 0"):where { numel = labels.numel }
+      :where("not match(name, 'loss*|*.loss*')")
+    -- Two of that shape: which one the loss is of, nobody says.
+    if y and outputs:distinct("name"):count() == 1 then
+      local out     = outputs:first()
+      local x       = out:values(0, out.numel)
+      local value   = loss.mean
+      local once, twice = binary_loss(x, y), binary_loss(x, y, true)
+      local inside  = out.min >= 0 and out.max <= 1
+      if labels:count_equal(0) + labels:count_equal(1) == labels.numel and value == value then
+        judged = judged + 1
+        -- Logits of a model that has learnt that most labels are 0 are below 0; probabilities never are.
+        local already = inside and labels.mean < 0.5 and labels.step and labels.step > 10
+          and math.abs(value - once) <= 0.01 * once
+        local second  = math.abs(once - twice) > 0.1 * twice and math.abs(value - twice) <= 0.04 * twice
+          and math.abs(value - twice) < 0.2 * math.abs(value - once)
+        if already or second then
+          times = times + 1
+          found = { logits = out, labels = labels, value = value, once = once, twice = already and once or twice,
+            already = already }
+        elseif math.abs(once - twice) > 0.1 * twice or inside then
+          plain = plain + 1
+        end
+      end
+    end
+  end
+  return judged, times > plain and found or nil
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -28,13 +81,30 @@ return {
 
   run = function(case)
     local dumped = case.tensors:where("not match(name, 'battery.*')")
-    local judged, softmaxed, times, plain, neither = false, nil, 0, 0, 0
+    local judged, softmaxed, times, plain, neither, since, before = false, nil, 0, 0, 0, nil, false
     local outputs = "match(name, 'head.output|lm_head.output|*.head.output|*.lm_head.output|*logits|out.output|"
       .. "fc_out.output')"
+    local truth   = "match(name, '*labels|*targets|batch.label|batch.target|batch.y') and match(dtype, 'int*') and "
+      .. "zero_share is not null"
+    -- Of a layer with another name: outputs of the labels' shape and one number for each class of the config; where
+    -- two layers have it, none is taken.
+    if dumped:where(outputs):count() == 0 then
+      local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
+        :first()
+      local labels  = dumped:where(truth):first()
+      local only, several
+      for row in dumped:where("role == 'output' and numel > 1"):slice(0, classes and labels and 1000 or 0):rows() do
+        local shape = row.shape or {}
+        if #shape == #labels.shape + 1 and shape[#shape] == classes.number and shape[1] == labels.shape[1] then
+          several = several or only ~= nil and only ~= row.name
+          only    = only or row.name
+        end
+      end
+      if only and not several then outputs = "match(name, '" .. only .. "')" end
+    end
     for logits in dumped:where(outputs):where("zero_share is not null"):sort("step"):rows() do
       local here   = dumped:where { step = logits.step, variant = logits.variant }
-      local labels = here:where("match(name, '*labels|*targets') and match(dtype, 'int*') and zero_share is not "
-        .. "null"):first()
+      local labels = here:where(truth):first()
       local loss   = here:where("match(name, 'loss.output') and numel == 1"):first()
       local value  = loss and loss.mean
       if not value and logits.step then
@@ -62,21 +132,35 @@ return {
         elseif math.abs(once - twice) > 0.1 * twice then
           neither = neither + 1
         end
+        if softmaxed and not since then since, before = logits.step, plain + neither > 0 end
       end
     end
+    local sigmoid = false
+    if not judged then
+      local rows, found = binary(dumped)
+      judged = rows > 0
+      if found then softmaxed, times, sigmoid = found, 1, true end
+    end
     if softmaxed and times > plain + neither then
+      -- The loss is set up once: where no dump before speaks for another, it was this one.
+      local step, from = places.start(case, since, before)
       report {
         symptom  = "loss-of-softmaxed-logits",
         score    = 0.97,
-        at       = { step = softmaxed.logits.step },
-        message  = softmaxed.already
+        at       = { step = step },
+        message  = (sigmoid
+          and ("the loss at step %s is %s: that of %s as logits is %s, and %s behind a sigmoid%s; the sigmoid is "
+            .. "applied twice"):format(tostring(softmaxed.logits.step), units.number(softmaxed.value),
+            softmaxed.logits.name, units.number(softmaxed.once), units.number(softmaxed.twice),
+            softmaxed.already and ", of which it comes already: all are within 0 and 1" or "")
+          or softmaxed.already
           and ("%s holds probabilities, its rows add up to 1, and the loss of %s is their cross-entropy as if "
             .. "they were "
           .. "logits (%s): the softmax is applied twice"):format(softmaxed.logits.name, units.number(softmaxed.value),
             units.number(softmaxed.twice))
           or ("the loss at step %s is %s; the dumped logits give %s, and %s after a second softmax"):format(
             tostring(softmaxed.logits.step), units.number(softmaxed.value), units.number(softmaxed.once),
-            units.number(softmaxed.twice)),
+            units.number(softmaxed.twice))) .. "; " .. from,
         evidence = { softmaxed.logits, softmaxed.labels },
       }
     end

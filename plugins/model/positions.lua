@@ -15,6 +15,8 @@
 --- ## References
 --- https://arxiv.org/abs/2305.19466
 
+local places = require("places")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -36,6 +38,11 @@ return {
     local allowed = case.options.rounding
     if case.config:where("match(key, '*precision|*dtype') and match(value, "
       .. "'*16*')"):first() then allowed = 100 * allowed end
+    --- The layer that holds a table of positions, which is then the one without effect; nil where there is none.
+    local function table_of_positions()
+      local row = case.scalars:where("primary == true and match(layer, '*wpe*|*pos*emb*|*emb*pos*')"):first()
+      return row and row.layer
+    end
     local before, after = pair("battery.positions.input_ids")
     -- A model whose attention carries nothing (weights at zero, one-hot scores) is blind to all that came before, not
     -- to its order: the other probe changes a token and shows whether the last position notices.
@@ -63,12 +70,13 @@ return {
         if last <= allowed * base.absmax and not attends() then
           return skip("a model whose last position takes notice of earlier tokens at all")
         elseif last <= allowed * base.absmax then
+          local step, from = places.start(case, base.step, false)
           return report {
-            symptom = "token-order-ignored", score = 0.97,
+            symptom = "token-order-ignored", score = 0.97, at = { step = step, layer = table_of_positions() },
             message = ("with the %d tokens before it in another order the last position of %s moves by %s "
               .. "(largest value "
-              .. "%s): positions do not reach the model"):format(#ids - 1, name:replace("battery.positions.", ""),
-              units.number(last), units.number(base.absmax)),
+              .. "%s): positions do not reach the model, %s"):format(#ids - 1, name:replace("battery.positions.", ""),
+              units.number(last), units.number(base.absmax), from),
             evidence = { base, permuted },
           }
         elseif name:ends_with("first_block") then

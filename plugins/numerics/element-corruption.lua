@@ -1,6 +1,7 @@
 --- ## What it detects
 --- A few elements of a weight that differ from the dump before by far more than all others: no optimizer moves single
---- elements so.
+--- elements so. In a matrix it need not become larger than the weights are: a hundred times the change of the others
+--- and all of the difference are enough, since a gradient that is large for one element is so for its row or column.
 ---
 --- ## Why it matters
 --- A flipped bit of an exponent changes one number by powers of two, without an error. The loss jumps once, and never
@@ -41,8 +42,13 @@ return {
             local l2 = d.rel_err * before.l2
             local energy = d.max_abs ^ 2 / l2 ^ 2
             local usual  = math.sqrt(math.max(l2 ^ 2 - d.max_abs ^ 2, 0) / row.numel)
-            -- Of the change, and beyond what the weights themselves are.
-            if energy >= opt.energy and d.max_abs >= opt.factor * usual and d.max_abs > 4 * (before.rms or 0)
+            -- Of the change, and beyond what the weights themselves are; in a matrix of which all the rest has moved a
+            -- little, no further than they are. The gradient of a matrix is a sum of products of one factor for the row
+            -- and one for the column, so what is large for one element is so for its row or its column.
+            local shape, rms = row.shape or {}, before.rms or 0
+            local matrix = #shape >= 2 and math.min(table.unpack(shape)) >= 2 and d.max_abs > rms
+              and d.max_abs >= 2 * opt.factor * usual and energy >= 0.9 and usual > 1e-6 * rms
+            if energy >= opt.energy and d.max_abs >= opt.factor * usual and (d.max_abs > 4 * rms or matrix)
               and (not worst or energy > worst.energy) then
               worst = { before = before, row = row, energy = energy, change = d.max_abs, usual = usual }
             end

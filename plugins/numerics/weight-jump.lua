@@ -10,10 +10,13 @@
 ---
 --- ## Known false positives
 --- Rates that rise between two logged steps: the larger of the two updates counts, for each step in between, three
---- times.
+--- times. Where the rate itself rises to more than twice between them, no update on record tells how far weights went,
+--- and nothing is judged there.
 ---
 --- ## References
 --- https://arxiv.org/abs/2102.11245
+
+local runs = require("runs")
 
 ---@type culprit.Detector
 return {
@@ -31,6 +34,18 @@ return {
     local ratios = all:where { metric = "update_ratio" }
     if ratios:count() == 0 then return skip("update ratios beside the weight norms") end
     local worst, judged = nil, 0
+    local rates = {}
+    for row in runs.series(case, "lr"):slice(0, 20000):rows() do rates[#rates + 1] = row end
+
+    --- Whether the rate is more than twice as high between two steps as at the first of them.
+    local function rises(from, to)
+      local at, top
+      for _, row in ipairs(rates) do
+        if row.step <= from then at = row.value end
+        if row.step > from and row.step <= to then top = math.max(top or 0, row.value) end
+      end
+      return at ~= nil and top ~= nil and top > 2 * at
+    end
     for layer, values in norms:group("layer") do
       local moves  = ratios:where { layer = layer }
       local series = values:join(moves:select("step", "value"), { "step" }):sort("step")
@@ -49,6 +64,7 @@ return {
             local grown = before.value * (math.min(1e30, (1 + rate) ^ steps) - 1)
             local reach = math.max(math.min(bound, 10 * least), grown)
             if moved > case.options.slack * reach and moved > 0.5 * math.min(before.value, row.value)
+              and not rises(before.step, row.step)
               and (not worst or moved / reach > worst.excess) then
               worst = { layer = layer, before = before, row = row, excess = moved / math.max(reach, 1e-30),
                 reach = reach }

@@ -172,14 +172,24 @@ return {
       end
     end
 
-    -- A rectifier whose output has no zeros.
+    -- A rectifier whose output has no zeros. What never leaves -1 to 1 is a sigmoid or a tanh, whatever the module was
+    -- called when it was written; and what is only called so may be a GELU by now, whose mean is above zero.
+    local function another(layer)
+      local own     = all:where { layer = layer }
+      local largest = own:where { metric = "activation_max" }:max("value")
+      local mean    = own:where { metric = "activation_mean" }:median("value")
+      local rms     = own:where { metric = "activation_rms" }:median("value")
+      return own:where { metric = "saturated_share" }:count() > 0 or largest and largest <= 1,
+        mean and rms and mean > 0.2 * rms
+    end
     local wanted = case.config:where("match(key, '*activation*|*act_fn|*hidden_act|*nonlinearity') and match(value, "
       .. "'*relu*|*ReLU*') and not match(value, '*leaky*|*Leaky*|*prelu*')"):first()
     for layer, values in all:where { metric = "zero_share" }:group("layer") do
       local called = layer:lower():glob("*relu*") and not layer:lower():glob("*leaky*|*prelu*|*rrelu*")
       if values:count() >= 3 then
-        seen = (wanted or called) and seen + 1 or seen
-        if (wanted or called) and values:max("value") < 0.01 then
+        local bounded, above = another(layer)
+        seen = (wanted or called) and not bounded and seen + 1 or seen
+        if (wanted or called and not above) and not bounded and values:max("value") < 0.01 then
           report {
             symptom  = "activation-is-identity",
             score    = 0.85,

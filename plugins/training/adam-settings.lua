@@ -18,6 +18,9 @@
 --- ## References
 --- https://arxiv.org/abs/1412.6980 (the condition on the betas is in its theorem 4.1), https://arxiv.org/abs/2208.09632
 
+local places = require("places")
+local statistics = require("statistics")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -26,7 +29,7 @@ return {
   symptoms = { "adam-epsilon-dominates", "adam-beta2-below-bound", "first-updates-outgrow-weights" },
   options  = {
     rate  = { default = 0.30, doc = "Logged learning rate that is in the order of any weights" },
-    small = { default = 0.10, doc = "First update over learning rate that shows the epsilon" },
+    small = { default = 0.50, doc = "First update over learning rate that shows the epsilon" },
   },
 
   run = function(case)
@@ -68,8 +71,10 @@ return {
       report {
         symptom  = "adam-beta2-below-bound",
         score    = 0.9,
+        at       = { step = places.first_step(case) },
         message  = ("beta2 is %g, below beta1 squared = %.3g: the second moment forgets in %.3g steps what the first "
-          .. "holds for %.3g"):format(beta2, (beta1 or 0.9) ^ 2, 1 / (1 - beta2), 1 / (1 - (beta1 or 0.9))),
+          .. "holds for %.3g, from the start"):format(beta2, (beta1 or 0.9) ^ 2, 1 / (1 - beta2),
+          1 / (1 - (beta1 or 0.9))),
         evidence = { betas },
       }
     end
@@ -94,25 +99,58 @@ return {
       return
     end
 
-    -- Without moments: the first update of Adam is the learning rate in every element.
+    -- Without moments: the first update of Adam is the learning rate in every element. With momentum and moment
+    -- corrected for their start it is rate * g / (|g| + eps), so each layer tells the epsilon beside its gradient.
     local moved = all:where { metric = "update_rms" }:where("layer is not null")
     local first = moved:sort("step"):first()
     local rate  = first and all:where { name = "lr", step = first.step }:first()
     local named = case.config:where("match(key, '*optim*|*optimizer*') and match(value, '*adam*|*Adam*')"):count() > 0
+    -- Variants that begin as plain descent, or that average what they update.
+    local slow  = case.config:where("match(key, '*optim*|*optimizer*') and match(value, "
+      .. "'*radam*|*RAdam*|*free*|*Free*|*dadapt*|*DAdapt*|*nadam*|*NAdam*')"):count() > 0
+    if slow then return skip("an Adam whose first update is its rate", "adam-epsilon-dominates") end
     if not (betas or named) then return skip("Adam's betas or epsilon in a config") end
     if not rate or first.step > 1 or rate.value <= 0 then
       return skip("sizes of the first update, or exp_avg_sq, beside the config: record layers from step 0",
         "adam-epsilon-dominates")
     end
-    local size = moved:where { step = first.step }:median("value") / rate.value
-    if size > 0 and size < case.options.small then
+    local now = all:where { step = first.step }
+    --- The same layer's row of another metric at that step.
+    local function beside(metric, layer)
+      local row = now:where { metric = metric, layer = layer }:first()
+      return row and row.value
+    end
+    local sizes, hints = {}, {}
+    for row in moved:where { step = first.step }:slice(0, 2000):rows() do
+      local norm = beside("grad_norm", row.layer)
+      -- What has no gradient is moved by its decay alone; rows of a table that no sample names are not moved at all.
+      if row.value > 0 and norm ~= 0 then
+        local share = math.max(0, 1 - (beside("unchanged_share", row.layer) or 0))
+        local size  = share > 0 and row.value / math.sqrt(share) / rate.value or 1
+        local ratio, weight = beside("update_ratio", row.layer), beside("weight_norm", row.layer)
+        sizes[#sizes + 1] = size
+        if norm and ratio and weight and size < 0.9 then
+          -- As many elements as make this root mean square that norm.
+          hints[#hints + 1] = norm * row.value / (ratio * weight) * (1 / size - 1)
+        end
+      end
+    end
+    if #sizes < 3 then
+      return skip("first updates of three layers with a gradient", "adam-epsilon-dominates")
+    end
+    local size = statistics.median(sizes)
+    if size < case.options.small then
+      local hint = #hints >= 3 and statistics.median(hints)
+      -- Layers of different gradients that tell the same epsilon have measured it.
+      local agree = hint and #hints >= 4
+      for _, one in ipairs(hints) do agree = agree and one > 0.4 * hint and one < 2.5 * hint end
       report {
         symptom  = "adam-epsilon-dominates",
-        score    = 0.75,
+        score    = agree and 0.97 or 0.8,
         at       = { step = first.step },
-        message  = ("Adam's first update is %.2g of the learning rate in the median layer, and is 1 where epsilon is "
-          .. "small")
-          :format(size),
+        message  = ("Adam's first update is %.2g of the learning rate in the median of %d layers with a gradient, and "
+          .. "is 1 where epsilon is small%s"):format(size, #sizes,
+          hint and ("; an epsilon of about %.1g would do that"):format(hint) or ""),
         evidence = { moved:where { step = first.step }:slice(0, 5), rate },
       }
     end

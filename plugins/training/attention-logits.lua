@@ -52,13 +52,17 @@ return {
     end
     local top = scores:top(1, "value"):first()
     if top and top.value >= opt.large then
+      -- The first step at which a layer is over the limit, and of these layers the first in forward order.
+      local start = scores:where("value >= ?", opt.large):sort("step"):first()
+      local same  = start.layer == top.layer and start.step == top.step
       report {
         symptom  = "attention-logits-large",
         score    = 0.9,
-        at       = { layer = top.layer, step = top.step },
-        message  = ("attention scores of %s reach %.5g at step %d; beyond some tens softmax is a hard maximum"):format(
-          top.layer, top.value, top.step),
-        evidence = { top },
+        at       = { layer = start.layer, step = start.step },
+        message  = ("attention scores of %s reach %.5g at step %d%s; beyond some tens softmax is a hard maximum")
+          :format(start.layer, start.value, start.step, same and "" or (" and %s%.5g at step %d"):format(
+          start.layer == top.layer and "" or "those of " .. top.layer .. " ", top.value, top.step)),
+        evidence = { start, not same and top or nil },
       }
     end
 
@@ -98,35 +102,46 @@ return {
     local size  = case.config:where("match(key, '*vocab_size|*num_classes') and number > 1"):first()
     local loss  = runs.series(case, "loss"):first()
     local fresh = first.step <= 1 and size and loss and loss.step <= 1 and loss.value > 0.8 * math.log(size.number)
-    local sharp = begun:median("value") < (fresh and opt.fresh or opt.collapse) and first.step <= 1
+    local limit = fresh and opt.fresh or opt.collapse
+    local sharp = begun:median("value") < limit and first.step <= 1
     if sharp then
+      local under = begun:where("value < ?", limit)
+      local least = begun:sort("value"):first()
       report {
         symptom  = "attention-sharp-at-start",
         score    = begun:median("value") < 0.3 and 0.95 or 0.85,
-        at       = { layer = begun:sort("value"):first().layer, step = first.step },
-        message  = ("at step %d the attention of %s has %s of the entropy of an even one; a fresh model has all of it")
-          :format(first.step, units.plural(begun:count(), "layer"), units.percent(begun:median("value"))),
+        at       = { layer = under:first().layer, step = first.step },
+        message  = ("at step %d the attention of %s has %s of the entropy of an even one; a fresh model has all of "
+          .. "it%s")
+          :format(first.step, units.plural(begun:count(), "layer"), units.percent(begun:median("value")),
+          under:count() < 2 and "" or ("; %s is the first of %d that are so, %s has the least, %s"):format(
+          under:first().layer, under:count(), least.layer, units.percent(least.value))),
         evidence = { begun:slice(0, 5) },
       }
       return
     end
-    local low
+    local low, least, layers = nil, nil, 0
     for layer, values in entropy:group("layer") do
       local series = values:sort("step")
       local began  = series:first().value
       local fallen = series:where("value < ?", math.min(opt.collapse, 0.3 * began))
-      if began > 0.5 and fallen:count() >= 2 and (not low or fallen:min("value") < low.rows:min("value")) then
-        low = { layer = layer, rows = fallen, began = began, steps = series:count() }
+      if began > 0.5 and fallen:count() >= 2 then
+        local one = { layer = layer, rows = fallen, began = began, step = fallen:first().step,
+          least = fallen:min("value") }
+        layers = layers + 1
+        if not low or one.step < low.step then low = one end
+        if not least or one.least < least.least then least = one end
       end
     end
     if low then
       report {
         symptom  = "attention-entropy-collapse",
         score    = 0.9,
-        at       = { layer = low.layer, step = low.rows:first().step },
+        at       = { layer = low.layer, step = low.step },
         message  = ("the attention of %s has %s of the entropy of an even one from step %d on, and had %s at the "
-          .. "start"):format(
-          low.layer, units.percent(low.rows:median("value")), low.rows:first().step, units.percent(low.began)),
+          .. "start%s"):format(low.layer, units.percent(low.rows:median("value")), low.step, units.percent(low.began),
+          layers < 2 and "" or ("; it is the first of %d layers that are so, %s has the least, %s"):format(layers,
+          least.layer, units.percent(least.least))),
         evidence = { low.rows:slice(0, 5) },
       }
     end

@@ -18,6 +18,7 @@
 --- ## References
 --- https://arxiv.org/abs/1706.03762, section 3.2.1
 
+local places = require("places")
 local runs = require("runs")
 
 --- What the dumped scores of a layer are times the products of its queries and keys: the same factor at eight places, or
@@ -71,6 +72,12 @@ local function taken_as_they_are(scores, probs)
   return fall > 0.05 and fall < 60 and math.abs(drop / fall - 1) < 0.05
 end
 
+--- What a message says of the layers beside the first.
+local function others(count, worst, excess)
+  if count < 2 then return "" end
+  return ("; it is the first of %d layers that are so, the most by %.2g times in %s"):format(count, excess, worst)
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -84,7 +91,7 @@ return {
   run = function(case)
     local plain = case.config:where("match(key, '*model_type|*architectures*|model') and match(value, '*t5*|*T5*')")
       :count() > 0
-    local measured = 0
+    local measured, hits = 0, {}
     for scores in case.tensors:where("role == 'output' and match(layer, '*score*|*attn_weights*|*attention_scores*')")
       :slice(0, 100):rows() do
       local stacked = case.tensors:where { layer = scores.layer, role = "input", step = scores.step,
@@ -101,17 +108,29 @@ return {
         local excess = found * math.sqrt(width)
         local exact  = math.abs(excess / math.sqrt(width) - 1) < 0.05 or math.abs(excess / width - 1) < 0.05
         if excess > 1.5 and (exact or excess > 2) then
-          report {
-            symptom  = "attention-scale-too-large",
-            score    = exact and 0.97 or 0.8,
-            at       = { layer = scores.layer, step = scores.step },
-            message  = ("the dumped scores of %s are %.4g times the products of queries and keys; heads of %d dimensions "
-              .. "ask for %.4g"):format(scores.layer, found, width, 1 / math.sqrt(width)),
-            evidence = { scores, stacked },
-          }
-          return
+          hits[#hits + 1] = { scores = scores, stacked = stacked, factor = found, excess = excess, width = width,
+            exact = exact }
         end
       end
+    end
+    if #hits > 0 then
+      local first, worst, layers, count, sure = hits[1], hits[1], {}, 0, false
+      for _, hit in ipairs(hits) do
+        if (hit.scores.step or 0) < (first.scores.step or 0) then first = hit end
+        if hit.excess > worst.excess then worst = hit end
+        if not layers[hit.scores.layer] then layers[hit.scores.layer], count = true, count + 1 end
+        sure = sure or hit.exact
+      end
+      report {
+        symptom  = "attention-scale-too-large",
+        score    = sure and 0.97 or 0.8,
+        at       = { layer = first.scores.layer, step = (places.start(case, first.scores.step, measured > #hits)) },
+        message  = ("the dumped scores of %s are %.4g times the products of queries and keys; heads of %d dimensions "
+          .. "ask for %.4g%s"):format(first.scores.layer, first.factor, first.width, 1 / math.sqrt(first.width),
+          others(count, worst.scores.layer, worst.excess)),
+        evidence = { first.scores, first.stacked, count > 1 and worst.scores or nil },
+      }
+      return
     end
     if measured > 0 then return end
 
@@ -136,7 +155,7 @@ return {
       return skip(("an untrained model: the first loss is %.3g, chance is %.3g"):format(loss.value,
         math.log(vocabulary)))
     end
-    local found, judged = nil, 0
+    local found, worst, over, judged = nil, nil, 0, 0
     for row in all:where { metric = "max_attention_logit", step = first.step }:slice(0, 1000):rows() do
       -- The weights are logged for the layer itself or for the module that it is a part of.
       local owner, norm = row.layer, nil
@@ -170,8 +189,10 @@ return {
         end
         if least then
           judged = judged + 1
-          if least > 0.6 * root and most < 1.8 * root ^ 2 and (not found or least > found.excess) then
-            found = { row = row, excess = least, norm = norm }
+          if least > 0.6 * root and most < 1.8 * root ^ 2 then
+            local one = { row = row, excess = least, norm = norm }
+            found, over = found or one, over + 1
+            if not worst or least > worst.excess then worst = one end
           end
         end
       end
@@ -183,9 +204,9 @@ return {
       score    = 0.85,
       at       = { layer = found.row.layer, step = first.step },
       message  = ("the largest score of %s at step %d is %.3g, %.2g times what weights of this size give (%.2g); the "
-        .. "root of the head's width is %.2g"):format(found.row.layer, first.step, found.row.value, found.excess,
-        found.row.value / found.excess, root),
-      evidence = { found.row, found.norm },
+        .. "root of the head's width is %.2g%s"):format(found.row.layer, first.step, found.row.value, found.excess,
+        found.row.value / found.excess, root, others(over, worst.row.layer, worst.excess)),
+      evidence = { found.row, found.norm, over > 1 and worst.row or nil },
     }
   end,
 }

@@ -1,5 +1,6 @@
 --- ## What it detects
---- Layers whose units output zero for all inputs.
+--- Layers whose units output zero for all inputs. Of several the first in forward order is named, of those that are so
+--- when it begins: what lies behind it inherits its zeros.
 ---
 --- ## Why it matters
 --- A rectified unit that is negative for every input has no gradient and cannot come back. A layer without a rectifier
@@ -10,10 +11,13 @@
 ---
 --- ## Known false positives
 --- Half of a rectified layer is zero in health, and up to nine tenths in large language models; only all of it is
---- reported. A padded or masked batch is zero by design at single steps.
+--- reported. A padded or masked batch is zero by design at single steps. Masks, one-hot codes and the routing of
+--- mixtures are zero nearly everywhere by design, and are left out by name; so is a branch that is dropped at random.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733
+
+local places = require("places")
 
 ---@type culprit.Detector
 return {
@@ -28,25 +32,31 @@ return {
   run = function(case)
     local shares = case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null and "
       .. "finite(value)")
-      :where("not match(layer, '*scores*|*probs*|*logits*')")
+      :where("not match(layer, '*scores*|*probs*|*logits*|*one_hot*|*onehot*|*mask*|*dispatch*|*router*|*routing*|"
+        .. "*topk*|*top_k*|*drop*|*pad*|*sparse*')")
     local norms  = case.scalars:where { metric = "weight_norm", primary = true }:where("layer is not null and "
       .. "finite(value)")
-    for layer, values in shares:group("layer") do
-      local dead = values:where("value >= ?", case.options.dead)
-      local size = norms:where { layer = layer }
-      -- Weights of zero give zeros too, and are another check's.
-      local empty = size:count() > 0 and size:max("value") == 0
-      if dead:count() >= 3 and dead:count() >= 0.5 * values:count() and not empty then
-        -- What has no rectifier of its own gives zeros only where its weights are zero.
-        local linear = layer:lower():glob("*attn|*attention|*proj|*head|*embed*|*norm*|*ln_*|*.q|*.k|*.v|*_q|*_k|*_v")
-          and not layer:lower():glob("*act*|*relu*")
+    --- What has no rectifier of its own gives zeros only where its weights are zero.
+    local function linear(layer)
+      return layer:lower():glob("*attn|*attention|*proj|*head|*embed*|*norm*|*ln_*|*.q|*.k|*.v|*_q|*_k|*_v")
+        and not layer:lower():glob("*act*|*relu*") or false
+    end
+    for _, symptom in ipairs({ "dead-units", "layer-output-zero" }) do
+      local wanted = symptom == "layer-output-zero"
+      local found = places.over(shares, case.options.dead, function(layer)
+        local size = norms:where { layer = layer }
+        -- Weights of zero give zeros too, and are another check's.
+        return linear(layer) == wanted and not (size:count() > 0 and size:max("value") == 0)
+      end)
+      if found then
+        local first = found.first
         report {
-          symptom  = linear and "layer-output-zero" or "dead-units",
+          symptom  = symptom,
           score    = 0.85,
-          at       = { layer = layer, step = dead:first().step },
-          message  = ("%s of %s is zero at %d of %d logged steps"):format(units.percent(dead:median("value")), layer,
-            dead:count(), values:count()),
-          evidence = { dead:slice(0, 5) },
+          at       = { layer = first.layer, step = found.onset },
+          message  = ("%s of %s is zero at %d of %d logged steps, %s"):format(units.percent(first.share), first.layer,
+            first.over:count(), first.all, places.others(case, found)),
+          evidence = places.rows(found),
         }
       end
     end

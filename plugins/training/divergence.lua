@@ -6,7 +6,8 @@
 --- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign
 --- or a target does, or a rate that overshoots from its first step on. Size tells them apart: a short step down the
 --- gradient lowers the loss, so one that raises it, again and again, does not go down. Overshooting takes updates in
---- the order of the weights.
+--- the order of the weights. Where no update is on record, Adam's are bounded by the rate in each element, and weights
+--- behind n inputs are about 1 / sqrt(n): the rate times the root of the widest layer, four times the model's width.
 ---
 --- ## How to confirm
 --- Restart from a checkpoint before the best step with a third of the learning rate.
@@ -17,6 +18,8 @@
 ---
 --- ## References
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
+
+local runs = require("runs")
 
 ---@type culprit.Detector
 return {
@@ -56,6 +59,15 @@ return {
         until_then:where("value >= 1"):max("value") or 0), swings
     end
 
+    --- What an update of Adam is of the weights at most, by its rate and the model's width; nil where neither is known.
+    local function bound_of_adam(run_name)
+      local adam  = case.config:where("match(key, '*optim*') and match(value, '*adam*|*Adam*')"):first()
+      local width = case.config:where("match(key, '*hidden_size|*d_model|*n_embd|*embed_dim|*hidden_dim|"
+        .. "*embedding_dim') and number >= 1"):max("number")
+      local rate  = runs.series(case, "lr", run_name):where("value > 0"):max("value")
+      return adam and width and rate and rate * math.sqrt(4 * width) or nil
+    end
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local rows = loss:count()
@@ -82,14 +94,21 @@ return {
             evidence = { loss:first(), loss:last() },
           }
           local largest, swings = climbs(run_name, loss, start)
+          local bounded
+          if not largest and case.scalars:where { metric = "update_ratio", run = run_name }:count() == 0 then
+            largest = bound_of_adam(run_name)
+            bounded = largest
+          end
           if not largest then skip("update ratios from the start on", "loss-rises-at-small-updates") end
           if largest and largest <= opt.small and not swings then
             report {
               symptom  = "loss-rises-at-small-updates",
-              score    = 0.95,
+              score    = bounded and 0.8 or 0.95,
               at       = { step = loss:first().step },
-              message  = ("the loss rises steadily from %.4g to %.4g while updates are below %.2g of the weights: "
-                .. "steps so short go down where they follow the gradient"):format(start, finish, opt.small),
+              message  = ("the loss rises steadily from %.4g to %.4g while updates are %s of the weights: "
+                .. "steps so short go down where they follow the gradient"):format(start, finish,
+                bounded and ("at most about %.1g (the rate times the root of the widest layer)"):format(bounded)
+                or ("below %.2g"):format(opt.small)),
               evidence = { loss:slice(0, 3), loss:last() },
             }
           end

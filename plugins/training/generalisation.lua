@@ -11,17 +11,55 @@
 --- validation means dropout or smoothing.
 ---
 --- ## Known false positives
---- Dropout, augmentation and losses with added terms keep training above validation by design: where the config
---- declares one, nothing is reported. Label smoothing does so within a bound: against targets of 1 - e + e / K and e /
---- K the loss of the best model is above its own cross-entropy by e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most,
---- reached where it is sure of each row; half as much again is still taken for it. Averaged weights are better by what
---- the noise of the last steps costs: half as much again is taken for that, unless they have a validation loss of their
---- own.
+--- Dropout, augmentation, weights of classes, negatives drawn more seldom and losses with added terms keep training
+--- above validation by design: where the config declares one, nothing is reported. Label smoothing does so within a
+--- bound: against targets of 1 - e + e / K and e / K the loss of the best model is above its own cross-entropy by
+--- e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most, reached where it is sure of each row; half as much again is
+--- still taken for it. Averaged weights are better by what the noise of the last steps costs: half as much again is
+--- taken for that, unless they have a validation loss of their own.
 ---
 --- ## References
 --- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
 
+local places = require("places")
 local runs = require("runs")
+
+--- The index of the first of some points from which on all show the same, up to one that is known to.
+---@param points table[]  eval, train
+---@param known integer   the index of the one
+---@param shows fun(point: table): boolean
+---@return integer
+local function since(points, known, shows)
+  while known > 1 and shows(points[known - 1]) do known = known - 1 end
+  return known
+end
+
+--- How far training fell from the middle of the rows around a look to the look itself. The last look has no rows behind
+--- it, and where the loss is logged seldom and falls, those before it are of another time. Nothing where the halves of
+--- the rows differ by no more than noise.
+local function fallen(point, noise)
+  local rows = point.rows:sort("step")
+  local half = rows:count() // 2
+  local early, late = rows:slice(0, half), rows:slice(rows:count() - half, half)
+  local fall, time = early:mean("value") - late:mean("value"), late:mean("step") - early:mean("step")
+  if fall <= 2 * noise or time <= 0 then return 0 end
+  return fall / time * math.max(0, point.eval.step - rows:mean("step"))
+end
+
+--- Training over validation in all looks from `half` on together: by half as much again, by more than one batch of a
+--- held-out set can be easier than others, and by five standard errors of the training losses. `more` and `excess` are
+--- what averaged weights and label smoothing are allowed, `of_batch` is the noise of one batch's loss.
+local function all_above(points, half, more, excess, of_batch, opt)
+  local looks, rows, train, val, square = #points - half + 1, 0, 0, 0, 0
+  for i = half, #points do
+    local here = points[i].rows
+    train, val = train + (here:mean("value") - fallen(points[i], of_batch)) / looks, val + points[i].eval.value / looks
+    rows, square = rows + here:count(), square + (here:count() - 1) * (here:std("value") or 0) ^ 2
+  end
+  local error_ = math.sqrt(square / math.max(1, rows - looks) / rows)
+  return looks >= 3 and rows >= 10 and val > 0 and train > (1 + opt.pooled + more) * val + excess
+    and train - val > math.max(opt.pooled_sure * of_batch, 5 * error_)
+end
 
 ---@type culprit.Detector
 return {
@@ -33,6 +71,8 @@ return {
     gap       = { default = 0.50, doc = "Validation over training, less one, that is far" },
     above     = { default = 0.08, doc = "Training over validation, less one, that needs a reason" },
     sure      = { default = 2.5,  doc = "Noise of a batch's loss by which training has to be above validation" },
+    pooled    = { default = 0.50, doc = "Training over validation, less one, of all rows of the second half together" },
+    pooled_sure = { default = 1.5, doc = "Noise of a batch's loss by which their mean has to be above" },
     averaged  = { default = 0.50, doc = "The same where averaged weights may be what is validated" },
     smoothed  = { default = 1.50, doc = "Multiple of what label smoothing can account for" },
     min_evals = { default = 4,    doc = "Evaluations below which nothing is judged" },
@@ -42,7 +82,8 @@ return {
     local opt, judged = case.options, false
     local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
       .. "*resid_pdrop|*attn_pdrop|*embd_pdrop|*mixup*|*aux_loss*|*z_loss*|*stochastic_depth*|*erasing*|*jitter*|"
-      .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*')")
+      .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|"
+      .. "*class_weight*|*focal*|*downsampl*|*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
       :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
     -- What label smoothing can account for, and whether it is known.
     local smoothing = case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0"):first()
@@ -89,34 +130,45 @@ return {
           local last, then_ = points[n], points[math.max(1, math.floor(0.4 * n))]
           local first = train:slice(0, 3):median("value")
           local far, above = true, true
-          for i = n - 2, n do
-            local p = points[i]
-            far = far and p.train > 0 and p.eval.value > (1 + opt.gap) * p.train and p.eval.value - p.train > noise
+          local function is_far(p)
+            return p.train > 0 and p.eval.value > (1 + opt.gap) * p.train and p.eval.value - p.train > noise
           end
+          local function is_above(p)
+            p.level = p.level or p.train - fallen(p, noise)
+            return p.eval.value > 0 and p.level > (1 + needed) * p.eval.value + excess
+              and p.level - p.eval.value > opt.sure * noise
+          end
+          for i = n - 2, n do far = far and is_far(points[i]) end
           -- All evaluations of the second half. A held-out set no larger than a batch is harder or easier than others
           -- by the noise of one batch, each time the same.
-          for i = math.min(n - 2, n // 2 + 1), n do
-            local p = points[i]
-            above = above and p.eval.value > 0 and p.train > (1 + needed) * p.eval.value + excess
-              and p.train - p.eval.value > opt.sure * noise
-          end
+          local half = math.min(n - 2, n // 2 + 1)
+          for i = half, n do above = above and is_above(points[i]) end
+          -- Of small batches the noise is that large that single looks do not tell, and all of them together do.
+          local pooled = not above and all_above(points, half, needed - opt.above, excess, noise, opt)
+          above = above or pooled
           if far and last.eval.value - last.train > then_.eval.value - then_.train + 0.02 * first
             and last.train < 0.8 * first then
+            local step = points[since(points, n - 2, is_far)].eval.step
             report {
               symptom  = "generalisation-gap",
               score    = 0.85,
-              at       = { step = last.eval.step },
-              message  = ("%s is %.4g at step %d where training is at %.4g; at step %d they were %.4g and %.4g"):format(
-                label, last.eval.value, last.eval.step, last.train, then_.eval.step, then_.eval.value, then_.train),
+              at       = { step = step },
+              message  = ("%s is %.4g at step %d where training is at %.4g; at step %d they were %.4g and %.4g; it "
+                .. "is %s above training since step %d"):format(label, last.eval.value, last.eval.step, last.train,
+                then_.eval.step, then_.eval.value, then_.train, units.percent(opt.gap), step),
               evidence = { then_.eval, last.eval, last.rows },
             }
           elseif above and not declared and not summed(last.train / last.eval.value) then
+            -- Data and loss are chosen before the first step: so at the first look is so from the start.
+            local begin = since(points, half, pooled and function(p) return p.train > (1 + needed) * p.eval.value end
+              or is_above)
+            local step, from = places.start(case, points[begin].eval.step, begin > 1)
             report {
               symptom  = "train-loss-above-val",
               score    = math.min(0.95, 0.6 + last.train / last.eval.value - 1),
-              at       = { step = points[math.min(n - 2, n // 2 + 1)].eval.step },
-              message  = ("training stays above validation: %.4g and %.4g at step %d, %.4g and %.4g at step %d; %s")
-                :format(points[n - 2].train, points[n - 2].eval.value, points[n - 2].eval.step, last.train,
+              at       = { step = step },
+              message  = ("training stays above validation %s: %.4g and %.4g at step %d, %.4g and %.4g at step %d; %s")
+                :format(from, points[n - 2].train, points[n - 2].eval.value, points[n - 2].eval.step, last.train,
                 last.eval.value, last.eval.step, excess > 0 and ("label smoothing of %g over %d classes accounts for "
                 .. "%.2g at most"):format(smoothing.number, math.floor(classes.number), excess / opt.smoothed)
                 or averaged and "more than averaging of weights accounts for"

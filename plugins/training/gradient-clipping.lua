@@ -10,11 +10,15 @@
 ---
 --- ## Known false positives
 --- Norms logged after clipping never exceed the threshold, so nothing is reported. Norms that grow away from the
---- threshold in the run, as those of a loss that climbs, are judged by where they began. Clipping at nearly every step
---- is common, and harmless under Adam while the threshold is near the norm.
+--- threshold in the run, as those of a loss that climbs, are judged by where they began. A first loss of several times
+--- that of chance is of logits, and so of gradients, as many times too large: whatever makes them so is the cause, and
+--- the threshold is not too small for what sound gradients would be. Clipping at nearly every step is common, and
+--- harmless under Adam while the threshold is near the norm.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
+
+local runs = require("runs")
 
 ---@type culprit.Detector
 return {
@@ -23,6 +27,7 @@ return {
   needs    = { scalars = { "step", "value", metric = "grad_norm" }, config = { "key", "number" } },
   symptoms = { "clip-far-below-norm", "clipped-at-nearly-every-step" },
   options  = {
+    over  = { default = 2.0, doc = "First loss over that of chance from which large gradients are the loss's doing" },
     far   = { default = 30.0, doc = "Median norm over threshold that is far" },
     share = { default = 0.90, doc = "Share of clipped steps that is nearly all" },
   },
@@ -61,7 +66,13 @@ return {
       local share = above:count() / norms:count()
       if norms:count() >= (power == 2 and 4 or 8) and share >= opt.share then
         local ratio = usual / limit.number
-        if ratio >= opt.far then
+        -- The logits are as much too large as the loss is: their gradients are bounded, those of weights behind large
+        -- weights are not.
+        local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') "
+          .. "and number > 1"):first()
+        local loss = runs.series(case, "loss", run):first()
+        local over = classes and loss and loss.step <= 10 and loss.value / math.log(classes.number)
+        if ratio >= opt.far and not (over and over >= opt.over) then
           report {
             symptom  = "clip-far-below-norm",
             score    = ratio >= 10 * opt.far and 0.95 or 0.85,

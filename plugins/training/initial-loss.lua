@@ -12,9 +12,12 @@
 --- Evaluate the untrained model on random tokens: ln V again means that the data knows something.
 ---
 --- ## Known false positives
---- Fine-tuning: a pretrained model starts far below, and rightly so. It is reported as information then. Losses with
---- added terms (auxiliary losses of experts, z-loss) start above. Losses that add up over the elements of a row or of
---- the batch are as many times larger; where the factor is such a number nothing is said.
+--- Of two classes, one of which is rare, an output bias that begins at their rate gives a first loss far below ln 2: a
+--- low one is reported of three classes and more. Logits of a fresh head are no zeros: independent ones of variance s
+--- make about s / 2 nats, and usual heads behind a normalisation have a variance of 1/3 (uniform, PyTorch) to 2 (He),
+--- so up to one nat is none. Fine-tuning: a pretrained model starts far below, and rightly so. It is reported as
+--- information then. Losses with added terms (auxiliary losses of experts, z-loss) start above. Losses that add up over
+--- the elements of a row or of the batch are as many times larger; where the factor is such a number nothing is said.
 ---
 --- ## References
 --- Losses in bits instead of nats are 1.4427 times larger and are recognised by that factor; bits per byte are not
@@ -29,6 +32,7 @@ return {
   symptoms = { "initial-loss-off", "initial-loss-low", "loss-in-bits", "initial-predictions-large" },
   options  = {
     tolerance = { default = 0.15, doc = "Relative distance above ln V worth reporting" },
+    spread    = { default = 1.0,  doc = "Nats above ln V that the spread of fresh logits may make" },
     below     = { default = 0.25, doc = "Relative distance below ln V worth reporting" },
     times     = { default = 4.0,  doc = "Times the loss of a model that says nothing, of numbers, worth reporting" },
   },
@@ -150,7 +154,8 @@ return {
             evidence = { first, source },
           }
         elseif ratio < math.huge and not summed
-          and (ratio > 1 + case.options.tolerance or ratio < 1 - case.options.below) then
+          and (ratio > 1 + case.options.tolerance and first.value - chance > case.options.spread
+            or ratio < 1 - case.options.below and count > 2) then
           report {
             symptom  = ratio > 1 and "initial-loss-off" or "initial-loss-low",
             score    = ratio > 1.25 and 0.95 or ratio > 1 and 0.7 or 0.5,

@@ -135,7 +135,17 @@ return {
     local zeros_told, large_told = false, false
     if starts and starts.step <= 1 and not loaded then
       local wave, big
-      wave, zeros_told = first_updates.zero(all, starts.step)
+      -- Parts that a config thaws later on get their gradient later for that reason.
+      local thawed = case.config:where("match(key, '*freeze*|*frozen*') and not match(value, "
+        .. "'false|False|none|None|null|0')"):count() > 0
+      if not thawed then
+        wave, zeros_told = first_updates.zero(all, starts.step)
+        if not wave then
+          local told
+          wave, told = first_updates.ends(all, starts.step)
+          zeros_told = zeros_told or told
+        end
+      end
       big, large_told  = first_updates.large(all, starts.step, opt)
       if wave then
         found {
@@ -176,8 +186,10 @@ return {
       local rms    = all:where { metric = "activation_rms", step = first.step }
       local blocks = rms:where("not match(layer, '*embed*|*head*|*norm*|*ln_*|*scores*|*probs*') and value > 0")
       local small  = blocks:where("value < ?", opt.tiny)
+      -- Branches that begin near zero on purpose (LayerScale) leave the stream beside them as large as it was.
+      local sound  = blocks:where("value >= ?", 100 * opt.tiny):count()
       acts = blocks:count() >= 2
-      if acts and fresh and small:count() >= 0.5 * blocks:count() then
+      if acts and fresh and small:count() >= 0.5 * blocks:count() and sound < 0.25 * blocks:count() then
         found {
           symptom  = "weights-tiny-at-start",
           score    = 0.85,

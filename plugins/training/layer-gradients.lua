@@ -116,7 +116,7 @@ return {
       if not state.dead and not last then head = false end
     end
     for _, layer in ipairs(dead) do
-      if layer:lower():glob("*pos|*pos.*|*wpe*|*position*") then positions = positions + 1 end
+      if layer:lower():glob("*pos|*pos.*|*pos_*|*posemb*|*wpe*|*position*") then positions = positions + 1 end
     end
     if positions == #dead then
       report {

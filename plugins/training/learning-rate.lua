@@ -12,8 +12,10 @@
 --- ## Known false positives
 --- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more than a
 --- tenth of the run is reported even when intended, as information if it is no more than a fifth and the rate had come
---- down to a tenth of its peak before. A step down, which schedules do, is reported as information. Warm
---- restarts and cycles are silent where the config names them.
+--- down to a tenth of its peak before. A fall from a level that was kept is a milestone and not reported; one from a
+--- rate that moved is information, since schedules do that too. Warm
+--- restarts and cycles are silent where the config names them. A schedule that is stepped once an epoch warms up in
+--- steps too: the first rise to the rate that the config sets, which the run never goes beyond, is planned.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
@@ -40,6 +42,9 @@ return {
     local cyclic = case.config:where("match(key, '*sched*|*decay_style*') and "
       .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*')"):count() > 0
 
+    local planned = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
+      .. "and not match(key, '*min*') and number > 0"):max("number")
+
     local calm_rows, alone = false, false
     --- The change of level of a metric between the eight rows before a step and the eight from it on, where it is more
     --- than noise.
@@ -62,6 +67,21 @@ return {
         and (now - was) * (was - earlier:median("value")) > 0 then
         return nil
       end
+      return { was = was, now = now, rows = after }
+    end
+
+    --- A hop right after a jump of the rate that the level forgets, since the loss was falling and falls again: two of
+    --- the first three losses after it are above all of the last three before.
+    local function hopped(run_name, step)
+      local rows   = runs.series(case, "loss", run_name)
+      local before, after = rows:where("step < ?", step), rows:where("step >= ?", step):slice(0, 3)
+      if before:count() < 8 or after:count() < 3 then return nil end
+      local near  = before:slice(math.max(0, before:count() - 64), 64)
+      local noise = (near:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+      local last  = before:slice(before:count() - 3, 3)
+      local over  = after:where("value > ?", last:max("value") + 3 * noise)
+      local was, now = last:last().value, after:max("value")
+      if over:count() < 2 or now - was <= math.max(opt.sigmas * noise, opt.moved * math.abs(was)) then return nil end
       return { was = was, now = now, rows = after }
     end
 
@@ -93,11 +113,25 @@ return {
       if calm:count() >= 3 and not cyclic then
         local moves = rate:where("value > 0")
         moves = moves:with { change = moves:col("value"):log():diff() }
-        local jump = moves:where("step > ? and (change > ? or change < ?)", calm:first().step, math.log(opt.rise),
-          -math.log(opt.factor)):first()
+        local from = calm:first().step
+        local jump = moves:where("step > ? and change > ?", from, math.log(opt.rise)):first()
+        if not jump then
+          -- A fall from a level that the rate had kept is a milestone of its schedule, however deep.
+          for row in moves:where("step > ? and change < ?", from, -math.log(opt.factor)):slice(0, 50):rows() do
+            local before = moves:where("step < ?", row.step)
+            local kept = before:count() >= 3 and before:slice(before:count() - 3, 3)
+            if not jump and not (kept and kept:max("value") <= 1.001 * kept:min("value")) then jump = row end
+          end
+        end
         -- A warm-up that is still going on rises too, by less and less; a jump is more than the row before it rose.
         local earlier = jump and moves:where("step < ?", jump.step):last()
         if jump and jump.change > 0 and earlier and earlier.change and earlier.change > 0.5 * jump.change then
+          jump = nil
+        end
+        -- A warm-up that is stepped by epochs: to the rate that is set, for the first time, and never beyond it.
+        if jump and planned and jump.change > 0 and rate:first().step <= 0.1 * rate:last().step
+          and rate:max("value") <= 1.02 * planned
+          and rate:where("step < ?", jump.step):max("value") < 0.9 * jump.value then
           jump = nil
         end
         -- A schedule that runs out loses more and more of its rate at the end; that is no jump.
@@ -127,6 +161,9 @@ return {
         alone = alone or #places > 0 and runs.series(case, "loss", run_name):count() < 10
         for _, place in ipairs(places) do
           local loss = moved(run_name, "loss", place.step + 1) -- the first loss after an update at the new rate
+          if not (loss and loss.now > loss.was) and jump and place.step == jump.step and jump.change > 0 then
+            loss = hopped(run_name, place.step + 1) or loss
+          end
           local norm = moved(run_name, "grad_norm", place.step + 1)
           if loss and loss.now > loss.was then
             report {

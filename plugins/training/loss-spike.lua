@@ -96,6 +96,7 @@ return {
             spike.value, spike.step, units.count(math.floor(math.min(spike.z, 1e6))), spike.usual),
           evidence = { spike, loss:around(spike, 4) },
         }
+        local sure  = math.min(0.9, 1 - 0.5 * opt.sigmas / spike.z) -- no surer than that it was a spike
         local after = loss:where("step > ?", spike.step):slice(0, opt.recovery)
         local back  = after:slice(math.min(3, after:count() // 2), opt.recovery)
         local band  = spike.usual + math.min(0.1 * (spike.value - spike.usual), 0.5 * math.abs(spike.usual))
@@ -105,7 +106,7 @@ return {
           local calm = after:where("value <= ?", band):first()
           report {
             symptom  = "loss-spike-recovers",
-            score    = 0.9,
+            score    = sure,
             at       = { step = spike.step },
             message  = ("the loss is back at %.4g by step %d, %d step%s after the spike"):format(calm.value, calm.step,
               calm.step - spike.step, calm.step - spike.step == 1 and "" or "s"),

@@ -1,5 +1,6 @@
 --- ## What it detects
---- Sigmoid or tanh layers whose units sit at their limits.
+--- Sigmoid or tanh layers whose units sit at their limits. Of several the first in forward order is named, of those
+--- that are so when it begins.
 ---
 --- ## Why it matters
 --- There the derivative is near zero: what lies upstream gets no gradient, and the layer passes on signs only.
@@ -8,10 +9,28 @@
 --- Plot the inputs of the activation: beyond 5 in magnitude sigmoid's derivative is below 0.01.
 ---
 --- ## Known false positives
---- Gates that are meant to be open or closed, after long training. Single steps are not reported.
+--- Gates that are meant to be open or closed, after long training. Single steps are not reported. The probability that
+--- a model ends in: where one label in a hundred is 1 it is near 0 for nearly all rows, and rightly. So a last layer
+--- that is the only one at a limit, whose mean is near 0 or 1 and which has values elsewhere, is left out.
 ---
 --- ## References
 --- https://proceedings.mlr.press/v9/glorot10a.html
+
+local places = require("places")
+
+--- Whether no layer with weights is recorded behind this one. Blocks that are recorded as a whole behind their parts
+--- are no layers of their own.
+local function ends(case, layer)
+  local names, behind = {}, false
+  for name, rows in case.scalars:where("primary == true and layer is not null"):group("layer") do
+    local whole = false
+    for _, before in ipairs(names) do whole = whole or before:starts_with(name .. ".") end
+    if behind and not whole and rows:where("match(metric, 'weight_norm|grad_norm')"):count() > 0 then return false end
+    names[#names + 1] = name
+    behind = behind or name == layer
+  end
+  return behind
+end
 
 ---@type culprit.Detector
 return {
@@ -26,25 +45,27 @@ return {
   run = function(case)
     local shares = case.scalars:where { metric = "saturated_share", primary = true }
       :where("layer is not null and finite(value)")
-    local worst, layers = nil, 0
+    local found = places.over(shares, case.options.share, function() return true end)
+    if not found then return end
+    -- Of all that are recorded with such a share it is the last, and nothing but it is at a limit.
+    local last, count = nil, 0
     for layer, values in shares:group("layer") do
-      local flat = values:where("value >= ?", case.options.share)
-      if flat:count() >= 3 and flat:count() >= 0.5 * values:count() then
-        layers = layers + 1
-        if not worst or flat:median("value") > worst.share then
-          worst = { layer = layer, flat = flat, all = values:count(), share = flat:median("value") }
-        end
-      end
+      last = layer
+      if values:median("value") >= case.options.share then count = count + 1 end
     end
-    if not worst then return end
+    if count == 1 and found.first.layer == last then
+      local own  = case.scalars:where { primary = true, layer = last }
+      local mean = own:where { metric = "activation_mean" }:median("value")
+      if mean and (mean < 0.1 or mean > 0.9 and mean <= 1) and mean >= 0 and ends(case, last) then return end
+    end
+    local first = found.first
     report {
       symptom  = "saturated-units",
-      score    = worst.share >= 0.7 and 0.95 or 0.8,
-      at       = { layer = worst.layer, step = worst.flat:first().step },
-      message  = ("%s of the units of %s are at a limit of their activation at %d of %d logged steps; %s so"):format(
-        units.percent(worst.share), worst.layer, worst.flat:count(), worst.all,
-        layers == 1 and "1 layer is" or ("%d layers are"):format(layers)),
-      evidence = { worst.flat:slice(0, 5) },
+      score    = found.worst.share >= 0.7 and 0.95 or 0.8,
+      at       = { layer = first.layer, step = found.onset },
+      message  = ("%s of the units of %s are at a limit of their activation at %d of %d logged steps, %s"):format(
+        units.percent(first.share), first.layer, first.over:count(), first.all, places.others(case, found)),
+      evidence = places.rows(found),
     }
   end,
 }

@@ -6,6 +6,10 @@
 --- The rate is computed from a counter and a total. A counter that is stepped once per process or micro-batch reaches
 --- the end after one k-th of the run, and the rest trains with a rate of nearly nothing, which looks like convergence.
 ---
+--- Only what falls smoothly to nothing, or to the minimum that the config sets, has an end, and what is exactly 0 from
+--- a step on. A rate in steps of milestones or epochs is on the last of them as long as on others; an exponential,
+--- polynomial or inverse root decay goes on falling. Of these the rate tells no end, and none is judged.
+---
 --- ## How to confirm
 --- Print scheduler steps beside optimizer updates: after one update both have to be one.
 ---
@@ -24,6 +28,7 @@ return {
   needs    = { scalars = { "step", "value", metric = "lr" } },
   symptoms = { "schedule-faster-than-planned", "schedule-ends-early", "schedule-unfinished", "lr-restarts" },
   options  = {
+    nothing  = { default = 0.03, doc = "Share of the peak up to which a rate is nothing" },
     early    = { default = 0.85, doc = "Planned share of the run below which the end of the schedule is early" },
     late     = { default = 0.50, doc = "Share of the peak that a decaying schedule must be below at the planned end" },
     near     = { default = 0.12, doc = "Relative distance from a whole factor that still counts as it" },
@@ -43,6 +48,21 @@ return {
       :first()
     local kind   = named and tostring(named.value):lower() or ""
     local cyclic = kind:glob("*restart*|*cycl*|*sgdr*")
+    local floor  = setting("*min_lr|*eta_min|*lr_min|*min_learning_rate|*lr_end|*end_learning_rate")
+
+    --- Whether these rates go down to an end by small steps, on none of which they stay for long against the stay at
+    --- the end.
+    local function smooth(way, ended, last)
+      local levels, longest, value, since = 0, 0, nil, nil
+      for row in way:rows() do
+        if not value or math.abs(row.value - value) > 1e-6 * math.abs(value) then
+          levels, value, since = levels + 1, row.value, row.step
+        end
+        longest = math.max(longest, row.step - since)
+      end
+      return levels >= 5 and longest <= 0.25 * (ended.step - way:first().step)
+        and longest <= 0.5 * (last.step - ended.step)
+    end
 
     for _, run in case.scalars:where { name = "lr", primary = true }:group("run") do
       local rate = run:sort("step"):where("finite(value)")
@@ -79,11 +99,19 @@ return {
           end
         end
 
-        -- The end of the decay: the first row at the lowest rate after the peak.
-        local falls = rate:where("step > ?", at.step)
+        -- The end of the decay: the first row at the lowest rate after the peak, where a smooth fall has led to it. It
+        -- has to be nothing, or the minimum that is set, and it has to last: what is reached in the last row only may
+        -- fall on.
+        local falls = rate:where("step > ?", rate:where("value >= ?", 0.98 * peak):last().step)
         local low   = falls:min("value")
-        local ended = low and low <= 0.2 * peak and falls:where("value <= ?", low + 0.002 * peak):first()
-        local took  = ended and ended.step - first.step + 1
+        local ended = low and low <= math.max(opt.nothing * peak, floor and 1.05 * floor.number or 0)
+          and falls:where("value <= ?", 1.01 * low):first()
+        local gradual = ended and smooth(falls:where("step < ?", ended.step), ended, last)
+        if ended and not (gradual or low == 0)
+          or ended and not (low == 0 and gradual) and falls:where("step >= ?", ended.step):count() < 3 then
+          ended = nil
+        end
+        local took = ended and ended.step - first.step + 1
         if planned and not restarted and not cyclic and planned.number >= 8 * apart then
           if ended and took < opt.early * planned.number - apart then
             -- How many times too fast: the decay says it, the warm-up has to agree.
@@ -98,7 +126,7 @@ return {
             end
             local cause = whole and case.config:where("match(key, '*world_size|*num_processes|*accumulation_steps|"
               .. "*grad_accum*|*accumulate_grad_batches') and number == ?", k):first()
-            if whole and slope and (agree or cause) then
+            if whole and gradual and slope and (agree or cause) then
               report {
                 symptom  = "schedule-faster-than-planned",
                 score    = cause and 0.97 or 0.92,
@@ -115,12 +143,13 @@ return {
                 score    = 0.8,
                 at       = { step = ended.step },
                 message  = ("the learning rate is at its end, %.3g, by step %d of %d planned: %s of the plan are left "
-                  .. "with hardly any rate"):format(ended.value, ended.step, math.floor(planned.number),
-                  units.percent(1 - took / planned.number)),
+                  .. "with %s of the peak"):format(ended.value, ended.step, math.floor(planned.number),
+                  units.percent(1 - took / planned.number), units.percent(ended.value / peak)),
                 evidence = { ended, last },
               }
             end
-          elseif kind:glob("*cosine*|*linear*") and not kind:glob("*constant*|*min_lr*|*wsd*")
+          elseif kind:glob("*cosine*|*linear*") and not kind:glob("*constant*|*min_lr*|*wsd*|*sqrt*|*linear?warmup")
+            and not (floor and floor.number > 0.8 * opt.late * peak)
             and last.step + apart >= 0.98 * planned.number and last.value > opt.late * peak then
             report {
               symptom  = "schedule-unfinished",

@@ -20,6 +20,35 @@
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
 
 local runs = require("runs")
+local statistics = require("statistics")
+
+--- A growth of the median layer by a factor within a tenth of the run (or from one row to the next), of which half goes
+--- again later; nil where there is none.
+---@param paths table<number, number[]>  by step, each layer's norm over its first
+---@param factor number
+---@return table?  from, to, factor, back
+local function overshoot(paths, factor)
+  local steps, level = {}, {}
+  for step, values in pairs(paths) do
+    steps[#steps + 1], level[step] = step, statistics.median(values)
+  end
+  table.sort(steps)
+  for i = 2, #steps do
+    local j = i - 1
+    while j > 1 and steps[i] - steps[j - 1] <= 0.1 * (steps[#steps] - steps[1]) do j = j - 1 end
+    if level[steps[i]] >= factor * level[steps[j]] then
+      local top, least = i, nil
+      for k = i, #steps do
+        if level[steps[k]] > level[steps[top]] then top, least = k, nil end
+        least = math.min(least or math.huge, level[steps[k]])
+      end
+      if least <= 0.5 * level[steps[top]] then
+        return { from = steps[j], to = steps[i], factor = level[steps[i]] / level[steps[j]],
+          back = least / level[steps[top]] }
+      end
+    end
+  end
+end
 
 ---@type culprit.Detector
 return {
@@ -30,9 +59,12 @@ return {
   options  = {
     high      = { default = 0.10, doc = "Update over weight norm that is too large" },
     blow_up   = { default = 30., doc = "Growth of the median layer's weight norm that no sound training makes" },
+    thrown    = { default = 5.0, doc = "Growth of the median layer's weight norm within a tenth of the run that no "
+      .. "sound training takes back" },
     ramp      = { default = 0.30,
                   doc = "First update over weight norm, taken to the full rate, that is too large for any warm-up" },
     low       = { default = 1e-4, doc = "Median update over weight norm that is too small" },
+    could     = { default = 1e-2, doc = "Largest update over weight norm from which the rate is not too low" },
     way       = { default = 0.10, doc = "Sum of the updates over weight norm that does not lead away from the start" },
     long      = { default = 100,  doc = "Steps from which the sum is judged" },
     min_steps = { default = 3,    doc = "Logged steps below which nothing is judged" },
@@ -65,7 +97,10 @@ return {
       return skip(("update ratios of at least %d steps"):format(opt.min_steps))
     end
 
-    if high:count() >= 2 or torn then
+    -- So is one after which hardly anything moves any more, since what it made of the model passes no gradient on.
+    local level = usual:median("ratio")
+    local froze = high:count() == 1 and level and level < 1e-3 * high:first().ratio
+    if high:count() >= 2 or torn or froze then
       local first, worst = high:first(), high:top(1, "ratio"):first()
       report {
         symptom  = "update-ratio-high",
@@ -78,18 +113,35 @@ return {
       }
     end
 
-    -- Where the layers end, against where they began.
-    local grown, example = {}, nil
+    -- Where the layers end, against where they began; or thrown out at once and part of the way back: layers behind a
+    -- norm grow until the rate suits them, and a sound rate lets none overshoot.
+    local grown, example, paths = {}, nil, {}
     for layer, norms in case.scalars:where { metric = "weight_norm", primary = true }
       :where("layer is not null and finite(value) and value > 0"):group("layer") do
       local series = norms:sort("step")
       local top = series:top(1, "value"):first()
       grown[#grown + 1] = top.value / series:first().value
       example = example or { layer = layer, first = series:first(), top = top }
+      for row in series:slice(0, 2000):rows() do
+        local path = paths[row.step] or {}
+        path[#path + 1], paths[row.step] = row.value / series:first().value, path
+      end
     end
     table.sort(grown)
+    local thrown = overshoot(paths, opt.thrown)
     local growth = grown[(#grown + 1) // 2]
     if not growth then skip("weight norms of layers", "weights-blow-up") end
+    if thrown and growth < opt.blow_up then
+      report {
+        symptom  = "weights-blow-up",
+        score    = 0.85,
+        at       = { step = thrown.to },
+        message  = ("the weight norm of the median of %d layers grows %.3g times from step %d to %d and falls to %.2g "
+          .. "of that later: the updates threw the weights out"):format(#grown, thrown.factor, thrown.from, thrown.to,
+          thrown.back),
+        evidence = { case.scalars:where { metric = "weight_norm", primary = true, step = thrown.to }:slice(0, 5) },
+      }
+    end
     if growth and growth >= opt.blow_up then
       report {
         symptom  = "weights-blow-up",
@@ -135,7 +187,10 @@ return {
     local late = rates:slice(2 * rates:count() // 3, rates:count())
     local risen = late:count() >= 2 and late:last().value <= 1.01 * late:first().value
     local way  = median and risen and span >= opt.long and moving:mean("ratio") * span
-    if median and (median < opt.low or way and way < opt.way) then
+    -- A rate that moved the weights by a hundredth in one step is not the one that is too low: what makes later updates
+    -- vanish is the gradient, or the schedule.
+    local could = moving:count() > 0 and moving:max("ratio") >= opt.could
+    if median and not could and (median < opt.low or way and way < opt.way) then
       local size = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
       local loss = runs.series(case, "loss"):first()
       local knows = size and loss and loss.value < 0.75 * math.log(size.number)

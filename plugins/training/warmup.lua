@@ -12,7 +12,9 @@
 ---
 --- ## Known false positives
 --- A full rate at once is a setting and no fault while the rate is small; it is information, unless the config asks for
---- a warm-up. A rate far too high jumps in the same way behind a warm-up that is too short.
+--- a warm-up. Plain descent, with momentum or without, and Adagrad have no second moments that forget: they start at
+--- their full rate as a rule, and nothing is said of it. A rate far too high jumps in the same way behind a warm-up
+--- that is too short.
 ---
 --- ## References
 --- https://arxiv.org/abs/1908.03265
@@ -27,7 +29,7 @@ return {
   symptoms = { "warmup-absent", "early-loss-bump", "early-updates-large" },
   options  = {
     -- Adam's first update is the rate in every coordinate, and small weights outlive it: a tenth of them is no harm.
-    large    = { default = 0.3,  doc = "Update over weight norm that is large" },
+    large    = { default = 0.25,  doc = "Update over weight norm that is large" },
     rise     = { default = 0.05, doc = "Rise over the first loss, as a share of it, that is a jump" },
     min_rows = { default = 8,    doc = "Logged rates below which nothing is judged" },
   },
@@ -36,6 +38,9 @@ return {
     local opt, judged = case.options, false
     local warmup = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
       .. "and number > 0"):first()
+    local plain = case.config:where("match(key, '*optim*|*optimizer*|*optimizer.name|*optim.name') and "
+      .. "match(value, '*sgd*|*SGD*|*momentum*|*adagrad*|*Adagrad*|*AdaGrad*|*ftrl*|*radam*|*RAdam*')"):count() > 0
+      and case.config:where("match(key, '*optim*') and match(value, '*adamw*|*AdamW*|adam|Adam')"):count() == 0
     -- A config that says 0 tells of the steps before the first logged rate.
     local without = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
       .. "and number == 0"):first()
@@ -56,16 +61,18 @@ return {
         local begin  = rate:slice(0, math.max(5, rows // 5)):max("value")
         if not absurd and first.value > 0 and first.value >= 0.9 * begin then
           local missed = warmup and warmup.number > first.step + 1
-          report {
-            symptom  = "warmup-absent",
-            score    = missed and 0.95 or 0.6,
-            severity = missed and "warning" or "info",
-            at       = { step = first.step },
-            message  = ("the learning rate is %.3g at step %d, its full value%s"):format(first.value, first.step,
-              missed and (", although a warm-up of %d steps is set"):format(math.floor(warmup.number))
-              or without and ": the config has no warm-up" or ": there is no warm-up"),
-            evidence = { first, missed and warmup or without or first },
-          }
+          if missed or not plain then
+            report {
+              symptom  = "warmup-absent",
+              score    = missed and 0.95 or 0.6,
+              severity = missed and "warning" or "info",
+              at       = { step = first.step },
+              message  = ("the learning rate is %.3g at step %d, its full value%s"):format(first.value, first.step,
+                missed and (", although a warm-up of %d steps is set"):format(math.floor(warmup.number))
+                or without and ": the config has no warm-up" or ": there is no warm-up"),
+              evidence = { first, missed and warmup or without or first },
+            }
+          end
         end
 
         local usual = sizes:where("step > ?", rate:first().step + math.max(20, 0.2 * span)):median("value")
@@ -76,7 +83,7 @@ return {
           and usual <= 0.2 * early.value then
           report {
             symptom  = "early-updates-large",
-            score    = math.min(0.95, 0.5 + 0.6 * early.value), -- 0.3 may be borne, 0.75 leaves little of them
+            score    = math.min(0.95, 0.5 + 0.6 * early.value), -- 0.25 may be borne, 0.75 leaves little of them
             at       = { step = early.step },
             message  = ("updates reach %.2g of the weights at step %d and are %.2g of them in the later run"):format(
               early.value, early.step, usual),

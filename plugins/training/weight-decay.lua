@@ -22,6 +22,7 @@
 --- ## References
 --- https://arxiv.org/abs/1711.05101
 
+local places = require("places")
 local runs = require("runs")
 
 ---@type culprit.Detector
@@ -143,13 +144,16 @@ return {
     -- Most layers, or the model as a whole: a head that grows does not acquit an embedding that goes.
     if not worst or shrunk < 0.5 * judged and total > opt.fall then return end
 
+    -- From the last step on at which the norm is what it was at first.
+    local since = worst.series:where("value >= ?", worst.first.value):max("step")
+    local from  = places.since(since, worst.first.step)
     report {
       symptom  = "weights-shrink",
       score    = worst.ratio < 0.4 and 0.95 or 0.8,
-      at       = { step = worst.last.step, layer = worst.last.layer },
-      message  = ("the weight norm of %s falls from %.3g at step %d to %.3g at step %d, %.2g of it; %d of %d layers "
-        .. "shrink")
-        :format(worst.name, worst.first.value, worst.first.step, worst.last.value, worst.last.step, worst.ratio,
+      at       = { step = since, layer = worst.last.layer },
+      message  = ("the weight norm of %s falls from %.3g at step %d to %.3g at step %d, %.2g of it, %s; %d of %d "
+        .. "layers shrink")
+        :format(worst.name, worst.first.value, worst.first.step, worst.last.value, worst.last.step, worst.ratio, from,
           shrunk, judged),
       evidence = { worst.first, worst.last },
     }
@@ -164,10 +168,11 @@ return {
       report {
         symptom  = "weights-follow-decay",
         score    = seen > 0.3 * taken and 0.95 or 0.8,
-        at       = { step = worst.last.step, layer = worst.last.layer },
+        at       = { step = since, layer = worst.last.layer },
         message  = ("%s = %g at a mean learning rate of %.2g takes a factor of exp(-%.3g) over %d steps; the weights "
           .. "of %s lost "
-          .. "exp(-%.3g) of it"):format(decay.key, decay.number, rates:mean("value"), taken, steps, worst.name, seen),
+          .. "exp(-%.3g) of it, %s"):format(decay.key, decay.number, rates:mean("value"), taken, steps, worst.name,
+          seen, from),
         evidence = { decay, worst.first, worst.last, rates:slice(0, 3) },
       }
     end

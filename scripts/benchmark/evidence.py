@@ -28,13 +28,13 @@ def detectors(program):
     return {d["id"]: d for d in json.loads(done.stdout)}
 
 
-def _needs_layers(need):
+def needs_layers(need):
     return need["table"] == "tensors" or need["table"] == "scalars" and (
         "layer" in need["columns"] or bool(set(need["rows"].get("metric", ())) & LAYER_METRICS))
 
 
 def _needs_more_than_metrics(need):
-    return need["table"] != "scalars" or _needs_layers(need)
+    return need["table"] != "scalars" or needs_layers(need)
 
 
 def _lost(detector, taken):
@@ -42,7 +42,7 @@ def _lost(detector, taken):
     return any(map(taken, needs["all"])) or any(group and all(map(taken, group)) for group in needs["any_of"])
 
 
-_TAKEN = {"no tensors, no layers": _needs_layers, "metrics only": _needs_more_than_metrics}
+_TAKEN = {"no tensors, no layers": needs_layers, "metrics only": _needs_more_than_metrics}
 
 
 def loses(detector, ablation):

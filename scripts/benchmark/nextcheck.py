@@ -28,24 +28,30 @@ class Value:
     minutes: float                # mean price of the checks, as kb/ranking.yaml has it
 
 
-def kind_of(detector):
-    """Of what kind is what a detector cannot do without: tensors, layers or neither."""
-    tables = [detector["needs"]["all"], *detector["needs"]["any_of"]]
-    if any(group and all(need["table"] == "tensors" for need in group) for group in
-           [[need] for need in tables[0]] + tables[1:]):
-        return "tensors"
-    return "layers" if evidence.loses(detector, "no tensors, no layers") else None
+def kinds_of(detector):
+    """What a detector cannot do without, of tensors and layers; of either of both, layers, which cost less."""
+    def kind(need):
+        return "tensors" if need["table"] == "tensors" else "layers" if evidence.needs_layers(need) else None
+
+    needs = detector["needs"]
+    out = {kind(need) for need in needs["all"]}
+    for group in needs["any_of"]:
+        found = {kind(need) for need in group}
+        if group and None not in found:
+            out.add(min(found))
+    return frozenset(out - {None})
 
 
 def hidden(items, kinds, shown=()):
-    """The evidence with what needs layers or tensors unknown, but for the kinds that are shown."""
+    """The evidence with what needs layers or tensors unknown, but for what needs no more than the kinds shown."""
     out = []
     for item in items:
-        kind = kinds.get(item["detector"])
-        if kind is None or kind in shown or item["state"] == "unknown":
+        missing = kinds.get(item["detector"], frozenset()) - set(shown)
+        if not missing or item["state"] == "unknown":
             out.append(item)
         else:
-            out.append({"id": item["id"], "state": "unknown", "detector": item["detector"], "needs": [KINDS[kind]]})
+            out.append({"id": item["id"], "state": "unknown", "detector": item["detector"],
+                        "needs": [KINDS[kind] for kind in sorted(missing)]})
     return out
 
 
@@ -55,7 +61,7 @@ def reciprocal(found, right):
 
 def measure(records, program):
     """Value, or None where no ranking lists a cause."""
-    kinds = {i: kind_of(d) for i, d in evidence.detectors(program).items()}
+    kinds = {i: kinds_of(d) for i, d in evidence.detectors(program).items()}
     cases = [r for r in records if r.get("evidence") is not None and r["label"]["class"]
              and "loss_start" in r.get("features", ())]
     start = evidence.answers(program, [(hidden(r["evidence"], kinds), r["log_quotes"], ()) for r in cases])
@@ -69,15 +75,15 @@ def measure(records, program):
         right = {record["label"]["class"], *record["label"]["also"]}
         listed = [h["class"] for h in answer["hypotheses"] if h["class"] != "unknown"]
         symptom = answer["next_check"]["records"]
-        recorded = next((kinds.get(e["detector"]) for e in record["evidence"] if e["id"] == symptom), None)
+        recorded = next((kinds.get(e["detector"], ()) for e in record["evidence"] if e["id"] == symptom), ())
         named = ("record", recorded) if symptom else ("ask", answer["next_check"]["class"])
-        checks = [named, *(("ask", c) for c in listed), *(("record", k) for k in KINDS)]
+        checks = [named, *(("ask", c) for c in listed), *(("record", {k}) for k in KINDS)]
         for how, what in checks:
             if how == "ask" and what in right:
                 outcomes.append(None)  # settled
                 continue
             outcomes.append(len(questions))
-            shown = (what,) if how == "record" else ()
+            shown = what if how == "record" else ()
             questions.append((hidden(record["evidence"], kinds, shown), record["log_quotes"],
                               () if how == "record" else (what,)))
     ranked = evidence.rank(program, questions)

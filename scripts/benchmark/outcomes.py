@@ -23,7 +23,8 @@ class Told:
         self.right = frozenset({label["class"], *label["also"]} - {None}) if self.fault else frozenset()
         self.rank = next((i for i, (c, _) in enumerate(self.found, 1) if c & self.right), None)
         self.located = located or {}
-        self.trained = "loss_start" in record.get("features", ())  # a training run, not a served model or a cache
+        # A training run, not a served model, a cache or lines of a log.
+        self.trained = "loss_start" in record.get("features", ()) and label["dialect"] != "log"
         self.cluster = f"{label['fault']} {label['family']}"
 
     def first(self):

@@ -250,16 +250,17 @@ def log_excerpts(records, program):
                              "silent about unseen faults"), rows, 2) if rows else ""
 
 
-def write(dev, heldout=None, program=None, excerpts=()):
+def write(dev, heldout=None, program=None, excerpts=(), first_reading=False):
     """(page, diagram). The held-out set, if there is one, is what the page is about; the dev set is beside it."""
     scores = {"dev": scoring.score(dev, None, program)}
     if heldout:
         scores["held out"] = scoring.score(heldout, dev, program)
     tables, diagram = reliability(scores)
     known = {n for s in scores.values() for r in s.records for n in r.get("features", ())}
-    out = [HEAD, "\n## The sets\n", sentences.sets(scores), sets(scores), "\n## Targets and figures\n",
-           targets(scores), sentences.targets(scores), MEANING, BASELINES.format(features=len(known)),
-           sentences.baselines(scores), "\n## By layer of the cause\n", by_layer(scores),
+    out = [HEAD, "\n## The sets\n", sentences.sets(scores, first_reading), sets(scores),
+           "\n## Targets and figures\n", targets(scores), sentences.targets(scores), MEANING,
+           BASELINES.format(features=len(known)), sentences.baselines(scores),
+           "\n## By layer of the cause\n", by_layer(scores),
            "\n## What is easy and what is hard\n", sentences.easy_and_hard(scores),
            "\n## By fault\n", "Told right of all; a healthy run or an unseen fault is right when nothing is accused.\n",
            by_fault(scores), "\n## What the misses were called\n", sentences.misses(scores), confusions(scores),
@@ -270,7 +271,7 @@ def write(dev, heldout=None, program=None, excerpts=()):
            ablations(scores), sentences.inputs(scores), next_checks(scores), "\n## Where\n", places(scores),
            reference_pairs(scores), log_excerpts(excerpts, program),
            "\n## Reliability\n", "![Predicted probability against the share right](accuracy.svg)\n",
-           sentences.calibration(scores), tables, "\n## Again\n", sentences.again(scores)]
+           sentences.calibration(scores), tables, "\n## Again\n", sentences.again(scores, first_reading)]
     text = "\n".join(part.strip("\n") if part.startswith("|") else part.rstrip("\n") for part in out if part)
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")

@@ -22,7 +22,8 @@ def last(scores):
     return list(scores.items())[-1]
 
 
-def sets(scores):
+def sets(scores, first_reading=False):
+    """The sets. That the held-out one is a first reading no record shows: whoever has the page written says it."""
     out = []
     for role, s in scores.items():
         sound = len(healthy(s.tolds))
@@ -38,8 +39,10 @@ def sets(scores):
         known = {t.label["family"] for t in scores["dev"].tolds}
         seen = [f for f in families if f in known]
         out.append("Detectors, weights and entries were made and fitted on the dev families, and their misses were "
-                   "read. Nothing was changed after the held-out set was told, and nobody had let culprit read a "
-                   "run of its families.")
+                   "read.")
+        out.append("Nothing was changed after the held-out set was told, and nobody had let culprit read a run of its "
+                   "families." if first_reading else
+                   "These runs were read before: the figures are of a set that was worked on.")
         if seen:
             out.append(f"Of the held-out set {listed(seen)} "
                        f"{'is a dev family' if len(seen) == 1 else 'are dev families'}, with seeds of its "
@@ -180,11 +183,12 @@ def calibration(scores):
     return wrap(" ".join(out))
 
 
-def again(scores):
+def again(scores, first_reading=False):
     held = "held out" in scores
     lines = ["    scripts/faultbench make DIR --seed N --what runs served      # PyTorch on the CPU",
              "    scripts/faultbench run build/bin/culprit DIR/runs DIR/served --out dev.jsonl",
-             f"    scripts/faultbench report dev.jsonl {'heldout.jsonl ' if held else ''}--program build/bin/culprit"]
+             f"    scripts/faultbench report dev.jsonl {'heldout.jsonl ' if held else ''}--program build/bin/culprit" +
+             (" --first-reading" if first_reading else "")]
     return "\n" + "\n".join(lines) + "\n\n" + wrap(
         "A set whose misses were read is a dev set from then on: a new claim needs a new seed, better a new family.")
 

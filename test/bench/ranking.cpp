@@ -4,8 +4,8 @@
 //
 // 500 causes, one entry each that names twelve of 300 symptoms, drawn by lot.
 // Of the symptoms some are there, some could not be looked for, and the others
-// are not there. Timed are the posterior alone and the whole diagnosis: network,
-// posterior, explanations, and what to record next.
+// are not there. Timed are the posterior alone and the whole diagnosis:
+// network, posterior, explanations, and what to record next.
 //
 //   ninja -C build ranking && build/bin/ranking
 //

@@ -7,7 +7,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "scripts"))
 
-from benchmark import baselines, cases, drawing, estimates, evidence, neighbour, outcomes, rules, series
+from benchmark import baselines, calibration, cases, drawing, estimates, evidence, neighbour, outcomes, rules, series
 
 
 def record(fault, name, found, family="gpt", also=(), features=None, fired=(), **label):
@@ -112,6 +112,42 @@ class Calibration(unittest.TestCase):
     def test_drawing(self):
         # The plot is 320 wide from 60 and goes down from 30: .5 predicted, .5 right is its middle.
         self.assertIn('cx="220.0" cy="190.0"', drawing.reliability({"dev": [(5, 2, 0.5, 1)]}))
+
+
+class Curve(unittest.TestCase):
+    """Points at log-odds of 2 and -2, where half a cause more is right as said: 1 / (1 + e^-2) = .880797, .119203.
+
+    Two places and two parameters: the curve goes through the shares of both.
+    """
+
+    def curve(self, *points, slope, offset):
+        found = calibration.logistic(points)
+        self.assertAlmostEqual(found[0], slope, 5)
+        self.assertAlmostEqual(found[1], offset, 5)
+
+    def test_worse_when_surer(self):
+        # At 2 right (2 + .440399) of 5.5 = .443709, log-odds -.226123; mirrored at -2. Newton alone goes astray.
+        self.curve(*[(2, 0)] * 3, *[(2, 1)] * 2, *[(-2, 1)] * 3, *[(-2, 0)] * 2, slope=-0.113062, offset=0)
+
+    def test_apart(self):
+        # At 2 right (4 + .440399) of 4.5 = .986755, log-odds 4.310819.
+        self.curve(*[(2, 1)] * 4, *[(-2, 0)] * 4, slope=2.155410, offset=0)
+
+    def test_offset(self):
+        # At 2 right 4.440399 of 4.5 as above, at -2 right 4.059602 of 4.5 = .902134, log-odds 2.221160:
+        # half the difference by 2, and half the sum.
+        self.curve(*[(2, 1)] * 4, *[(-2, 1)] * 4, slope=0.522415, offset=3.265990)
+
+    def test_nothing_seen(self):
+        self.curve(slope=1, offset=0)
+
+    def test_far(self):
+        # No power overflows, and the half causes hold the slope, from which all others are sure.
+        slope, offset = calibration.logistic([(700, 1), (-700, 0)] * 5)
+        self.assertAlmostEqual(slope, 1, 5)
+        slope, offset = calibration.logistic([(700, 0), (-700, 1)] * 5)
+        self.assertTrue(-0.1 < slope < 0)
+        self.assertEqual((calibration.sigmoid(800), calibration.sigmoid(-800)), (1, 0))
 
 
 class Places(unittest.TestCase):

@@ -37,10 +37,17 @@ def record(fault, name, items):
 class NextCheck(unittest.TestCase):
     def test_kinds(self):
         # A detector that can do with either is told by layers as well, so that hiding tensors alone keeps it.
-        self.assertEqual([nextcheck.kind_of(d) for d in DETECTORS.values()], [None, "layers", "tensors", "layers"])
+        self.assertEqual([set(nextcheck.kinds_of(d)) for d in DETECTORS.values()],
+                         [set(), {"layers"}, {"tensors"}, {"layers"}])
+        both = detector(need("tensors"), need("scalars", "layer"))
+        self.assertEqual(nextcheck.kinds_of(both), {"tensors", "layers"})
+        one = [{"id": "x", "detector": "both", "state": "present"}]
+        kinds = {"both": nextcheck.kinds_of(both)}
+        self.assertEqual(nextcheck.hidden(one, kinds, ("tensors",))[0]["needs"], ["scalars.layer"])
+        self.assertEqual(nextcheck.hidden(one, kinds, ("tensors", "layers")), one)
 
     def test_hidden(self):
-        kinds = {"dead": "layers", "dump": "tensors"}
+        kinds = {"dead": {"layers"}, "dump": {"tensors"}}
         states = [e["state"] for e in nextcheck.hidden(seen("spike", "dead"), kinds)]
         self.assertEqual(states, ["present", "unknown", "unknown"])
         states = [e["state"] for e in nextcheck.hidden(seen("spike", "dead"), kinds, ("layers",))]

@@ -23,5 +23,7 @@ def one(name, number, **changes):
 
 
 SET = [one("Twice", 1), one("a-2", 1, url="https://example.org/r/pull/1#c2"), one("a-3", 3),
-       one("a-4", 4, set="train", **{"class": "gremlins"}), one("a-5", 5, log="line\n" * 13), {"id": "a-6"}]
+       one("a-4", 4, set="train", **{"class": "gremlins"}), one("a-5", 5, log="line\n" * 13), {"id": "a-6"},
+       one("a-7", 7, log="/home/anna/train.py: no answer of 192.168.3.4, driver 570.158.01.2.3\n", **{"class": None}),
+       one("a-8", 8, log="C:\\Users\\user\\a.py, /home/user/a.py: 10.0.0.1, 127.0.0.1\n", **{"class": None})]
 print("\n".join(excerpts.problems(SET, KB)))
