@@ -27,6 +27,15 @@ using namespace llvm;
 
 namespace culprit {
 
+/// Where the number that begins at \p I ends: `12`, `1.5`, `4,096`.
+static size_t endOfNumber(StringRef S, size_t I) {
+  while (I < S.size() &&
+         (isDigit(S[I]) || ((S[I] == '.' || S[I] == ',') && I + 1 < S.size() &&
+                            isDigit(S[I + 1]))))
+    ++I;
+  return I;
+}
+
 std::string foldNumbers(StringRef S) {
   std::string Out;
   for (size_t I = 0; I < S.size();) {
@@ -34,13 +43,18 @@ std::string foldNumbers(StringRef S) {
       Out += S[I++];
       continue;
     }
-    while (I < S.size() &&
-           (isDigit(S[I]) || ((S[I] == '.' || S[I] == ',') &&
-                              I + 1 < S.size() && isDigit(S[I + 1]))))
-      ++I;
+    I = endOfNumber(S, I);
     Out += '0';
   }
   return Out;
+}
+
+/// The place in \p S of place \p End of its folded form.
+static size_t unfolded(StringRef S, size_t End) {
+  size_t I = 0;
+  for (; End && I < S.size(); --End)
+    I = isDigit(S[I]) ? endOfNumber(S, I) : I + 1;
+  return I;
 }
 
 /// Whether a number of \p Lower is the message itself: it belongs to a word
@@ -208,6 +222,17 @@ LogMatcher::LogMatcher(LogMatcher &&) noexcept = default;
 LogMatcher &LogMatcher::operator=(LogMatcher &&) noexcept = default;
 LogMatcher::~LogMatcher() = default;
 
+/// Whether \p Rest, what stands behind a fragment, says how often it came, and
+/// that it never did: "uncorrectable ECC error encountered: 0".
+static bool isCountOfNone(StringRef Rest) {
+  Rest = Rest.ltrim("'\"` ");
+  if (!Rest.consume_front(":") && !Rest.consume_front("="))
+    return false;
+  Rest = Rest.ltrim();
+  return Rest.consume_front("0") &&
+         (Rest.empty() || !(isAlnum(Rest.front()) || Rest.front() == '.'));
+}
+
 std::vector<LogMatch> LogMatcher::match(ArrayRef<StringRef> Lines) const {
   std::map<unsigned, LogMatch> Found; // By pattern, so in order.
   // The pieces of a pattern seen on this line, and where the last one ended.
@@ -217,7 +242,8 @@ std::vector<LogMatch> LogMatcher::match(ArrayRef<StringRef> Lines) const {
   };
   std::vector<Progress> Seen(S->Patterns.size());
   for (unsigned L = 0; L < Lines.size(); ++L) {
-    auto See = [&](unsigned Id, size_t End) {
+    const std::string Lower = Lines[L].lower();
+    auto See = [&](unsigned Id, size_t End, bool IsFolded) {
       const Piece &P = S->Pieces[Id];
       Progress &Now = Seen[P.Pattern];
       if (Now.Line != L)
@@ -226,7 +252,9 @@ std::vector<LogMatch> LogMatcher::match(ArrayRef<StringRef> Lines) const {
         return;
       Now.End = End;
       const Pattern &Whole = S->Patterns[P.Pattern];
-      if (++Now.Next != Whole.Pieces)
+      if (++Now.Next != Whole.Pieces ||
+          isCountOfNone(StringRef(Lower).substr(
+              IsFolded ? unfolded(Lower, End) : End)))
         return;
       LogMatch &M = Found[P.Pattern];
       M.Entry = Whole.Entry;
@@ -234,9 +262,9 @@ std::vector<LogMatch> LogMatcher::match(ArrayRef<StringRef> Lines) const {
       if (M.Count++ < MaxLines)
         M.Lines.push_back(L);
     };
-    std::string Lower = Lines[L].lower();
-    S->Exact.scan(Lower, See);
-    S->Folded.scan(foldNumbers(Lower), See);
+    S->Exact.scan(Lower, [&](unsigned Id, size_t End) { See(Id, End, false); });
+    S->Folded.scan(foldNumbers(Lower),
+                   [&](unsigned Id, size_t End) { See(Id, End, true); });
   }
   std::vector<LogMatch> Out;
   for (auto &[Index, M] : Found)

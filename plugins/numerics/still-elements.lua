@@ -62,7 +62,7 @@ return {
       local size = top and 2 ^ math.ceil(math.log(256 * opt.slack * top, 2))
       local walk = top and between:mean("value") * math.sqrt(steps)
       if steps >= 50 and top and early.numel == late.numel and walk >= size / 128 then
-        local count = math.min(early.numel, 20000)
+        local count = math.min(early.numel, 10000)
         local a, b  = early:values(0, count), late:values(0, count)
         local large, large_moved, small, small_moved = 0, 0, 0, 0
         local coarse = on_grid(a) and on_grid(b)
