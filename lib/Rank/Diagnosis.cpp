@@ -69,17 +69,18 @@ Unexplained unexplained(const Model &M, ArrayRef<Hypothesis> Listed,
 
 /// A layer may be clear where no cause is: eight causes of 15 % that are all
 /// about memory say where to look.
-static std::vector<LayerShare> layersOf(ArrayRef<Hypothesis> Hypotheses,
-                                        const Model &M, const Beliefs &B,
-                                        const Vocabulary &Words,
-                                        const Weights &W) {
+/// \p Suspected are layers and probabilities of causes: of those that are
+/// listed or, where none is, of those that only common sights speak for.
+static std::vector<LayerShare>
+layersOf(ArrayRef<std::pair<std::string, double>> Suspected, const Model &M,
+         const Beliefs &B, const Vocabulary &Words, const Weights &W) {
   std::map<std::string, LayerShare> ByLayer;
   double Sum = 0;
-  for (const Hypothesis &H : Hypotheses) {
-    LayerShare &L = ByLayer.try_emplace(H.Layer, LayerShare{H.Layer})
-                        .first->second;
-    L.Share += H.Probability;
-    Sum += H.Probability;
+  for (const auto &[Layer, Probability] : Suspected) {
+    LayerShare &L =
+        ByLayer.try_emplace(Layer, LayerShare{Layer}).first->second;
+    L.Share += Probability;
+    Sum += Probability;
   }
   for (auto &[Layer, L] : ByLayer) {
     L.Share /= Sum;
@@ -110,6 +111,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   Model M(Symptoms, Logs, Entries, W);
   Diagnosis D;
   std::vector<unsigned> NotShown; // likeliest first
+  std::vector<std::pair<std::string, double>> Suspected, Unlisted;
   Beliefs B = posterior(M.N, M.Seen);
   for (const CausePosterior &P : B.Causes) {
     if (static_cast<int>(P.Cause) == M.N.Unknown) {
@@ -124,9 +126,11 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
       H.Probability = Calibrated;
       H.Calibration = logOdds(Calibrated) - logOdds(P.Probability);
       D.Hypotheses.push_back(std::move(H));
-    }
-    else
+    } else {
       NotShown.push_back(P.Cause);
+      const ClassTerm *Term = Words.rootCause(M.N.Causes[P.Cause].Class);
+      Unlisted.push_back({Term ? Term->Layer : "project", Calibrated});
+    }
   }
 
   int64_t Most = 0;
@@ -144,14 +148,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                     });
 
   D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
-  Suspects Rest;
-  if (!NotShown.empty()) {
-    Rest.Class = M.N.Causes[NotShown.front()].Class;
-    if (const ClassTerm *Term = Words.rootCause(Rest.Class))
-      Rest.Layer = Term->Layer;
-    Rest.Open = D.Rest.Open;
-  }
-  D.Next = findChecks(D.Hypotheses, Rest, M, B, Words, W,
+  D.Next = findChecks(D.Hypotheses, NotShown, M, B, Words, W,
                       [&](const Hypothesis &H) {
                         return H.Recoverable && Most > 0
                                    ? static_cast<double>(*H.Recoverable) /
@@ -176,7 +173,11 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   // A setting such as fp16 makes causes possible, not likely.
   if (!AnyPresent)
     D.Hypotheses.clear(), D.Next.reset(), D.First.reset(), D.Unknown = 0;
-  D.Layers = layersOf(D.Hypotheses, M, B, Words, W);
+  for (const Hypothesis &H : D.Hypotheses)
+    Suspected.push_back({H.Layer, H.Probability});
+  if (Suspected.empty() && AnyPresent)
+    Suspected = std::move(Unlisted);
+  D.Layers = layersOf(Suspected, M, B, Words, W);
   double Best = 0;
   for (const Hypothesis &H : D.Hypotheses)
     Best = std::max(Best, H.Probability);

@@ -167,7 +167,9 @@ struct Unexplained {
 struct LayerShare {
   std::string Layer;
   double Probability = 0; ///< Of any of its causes, listed or not.
-  double Share = 0; ///< Of the listed causes' probability; these add up to 1.
+  /// Of the probability of the causes that are listed or, where none is, of
+  /// those that only common sights speak for; these add up to 1.
+  double Share = 0;
 };
 
 struct Diagnosis {

@@ -138,8 +138,8 @@ struct Beliefs {
   /// is called with indices into Network::Causes.
   double anyOf(llvm::function_ref<bool(unsigned)> Counts) const;
 
-  /// Candidates and the \p Most likeliest sets, which add up to 1 again, without
-  /// Causes: for estimates over many symptoms.
+  /// Candidates and the \p Most likeliest sets, which add up to 1 again,
+  /// without Causes: for estimates over many symptoms.
   Beliefs likeliest(size_t Most) const;
 
   /// Probability of each of Candidates after one more observation, which a

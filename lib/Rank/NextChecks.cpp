@@ -3,9 +3,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Rank/NextChecks.h"
+#include "Rank/Hypotheses.h"
 #include "Rank/Recordings.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <deque>
 
 using namespace llvm;
 
@@ -13,6 +15,8 @@ namespace culprit {
 
 /// Below this a hypothesis's own experiment is nobody's first step.
 static constexpr double WorthTesting = 0.2;
+/// Of a cause that is only suspected, what shows as often is worth recording.
+static constexpr double OftenShown = 0.5;
 /// What tells less, in bits, is not worth another run.
 static constexpr double WorthRecording = 0.05;
 static constexpr size_t MostShifts = 3;
@@ -92,6 +96,26 @@ struct Recording {
 };
 } // namespace
 
+/// What would tell of the causes \p Rest: what each often shows and nobody
+/// could look for. \p Texts keeps what \p Choice refers to.
+static void addSuspects(ArrayRef<unsigned> Rest, const Model &M,
+                        const Vocabulary &Words, std::deque<Unchecked> &Texts,
+                        std::vector<Recording> &Choice) {
+  for (unsigned C : Rest) {
+    const CauseNode &Cause = M.N.Causes[C];
+    const ClassTerm *Term = Words.rootCause(Cause.Class);
+    for (const Link &L : Cause.Links) {
+      const SymptomEvidence *E = M.evidence(L.Symptom);
+      if (!E || L.Never || L.Weight < OftenShown ||
+          E->State != Presence::Unknown)
+        continue;
+      Texts.push_back(unchecked(*E, Words));
+      Choice.push_back({Cause.Class, Term ? Term->Layer : "project",
+                        &Texts.back(), 1});
+    }
+  }
+}
+
 /// The experiment of the first hypothesis, unless another one tells more than
 /// twice as much for its time, which is returned in \p Told, in bits a minute.
 static std::optional<NextCheck>
@@ -113,7 +137,7 @@ bestExperiment(ArrayRef<Hypothesis> Listed,
 }
 
 std::optional<NextCheck>
-findChecks(MutableArrayRef<Hypothesis> Listed, const Suspects &Rest,
+findChecks(MutableArrayRef<Hypothesis> Listed, ArrayRef<unsigned> Rest,
            const Model &M, const Beliefs &B, const Vocabulary &Words,
            const Weights &W,
            function_ref<double(const Hypothesis &)> ShareOf) {
@@ -128,9 +152,9 @@ findChecks(MutableArrayRef<Hypothesis> Listed, const Suspects &Rest,
         Choice.push_back({H.Class, H.Layer, &U, ShareOf(H)});
       }
   }
+  std::deque<Unchecked> OfRest;
   if (Listed.empty())
-    for (const Unchecked &U : Rest.Open)
-      Choice.push_back({Rest.Class, Rest.Layer, &U, 1});
+    addSuspects(Rest, M, Words, OfRest, Choice);
 
   double Told = 0;
   std::optional<NextCheck> Best = bestExperiment(Listed, ShareOf, Told);

@@ -126,7 +126,8 @@ private:
   /// Where no cause stands out, a part of the system still may.
   void layers() {
     const Diagnosis &D = R.Result;
-    if (D.Result != Verdict::Uncertain || D.Hypotheses.size() < 2)
+    if (D.Result != Verdict::Uncertain || D.Hypotheses.size() == 1 ||
+        D.Layers.empty())
       return;
     std::vector<std::string> Parts;
     unsigned Suspected = 0;
