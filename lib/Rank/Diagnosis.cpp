@@ -86,9 +86,8 @@ layersOf(ArrayRef<std::pair<std::string, double>> Suspected, const Model &M,
     L.Share /= Sum;
     L.Probability = W.calibrated(
         B.anyOf([&, Layer = StringRef(Layer)](unsigned Cause) {
-          const ClassTerm *Term = Words.rootCause(M.N.Causes[Cause].Class);
           return static_cast<int>(Cause) != M.N.Unknown &&
-                 (Term ? StringRef(Term->Layer) : "project") == Layer;
+                 layerOf(M.N.Causes[Cause].Class, Words) == Layer;
         }));
   }
   std::vector<LayerShare> Out;
@@ -128,8 +127,8 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
       D.Hypotheses.push_back(std::move(H));
     } else {
       NotShown.push_back(P.Cause);
-      const ClassTerm *Term = Words.rootCause(M.N.Causes[P.Cause].Class);
-      Unlisted.push_back({Term ? Term->Layer : "project", Calibrated});
+      Unlisted.push_back(
+          {layerOf(M.N.Causes[P.Cause].Class, Words).str(), Calibrated});
     }
   }
 
@@ -147,7 +146,6 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                       return weight(A) > weight(B);
                     });
 
-  D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
   D.Next = findChecks(D.Hypotheses, NotShown, M, B, Words, W,
                       [&](const Hypothesis &H) {
                         return H.Recoverable && Most > 0
@@ -178,6 +176,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   if (Suspected.empty() && AnyPresent)
     Suspected = std::move(Unlisted);
   D.Layers = layersOf(Suspected, M, B, Words, W);
+  D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
   double Best = 0;
   for (const Hypothesis &H : D.Hypotheses)
     Best = std::max(Best, H.Probability);

@@ -89,19 +89,32 @@ std::vector<double> Pairs::after(size_t Tested, double Right,
   return Out;
 }
 
-double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
-                unsigned Symptom) {
-  double Off = 1, Leak = N.Symptoms[Symptom].Leak, Share = 1;
+/// The link of \p Cause to \p Symptom, of which there is one at most.
+static const Link *linkTo(const CauseNode &Cause, unsigned Symptom) {
+  auto It = llvm::find_if(
+      Cause.Links, [&](const Link &L) { return L.Symptom == Symptom; });
+  return It == Cause.Links.end() ? nullptr : &*It;
+}
+
+/// P(symptom on) with the members of \p S, whose links \p LinkOf gives.
+static double chanceWith(const Network &N, const CauseSet &S, double Leak,
+                         function_ref<const Link *(uint8_t)> LinkOf) {
+  double Off = 1, Share = 1;
   for (uint8_t C : S.members())
-    for (const Link &L : N.Causes[B.Candidates[C]].Links) {
-      if (L.Symptom != Symptom)
-        continue;
-      if (L.Never)
+    if (const Link *L = LinkOf(C)) {
+      if (L->Never)
         Share = N.NeverLeaves;
       else
-        Off *= 1 - L.Weight;
+        Off *= 1 - L->Weight;
     }
   return 1 - (1 - Leak * Share) * Off;
+}
+
+double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
+                unsigned Symptom) {
+  return chanceWith(N, S, N.Symptoms[Symptom].Leak, [&](uint8_t C) {
+    return linkTo(N.Causes[B.Candidates[C]], Symptom);
+  });
 }
 
 double informationOf(const Network &N, const Beliefs &B, unsigned Symptom) {
@@ -110,28 +123,16 @@ double informationOf(const Network &N, const Beliefs &B, unsigned Symptom) {
   const double Leak = N.Symptoms[Symptom].Leak;
   std::vector<const Link *> Names(B.Candidates.size());
   for (size_t C = 0; C != Names.size(); ++C)
-    for (const Link &L : N.Causes[B.Candidates[C]].Links)
-      if (L.Symptom == Symptom)
-        Names[C] = &L;
+    Names[C] = linkTo(N.Causes[B.Candidates[C]], Symptom);
   if (llvm::none_of(Names, [](const Link *L) { return L; }))
     return 0;
   double On = 0, Inside = 0, Untouched = 0;
   for (const CauseSet &S : B.Sets) {
-    double Off = 1, Share = 1;
-    bool Touched = false;
-    for (uint8_t C : S.members())
-      if (const Link *L = Names[C]) {
-        Touched = true;
-        if (L->Never)
-          Share = N.NeverLeaves;
-        else
-          Off *= 1 - L->Weight;
-      }
-    if (!Touched) {
+    if (llvm::none_of(S.members(), [&](uint8_t C) { return Names[C]; })) {
       Untouched += S.Weight;
       continue;
     }
-    double P = 1 - (1 - Leak * Share) * Off;
+    double P = chanceWith(N, S, Leak, [&](uint8_t C) { return Names[C]; });
     On += S.Weight * P;
     Inside += S.Weight * entropy(P);
   }

@@ -14,6 +14,11 @@ namespace culprit {
 /// The unknown cause shows no symptom more often than this.
 static constexpr double MostShown = 0.5;
 
+StringRef layerOf(StringRef Class, const Vocabulary &Words) {
+  const ClassTerm *Term = Words.rootCause(Class);
+  return Term ? StringRef(Term->Layer) : "project";
+}
+
 /// The pseudo-symptom of a class whose log fragments were looked for.
 static std::string logNode(StringRef Class) {
   return ("log-text:" + Class).str();

@@ -17,6 +17,10 @@
 
 namespace culprit {
 
+/// The layer of a class; `project` of a cause that only a team's own entry
+/// knows.
+llvm::StringRef layerOf(llvm::StringRef Class, const Vocabulary &Words);
+
 /// The network of one diagnosis. Refers to what it was made of.
 class Model {
 public:

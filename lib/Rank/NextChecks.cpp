@@ -103,15 +103,14 @@ static void addSuspects(ArrayRef<unsigned> Rest, const Model &M,
                         std::vector<Recording> &Choice) {
   for (unsigned C : Rest) {
     const CauseNode &Cause = M.N.Causes[C];
-    const ClassTerm *Term = Words.rootCause(Cause.Class);
     for (const Link &L : Cause.Links) {
       const SymptomEvidence *E = M.evidence(L.Symptom);
       if (!E || L.Never || L.Weight < OftenShown ||
           E->State != Presence::Unknown)
         continue;
       Texts.push_back(unchecked(*E, Words));
-      Choice.push_back({Cause.Class, Term ? Term->Layer : "project",
-                        &Texts.back(), 1});
+      Choice.push_back(
+          {Cause.Class, layerOf(Cause.Class, Words), &Texts.back(), 1});
     }
   }
 }
@@ -166,11 +165,12 @@ findChecks(MutableArrayRef<Hypothesis> Listed, ArrayRef<unsigned> Rest,
   double FirstOwn = 0;
   for (const Recording &R : Choice) {
     unsigned Symptom = *M.symptom(R.What->Symptom);
-    if (!All.isPossible(Symptom) ||
-        All.gain(Symptom, R.Layer) < WorthRecording)
+    if (!All.isPossible(Symptom))
       continue;
-    double Rate =
-        All.gain(Symptom, R.Layer) * R.Share / All.minutes(Symptom);
+    double Gain = All.gain(Symptom, R.Layer);
+    if (Gain < WorthRecording)
+      continue;
+    double Rate = Gain * R.Share / All.minutes(Symptom);
     // Of all that the recording shows, what tells most is named.
     double Own = All.ofSymptom(Symptom);
     if (Rate > Told || (First && Rate == Told && Own > FirstOwn)) {

@@ -33,7 +33,9 @@ Recordings::Recordings(const Model &M, const Beliefs &B,
     const SymptomEvidence *E = M.evidence(S);
     if (!E || E->State != Presence::Unknown ||
         !llvm::all_of(E->Missing,
-                      [&](StringRef Need) { return W.isRecordable(Need); }))
+                      [&](StringRef Need) {
+                        return W.priceOf(Need).has_value();
+                      }))
       continue;
     for (StringRef Need : E->Missing)
       Tables[S].push_back(tableOf(Need).str());
@@ -87,8 +89,7 @@ double Recordings::toldElsewhere(const std::vector<bool> &Decided,
   unsigned Count = 0;
   for (unsigned C = 0; C != M.N.Causes.size(); ++C) {
     const CauseNode &Cause = M.N.Causes[C];
-    const ClassTerm *Term = Words.rootCause(Cause.Class);
-    if ((Term ? StringRef(Term->Layer) : "project") != Layer ||
+    if (layerOf(Cause.Class, Words) != Layer ||
         is_contained(Likely.Candidates, C) ||
         llvm::any_of(Cause.Links, [&](const Link &L) {
           return L.Required && M.Seen[L.Symptom].State == Presence::Absent;

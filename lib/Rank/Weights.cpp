@@ -176,15 +176,16 @@ double Weights::minutesOf(StringRef Class) const {
   return It == Cost.ByClass.end() ? Cost.Minutes : It->second;
 }
 
-bool Weights::isRecordable(StringRef Need) const {
-  StringRef Table = Need.take_front(Need.find_first_of(". ,"));
-  return Cost.ByRecording.count(Table.str());
+std::optional<double> Weights::priceOf(StringRef Need) const {
+  auto It =
+      Cost.ByRecording.find(Need.take_front(Need.find_first_of(". ,")).str());
+  if (It == Cost.ByRecording.end())
+    return std::nullopt;
+  return It->second;
 }
 
-double Weights::minutesToRecord(StringRef Table) const {
-  auto It = Cost.ByRecording.find(
-      Table.take_front(Table.find_first_of(". ,")).str());
-  return It == Cost.ByRecording.end() ? Cost.Minutes : It->second;
+double Weights::minutesToRecord(StringRef Need) const {
+  return priceOf(Need).value_or(Cost.Minutes);
 }
 
 bool Weights::isGeneric(StringRef Symptom) const {

@@ -66,11 +66,11 @@ struct Weights {
                                llvm::StringRef Symptom) const;
   /// Minutes of the experiment that settles \p Class.
   double minutesOf(llvm::StringRef Class) const;
-  /// Whether \p Need, a table with or without a column, can be recorded: there
-  /// is a price of it.
-  bool isRecordable(llvm::StringRef Need) const;
-  /// Minutes of recording what fills \p Table, with or without a column.
-  double minutesToRecord(llvm::StringRef Table) const;
+  /// Minutes of recording \p Need, a table with or without a column; none of
+  /// what has no price and so cannot be recorded.
+  std::optional<double> priceOf(llvm::StringRef Need) const;
+  /// The same with a guess for what has no price.
+  double minutesToRecord(llvm::StringRef Need) const;
   double leak(llvm::StringRef Symptom) const;
   bool isGeneric(llvm::StringRef Symptom) const;
 

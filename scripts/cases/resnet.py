@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models
+from . import models, sources
 from .family import Family
 
 SIZE, CHANNELS, CLASSES = 12, 3, 10
@@ -64,20 +64,9 @@ class Gratings:
                 "labels": torch.where(wrong, drawn, kind)}
 
 
-class SortedGratings(Gratings):
-    """The set as its folders lie: class by class, `block` batches of each;
-    `share` of a batch is of the class, the rest of any."""
-
-    def __init__(self, seed, block, share):
-        super().__init__(seed)
-        self.block, self.share, self.number = block, share, 0
-
-    def batch(self, rows=40):
-        kind = torch.randint(CLASSES, (rows,), generator=self.rng)
-        kept = torch.rand(rows, generator=self.rng) < self.share
-        here = self.number // self.block % CLASSES
-        self.number += 1
-        return self.of(torch.where(kept, torch.tensor(here), kind))
+class SortedGratings(sources.ByClass, Gratings):
+    """The set as its folders lie."""
+    classes, rows = CLASSES, 40
 
 
 class BasicBlock(nn.Module):

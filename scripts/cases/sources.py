@@ -156,6 +156,25 @@ class SortedMixture(models.GaussianMixture):
         return {"input": self.centres[labels] + noise, "labels": labels}
 
 
+class ByClass:
+    """Mixin before a source of `classes` classes, `rows` a batch, whose
+    of(kind) makes rows of them: its data as the folders lie, class by class,
+    `block` batches of each; `share` of a batch is of the class, the rest of
+    any."""
+
+    def __init__(self, seed, block, share):
+        super().__init__(seed)
+        self.block, self.share, self.number = block, share, 0
+
+    def batch(self, rows=None):
+        rows = rows or self.rows
+        kind = torch.randint(self.classes, (rows,), generator=self.rng)
+        kept = torch.rand(rows, generator=self.rng) < self.share
+        here = self.number // self.block % self.classes
+        self.number += 1
+        return self.of(torch.where(kept, torch.tensor(here), kind))
+
+
 class Chat(Source):
     """One question and one answer a row, padded to the context.
 

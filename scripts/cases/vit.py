@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models
+from . import models, sources
 from .family import Family
 
 SIZE, CHANNELS, PATCH = 16, 3, 4
@@ -72,20 +72,9 @@ class Textures:
         return {"images": images, "labels": torch.where(wrong, drawn, kind)}
 
 
-class ByFolder(Textures):
-    """Class by class, `block` batches of each; `share` of a batch is of the
-    class, the rest of any."""
-
-    def __init__(self, seed, block, share):
-        super().__init__(seed)
-        self.block, self.share, self.number = block, share, 0
-
-    def batch(self, rows=32):
-        kind = torch.randint(CLASSES, (rows,), generator=self.rng)
-        kept = torch.rand(rows, generator=self.rng) < self.share
-        here = self.number // self.block % CLASSES
-        self.number += 1
-        return self.of(torch.where(kept, torch.tensor(here), kind))
+class ByFolder(sources.ByClass, Textures):
+    """The set as its folders lie."""
+    classes, rows = CLASSES, 32
 
 
 class SelfAttention(nn.Module):
