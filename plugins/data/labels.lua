@@ -120,7 +120,8 @@ local function moved_in_all(pooled)
   if pooled.n == 0 then return nil end
   local here, ahead = pooled.here / pooled.n, pooled.ahead / pooled.n
   local error_ = math.sqrt((here * (1 - here) + ahead * (1 - ahead)) / pooled.n)
-  if math.abs(here - ahead) <= 3 * error_ then return nil end
+  -- A model that predicts neither has learned nothing that could tell: places of a text are no independent draws.
+  if math.max(here, ahead) < 0.15 or math.abs(here - ahead) <= 3 * error_ then return nil end
   return here > 2 * ahead and 0 or ahead > 2 * here and 1 or nil
 end
 
