@@ -111,6 +111,19 @@ local function heads_alone(message)
   return true
 end
 
+-- Of what is said about names that differ the row that says most, and how much, if it is a warning: a head that the
+-- checkpoint has besides belongs to another task, and one that is drawn anew is missing until it is trained.
+local function names_that_differ(rows, trained)
+  local heads, new
+  for row in rows:slice(0, 100):rows() do
+    if row.type ~= "warning" or not heads_alone(row.message or "") then return row, 0.85 end
+    heads = heads or row
+    new = new or not (row.message or ""):contains("were not used") and row
+  end
+  if new and not trained then return new, 0.4 end
+  return heads, 0.1
+end
+
 -- What the text of PyTorch says is free on the device, in bytes.
 local function free_of(row)
   local text = row.message or ""
@@ -295,10 +308,11 @@ return {
       local named = errors:where("rank is not null")
       local ranks = named:distinct("rank"):count()
       local warning = first.type == "warning"
-      -- That a head of the checkpoint is left out is another task; that one is drawn anew is so if it is then trained.
-      if signature == "keys-mismatch" and warning and heads_alone(first.message or "")
-        and ((first.message or ""):contains("were not used") or case.scalars:count() > 0) then
-        tier = { score = 0.1, severity = "info", warning = 0.1 }
+      if signature == "keys-mismatch" then
+        local sure
+        first, sure = names_that_differ(rows, case.scalars:count() > 0)
+        warning = first.type == "warning"
+        if warning then tier = { score = sure, severity = sure > 0.1 and "error" or "info", warning = sure } end
       end
       -- Raised while an exception was handled of which nothing is known: what is known says more.
       if first.role == "cascade" and not OF_OTHERS[signature] then
