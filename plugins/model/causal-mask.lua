@@ -10,22 +10,16 @@
 --- Change the last token of an input: only the last position's logits may move.
 ---
 --- ## Known false positives
---- Encoders and other models that look both ways on purpose; where the config says so nothing is judged.
+--- Encoders and other models that look both ways on purpose; where the config says so nothing is judged. Attention
+--- weights are judged only where something says that the model predicts what comes next: settings, labels that are the
+--- next tokens, or a mask that other layers, other steps or all but one diagonal still show.
 ---
 --- ## References
 --- https://github.com/huggingface/transformers/issues/48745
 
+local causality = require("causality")
 local places = require("places")
 local precision = require("precision")
-
-local function bidirectional(case)
-  local on  = "match(key, '*bidirectional|*is_encoder|*is_encoder_decoder|*prefix_lm') and (number != 0 or "
-    .. "value == 'true')"
-  local off = "match(key, '*is_causal|*.causal|causal') and (number == 0 or value == 'false')"
-  local kind = "match(key, '*architecture*|*model_type|model.type|type') and "
-    .. "match(value, '*MaskedLM*|bert|roberta|electra|deberta*|vit|*encoder*')"
-  return case.config:where(on):first() or case.config:where(off):first() or case.config:where(kind):first()
-end
 
 ---@type culprit.Detector
 return {
@@ -40,7 +34,7 @@ return {
 
   run = function(case)
     local opt, values = case.options, case.tensors:where("zero_share is not null")
-    local declared = bidirectional(case)
+    local declared = causality.denied(case)
     if declared then
       return skip(("a model that is causal: %s is %s in the config"):format(declared.key, tostring(declared.value)))
     end
@@ -115,7 +109,7 @@ return {
     local worst, leaking, clean, layers, count = nil, nil, {}, {}, 0
     local weights = values:where("match(name, '*prob*|*attn_weights*|*attention_weights*') and min >= 0 and max "
       .. "<= 1.001")
-    for probs in weights:where("not match(name, '*cross*|battery.*')"):sort("step"):rows() do
+    for probs in weights:where("not match(name, ?)", causality.BOTH_WAYS .. "|battery.*"):sort("step"):rows() do
       local keys, queries = probs.shape[#probs.shape], probs.shape[#probs.shape - 1]
       -- Rows of weights add up to 1, so their mean is 1 / keys.
       if queries == keys and keys > 1 and math.abs(probs.mean * keys - 1) < 0.02 then
@@ -130,8 +124,12 @@ return {
         end
       end
     end
+    local one = worst and worst.probs.shape[#worst.probs.shape] > 2 and worst.probs:mass_above_diagonal(1) <= opt.mass
+    if worst and not one and next(clean) == nil and not causality.declared(case) then
+      return skip("whether the model predicts what comes next and should have a mask at all: a setting such as "
+        .. "is_causal, or a dumped batch with input_ids and labels")
+    end
     if worst then
-      local one = worst.probs.shape[#worst.probs.shape] > 2 and worst.probs:mass_above_diagonal(1) <= opt.mass
       local first = leaking.probs
       local step, from = places.start(case, first.step, clean[first.name] or false)
       report {
