@@ -6,11 +6,14 @@ local causality = {}
 
 local SETTING = "match(key, '*is_causal|*.causal|causal|*is_decoder|*autoregressive') and (number != 0 or value == "
   .. "'true')"
-local CLASS   = "match(key, '*architecture*|*model_class*|*_target_') and match(value, '*CausalLM*|*LMHead*|*DecoderOnly*')"
-local TASK    = "match(key, '*task_type|*task|*objective') and match(value, '*CAUSAL_LM*|*causal*|*language_model*|*clm')"
+local CLASS   = "match(key, '*architecture*|*model_class*|*_target_') and match(value, '*CausalLM*|*LMHead*|"
+  .. "*DecoderOnly*')"
+local TASK    = "match(key, '*task_type|*task|*objective') and match(value, '*CAUSAL_LM*|*causal*|*language_model*|"
+  .. "*clm')"
 -- Names that families of such models go by, behind a folder or an owner too.
-local NAMES   = "*gpt*|*llama*|*mistral*|*mixtral*|*qwen*|*gemma*|phi*|*/phi*|*falcon*|*bloom*|opt|*/opt*|*pythia*|*olmo*"
-  .. "|*deepseek*|*starcoder*|*codegen*|*smollm*|*internlm*|*baichuan*|*/yi-*|*mpt-*|*nemotron*|*transformer_lm*"
+local NAMES   = "*gpt*|*llama*|*mistral*|*mixtral*|*qwen*|*gemma*|phi*|*/phi*|*falcon*|*bloom*|opt|*/opt*|*pythia*|"
+  .. "*olmo*|*deepseek*|*starcoder*|*codegen*|*smollm*|*internlm*|*baichuan*|*/yi-*|*mpt-*|*nemotron*|"
+  .. "*transformer_lm*"
 local KIND    = "match(key, 'model|*model_type|*model.type|*model_name*|*model.name|*name_or_path|*arch')"
 
 --- Parts of a model that look both ways beside a decoder: its encoder, towers for images and sound.
