@@ -23,6 +23,8 @@ calibration errors a bootstrap over fault and family, since cases of one fault i
 MEANING = """
 - **top-1, top-3**: share of the faults whose class, or one that the label accepts as well, is the first, or among the
   first three causes. **Mean reciprocal rank**: 1 for first, 1/2 for second, 0 for a cause that is not listed.
+  **All columns recorded**: without the cases that are recorded once more without statistics of layers or without the
+  gradient norm. What shows in those alone is then in no file, and silence is all that is left to say.
 - **accused**: a healthy run, or one with a fault that no class covers, in which a cause reaches the probability.
 - **place named**: of numeric faults (class of the layer numerics, or a label that names a layer of the model) the
   evidence names the layer, the step within one logged row and the position within one token, as far as the label has
