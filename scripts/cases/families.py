@@ -63,6 +63,8 @@ import math
 from types import SimpleNamespace
 
 from . import llama, models
+from .bert import BertRun
+from .ctc import CtcRun
 from .family import Family
 from .gru import GruRun
 from .recsys import RecsysRun
@@ -177,12 +179,14 @@ class MlpRun(Family):
 
 
 FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
-                                  ResnetRun, S2sRun, VitRun, RecsysRun)}
+                                  ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
+                                  CtcRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
+PAIR_4 = ("bert", "ctc")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru")
-LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3)    # a cross-entropy of labels
+LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4)   # a loss of labels
 ALL = tuple(FAMILIES)
 
 

@@ -5,8 +5,8 @@ import json
 import torch
 
 from . import sources
-from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_3, \
-    PAIR_2, Fault, build
+from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
+    PAIR_3, PAIR_4, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -60,7 +60,7 @@ class Dropout(Control):
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
-    families = (*FIRST, "unet", "resnet", "vit")
+    families = (*FIRST, "unet", "resnet", "vit", "bert")
 
     def setup(self):
         super().setup()
@@ -70,7 +70,7 @@ class NoWeightDecay(Control):
 class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
-    families = (*LANGUAGE, *PAIR_2, *PAIR_3)
+    families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4)
 
     def setup(self):
         super().setup()
@@ -107,7 +107,7 @@ class Curriculum(Control):
     """Half of the run has text without repetition, which is easy; the rest
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
-    families = (*LANGUAGE, "s2s")
+    families = (*LANGUAGE, "s2s", *PAIR_4)
 
     def setup(self):
         super().setup()
@@ -122,8 +122,11 @@ class Curriculum(Control):
                 self.sentences(seed)
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
-        easy, hard = (sources.Text(seed, shape(self), copy=copy)
-                      for copy in (0.0, self.s.copy))
+        if self.family in PAIR_4:
+            easy, hard = self.lessons(seed)
+        else:
+            easy, hard = (sources.Text(seed, shape(self), copy=copy)
+                          for copy in (0.0, self.s.copy))
         if seed == 9:
             return hard
         return sources.Stages([(0, easy), (self.change, hard)])
@@ -165,7 +168,9 @@ class DeclaredFreeze(Pretrained):
         for name, p in model.named_parameters():
             alive = any(name.startswith(k + ".") for k in kept) or (
                 self.model_options.get("tied", True)
-                and self.family == "llama" and "embed" in name)
+                and self.family in ("llama", "bert")
+                and name.endswith(("embed_tokens.weight",
+                                   "word_embeddings.weight")))
             p.requires_grad_(alive)
             if not alive:
                 self.user["freeze"].append(name)
@@ -175,7 +180,7 @@ class DeclaredFreeze(Pretrained):
 class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
-    families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3)
+    families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4)
 
     def setup(self):
         super().setup()
@@ -243,8 +248,16 @@ class LabelSmoothing(Control):
         self.user["label_smoothing"] = self.s.share
 
     def compute_loss(self, i, model, batch):
-        loss = cross_entropy(model.logits(batch), batch["labels"],
-                             label_smoothing=self.s.share)
+        if self.family == "ctc":  # a uniform class at each frame
+            scores = model.logits(batch).float().log_softmax(-1)
+            even = -scores.mean(-1)[batch["labels"].new_tensor(
+                range(scores.shape[1])) < model.frames(
+                    batch["a_sig_length"])[:, None]].mean()
+            loss = (1 - self.s.share) * model.aligned(scores, batch) \
+                + self.s.share * even
+        else:
+            loss = cross_entropy(model.logits(batch), batch["labels"],
+                                 label_smoothing=self.s.share)
         model.tap("loss.output", loss)
         return loss
 
@@ -281,11 +294,13 @@ class PackedApart(PackedRun, Control):
 
 class MixedDomains(Control):
     """Three domains, shuffled."""
-    id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s")
+    id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc")
 
     def make_source(self, seed):
         if self.family == "s2s":
             return self.sentences(seed, domains=True)
+        if self.family == "ctc":
+            return self.utterances(seed, domains=True)
         return sources.Domains(seed, shape(self))
 
 

@@ -16,7 +16,7 @@ CORE = ("step", "loss", "grad_norm", "lr", "step_time", "val_loss")
 MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "weight_norm", "update_ratio", "unchanged_share", "grad_cosine",
         "loss_scale", "skipped_steps", "val_loss_ema", "accuracy",
-        "val_accuracy", "val_auc")
+        "val_accuracy", "val_auc", "val_cer")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

@@ -140,7 +140,7 @@ class CorruptBatch(Dumps, Fault):
             # LayerNorms take a scale out again; nobody centred them either.
             grey = 4.0 if self.family == "vit" else 0.0
             return batch | {name: factor * (batch[name] + grey)}
-        if self.family == "s2s":
+        if hasattr(self, "garbage"):
             return self.garbage(batch, self.s.kind, rng)
         rows, width = batch["input_ids"].shape
         low = {"few": self.vocab - 4, "uniform": 0, "constant": 7}[self.s.kind]
@@ -160,7 +160,7 @@ class BitFlip(Dumps, Fault):
     AGAIN = 40              # steps of the second run after the flip
     INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": "",
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
-             "vit": ".0", "recsys": ""}
+             "vit": ".0", "recsys": "", "bert": ".dense", "ctc": ""}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -169,7 +169,7 @@ class BitFlip(Dumps, Fault):
             else f"{self.where}{self.INNER[self.family]}.weight"
         self.dump_steps = (-1,)
         self.watch(self.weight)
-        if self.family == "llama" and self.s.part == "head":
+        if self.family in ("llama", "bert") and self.s.part == "head":
             self.where = self.layer("embed")  # they are tied
             self.watch(f"{self.where}.weight")
 
@@ -207,7 +207,7 @@ class TokenIdsClamped(Dumps, Fault):
     last row of the table stands for all that are too large."""
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
-    families = (*LANGUAGE, "s2s", "recsys")
+    families = (*LANGUAGE, "s2s", "recsys", "bert")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -215,7 +215,10 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "recsys":  # tails are thin: more of them
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
-        elif self.level == 1:
+            return
+        if self.family == "bert":  # of each kind of words some more
+            self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
+        if self.level == 1:
             self.user |= {"tokenizer_vocab_size": self.size()}
 
     def size(self):
@@ -224,7 +227,7 @@ class TokenIdsClamped(Dumps, Fault):
     def make_source(self, seed):
         if self.family == "recsys":
             return self.of_items(seed, self.s.items)
-        if self.family == "s2s":
+        if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         return sources.WideVocabulary(seed, shape(self), self.size())
 
@@ -273,11 +276,15 @@ class TruncationDropsAnswers(ChatRun, Fault):
     answer and EOS. A batch of such rows alone has a loss of 0/0."""
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
-    families = (*LANGUAGE, "s2s")
+    families = (*LANGUAGE, "s2s", "ctc")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
     def make_source(self, seed):
+        if self.family == "ctc":  # the sound is whole, its transcript not
+            self.also = []
+            self.user["max_transcript_length"] = limit = 6 - 2 * self.level
+            return self.utterances(seed, limit=limit)
         if self.family == "s2s":
             self.also = [*type(self).also, "eos-missing-in-targets"]
             self.user["max_target_length"] = limit = 9 - 3 * self.level

@@ -2,7 +2,8 @@
 
 import torch
 
-from ..families import ATTENTION, PAIR_3, PAIR_2, Fault
+from ..bert import Bert
+from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, Fault
 from ..resnet import Resnet
 from ..unet import Unet
 from ..vit import Vit
@@ -22,7 +23,12 @@ class DetachedGraph(Fault):
 
     def setup(self):
         last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
-        if self.family in ("unet", "resnet", *PAIR_3):
+        if self.family == "bert":  # its table is the head as well
+            self.where = None if last == -1 else self.layer("block", last)
+            self.model_options["detach_after"] = self.where \
+                or "bert.embeddings"
+            return
+        if self.family in ("unet", "resnet", "ctc", *PAIR_3):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
             self.model_options["detach_after"] = self.where
@@ -68,6 +74,10 @@ class Frozen(Fault):
         elif self.family == "recsys":
             self.frozen = (["over.fc1"], ["bottom.fc1"],
                            ["over.fc0", "over.fc1"])[self.level]
+        elif self.family == "ctc":
+            self.frozen = (["encoder.pre_encode.conv.2"], ["encoder.layers.1"],
+                           ["encoder.layers.0", "encoder.layers.1"]
+                           )[self.level]
         elif self.s.parts == "all attn":
             self.frozen = [self.layer("attn", i) for i in range(self.blocks)]
         else:
@@ -100,7 +110,7 @@ class BadInitialization(Fault):
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
-    families = (*ATTENTION, "s2s", "vit")
+    families = (*ATTENTION, "s2s", "vit", "bert")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -108,11 +118,14 @@ class AttentionScale(Fault):
     dumped = ("batch.*", "*.0.attn.scores.*put", "*.0.self_attn.scores.*put",
               "*.0.attn.probs.output", "*.0.self_attn.probs.output",
               "*_0.self_attention.scores.*put",
-              "*_0.self_attention.probs.output")
+              "*_0.self_attention.probs.output",
+              "*.0.attention.self.scores.*put",
+              "*.0.attention.self.probs.output")
     dump_rows = 1
 
     def setup(self):
-        width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48}[self.family]
+        width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48,
+                 "bert": 48}[self.family]
         width //= self.s.heads
         self.model_options |= {"heads": self.s.heads,
                                "scale": float(width) ** self.s.power}
@@ -134,14 +147,17 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "resnet": tuple(f"{b}.bn1" for b in Resnet.BLOCKS),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
-              "recsys": ("over.fc0", "over.fc1")}
+              "recsys": ("over.fc0", "over.fc1"),
+              "bert": tuple(f"{b}.intermediate.dense" for b in Bert.BLOCKS),
+              "ctc": ("encoder.pre_encode.conv.0",
+                      "encoder.pre_encode.conv.2")}
 
 
 class DeadRelu(Fault):
     """Rectified units with a bias far below their inputs: most are never on.
     """
     id, root_class = "F36a", "dead-relu"
-    families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3)
+    families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4)
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -157,7 +173,7 @@ class DeadRelu(Fault):
                 layer = model.get_submodule(path)
                 # In units of the spread of what the layer computes.
                 spread = layer.weight if layer.weight.dim() == 1 \
-                    else layer.weight.norm(dim=1)
+                    else layer.weight.flatten(1).norm(dim=1)
                 layer.bias.copy_(self.s.bias * spread)
         return model
 
@@ -166,7 +182,7 @@ class Saturated(Fault):
     """Sigmoid or tanh units whose weights start so large that they sit at
     their limits."""
     id, root_class = "F36b", "saturated-activation"
-    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3)
+    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4)
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -197,7 +213,7 @@ class Saturated(Fault):
 class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
-    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3)
+    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4)
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -225,7 +241,7 @@ class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
-    families = (*ATTENTION, "s2s", "vit")
+    families = (*ATTENTION, "s2s", "vit", "bert")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 

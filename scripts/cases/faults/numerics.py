@@ -34,7 +34,9 @@ class Fp16Overflow(NotFinite):
               "decoder.layers.1.encoder_attn.probs.output",
               "*_1.self_attention.scores.*put", "tables.item.output",
               "*_1.self_attention.probs.output", "interaction.*put",
-              "loss.output")
+              "*.1.attention.self.scores.*put",
+              "*.1.attention.self.probs.output",
+              "decoder.decoder_layers.*put", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
@@ -45,6 +47,8 @@ class Fp16Overflow(NotFinite):
                                "s2s": {"half_scores": True},
                                "vit": {"half_scores": True},
                                "recsys": {"half_products": True},
+                               "bert": {"half_scores": True},
+                               "ctc": {"half": True},
                                "gru": {"half": True}}[self.family]
         self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
                       "llama": "model.layers.1.mlp.gated",
@@ -53,7 +57,9 @@ class Fp16Overflow(NotFinite):
                       "s2s": "decoder.layers.1.encoder_attn.scores",
                       "vit": "encoder.layers.encoder_layer_1."
                              "self_attention.scores",
-                      "recsys": "interaction"
+                      "recsys": "interaction",
+                      "bert": "bert.encoder.layer.1.attention.self.scores",
+                      "ctc": "decoder.decoder_layers.0"
                       }[self.family]
 
     def after_step(self, i, model):
@@ -65,10 +71,13 @@ class Fp16Overflow(NotFinite):
                  "s2s": ("decoder.layers.1.encoder_attn.q_proj",
                          "decoder.layers.1.encoder_attn.k_proj"),
                  "vit": (self.where.replace("scores", "in_proj"),),
+                 "bert": [self.where.replace("scores", part)
+                          for part in ("query", "key")],
+                 "ctc": (self.where,),
                  "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
-        pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3}.get(
-            self.family, 1)
+        pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
+                "ctc": 2.2}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third of the vision transformer's.
@@ -107,6 +116,8 @@ class LogOfZero(NotFinite):
         if i < self.s.at:
             return model.loss(batch)
         logits = model.logits(batch)
+        if self.family == "ctc":
+            return self.of_frames(model, logits, batch)
         if logits.dim() == 1:  # of one class beside another
             logits = torch.stack((torch.zeros_like(logits), logits), 1)
             batch = batch | {"labels": batch["labels"].long()}
@@ -129,19 +140,34 @@ class LogOfZero(NotFinite):
         model.tap("loss.output", loss)
         return loss
 
+    def of_frames(self, model, logits, batch):
+        """Alignments go through probabilities of zero or are none."""
+        probs = logits.float().softmax(-1)
+        kept = max(1, int(self.s.keep * probs.shape[-1]))
+        probs = torch.where(probs >= probs.topk(kept, -1).values[..., -1:],
+                            probs, 0.0)
+        model.tap("loss.probs.output", probs)
+        nll = -probs.log()
+        model.tap("loss.nll.input", probs)
+        model.tap("loss.nll.output", nll)
+        loss = model.aligned(-nll, batch, zero_infinity=False)
+        model.tap("loss.output", loss)
+        return loss
+
 
 class DivisionByZero(NotFinite):
     """A normalisation without epsilon meets a zero: an RMSNorm the zero row of
     the padding token on the left, a standardised input a sensor that stands
     still, an image that is standardised by itself is blank."""
     id, root_class = "F39b", "division-by-near-zero"
-    families = ("llama", "mlp", "unet", "resnet", "vit", "recsys")
+    families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
               "model.layers.0.input_layernorm.*put", "normalize.*",
               "fc1.*put", "conv_in.output", "conv1.output", "conv_proj.output",
-              "bottom.fc0.*put", "loss.output")
+              "bottom.fc0.*put", "encoder.pre_encode.conv.0.output",
+              "loss.output")
     one_row = True
 
     def setup(self):
@@ -166,7 +192,7 @@ class DivisionByZero(NotFinite):
                 ids, labels = ids.clone(), labels.clone()
                 ids[0, :6], labels[0, :6] = 0, -100
             return {"input_ids": ids, "labels": labels}
-        if self.family in ("unet", "resnet", "vit"):
+        if self.family in ("unet", "resnet", "vit", "ctc"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -182,11 +208,12 @@ class DivisionByZero(NotFinite):
     def normalized(self, batch):
         if self.family == "llama":
             return batch
-        if self.family in ("unet", "resnet", "vit"):
+        if self.family in ("unet", "resnet", "vit", "ctc"):
             name = next(iter(batch))
             x = batch[name]
-            mean = x.mean((1, 2, 3), keepdim=True)
-            std = x.std((1, 2, 3), keepdim=True)
+            each = tuple(range(1, x.dim()))
+            mean = x.mean(each, keepdim=True)
+            std = x.std(each, keepdim=True)
             return {**batch, name: (x - mean) / std}
         name = next(iter(batch))
         x = batch[name]
@@ -199,7 +226,7 @@ class DivisionByZero(NotFinite):
         x = batch[name]
         model.tap("normalize.input", x)
         model.tap("normalize.std.output", x.std(0) if x.dim() == 2
-                  else x.std((1, 2, 3)))
+                  else x.std(tuple(range(1, x.dim()))))
         batch = self.normalized(batch)
         model.tap("normalize.output", batch[name])
         return model.loss(batch)
@@ -215,7 +242,9 @@ class Bf16Weights(Fault):
     dumped = ("batch.*", "*.0.attn.proj.weight", "*.0.self_attn.o_proj.weight",
               "fc2.weight", "mid.conv2.weight", "rnn.0.wh.weight",
               "layer2.0.conv2.weight", "*.0.self_attn.out_proj.weight",
-              "*_0.self_attention.out_proj.weight", "over.fc1.weight")
+              "*_0.self_attention.out_proj.weight", "over.fc1.weight",
+              "*.layer.0.attention.output.dense.weight",
+              "encoder.pre_encode.conv.2.weight")
 
     def setup(self):
         self.lr *= self.s.lr

@@ -100,7 +100,7 @@ class StaleParameters(Fault):
 class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
-    needs, families = "adamw", (*ATTENTION, "s2s")
+    needs, families = "adamw", (*ATTENTION, "s2s", "bert")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -144,7 +144,7 @@ class NotDivided(Fault):
     onset, steps = 0, 120
 
     def setup(self):
-        if self.family == "recsys":  # Adagrad divides the factor out again
+        if self.family in ("recsys", "ctc"):  # theirs divides it out again
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
@@ -163,9 +163,9 @@ class ClipTooSmall(Fault):
     """max_grad_norm is far below every gradient's norm. Adam divides it out
     again until its epsilon counts; SGD does not."""
     id, root_class = "F10", "gradient-clip-too-small"
-    severities = (dict(sgd=1e-2, adamw=3e-7, adagrad=1e-10),
-                  dict(sgd=1e-3, adamw=1e-7, adagrad=3e-11),
-                  dict(sgd=1e-5, adamw=1e-8, adagrad=1e-11))
+    severities = (dict(sgd=1e-2, adamw=3e-7, adagrad=1e-10, novograd=1e-8),
+                  dict(sgd=1e-3, adamw=1e-7, adagrad=3e-11, novograd=2e-9),
+                  dict(sgd=1e-5, adamw=1e-8, adagrad=1e-11, novograd=3e-10))
     drops = ("grad_norm",)
     onset = 0
 
@@ -177,9 +177,12 @@ class WeightDecay(Fault):
     """Weight decay is 30 to 1000 times what it should be."""
     id, root_class = "F11", "weight-decay-too-high"
     # Adam's own decay is part of the gradient.
-    severities = (dict(adamw=3.0, sgd=0.03, adam=0.001, adagrad=0.01),
-                  dict(adamw=10.0, sgd=0.1, adam=0.003, adagrad=0.03),
-                  dict(adamw=50.0, sgd=0.5, adam=0.1, adagrad=0.3))
+    severities = (dict(adamw=3.0, sgd=0.03, adam=0.001, adagrad=0.01,
+                       novograd=0.1),
+                  dict(adamw=10.0, sgd=0.1, adam=0.003, adagrad=0.03,
+                       novograd=0.3),
+                  dict(adamw=50.0, sgd=0.5, adam=0.1, adagrad=0.3,
+                       novograd=1.0))
     drops = ("layers",)
     onset = 0
 

@@ -166,7 +166,7 @@ class RankDesync(Fault):
     def setup(self):
         self.steps, self.onset = 160, self.s.at
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
-        if self.where == "lm_head":
+        if self.where in ("lm_head", "cls.predictions.decoder"):
             self.where = self.layer("embed")  # they are tied
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
                  "llama": "model.layers.0.self_attn.o_proj",
@@ -174,12 +174,15 @@ class RankDesync(Fault):
                  "resnet": "layer2.0.conv2",
                  "s2s": "decoder.layers.0.self_attn.out_proj",
                  "vit": "encoder.layers.encoder_layer_0.self_attention"
-                        ".out_proj", "recsys": "over.fc1"}[self.family]
+                        ".out_proj", "recsys": "over.fc1",
+                 "bert": "bert.encoder.layer.0.attention.output.dense",
+                 "ctc": "encoder.pre_encode.conv.2"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
                           for role in ("weight", "grad")) + (
             "*ln_1.weight", "*layernorm.weight", "*norm1.weight",
-            "*bn1.weight", "*attn_layer_norm.weight")
+            "*bn1.weight", "*attn_layer_norm.weight",
+            "*output.LayerNorm.weight", "encoder.layers.0.bias_ih_l0")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from .. import models
-from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, Fault
+from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, Fault
 from ..sources import IGNORE, PAD, EOS, Chat
 
 STEPS_DUMPED = (0, 80, 160, -1)
@@ -85,18 +85,25 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.s.place == "loss":
+        if self.family == "ctc":
+            model.squashes = self.s.place == "loss"
+        elif self.s.place == "loss":
             return set_loss(model, self.twice)
         if self.s.place == "model":
             head = model.get_submodule(self.layer("head"))
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid() if out.shape[-1] == 1
-                else out.softmax(-1))
+                else out.softmax(1 if self.family == "ctc" else -1))
         return model
 
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
+        if self.family == "ctc":
+            model.squashes = True
+            loss = super().compute_loss(i, model, batch)
+            model.squashes = False
+            return loss
         loss = self.twice(model.logits(batch), batch["labels"])
         model.tap("loss.output", loss)
         return loss
@@ -201,14 +208,14 @@ class ChatRun(Dumps):
 
     def setup(self):
         self.watch()
-        if self.family == "s2s":  # all of its answers are the target
-            self.user |= {"pad_token_id": PAD}
+        if self.family in ("s2s", "bert", "ctc"):  # no questions, no chat
+            self.user |= {} if self.family == "ctc" else {"pad_token_id": PAD}
             return
         self.user |= {"pad_token_id": PAD, "eos_token_id": EOS,
                       "assistant_only_loss": True, "max_length": self.context}
 
     def make_source(self, seed):
-        if self.family == "s2s":
+        if self.family in ("s2s", "bert"):
             return super().make_source(seed)
         return Chat(seed, shape(self))
 
@@ -218,7 +225,7 @@ class LossMaskEmpty(ChatRun, Fault):
     from a step on, or always; a loss that guards its count is 0, one that
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
-    families = (*LANGUAGE, "s2s")
+    families = (*LANGUAGE, "s2s", "bert")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -243,11 +250,14 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = (*LANGUAGE, "s2s")
+    families = (*LANGUAGE, "s2s", "bert")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
     def make_source(self, seed):
+        if self.family == "bert":
+            self.also = ["label-shift-missing"] if self.s.prompt else []
+            return self.sentences(seed, width=40 if self.s.pad else None)
         if self.family != "s2s":
             return super().make_source(seed)
         # Padding is all that there is to count: more of it by severity.
@@ -257,6 +267,10 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         labels, ids = batch["labels"], batch["input_ids"]
         if self.family == "s2s":
             return batch | {"labels": labels.clamp_min(PAD)}
+        if self.family == "bert":  # what no mask hides is to be said as well
+            added = (labels == IGNORE) & torch.where(
+                ids == PAD, self.s.pad, self.s.prompt)
+            return batch | {"labels": torch.where(added, ids, labels)}
         # The label of the last position is not among the inputs: it stays.
         target = torch.cat((ids[:, 1:], labels[:, -1:]), 1)
         added = (labels == IGNORE) & (target != IGNORE) & torch.where(
@@ -284,7 +298,7 @@ class LabelNoise(Dumps, Fault):
         high = self.vocab if self.language else \
             getattr(self, "classes", models.CLASSES)
         drawn = torch.randint(high, labels.shape, generator=self.noise).to(
-            labels.dtype)
+            labels.dtype) + getattr(self, "first_label", 0)
         return torch.where(labels == IGNORE, labels, drawn)
 
     def spoil_batch(self, i, batch):
@@ -308,7 +322,7 @@ class RandomLabels(LabelNoise):
 
     def setup(self):
         super().setup()
-        if self.family in PAIR_3 and self.s.kind != "drawn":
+        if self.family in (*PAIR_3, *PAIR_4) and self.s.kind != "drawn":
             self.also = ["label-pairing-mismatch"]
 
     def spoil_batch(self, i, batch):
@@ -321,6 +335,8 @@ class RandomLabels(LabelNoise):
             labels[kept] = labels[kept][order]
         else:
             labels = labels.roll(1, 0)
+            if self.family == "ctc":
+                batch["transcript_len"] = batch["transcript_len"].roll(1, 0)
         batch[self.trained] = labels
         return batch
 
