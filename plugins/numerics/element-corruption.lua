@@ -5,7 +5,8 @@
 ---
 --- ## Why it matters
 --- A flipped bit of an exponent changes one number by powers of two, without an error. The loss jumps once, and never
---- at the same place when the step is repeated.
+--- at the same place when the step is repeated. Bit k of an exponent is worth 2^(2^k): an element that has become 2, 4,
+--- 16, 256, ... times as large or small, but for one update, has one bit flipped and nothing else.
 ---
 --- ## How to confirm
 --- Look at the element in the checkpoints before and after: a factor that is a power of two is a flipped exponent bit.
@@ -16,12 +17,39 @@
 --- ## References
 --- https://arxiv.org/abs/2102.11245
 
+--- How far an update moves an element at most, in the median over the rows of a weight: a jump is in one of them.
+local function largest_update(before, now)
+  local rows = now:difference_along(before, 0) or {}
+  table.sort(rows)
+  return #rows >= 4 and rows[#rows // 2]
+end
+
+--- What one flipped bit would make of the element that changed most, before or after it was updated: its values, and the
+--- power of two or the other sign; or nil.
+local function flipped_bit(before, now, change)
+  local _, count, at = now:allclose(before, 0, change / 2)
+  local update = largest_update(before, now)
+  if count ~= 1 or not update then return nil end
+  local old, new = before:values(at, 1)[1], now:values(at, 1)[1]
+  if new == 0 or math.abs(new) == math.huge or math.abs(old) < 2 * update or old == 0 then return nil end
+  -- An update more or less, and what rounding adds.
+  local slack = 1.5 * update + 1e-3 * math.abs(old)
+  if math.abs(-new - old) <= slack then return { old = old, new = new, at = at, sign = true } end
+  for bit = 0, 7 do
+    for _, power in ipairs({ 2 ^ bit, -2 ^ bit }) do
+      if math.abs(new * 2 ^ -power - old) <= slack then
+        return { old = old, new = new, at = at, power = math.floor(power) }
+      end
+    end
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Single elements of a weight jump between two dumps",
   needs    = { tensors = { "name", "step", "role", "data" } },
-  symptoms = { "weight-element-jump" },
+  symptoms = { "weight-element-jump", "weight-bit-flipped" },
   options  = {
     energy = { default = 0.5,  doc = "Share of the squared difference that one element holds" },
     factor = { default = 50.0, doc = "That element's change over the root mean square of all" },
@@ -66,6 +94,17 @@ return {
       message  = ("one element of %s changes by %.4g between steps %d and %d and the others by %.2g: it holds %s of "
         .. "the whole difference"):format(worst.row.name, worst.change, worst.before.step, worst.row.step, worst.usual,
         units.percent(math.min(1, worst.energy))),
+      evidence = { worst.before, worst.row },
+    }
+    local bit = flipped_bit(worst.before, worst.row, worst.change)
+    if not bit then return end
+    report {
+      symptom  = "weight-bit-flipped",
+      score    = 0.95,
+      at       = { step = worst.row.step, layer = worst.row.layer },
+      message  = ("%s%s goes from %.4g to %.4g, %s: what one flipped bit of its %s makes of it"):format(worst.row.name,
+        worst.row:unravel(bit.at), bit.old, bit.new, bit.sign and "the same with the other sign"
+        or ("2^%d times as much"):format(bit.power), bit.sign and "sign" or "exponent"),
       evidence = { worst.before, worst.row },
     }
   end,
