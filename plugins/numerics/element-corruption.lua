@@ -57,7 +57,7 @@ return {
 
   run = function(case)
     local opt = case.options
-    local weights = case.tensors:where("role == 'weight' and numel >= 256 and match(dtype, 'float*|bfloat16')")
+    local weights = case.tensors:where("role == 'weight' and numel >= 16 and match(dtype, 'float*|bfloat16')")
       :sort("step")
     local pairs_seen, worst = 0, nil
     for _, series in weights:group("name") do
@@ -76,7 +76,9 @@ return {
             local shape, rms = row.shape or {}, before.rms or 0
             local matrix = #shape >= 2 and math.min(table.unpack(shape)) >= 2 and d.max_abs > rms
               and d.max_abs >= 2 * opt.factor * usual and energy >= 0.9 and usual > 1e-6 * rms
-            if energy >= opt.energy and d.max_abs >= opt.factor * usual and (d.max_abs > 4 * rms or matrix)
+            -- Of few elements one is easily the largest.
+            local enough = row.numel >= 256 or energy >= 0.9 and d.max_abs >= 2 * opt.factor * usual
+            if enough and energy >= opt.energy and d.max_abs >= opt.factor * usual and (d.max_abs > 4 * rms or matrix)
               and (not worst or energy > worst.energy) then
               worst = { before = before, row = row, energy = energy, change = d.max_abs, usual = usual }
             end
