@@ -41,11 +41,12 @@ import platform
 import random
 import sys
 import time
+import weakref
 import zlib
 
 import torch
 
-__version__ = "1.0"
+__version__ = "1.1"
 
 # -- Files --------------------------------------------------------------------
 
@@ -141,11 +142,93 @@ class Lines:
         self.held, self.last = [], now or time.monotonic()
 
 
-def write_json(path, value):
+def file_crc(path):
+    """CRC-32 of a file's bytes; None where there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            return zlib.crc32(file.read())
+    except OSError:
+        return None
+
+
+class Folder:
+    """The names of the recorder's files in a folder that others write to.
+
+    A file that somebody else wrote is never touched: what would be its name is
+    then recorder.NAME, or recorder.2.NAME and so on. Which files are ours is
+    kept in recorder.json, those written whole with the CRC-32 of what we wrote
+    last: one that was changed since is somebody else's. Files of lines that
+    are ours are appended to, by a run that is resumed as by one begun anew.
+    """
+
+    def __init__(self, dir, suffix=""):
+        self.dir, self.ours = str(dir), {}
+        for name in self.names("recorder%s.json" % suffix):
+            self.state = name
+            if not os.path.exists(self.at(name)):
+                break
+            found = self.of_recorder(self.at(name))
+            if found is not None:
+                for line in found.get("files", (
+                        "metrics%s.jsonl" % suffix, "layers%s.jsonl" % suffix,
+                        "recorder%s.log" % suffix)):
+                    known, _, crc = str(line).partition(" ")
+                    self.ours[known] = int(crc, 16) if crc else None
+                break
+
+    def at(self, name):
+        return os.path.join(self.dir, name)
+
+    @staticmethod
+    def names(name):
+        yield name
+        yield "recorder." + name
+        for i in range(2, 1000):
+            yield "recorder.%d.%s" % (i, name)
+
+    @staticmethod
+    def of_recorder(path):
+        """What a recorder.json of ours says; None where it is not ours."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)["recorder"]
+            return found if "version" in found and "every" in found else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def lines(self, name):
+        """The path of a file that lines are appended to."""
+        for own in self.names(name):
+            if own in self.ours or not os.path.exists(self.at(own)):
+                self.ours[own] = None
+                return self.at(own)
+
+    def write(self, name, text):
+        """Writes a file whole, in place of what we wrote there before."""
+        data = text.encode("utf-8")
+        for own in self.names(name):
+            there = file_crc(self.at(own))
+            if there is None and os.path.exists(self.at(own)):
+                continue
+            if there is None or there == self.ours.get(own):
+                replace_file(self.at(own), data)
+                self.ours[own] = zlib.crc32(data)
+                return self.at(own)
+
+    def write_state(self, value):
+        value["files"] = [n if c is None else "%s %08x" % (n, c)
+                          for n, c in sorted(self.ours.items())]
+        replace_file(self.at(self.state), json_text({"recorder": value}))
+
+
+def json_text(value):
+    return json.dumps(value, indent=1, default=str) + "\n"
+
+
+def replace_file(path, data):
     part = path + ".part"
-    with open(part, "w", encoding="utf-8") as out:
-        json.dump(value, out, indent=1, default=str)
-        out.write("\n")
+    with open(part, "wb") as out:
+        out.write(data if isinstance(data, bytes) else data.encode("utf-8"))
     os.replace(part, path)
 
 
@@ -257,7 +340,7 @@ def first_tensor(value):
 
 
 def checksum(tensor):
-    """CRC-32 of a tensor's bytes, the batch_hash of the contract."""
+    """CRC-32 of a tensor's bytes."""
     return zlib.crc32(raw_bytes(tensor.detach().cpu()))
 
 
@@ -268,7 +351,7 @@ BATCH_NAMES = {"targets": "labels", "target": "labels", "y": "labels",
                "images": "input", "mask": "attention_mask"}
 
 
-def batch_names(batch):
+def batch_names(batch, detached=True):
     """The tensors of a batch under the names that culprit knows."""
     out = {}
     for name, value in batch.items():
@@ -279,8 +362,14 @@ def batch_names(batch):
             # Whole numbers are tokens, others are data.
             name = "input" if value.is_floating_point() or (
                 value.dim() > 2 and name == "input") else "input_ids"
-        out.setdefault(name, value.detach())
+        out.setdefault(name, value.detach() if detached else value)
     return out
+
+
+def input_of(batch):
+    """What of a batch goes into the model: token ids, else data."""
+    first = batch.get("input_ids")
+    return batch.get("input") if first is None else first
 
 
 def rng_state():
@@ -446,7 +535,7 @@ class Watch:
         self.stats, self.held, self.grads, self.kept = {}, {}, {}, {}
         self.seconds, self.rows, self.logits, self.bad = 0.0, 1, None, None
         self.calls, self.done, self.busy = {}, False, False
-        self.stack, self.row = [], 0
+        self.stack, self.row, self.looked_up = [], 0, {}
 
     def install(self):
         if is_compiled(self.model):
@@ -487,6 +576,9 @@ class Watch:
         self.stack.append(name)
         given = first_tensor(args)
         if given is not None and (torch.is_grad_enabled() or self.every_op):
+            if isinstance(module, torch.nn.Embedding):
+                self.looked_up[module] = (given.data_ptr(),
+                                          tuple(given.shape))
             self.hold(name + ".input", given)
 
     def leave(self, module, args, out):
@@ -554,7 +646,8 @@ class Watch:
             self.stats[name] = row
         self.hold(name + ".output", tensor)
         if tensor.requires_grad and torch.is_grad_enabled():
-            tensor.register_hook(lambda grad: self.backward(name, grad))
+            tensor.register_hook(unsaved(
+                lambda grad: self.backward(name, grad)))
 
     def hold(self, name, tensor, square=False):
         if not self.dump:
@@ -721,6 +814,12 @@ is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling",
                        lambda: False)
 
 
+def unsaved(hook):
+    """A hook of a tensor that torch.save leaves behind without a warning."""
+    hook.__torch_unserializable__ = True
+    return hook
+
+
 class Hook:
     """A hook that stays behind when the model is copied or saved whole."""
 
@@ -738,6 +837,170 @@ class Hook:
 
     def __reduce__(self):
         return give_nothing, ()
+
+
+# -- The forward passes of a step ---------------------------------------------
+
+def with_graph(value, most=4):
+    """The first tensors in a model's output that a gradient can come to."""
+    found, todo = [], [value]
+    for _ in range(64):
+        if not todo or len(found) == most:
+            break
+        value = todo.pop(0)
+        if torch.is_tensor(value):
+            if value.requires_grad:
+                found.append(value)
+        elif isinstance(value, dict):
+            todo[:0] = list(value.values())
+        elif isinstance(value, (list, tuple)):
+            todo[:0] = value[:64]
+        elif hasattr(value, "__dict__"):
+            todo[:0] = list(vars(value).values())
+    return found
+
+
+class Passes:
+    """The forward passes of a step, each a dict, and which of them the step
+    trains on: those to whose output a gradient came back. What a policy did in
+    its world, and what was looked at without an update, is none of them.
+
+    In the first COUNTED steps the backward passes are told apart by the
+    .grad of some parameters: where a pass finds gradients of the same step
+    there, it adds to them.
+    """
+
+    KEPT, COUNTED = 8, 2
+
+    def __init__(self, gradients=None):
+        """`gradients()` gives the .grad of some parameters; None: nothing is
+        counted."""
+        self.gradients = gradients
+        self.counts = [] if gradients else [0] * self.COUNTED
+        self.begin()
+
+    def begin(self):
+        self.kept, self.number, self.last = [], 0, None
+        self.fresh, self.trained = [], 0
+        self.backward, self.state = [], None
+
+    def add(self, call):
+        """A forward pass. The first ones are kept, and always the last."""
+        self.number += 1
+        call.update(number=self.number, used=False)
+        self.last = call
+        self.keep(call)
+
+    def keep(self, call):
+        """In place of the latest that was not trained on, if there is one."""
+        if any(c is call for c in self.kept):
+            return
+        if len(self.kept) == self.KEPT:
+            idle = [i for i, c in enumerate(self.kept) if not c["used"]]
+            del self.kept[idle[-1] if idle else -1]
+        self.kept.append(call)
+        self.kept.sort(key=lambda c: c["number"])
+
+    def came_back(self, call, grad, counted=True):
+        """A gradient has come to the output of a pass."""
+        if call["used"]:
+            return
+        call["used"] = True
+        self.fresh.append(call)
+        self.keep(call)
+        if counted and len(self.counts) < self.COUNTED:
+            self.count(call, grad)
+
+    def take(self):
+        """The passes trained on that were not taken before, in order."""
+        calls, self.fresh = sorted(self.fresh, key=lambda c: c["number"]), []
+        self.trained += len(calls)
+        return calls
+
+    def calls(self):
+        """What is kept of the passes trained on; of all where none is known
+        to be."""
+        return [c for c in self.kept if c["used"]] or self.kept
+
+    def alone(self):
+        """Whether the last pass is the only one trained on."""
+        if self.trained + len(self.fresh) == 0:
+            return self.number == 1
+        return self.trained + len(self.fresh) == 1 and self.last["used"]
+
+    def count(self, call, grad):
+        grads = self.gradients()
+        state = [None if g is None else (g.data_ptr(), g._version)
+                 for g in grads]
+        adds = any(g is not None and bool(g.any()) for g in grads)
+        if self.backward and state == self.state:
+            self.backward[-1].append(call)  # two passes, one way back
+        elif adds:
+            self.backward.append([call])
+        else:       # they were zeroed: what came before is gone
+            self.backward = [[call]]
+        self.state = state
+        given = first_tensor(list(call["args"])
+                             + list(call["kwargs"].values()))
+        call["shape"] = None if given is None or not given.dim() else (
+            given.dim(), given.shape[0])
+        call["sign"] = 0 if grad.numel() < 2 else \
+            1 if bool((grad >= 0).all()) else -1 if bool((grad <= 0).all()) \
+            else 0
+
+    def end_step(self):
+        """Counts the backward passes of the step: 0 where it is not sure that
+        they are parts of one batch. True when the last step is counted."""
+        if len(self.counts) >= self.COUNTED:
+            return False
+        groups = self.backward
+        calls = [c for group in groups for c in group]
+        shapes, signs = {c["shape"] for c in calls}, {c["sign"] for c in calls}
+        # A discriminator is pushed up by all of one pass, down by the other.
+        alike = len({len(group) for group in groups}) == 1 \
+            and len(shapes) == 1 and None not in shapes \
+            and not {1, -1} <= signs
+        self.counts.append(len(groups) if alike else 0)
+        return len(self.counts) == self.COUNTED
+
+    def accumulated(self):
+        """Backward passes a step that add to the same gradients, or None."""
+        counts = set(self.counts)
+        return counts.pop() if len(self.counts) == self.COUNTED \
+            and len(counts) == 1 and max(counts) > 1 else None
+
+
+# -- What the modules tell of a model -----------------------------------------
+
+def is_stack(blocks):
+    """Whether modules are the repeated blocks of a deep model: of one class
+    and with attention, or several with normalisation or recurrence. Experts
+    and heads are not."""
+    blocks = list(blocks)
+    if not blocks or len({type(b) for b in blocks}) > 1 \
+            or not blocks[0]._modules:
+        return False
+    kinds = [type(m).__name__.lower() for m in blocks[0].modules()]
+    if any("attention" in k or "attn" in k for k in kinds):
+        return True
+    return len(blocks) > 1 and any(
+        "norm" in k or k in ("lstm", "gru", "rnn") for k in kinds)
+
+
+def depth_of(model):
+    """How many repeated blocks a model has: the length of its outermost
+    ModuleList of such. None where there is none, where there are some of
+    several lengths, and where blocks hold blocks (the stages of a pyramid)."""
+    lists = [(name + ".", m) for name, m in model.named_modules()
+             if isinstance(m, torch.nn.ModuleList)]
+    stacks = [(name, m) for name, m in lists if is_stack(m)]
+    outer = [(name, m) for name, m in stacks if not any(
+        name != other and name.startswith(other) for other, _ in lists)]
+    if any(name != other and name.startswith(other)
+           for name, _ in stacks for other, _ in outer):
+        return None
+    lengths = {len(m) for _, m in outer}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 # -- Gradient clipping, whose result is the norm before it --------------------
@@ -810,6 +1073,7 @@ class Recorder:
         self.max_ring_bytes, self.max_onsets = max_ring_bytes, max_onsets
         self.rank, self.size = world()
         self.suffix = ".rank%d" % self.rank if self.size > 1 else ""
+        self.folder = Folder(self.dir, self.suffix)
         self.k, self.last_step = first_step, None
         self.closed = self.busy = False
         self.own = self.own_total = self.onset_seconds = 0.0
@@ -821,8 +1085,8 @@ class Recorder:
                            torch.device("cpu"))
         self.refresh()
         os.makedirs(self.dir, exist_ok=True)
-        self.metrics = Lines(self.file("metrics%s.jsonl"))
-        self.layers = Lines(self.file("layers%s.jsonl"))
+        self.metrics = Lines(self.folder.lines(self.file("metrics%s.jsonl")))
+        self.layers = Lines(self.folder.lines(self.file("layers%s.jsonl")))
         self.log = None
         self.pending, self.history = None, {"loss": [], "grad_norm": []}
         self.onsets, self.nonfinite_seen = [], False
@@ -839,7 +1103,10 @@ class Recorder:
         self.began = self.ended = time.perf_counter()
         self.state = rng_digests()
         self.precision = None
-        self.settings = {}
+        self.settings, self.size_found = {}, {}
+        self.passes = Passes(None if self.sharded or any(
+            "lbfgs" in type(o).__name__.lower() for o in self.optimizers)
+            else self.some_gradients)
         self.new_step()
         self.sample_next = True
         self.prev_grads = None
@@ -847,11 +1114,20 @@ class Recorder:
         self.attach()
         self.write_manifest()
         self.write_config()
+        self.write_state()
         self.arm()
         self.ended = time.perf_counter()
 
     def file(self, name):
-        return os.path.join(self.dir, name % self.suffix)
+        return name % self.suffix
+
+    def some_gradients(self):
+        """The .grad of the first, a middle and the last trained parameter."""
+        some = [p for p in self.parameters if p.requires_grad]
+        some = [some[i] for i in sorted({0, len(some) // 2, len(some) - 1})] \
+            if some else []
+        return [None if p.grad is None or p.grad.is_sparse else p.grad
+                for p in some]
 
     def note(self, text):
         """What could not be measured, once each."""
@@ -916,7 +1192,10 @@ class Recorder:
     # Around a step.
 
     def new_step(self):
-        self.calls, self.forwards, self.given_batch = [], 0, None
+        self.passes.begin()
+        self.given_batch, self.given = None, 0
+        self.crc, self.covered, self.ids_seen = None, [], 0
+        self.rows_seen = set()
         self.total = self.norms = self.cosines = None
         self.before, self.weights_dump = None, {}
         self.grads_dump, self.lr = {}, None
@@ -950,24 +1229,30 @@ class Recorder:
         """
         self.started()
         self.given_batch = batch_names(tensors)
+        if not self.given:
+            self.crc, self.covered, self.ids_seen = None, [], 0
+            self.rows_seen = set()
+        self.given += 1
+        self.cover(input_of(batch_names(tensors, detached=False)))
 
     @safely
     def before_forward(self, module, args, kwargs=None):
         if not torch.is_grad_enabled():
             self.validated = True
             return
-        if self.forwards == 0:
+        passes = self.passes
+        if passes.number == 0:
             self.started()
-        self.forwards += 1
+        elif passes.fresh:
+            self.cover_passes()
         call = {"args": args, "kwargs": kwargs or {}, "rng": None,
-                "autocast": autocast_state() if self.forwards == 1 else
-                self.calls[0]["autocast"] if self.calls else []}
+                "autocast": passes.kept[0]["autocast"] if passes.kept
+                else autocast_state()}
         if self.ring_weights:
             call["rng"] = torch.get_rng_state()
             if self.device.type == "cuda":
                 call["cuda"] = torch.cuda.get_rng_state(self.device)
-        if len(self.calls) < 8:
-            self.calls.append(call)
+        passes.add(call)
         if self.precision is None:
             self.precision = self.precision_of(call["autocast"])
         if self.watching is not None:
@@ -977,14 +1262,60 @@ class Recorder:
 
     @safely
     def after_forward(self, module, args, out):
-        if self.watching is None or not torch.is_grad_enabled() \
-                or self.watching.done:
+        call = self.passes.last
+        if call is None or not torch.is_grad_enabled():
             return
-        call = self.calls[-1] if self.calls else {}
-        rows = first_tensor(list(call.get("args", ()))
-                            + list(call.get("kwargs", {}).values()))
+        # The hook holds the inputs as long as the output's graph is there.
+        back = unsaved(lambda grad: self.came_back(call, grad))
+        for tensor in [out] if torch.is_tensor(out) and out.requires_grad \
+                else with_graph(out):
+            tensor.register_hook(back)
+        if self.watching is None or self.watching.done:
+            return
+        rows = first_tensor(list(call["args"])
+                            + list(call["kwargs"].values()))
         rows = rows.shape[0] if rows is not None and rows.dim() else 1
         self.watching.finish(first_tensor(out), rows)
+
+    @safely
+    def came_back(self, call, grad):
+        self.passes.came_back(call, grad, not self.updated)
+
+    def cover_passes(self):
+        """The inputs of the passes that were trained on since."""
+        for call in self.passes.take():
+            if not self.given:
+                self.cover(input_of(self.call_tensors(call, detached=False)))
+
+    def cover(self, tensor):
+        """Continues the CRC-32 of the step's inputs, the batch_hash of the
+        contract: over each one once, as a closure may want the same batch many
+        times."""
+        if tensor is None:
+            return
+        if not tensor.is_floating_point():
+            self.ids_seen += tensor.numel()
+        if tensor.dim():
+            self.rows_seen.add(tensor.shape[0])
+        if not (self.sampled or (tensor.device.type == "cpu"
+                                 and self.count_batch)):
+            return
+        version = tensor._version
+        if any(v == version and seen() is tensor for seen, v in self.covered):
+            return
+        if len(self.covered) < 64:
+            self.covered.append((weakref.ref(tensor), version))
+        data = raw_bytes(spread(tensor.detach(), 1 << 24).cpu())
+        if self.crc is None:
+            self.crc = zlib.crc32(data)
+            self.crcs = {self.crc}
+            return
+        if len(data) <= 1 << 20:    # another tensor with the same batch?
+            own = zlib.crc32(data)
+            if own in self.crcs:
+                return
+            self.crcs.add(own)
+        self.crc = zlib.crc32(data, self.crc)
 
     def precision_of(self, autocast):
         for kind, on, dtype in autocast:
@@ -1053,7 +1384,9 @@ class Recorder:
         if self.k + 1 == self.next_sample():
             self.prev_grads = {
                 n: spread(local(p.grad), 1 << 16).float().clone()
-                for n, p in self.named.items() if p.grad is not None}
+                for n, p in self.named.items()
+                # The rows of a sparse gradient are others each step.
+                if p.grad is not None and not p.grad.is_sparse}
         if self.ring_weights:
             self.push_ring()
         elif (self.device.type == "cpu" and self.dumps and self.may_dump()
@@ -1072,7 +1405,8 @@ class Recorder:
         else:
             entry = {"weights": [p.detach().clone()
                                  for p in self.parameters]}
-        entry.update(step=self.k, calls=self.calls, batch=self.batch_tensors(),
+        entry.update(step=self.k, calls=self.passes.calls(),
+                     batch=self.batch_tensors(),
                      grads={n: p.grad for n, p in self.named.items()
                             if p.grad is not None} if
                      self.device.type == "cpu" else {})
@@ -1086,24 +1420,30 @@ class Recorder:
     last_sample, awake = None, 0
 
     def batch_tensors(self):
-        """The batch of the step's last forward pass, by culprit's names."""
+        """The batch of the last pass that was trained on, by culprit's
+        names."""
         if self.given_batch is not None:
             return self.given_batch
-        if not self.calls:
-            return {}
-        call = self.calls[-1]
-        try:
-            names = list(inspect.signature(self.inner.forward).parameters)
-        except (TypeError, ValueError):
-            names = []
-        named = {}
+        calls = self.passes.calls()
+        return self.call_tensors(calls[-1]) if calls else {}
+
+    forward_names = None
+
+    def call_tensors(self, call, detached=True):
+        if self.forward_names is None:
+            try:
+                self.forward_names = list(inspect.signature(
+                    self.inner.forward).parameters)
+            except (TypeError, ValueError):
+                self.forward_names = []
+        names, named = self.forward_names, {}
         for i, value in enumerate(call["args"]):
             if isinstance(value, dict) or hasattr(value, "keys"):
                 named.update(value)
             else:
                 named[names[i] if i < len(names) else "input%d" % i] = value
         named.update(call["kwargs"])
-        out = batch_names(named)
+        out = batch_names(named, detached)
         # The first tensor is the input, whatever the argument is called.
         if out and "input_ids" not in out and "input" not in out:
             first = next(iter(out))
@@ -1199,6 +1539,10 @@ class Recorder:
             row["memory_allocated"] = torch.cuda.memory_allocated(self.device)
         if self.k == self.first_k and batch:
             self.fill_settings(batch)
+        if self.passes.end_step() and self.passes.accumulated():
+            self.settings.setdefault("gradient_accumulation_steps",
+                                     self.passes.accumulated())
+            self.write_config()
         self.read_pending()
         self.pending = (row, queue, self.copy_out(queue))
         dump = None
@@ -1221,24 +1565,27 @@ class Recorder:
     _first_k = None
 
     def batch_columns(self, batch, put):
-        first = batch.get("input_ids")
-        if first is None:
-            first = batch.get("input")
+        passes = self.passes
+        self.cover_passes()
+        first = input_of(batch)
         if first is None:
             return
-        here = first.device.type == "cpu"
-        if (here and self.count_batch) or self.sampled:
-            data = spread(first, 1 << 24)
-            put("batch_hash", checksum(data))
-            if not first.is_floating_point():
-                put("distinct_tokens", distinct(first))
+        if not self.given and not passes.trained:   # the last one, by guess
+            self.cover(first)
+            self.ids_seen *= passes.number
+        put("batch_hash", self.crc)
+        if self.crc is not None and not first.is_floating_point():
+            put("distinct_tokens", distinct(first))
         labels = batch.get("labels")
         if labels is not None and not labels.is_floating_point() \
                 and "input_ids" in batch and (self.count_batch
                                               or self.sampled):
             put("loss_tokens", (labels != -100).sum())
         if "input_ids" in batch:
-            self.step_tokens = first.numel() * max(1, self.forwards)
+            # Who gives a batch once may train on it in several parts.
+            self.step_tokens = self.ids_seen * max(1, (
+                passes.trained or passes.number) // self.given
+                if self.given else 1)
             self.tokens += self.step_tokens
             put("tokens", self.tokens)
 
@@ -1348,7 +1695,7 @@ class Recorder:
                     "grad_outputs": watch.grads if watch is not None else {},
                     "row": watch.row if watch is not None else 0,
                     "names": watch.names if watch is not None else {},
-                    "loss": loss if self.forwards == 1 else None,
+                    "loss": loss if self.passes.alone() else None,
                     "logits": watch.logits if watch is not None else None}
             dump["pair"] = self.logit_pair(dump)
             dump.pop("logits")
@@ -1496,8 +1843,9 @@ class Recorder:
         if step == self.k and not self.updated and not (
                 entries and entries[-1]["step"] == step):
             # The update was skipped: the weights are still those.
-            entries.append({"step": step, "calls": self.calls, "weights": None,
-                            "batch": self.batch_tensors(), "grads": {
+            entries.append({"step": step, "calls": self.passes.calls(),
+                            "weights": None, "batch": self.batch_tensors(),
+                            "grads": {
                                 n: p.grad for n, p in self.named.items()
                                 if p.grad is not None}})
         for entry in entries:
@@ -1538,7 +1886,7 @@ class Recorder:
         if self.clean_dump is not None:
             self.write_dump(self.clean_dump)
         begin = time.perf_counter()
-        again = self.replay(self.calls, None, True)
+        again = self.replay(self.passes.calls(), None, True)
         dump = again or {"kept": {}, "row": 0, "weights": {}}
         if self.norms is None:
             self.measure_gradients()
@@ -1783,8 +2131,8 @@ class Recorder:
     def say(self, text):
         """A line of recorder.log."""
         if self.log is None:
-            self.log = open(self.file("recorder%s.log"), "a",
-                            encoding="utf-8")
+            self.log = open(self.folder.lines(self.file("recorder%s.log")),
+                            "a", encoding="utf-8")
         self.log.write(time.strftime("%Y-%m-%d %H:%M:%S ") + "INFO "
                        + "culprit_recorder: " + text + "\n")
         self.log.flush()
@@ -1797,7 +2145,7 @@ class Recorder:
         """recorder.json: what the recorder did and could not do."""
         share = self.overhead()
         usual = median(self.plain_times) if self.plain_times else None
-        write_json(self.file("recorder%s.json"), {"recorder": {
+        self.folder.write_state({
             "version": __version__, "steps": self.k, "every": self.every,
             "sampled_every": self.interval,
             "max_overhead": self.max_overhead,
@@ -1817,7 +2165,7 @@ class Recorder:
             "compiled": is_compiled(self.model), "sharded": self.sharded,
             "dump_bytes": self.dump_bytes, "dumped_steps": self.written,
             "onsets": self.onsets, "changes": self.changes,
-            "not_measured": sorted(self.notes)}})
+            "not_measured": sorted(self.notes)})
 
     def clip_seen_ever(self):
         return "max_grad_norm" in self.settings
@@ -1848,7 +2196,8 @@ class Recorder:
         if torch.cuda.is_available():
             found["devices"] = [torch.cuda.get_device_name(i)
                                 for i in range(torch.cuda.device_count())]
-        write_json(self.file("manifest%s.json"), {"manifest": found})
+        self.folder.write(self.file("manifest%s.json"),
+                          json_text({"manifest": found}))
         if self.rank:
             return
         try:
@@ -1856,15 +2205,15 @@ class Recorder:
             names = sorted({"%s==%s" % (d.metadata["Name"], d.version)
                             for d in metadata.distributions()
                             if d.metadata["Name"]}, key=str.lower)
-            with open(os.path.join(self.dir, "packages.txt"), "w",
-                      encoding="utf-8") as out:
-                out.write("".join(n + "\n" for n in names))
+            self.folder.write("packages.txt",
+                              "".join(n + "\n" for n in names))
         except Exception as error:
             self.note("packages: %r" % (error,))
 
     def write_config(self):
-        """config.json: what the user set, as far as it can be seen; what
-        `watch(config=...)` says comes first."""
+        """config.json, or recorder.config.json beside one of the user's: what
+        the user set, as far as it can be seen; what `watch(config=...)` says
+        comes first."""
         if self.rank:
             return
         found = {}
@@ -1875,8 +2224,8 @@ class Recorder:
                 for key in keys:
                     if isinstance(own.get(key), (int, float, str, bool)):
                         found.setdefault(name, own[key])
-        found.update({k: v for k, v in self.model_size().items()
-                      if k not in found})
+        size = dict(self.model_size(), **self.size_found)
+        found.update({k: v for k, v in size.items() if k not in found})
         for optimizer in self.optimizers[:1]:
             groups = optimizer.param_groups
             found["optimizer"] = type(optimizer).__name__
@@ -1899,24 +2248,14 @@ class Recorder:
         if user is not None and not isinstance(user, dict):
             user = user.to_dict() if hasattr(user, "to_dict") else vars(user)
         found.update(user or {})
-        write_json(os.path.join(self.dir, "config.json"),
-                   {k: v for k, v in found.items() if v is not None})
+        self.config_text = json_text({k: v for k, v in found.items()
+                                      if v is not None})
+        self.config_path = self.folder.write("config.json", self.config_text)
+
+    config_text = config_path = None
 
     def model_size(self):
-        found = {}
-        tables = [m for m in self.inner.modules()
-                  if isinstance(m, torch.nn.Embedding)]
-        outs = {m.out_features for m in self.inner.modules()
-                if isinstance(m, torch.nn.Linear)}
-        if tables:
-            table = max(tables, key=lambda m: (m.num_embeddings in outs,
-                                               m.num_embeddings))
-            found["vocab_size"] = table.num_embeddings
-            found["d_model"] = table.embedding_dim
-        lists = [len(m) for m in self.inner.modules()
-                 if isinstance(m, torch.nn.ModuleList)]
-        if lists:
-            found["n_layer"] = max(lists)
+        found = {"n_layer": depth_of(self.inner)}
         seen, shared = set(), False
         for module in self.inner.modules():
             for p in module._parameters.values():
@@ -1928,19 +2267,45 @@ class Recorder:
 
     def fill_settings(self, batch):
         """What the first batch and step told."""
-        first = batch.get("input_ids")
-        first = batch.get("input") if first is None else first
-        if first is not None and first.dim():
-            self.settings.setdefault("batch_size", first.shape[0])
-        if self.forwards > 1:
-            self.settings.setdefault("gradient_accumulation_steps",
-                                     self.forwards)
+        if len(self.rows_seen) == 1:
+            self.settings.setdefault("batch_size", min(self.rows_seen))
         logits = getattr(self.watching, "logits", None)
-        labels = batch.get("labels")
-        if logits is not None and labels is not None and "input" in batch \
-                and not labels.is_floating_point() and logits.dim() == 2:
-            self.settings.setdefault("num_classes", logits.shape[-1])
+        shape = None if logits is None or not logits.dim() \
+            else tuple(logits.shape)
+        rows = self.vocabulary(batch, shape)
+        classes = classes_of(shape, batch.get("labels"))
+        # As wide as the vocabulary, and a label for each token: a language
+        # model, whatever its output is padded to.
+        if classes and not (rows and classes >= rows and
+                            batch["labels"].shape[1:]):
+            self.settings.setdefault("num_labels" if "input_ids" in batch
+                                     else "num_classes", classes)
         self.write_config()
+
+    def vocabulary(self, batch, shape):
+        """Finds vocab_size and d_model, the shape of the table of tokens: as
+        many rows as the output is wide, or looked up by the ids of the batch.
+        Tables of users, of categories and of positions are none."""
+        tables = [m for m in self.inner.modules()
+                  if isinstance(m, torch.nn.Embedding)]
+        widths = {shape[-1]} if shape else {
+            m.out_features for m in self.inner.modules()
+            if isinstance(m, torch.nn.Linear)}
+        found = [m for m in tables if m.num_embeddings in widths]
+        ids, last = batch.get("input_ids"), self.passes.last
+        if not found and last is not None and ids is not None \
+                and ids.dim() == 2 and ids.shape[1] > 1:
+            given = self.call_tensors(last).get("input_ids", ids)
+            rows = int(ids.max())
+            looked_up = getattr(self.watching, "looked_up", {})
+            found = [m for m in tables if m.num_embeddings > rows and
+                     looked_up.get(m) == (given.data_ptr(), tuple(ids.shape))]
+        if not found:
+            return None
+        table = max(found, key=lambda m: m.num_embeddings)
+        self.size_found = {"vocab_size": table.num_embeddings,
+                           "d_model": table.embedding_dim}
+        return table.num_embeddings
 
     def close(self):
         """Writes what is still held, takes the hooks off."""
@@ -1948,6 +2313,10 @@ class Recorder:
             return
         try:
             self.read_pending()
+            # A trainer may have put the model's own config.json there since.
+            if self.config_text is not None and file_crc(self.config_path) \
+                    != zlib.crc32(self.config_text.encode("utf-8")):
+                self.folder.write("config.json", self.config_text)
             if self.clean_dump is not None:
                 self.write_dump(self.clean_dump)
             if self.watching is not None:
@@ -1987,6 +2356,20 @@ MODEL_SETTINGS = {
     "hidden_act": ("hidden_act", "activation_function"),
     "is_encoder_decoder": ("is_encoder_decoder",),
     "model_type": ("model_type",)}
+
+
+def classes_of(shape, labels):
+    """How many classes an output of this shape has: the axis that it has more
+    than its integer labels. None where the labels are not such."""
+    if labels is None or shape is None or labels.is_floating_point() \
+            or len(shape) != labels.dim() + 1 or not labels.numel():
+        return None
+    rest = tuple(labels.shape)
+    axis = len(shape) - 1 if rest == shape[:-1] else \
+        1 if rest == shape[:1] + shape[2:] else None
+    if axis is None or shape[axis] < 2:
+        return None
+    return shape[axis] if int(labels.max()) < shape[axis] else None
 
 
 class Sums:

@@ -41,6 +41,12 @@ struct SymptomEvidence {
   int Outcome = -1, Report = -1;
 };
 
+/// Whether \p Symptom says what a run has (has-attention) and not what it
+/// shows: nothing to report, but causes may need it.
+inline bool isPossession(llvm::StringRef Symptom) {
+  return Symptom.starts_with("has-");
+}
+
 /// A log line that quotes an entry.
 struct LogEvidence {
   const Entry *Quoted = nullptr;

@@ -52,7 +52,7 @@ bool Model::isShown(const CauseNode &Cause) const {
     bool Any = false;
     for (const Signal &S : E->Signals) {
       auto It = Index.find(S.Symptom);
-      if (S.How > Frequency::Always)
+      if (S.How > Frequency::Always || isPossession(S.Symptom))
         continue;
       // What nobody looked for is not on show.
       if (It == Index.end() || !isPresent(It->second))

@@ -32,8 +32,10 @@ std::optional<Presence> parsePresence(StringRef Word) {
 namespace {
 
 constexpr unsigned MaxCandidates = 40;
-/// A link this strong lets a present symptom speak for a cause.
+/// A link this strong lets a present symptom speak for a cause, unless the
+/// symptom is there as often without any.
 constexpr double SpeaksFor = 0.1;
+constexpr double SaysNothing = 0.9;
 /// Sets lighter than this against the heaviest change no digit that is shown.
 constexpr double Negligible = 1e-12;
 
@@ -75,7 +77,9 @@ std::vector<unsigned> candidates(const Network &N, ArrayRef<Observation> Seen,
     double Score = logOddsOf(N.Causes[C].Prior);
     for (const Link &L : N.Causes[C].Links) {
       Presence State = Seen[L.Symptom].State;
-      Spoken |= !L.Never && L.Weight >= SpeaksFor && State == Presence::Present;
+      Spoken |= !L.Never && L.Weight >= SpeaksFor &&
+                State == Presence::Present &&
+                N.Symptoms[L.Symptom].Leak < SaysNothing;
       Out |= L.Required && State == Presence::Absent;
       if (State != Presence::Unknown)
         Score += typical(Likelihoods[L.Symptom], L);

@@ -36,9 +36,14 @@ Match JsonLinesReader::matches(const InputFile &File) const {
     Numeric += Shape.Numbers > Shape.Texts;
     return ++Lines < 20;
   });
-  // A lone object without a step is a configuration.
-  if (Lines == 1)
-    return Metrics && shapeOf(Head.ltrim()).Step ? Match::Likely : Match::No;
+  // A lone object without a step is a configuration, and so is one whose only
+  // step is the length of the run, or a *.json that measures nothing.
+  if (Lines == 1) {
+    RecordShape Shape = shapeOf(Head.ltrim());
+    bool Settings = Shape.Planned || (File.path().ends_with(".json") &&
+                                      !Shape.LossLike);
+    return Metrics && Shape.Step && !Settings ? Match::Likely : Match::No;
+  }
   if (Metrics * 2 >= Lines && Metrics)
     return Match::Likely;
   return Numeric * 2 > Lines ? Match::Possible : Match::No;

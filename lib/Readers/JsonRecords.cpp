@@ -58,18 +58,29 @@ bool readRecord(LooseJson &In, ScalarRows &Rows, StringRef Prefix) {
   });
 }
 
+/// Keys of a step that settings have as well, for the length of the run.
+static bool isPlan(StringRef Key) {
+  for (StringRef Plural : {"steps", "iters", "total_timesteps", "num_updates"})
+    if (Key.equals_insensitive(Plural))
+      return true;
+  return false;
+}
+
 RecordShape shapeOf(StringRef Text, size_t *End) {
   RecordShape Out;
   LooseJson In(Text);
   if (In.next() != Token::Object)
     return Out;
+  bool Counted = false; // a step that is no plan
   Out.Object = walk(In, "", [&](Token T, StringRef Key) {
     FieldKind Kind = fieldKind(Key);
     bool Number = T == Token::Number || T == Token::Null ||
                   (T == Token::String && parseNumber(In.text()));
     Out.Layer |= Kind == FieldKind::Layer || Kind == FieldKind::Metric;
-    if (Kind == FieldKind::Step && T != Token::Null)
+    if (Kind == FieldKind::Step && T != Token::Null) {
       Out.Step |= Number || T == Token::String;
+      Counted |= !isPlan(Key);
+    }
     if (!Number) {
       Out.Texts += T == Token::String && Kind == FieldKind::Scalar;
       return;
@@ -80,6 +91,7 @@ RecordShape shapeOf(StringRef Text, size_t *End) {
     Out.Known |= scalarName(Key).Known;
     Out.LossLike |= isLossLike(Key);
   });
+  Out.Planned = Out.Step && !Counted;
   if (End)
     *End = In.end();
   return Out;

@@ -29,6 +29,7 @@ struct RecordShape {
   bool Known = false;    ///< Has a scalar of ScalarNames.def.
   bool LossLike = false; ///< Has a loss, an accuracy or a reward.
   bool Layer = false;    ///< Names a layer or a metric.
+  bool Planned = false;  ///< The step may be how many there are to be: "iters".
 
   /// Whether it is a row of metrics.
   bool isMetrics() const {

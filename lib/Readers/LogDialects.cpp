@@ -11,106 +11,6 @@ using namespace llvm;
 
 namespace culprit {
 
-/// Takes the word off that says of a step that it is an evaluation's.
-static bool takeValidation(StringRef &Key) {
-  for (StringRef Word : {"validate ", "validation ", "eval ", "val "})
-    if (Key.consume_front_insensitive(Word))
-      return true;
-  return false;
-}
-
-/// Whether the words before a number say that it is a step: "step", "Iter",
-/// "validation loss at iteration".
-static bool isStepKey(StringRef Key) {
-  takeValidation(Key);
-  // "saved best model at step 100" tells of another step than the line's.
-  size_t At = Key.rfind_insensitive("at ");
-  if (At == 0 || (At != StringRef::npos && Key[At - 1] == ' ' &&
-                  Key.take_front(At).contains_insensitive("loss")))
-    Key = Key.drop_front(At + 3);
-  for (StringRef Word : {"train ", "training ", "global ", "in "})
-    Key.consume_front_insensitive(Word);
-  return fieldKind(Key) == FieldKind::Step;
-}
-
-static bool isEpochKey(StringRef Key) {
-  Key.consume_front_insensitive("train ");
-  return Key.equals_insensitive("epoch") || Key.equals_insensitive("ep");
-}
-
-const LogKeys::Meaning &LogKeys::of(StringRef Key) {
-  auto It = Known.find(Key);
-  if (It != Known.end())
-    return It->second;
-  // Words of a sentence may be new on every line.
-  if (Known.size() > 10'000)
-    Known.clear();
-  Meaning M;
-  ScalarName Name = scalarName(Key);
-  M.Step = isStepKey(Key);
-  StringRef Of = Key;
-  M.Validation =
-      M.Step && takeValidation(Of) && !Of.contains_insensitive(" at ");
-  M.Epoch = isEpochKey(Key);
-  M.LossLike = !Key.empty() && isLossLike(Key);
-  M.Ignored = M.Step || fieldKind(Key) != FieldKind::Scalar;
-  M.Scalar = Name.Known && !M.Ignored;
-  M.Metric = Name.Metric;
-  return Known.try_emplace(Key, std::move(M)).first->second;
-}
-
-namespace {
-/// What places a line of pairs.
-struct LinePlace {
-  const LoggedPair *Step = nullptr, *Epoch = nullptr;
-  bool LossLike = false;
-  bool Validation = false;
-  bool EpochFirst = false; ///< The counter starts again each epoch.
-};
-} // namespace
-
-/// torchtune's bar, "<epoch>|<step>|Loss: 2.5:  5%|5   | 10/400 [...": whether
-/// the first two numbers of \p Text are those.
-static bool hasTorchtuneFront(StringRef Text) {
-  StringRef Rest = Text.ltrim().drop_while(isDigit);
-  if (!Rest.consume_front("|") || Rest.empty() || !isDigit(Rest[0]))
-    return false;
-  return Rest.drop_while(isDigit).starts_with("|Loss:");
-}
-
-static LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs,
-                         LogKeys &Keys) {
-  LinePlace Out;
-  const LoggedPair *Fraction = nullptr;
-  for (const LoggedPair &P : Pairs) {
-    bool Whole = P.Value == std::floor(P.Value) && std::fabs(P.Value) < 1e15;
-    const LogKeys::Meaning &Key = Keys.of(P.Key);
-    if (!Out.Step && Whole && Key.Step) {
-      Out.Step = &P;
-      Out.Validation = Key.Validation;
-      Out.EpochFirst = Out.Epoch && P.Of > 0;
-    } else if (!Out.Epoch && Key.Epoch) {
-      Out.Epoch = &P;
-    } else if (P.Of > 0 && P.Key.empty() && Whole && !Fraction) {
-      Fraction = &P; // "Epoch: [0][ 100/5005]"
-    } else {
-      Out.LossLike |= Key.LossLike;
-    }
-  }
-  if (!Out.Step && Out.Epoch && Fraction) {
-    Out.Step = Fraction;
-    Out.EpochFirst = true;
-  }
-  // A progress bar counts the steps, or those of its epoch.
-  if (!Out.Step && Fraction && Text.contains("%|"))
-    Out.Step = Fraction;
-  if (Pairs.size() > 2 && hasTorchtuneFront(Text)) {
-    Out.Step = &Pairs[1];
-    Out.EpochFirst = false;
-  }
-  return Out;
-}
-
 bool isMetricsLine(StringRef Text) {
   size_t Brace = Text.find("{'");
   if (Brace != StringRef::npos && Text.ends_with("}"))
@@ -118,8 +18,7 @@ bool isMetricsLine(StringRef Text) {
   SmallVector<LoggedPair, 32> Pairs;
   LogKeys Keys;
   findPairs(Text, Pairs);
-  LinePlace Place = placeOf(Text, Pairs, Keys);
-  return Place.Step && Place.LossLike;
+  return placeOf(Text, Pairs, Keys).isMetrics();
 }
 
 /// The number at \p Key in a dict, or none.
@@ -211,13 +110,24 @@ static double unitFactor(const LoggedPair &P, StringRef Metric) {
   return 1;
 }
 
-/// Whether a pair is worth a row: a known name, or an identifier that was
-/// assigned to, not a word of a sentence.
-static bool isScalarKey(const LoggedPair &P, const LogKeys::Meaning &Key) {
-  if (Key.Scalar || Key.Ignored)
-    return Key.Scalar;
-  return P.Assigned && !P.Key.empty() && P.Key.size() <= 60 &&
-         !P.Key.contains(' ') && isAlpha(P.Key[0]);
+void LogDialects::begin(const LogLine &L) {
+  Rows.begin(L.Number);
+  if (L.WallTime)
+    Rows.wallTime(*L.WallTime);
+  if (L.Rank)
+    Rows.rank(*L.Rank);
+}
+
+double LogDialects::stepOf(const LinePlace &Place) {
+  double Step = Place.Step->Value;
+  std::optional<double> Epoch = Heading;
+  if (Place.Epoch)
+    Epoch = Place.Epoch->Value;
+  if (Place.EpochFirst || Place.Fraction)
+    return Steps.ofTotal(Step, Place.Step->Of, Epoch);
+  if (Place.Validation || Place.Step->Of > 0)
+    return Step;
+  return Steps.ofCounter(Step, Epoch);
 }
 
 bool LogDialects::pairsLine(const LogLine &L) {
@@ -235,35 +145,33 @@ bool LogDialects::pairsLine(const LogLine &L) {
     std::swap(Pairs[0].Value, Pairs[0].Of);
     Place.Step = &Pairs[0];
   }
-  if (!Place.Step || !(Place.LossLike || Megatron || DeepSpeed))
+  if (!Place.Step || Place.Evaluation)
+    return epochLine(L, Place);
+  if (!(Place.LossLike || Megatron || DeepSpeed))
     return false;
   // Megatron evaluates on two sets and says so in front of the same names.
   StringRef Set = L.Text.contains(" on test set |") ? "test/"
                   : Place.Validation                ? "val/"
                                                     : "";
-  Rows.begin(L.Number);
-  if (L.WallTime)
-    Rows.wallTime(*L.WallTime);
-  if (L.Rank)
-    Rows.rank(*L.Rank);
-  double Step = Place.Step->Value;
-  if (Place.EpochFirst) {
-    if (!FirstEpoch || Place.Epoch->Value < *FirstEpoch)
-      FirstEpoch = Place.Epoch->Value;
-    Step += (Place.Epoch->Value - *FirstEpoch) * Place.Step->Of;
-  }
-  if (std::fabs(Step) < 1e15)
+  begin(L);
+  if (double Step = stepOf(Place); std::fabs(Step) < 1e15)
     Rows.step(static_cast<int64_t>(Step));
+  Stepped |= Set.empty();
   bool Nan = false;
   for (const LoggedPair &P : Pairs) {
     if (&P == Place.Step)
       continue;
     // nanoGPT's "time 24.38ms"; a time without a unit may be anything.
-    if (P.Key == "time" && P.Unit == "ms") {
-      Rows.number("step_time", P.Value / 1e3);
+    bool Time = P.Key == "time" && P.Unit == "ms";
+    if (Time || (P.Key == "Time" && P.Unit == "s" && P.Assigned)) { // timm
+      Rows.number("step_time", Time ? P.Value / 1e3 : P.Value);
       continue;
     }
     const LogKeys::Meaning &Key = Keys.of(P.Key);
+    if (&P == Place.Epoch && !Key.Scalar) {
+      Rows.number("epoch", P.Value);
+      continue;
+    }
     if (!isScalarKey(P, Key))
       continue;
     // A rate of 0.000 was rounded for the eye (verl prints three decimals).
@@ -288,11 +196,11 @@ bool LogDialects::line(const LogLine &L, const LineScan &Scan) {
     planLine(L);
   bool Megatron = !Scan.Metric && L.Text.contains("number of nan iterations");
   if (!Scan.Metric && !Megatron)
-    return false;
+    return otherLine(L);
   // Longer lines are dumps of arguments or data.
   if (L.Text.size() > 4000)
     return false;
-  return dictLine(L) || pairsLine(L);
+  return dictLine(L) || roundLine(L) || pairsLine(L);
 }
 
 void LogDialects::addDict(const Dict &D, std::optional<int64_t> Step) {

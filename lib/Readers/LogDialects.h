@@ -17,6 +17,10 @@
 ///   step=10, skipped=4, lr=[4.5e-05], mom=[(0.9, 0.95)]           DeepSpeed
 ///   Epoch 1:  5%|5    | 2/40 [00:01<00:19, 2.00it/s, train_loss=2.5]   tqdm
 ///   Epoch [1/10], Step [100/600], Loss: 0.2345                    tutorials
+///   Train: 0 [  12/48 ( 26%)]  Loss: 1.1 (1.1)  LR: 1.000e-01          timm
+///   Epoch(train)  [1][  50/7330]  lr: 1.9780e-02  loss: 1.9800     MMEngine
+///   64/64 [=====] - 0s 3ms/step - loss: 1.5 - val_loss: 1.6           Keras
+///   Epoch: 001, Loss: 1.9800, Val: 0.7000        by epochs, as in many loops
 ///
 /// Transformers prints Python dicts without a step; their steps follow from
 /// the progress bars between them, or from the number of rows and the length
@@ -30,41 +34,17 @@
 #include "Readers/ErrorSignatures.h"
 #include "Readers/LogBars.h"
 #include "Readers/LogLine.h"
+#include "Readers/LogPlace.h"
 #include "Readers/ScalarRows.h"
 
 namespace culprit {
 
-/// A number of a line and what stands in front of it.
-struct LoggedPair {
-  llvm::StringRef Key; ///< "lm loss", "step", empty when nothing stands there.
-  double Value = 0;
-  llvm::StringRef Unit;  ///< "ms", "%", "GiB" or empty.
-  double Of = 0;         ///< 400 in "5/ 400"; 0 for none.
-  unsigned Decimals = 0; ///< Digits behind the point; 0 with an exponent.
-  bool Assigned = false; ///< Key and value are joined by ':' or '='.
-};
-
-/// All numbers of \p Text, NaN and infinities included.
-void findPairs(llvm::StringRef Text, llvm::SmallVectorImpl<LoggedPair> &Pairs);
-
 /// Whether \p Text is a line of metrics of some dialect.
 bool isMetricsLine(llvm::StringRef Text);
 
-/// What the words before numbers mean; each is looked up once.
-class LogKeys {
-public:
-  struct Meaning {
-    bool Step = false, Epoch = false, LossLike = false;
-    bool Validation = false; ///< A step of an evaluation: "validate step".
-    bool Scalar = false;  ///< Known, and no step, rank or time.
-    bool Ignored = false; ///< A step, rank or time.
-    std::string Metric;
-  };
-  const Meaning &of(llvm::StringRef Key);
-
-private:
-  llvm::StringMap<Meaning> Known;
-};
+/// Whether \p Text is one of metrics without a word for a loss or the like, of
+/// XGBoost, LightGBM or CleanRL.
+bool isWordlessLine(llvm::StringRef Text);
 
 /// Reads the metrics of one log into rows. Not thread-safe.
 class LogDialects {
@@ -89,6 +69,13 @@ private:
   bool overflowLine(const LogLine &L);
   void planLine(const LogLine &L);
   bool pairsLine(const LogLine &L);
+  bool otherLine(const LogLine &L);
+  bool roundLine(const LogLine &L);
+  bool gameLine(const LogLine &L);
+  bool returnLine(const LogLine &L);
+  bool epochLine(const LogLine &L, const LinePlace &Place);
+  double stepOf(const LinePlace &Place);
+  void begin(const LogLine &L);
   int64_t stepsBetweenDicts(size_t TrainRows, double LastEpoch) const;
   void addDict(const Dict &D, std::optional<int64_t> Step);
 
@@ -102,7 +89,9 @@ private:
   double Epochs = 0;
   bool Finished = false; ///< The summary of a whole run was printed.
   std::optional<double> NewScale; ///< Loss scale that DeepSpeed announced.
-  std::optional<double> FirstEpoch;
+  EpochSteps Steps;
+  std::optional<double> Heading; ///< The epoch that a line above names.
+  bool Stepped = false;          ///< A line had a step of its own.
 };
 
 } // namespace culprit

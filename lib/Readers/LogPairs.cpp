@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
-#include "Readers/LogDialects.h"
+#include "Readers/LogPlace.h"
+#include "Readers/ScalarNames.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/StringExtras.h"
 #include <charconv>
@@ -83,7 +84,8 @@ static StringRef keyBefore(StringRef Before, bool &Assigned) {
     if (At != StringRef::npos)
       Key = Key.drop_front(At + Part.size());
   }
-  Key = Key.trim(" -:=)%").ltrim('/'); // epoch=0/micro_step=40
+  // epoch=0/micro_step=40, "====> Epoch: 1"
+  Key = Key.trim(" -:=)%").ltrim("/> ");
   // That took the bracket of "(ms)" and "mfu(%)" with it.
   if (Key.count('(') > Key.count(')'))
     Key = StringRef(Key.data(), std::min<size_t>(Trimmed.end() - Key.data(),
@@ -125,12 +127,14 @@ void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
     bool Wrapped = unwrap(Before);
     P.Key = keyBefore(Before, P.Assigned);
     P.Decimals = decimalsOf(Written);
+    P.Begin = I;
     // "number of nan iterations" counts, "loss nan" is a value.
     if (isAlpha(Written.back()) && !P.Assigned && !scalarName(P.Key).Known)
       continue;
     // tensor(2.5, device='cuda:0'): what follows belongs to the number.
     if (size_t Close = Wrapped ? Text.find(')', End) : StringRef::npos;
         Close != StringRef::npos) {
+      P.End = Close + 1;
       Pairs.push_back(P);
       Last = Close + 1;
       I = Close;
@@ -157,6 +161,16 @@ void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
         End = Whole.data() + Of.size() - Text.data();
       }
     }
+    // 10500/s and 10500/s/gpu are rates.
+    StringRef Behind = Text.drop_front(End);
+    if (P.Unit.empty() && P.Of == 0 && Behind.starts_with("/s")) {
+      StringRef Rate = Behind.take_while([](char U) {
+        return isAlpha(U) || U == '/';
+      });
+      if (Rate == "/s" || Rate == "/s/gpu" || Rate == "/s/device")
+        End += Rate.size();
+    }
+    P.End = End;
     Pairs.push_back(P);
     Last = End;
     I = End - 1;

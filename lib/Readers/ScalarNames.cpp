@@ -5,6 +5,7 @@
 #include "Readers/ScalarNames.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -14,15 +15,19 @@ namespace {
 struct Alias {
   StringRef Canonical;
   double Factor;
+  bool Weak = false;
 };
 
 struct Names {
   StringMap<Alias> Scalars, Layers;
   StringMap<StringRef> Validation;
   StringMap<FieldKind> Fields;
+  StringSet<> Groups;
 
   Names() {
 #define SCALAR(CANONICAL, RAW) Scalars[RAW] = {#CANONICAL, 1};
+#define KIND(CANONICAL, RAW) Scalars[RAW] = {#CANONICAL, 1, true};
+#define GROUP(RAW) Groups.insert(RAW);
 #define SCALED(CANONICAL, RAW, FACTOR) Scalars[RAW] = {#CANONICAL, FACTOR};
 #define LAYER(METRIC, RAW) Layers[RAW] = {#METRIC, 1};
 #define VALIDATION(CANONICAL, OF) Validation[#OF] = #CANONICAL;
@@ -63,13 +68,38 @@ static bool stripPrefix(StringRef &Name, ArrayRef<StringRef> Prefixes) {
   return false;
 }
 
-/// The alias of a name that may stand behind the split it was taken on.
+static std::optional<Alias> findOfSplit(StringRef Normal);
+
+/// The alias of what stands behind a group. A word that means one thing alone
+/// may mean another of its group: time/epoch is no counter of epochs,
+/// data/scale no loss scale and system/memory that of the host.
+static std::optional<Alias> findInGroup(StringRef Normal) {
+  size_t End = Normal.find_first_of("/.");
+  StringRef Group = Normal.take_front(End);
+  if (End == StringRef::npos || !names().Groups.contains(Group))
+    return std::nullopt;
+  StringRef Rest = Normal.drop_front(End + 1);
+  bool OfDevice = Group == "gpu" || Group == "cuda" || Group == "device";
+  bool OfScaler = Group == "amp" || Group.starts_with("grad");
+  if ((Rest == "scale" && !OfScaler) || (Rest == "memory" && !OfDevice))
+    return std::nullopt;
+  std::optional<Alias> Inner = findOfSplit(Rest);
+  if (Inner && Group.starts_with("tim") && Inner->Canonical != "step_time" &&
+      Inner->Canonical != "data_time" && Inner->Canonical != "throughput")
+    return std::nullopt;
+  return Inner;
+}
+
+/// The alias of a name that may stand behind the split it was taken on, or in
+/// a group.
 static std::optional<Alias> findOfSplit(StringRef Normal) {
   if (const Alias *Whole = find(Normal))
     return *Whole;
+  if (std::optional<Alias> Inner = findInGroup(Normal))
+    return Inner;
   StringRef Rest = Normal;
-  if (stripPrefix(Rest,
-                  {"train", "training", "trainer", "metrics", "scalars"})) {
+  if (stripPrefix(Rest, {"train_inner", "train", "training", "trainer",
+                         "metrics", "scalars"})) {
     // train/val_loss exists in the wild and is a validation loss.
     if (std::optional<Alias> Inner = findOfSplit(Rest))
       return Inner;
@@ -79,16 +109,22 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
         return *Inner;
     return std::nullopt;
   }
-  if (stripPrefix(Rest, {"val", "valid", "validation", "eval", "dev"})) {
+  if (stripPrefix(Rest, {"val", "vali", "valid", "validation", "validate", "eval",
+                         "evaluation", "dev", "cv", "heldout", "held_out",
+                         "holdout"})) {
     if (Rest.starts_with("_")) // Trainer.evaluate on several sets
       return std::nullopt;
-    const Alias *Inner = find(Rest);
+    std::optional<Alias> Inner;
+    if (const Alias *Known = find(Rest))
+      Inner = *Known;
+    else
+      Inner = findInGroup(Rest);
     if (!Inner)
       return std::nullopt;
     auto It = names().Validation.find(Inner->Canonical);
     // The speed and memory of an evaluation are not those of training.
     if (It != names().Validation.end())
-      return Alias{It->second, Inner->Factor};
+      return Alias{It->second, Inner->Factor, Inner->Weak};
   }
   return std::nullopt;
 }
@@ -120,7 +156,7 @@ ScalarName scalarName(StringRef Raw) {
   std::string Normal = normalised(Raw);
   if (std::optional<Alias> Found = findOfSplit(Normal))
     return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
-            true};
+            true, Found->Weak};
   // Transformers evaluates several sets as eval_<set>_loss: a series each.
   if (StringRef Set = Normal;
       Set.consume_front("eval_") && Set.consume_back("_loss") && !Set.empty())

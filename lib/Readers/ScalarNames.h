@@ -26,13 +26,14 @@ struct ScalarName {
   std::string Layer;  ///< Empty for a scalar of the run.
   double Factor = 1;  ///< What takes the logged value to the canonical unit.
   bool Known = false; ///< Whether ScalarNames.def has it.
+  bool Weak = false;  ///< Only where a record has no better of that name.
 };
 
 FieldKind fieldKind(llvm::StringRef Raw);
 
 /// The canonical name of \p Raw: train/loss -> loss, eval_loss -> val_loss,
-/// grad_norm/blocks.0 -> grad_norm of the layer blocks.0. An unknown name
-/// stays as it is.
+/// perf/step_time -> step_time, grad_norm/blocks.0 -> grad_norm of the layer
+/// blocks.0. An unknown name stays as it is.
 ScalarName scalarName(llvm::StringRef Raw);
 
 /// The same for a record that names \p Layer beside its numbers.

@@ -208,14 +208,42 @@ void ScalarRows::addRow(const Name &Of, double Value, bool OwnName,
 }
 
 /// By canonical name, the field of the record that gets it: the one that bears
-/// it itself, else the first. fairseq logs loss beside nll_loss.
+/// it itself, else the first. fairseq logs loss beside nll_loss. Of kinds of
+/// losses a lone one is the loss; several without their sum are parts of one.
 void ScalarRows::findOwners() {
   Owners.clear();
   for (const Field &F : Fields) {
     auto [It, New] = Owners.try_emplace(F.Of->Canonical, F.Of);
-    if (!New && F.Of->Exact)
-      It->second = F.Of;
+    if (New)
+      continue;
+    const Name *&Owner = It->second;
+    if (F.Of->Exact)
+      Owner = F.Of;
+    else if (F.Of->Scalar.Weak)
+      Owner = Owner && Owner->Scalar.Weak ? nullptr : Owner;
+    else if (!Owner || Owner->Scalar.Weak)
+      Owner = F.Of;
   }
+}
+
+/// MMEngine and Detectron2 log the time of an iteration as `time`, and within
+/// it that of its data as `data_time`.
+void ScalarRows::nameTime() {
+  Field *Whole = nullptr;
+  bool Data = false, Named = false;
+  for (Field &F : Fields) {
+    StringRef Raw = S.pool().text(F.Of->Raw);
+    if (Raw == "time" || Raw == "train/time")
+      Whole = &F;
+    Data |= F.Of->Scalar.Known && F.Of->Scalar.Name == "data_time";
+    Named |= F.Of->Scalar.Known && F.Of->Scalar.Name == "step_time";
+  }
+  if (!Whole || !Data || Named)
+    return;
+  Name &Renamed = Names["step_time\ntime"];
+  Renamed = resolve(scalarName("step_time"), FieldKind::Scalar,
+                    S.pool().text(Whole->Of->Raw));
+  Whole->Of = &Renamed;
 }
 
 /// Whether the record's layer key names a layer: one with a loss or a learning
@@ -256,6 +284,7 @@ void ScalarRows::addFields(int64_t Step) {
       addRow(layerName(*F.Of, Layer), F.Value, false, Step);
     return;
   }
+  nameTime();
   findOwners();
   const Name *Policy = lossOfPolicy();
   for (const Field &F : Fields) {

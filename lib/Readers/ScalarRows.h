@@ -74,6 +74,7 @@ private:
   void addFields(int64_t Step);
   bool addNamedValue(int64_t Step);
   void findOwners();
+  void nameTime();
   const Name *lossOfPolicy();
   bool isOfLayer() const;
   int64_t stepOfRecord();

@@ -143,19 +143,22 @@ static bool takeSyslog(StringRef &Text) {
   return true;
 }
 
-/// 01-05 08:59:57 or 01-05 08:59, as vLLM writes them: no year, so no point in
-/// time.
+/// 01-05 08:59:57 or 01-05 08:59, as vLLM writes them, and MMEngine's 01/05
+/// 08:59:57: no year, so no point in time.
 static bool takeMonthAndDay(StringRef &Text) {
   StringRef Rest = Text;
   int Month = 0, Day = 0, Hour = 0, Minute = 0;
   double Ignored;
-  if (!takeNumber(Rest, 2, Month) || !Rest.consume_front("-") ||
-      !takeNumber(Rest, 2, Day) || !Rest.consume_front(" ") || Month < 1 ||
-      Month > 12 || Day < 1 || Day > 31)
+  if (!takeNumber(Rest, 2, Month))
+    return false;
+  const bool Slash = Rest.consume_front("/");
+  if (!(Slash || Rest.consume_front("-")) || !takeNumber(Rest, 2, Day) ||
+      !Rest.consume_front(" ") || Month < 1 || Month > 12 || Day < 1 ||
+      Day > 31)
     return false;
   StringRef Short = Rest;
   if (!takeTime(Rest, Ignored)) {
-    if (!takeNumber(Short, 2, Hour) || !Short.consume_front(":") ||
+    if (Slash || !takeNumber(Short, 2, Hour) || !Short.consume_front(":") ||
         !takeNumber(Short, 2, Minute) || Hour > 23 || Minute > 59 ||
         !Short.starts_with(" "))
       return false;

@@ -89,13 +89,33 @@ static YamlLine parseLine(StringRef Line) {
   return Out;
 }
 
-/// A key as programs write them; prose and log lines have blanks in it.
-static bool isSettingKey(StringRef Key) {
-  bool Shouts =
-      Key.find_if([](char C) { return isLower(C); }) == StringRef::npos &&
-      Key.size() > 1; // RUN:, CHECK-NEXT:, WARNING:
+/// Whether a key in capitals is what tools and people call out, RUN:,
+/// CHECK-NEXT:, WARNING:, or stands before a sentence, and is no setting of
+/// Detectron2 and its kin, BASE_LR: 0.02.
+static bool isOutcry(StringRef Key, StringRef Value) {
+  if (Key.contains('-') || Key.starts_with("CHECK"))
+    return true;
+  for (StringRef Word :
+       {"RUN", "REQUIRES", "UNSUPPORTED", "XFAIL", "PASS", "FAIL", "WARNING",
+        "WARN", "ERROR", "FATAL", "CRITICAL", "INFO", "NOTE", "NOTICE", "TODO",
+        "FIXME", "XXX", "HINT", "TIP"})
+    if (Key == Word)
+      return true;
+  // A sentence; lists and quoted texts may have blanks.
+  return Value.contains(' ') && !StringRef("[({\"'").contains(Value[0]) &&
+         !Key.contains('_');
+}
+
+/// Whether a pair is as programs write them; the keys of prose and log lines
+/// have blanks in them.
+static bool isSetting(const YamlLine &L) {
+  if (L.What != YamlLine::Kind::Pair)
+    return false;
+  StringRef Key = L.Key;
+  bool Shouts = Key.size() > 1 && none_of(Key, isLower);
   return !Key.empty() && Key.size() <= 80 && !Key.contains(' ') &&
-         !Key.contains('(') && !isDigit(Key[0]) && !Shouts;
+         !Key.contains('(') && !isDigit(Key[0]) &&
+         !(Shouts && isOutcry(Key, L.Value));
 }
 
 static bool isBalanced(StringRef Flow) {
@@ -125,7 +145,8 @@ Match YamlConfigReader::matches(const InputFile &File) const {
       return true;
     }
     YamlLine L = parseLine(Line);
-    if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key)) {
+    const bool Setting = isSetting(L);
+    if (Setting) {
       if (L.Value.starts_with("|") || L.Value.starts_with(">"))
         Block = L.Dashes.empty() ? L.Indent : L.Dashes.front();
       else if ((L.Value.starts_with("[") || L.Value.starts_with("{")) &&
@@ -133,7 +154,7 @@ Match YamlConfigReader::matches(const InputFile &File) const {
         Flow = L.Value.str();
     }
     // A value that ends in a comma is an element of some program's list.
-    if (L.What == YamlLine::Kind::Pair && isSettingKey(L.Key) &&
+    if (Setting &&
         (!L.Value.ends_with(",") || L.Value.starts_with("[") ||
          L.Value.starts_with("{")))
       ++Pairs;

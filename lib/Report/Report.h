@@ -44,6 +44,10 @@ struct TextStyle {
   bool Color = false;
 };
 
+/// The lines of the logs of \p C where they are all that it has of a run, with
+/// no metric, error or request in them; 0 where there is something else.
+uint64_t linesAlone(const Case &C);
+
 /// The report for a terminal.
 void printText(llvm::raw_ostream &OS, const RunReport &R,
                const TextStyle &Style);

@@ -175,6 +175,7 @@ private:
     size_t Clear = 0;
     for (const SymptomEvidence &S : R.Symptoms)
       Clear += S.State == Presence::Absent;
+    const uint64_t Alone = linesAlone(R.Evidence);
     switch (R.Result.Result) {
     case Verdict::Healthy:
       printWrapped(OS,
@@ -188,8 +189,12 @@ private:
       printWrapped(OS,
                    anyFailed() ? "insufficient: detectors failed (below), and "
                                  "the others found nothing to decide on"
-                               : "insufficient: these files hold nothing that "
-                                 "a detector can decide on",
+                   : Alone ? formatv("insufficient: {0}, and no metric found "
+                                     "in them",
+                                     plural(Alone, "log line"))
+                                 .str()
+                           : "insufficient: these files hold nothing that "
+                             "a detector can decide on",
                    "", "", Style.Width);
       break;
     default:
@@ -229,7 +234,8 @@ private:
     constexpr size_t MostLines = 8;
     std::map<std::string, std::vector<std::string>> ByNeed;
     for (const SymptomEvidence &S : R.Symptoms)
-      if (S.State == Presence::Unknown && !S.Missing.empty())
+      if (S.State == Presence::Unknown && !S.Missing.empty() &&
+          !isPossession(S.Symptom))
         ByNeed[needOf(S)].push_back(S.Symptom);
     std::vector<std::pair<std::string, std::vector<std::string>>> Groups(
         ByNeed.begin(), ByNeed.end());
@@ -270,7 +276,7 @@ private:
     }
     bool First = true;
     for (const SymptomEvidence &S : R.Symptoms) {
-      if (S.State != Presence::Present ||
+      if (S.State != Presence::Present || isPossession(S.Symptom) ||
           is_contained(Used, std::pair(S.Outcome, S.Report)))
         continue;
       printWrapped(OS, S.Symptom + ": " + S.Message,

@@ -21,7 +21,9 @@
 
 -- What a model is given: any part of a batch but labels, masks, places and hashes, which are even by nature.
 local INPUTS = "match(name, '*input_ids|*pixel_values|*tokens|batch.*') and not match(name, '*label*|*target*|batch.y|"
-  .. "*mask*|*position*|*hash*|*segment*|*type_ids*|*domain*|*lang*|*task*|*seqlens*|*length*|*weight*|*index|*.id')"
+  .. "*mask*|*position*|*hash*|*segment*|*type_ids*|*domain*|*lang*|*task*|*seqlens*|*seq_lens*|*length*|*_lens|*_len|"
+  .. "*.lens|*sizes|*frames|*durations|*num_nodes*|*num_edges*|*percents|*.ptr|batch.batch|*text|*transcript*|*weight*|"
+  .. "*index|*indices|*.id|*reward*')"
 
 --- Of each batch the share of neighbouring ids that are neighbours in no other: a list of { batch, share }.
 local function unseen_pairs(batches)

@@ -31,7 +31,8 @@ return {
   run = function(case)
     local opt = case.options
     local inputs = case.tensors:where("match(name, 'batch.input|batch.inputs|*pixel_values|*input_features|batch.x|"
-      .. "batch.image*|batch.dense*|batch.features|batch.waveform|batch.audio') and match(dtype, 'float*|bfloat*') and numel >= 16 and std is not null")
+      .. "batch.image*|batch.dense*|batch.features|batch.feats|batch.fbank*|batch.mel*|batch.spectrogram*|batch.waveform*|"
+      .. "batch.wav*|batch.audio|batch.speech') and match(dtype, 'float*|bfloat*') and numel >= 16 and std is not null")
     if inputs:count() == 0 then
       -- Where all that the model is given are ids there is no scale that could be off.
       local batch = case.tensors:where("match(name, 'batch.*|*.batch.*') and not match(name, 'battery.*')")
@@ -41,7 +42,9 @@ return {
     end
     -- One batch that differs is a matter of that batch.
     local rms, std, mean = inputs:median("rms"), inputs:median("std"), inputs:median("mean")
-    if rms < opt.large and std >= opt.small and math.abs(mean) < opt.offset * std or rms == 0 then return end
+    -- A waveform of full scale 1 is quiet for the most part.
+    local small = inputs:first().name:glob("*wav*|*audio*") and 0.02 * opt.small or opt.small
+    if rms < opt.large and std >= small and math.abs(mean) < opt.offset * std or rms == 0 then return end
     local first = inputs:sort("step"):first()
     report {
       symptom  = "input-scale-off",

@@ -15,12 +15,17 @@
 --- encoder-decoder the labels are held against what the decoder gets (decoder_input_ids, prev_output_tokens). Where
 --- that is not dumped its labels are no next token of anything here, and are left out, as those of encoders are. The
 --- end token of a padded or packed row has no id to be held against and does not count. Labels of masked tokens and
---- tags of tokens are told by what stands where they count, and left out too.
+--- tags of tokens are told by what stands where they count, and left out too, but for the rows that they belong to:
+--- tags of other rows end behind the tokens in some rows and before them in others. Tasks of copying have labels that
+--- are ids of other places, up to 8 away, and a training loss far below the entropy of the labels says that they can be
+--- learned: neither is random.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
 
-local runs = require("runs")
+local masked = require("masked")
+local runs   = require("runs")
+local lengths = require("row-lengths")
 
 local DECODER = "*decoder_input_ids|*decoder_ids|*prev_output_tokens|*tgt_in|*tgt_input*|*decoder_in"
 -- Either what the decoder is given, or the target that the model shifts itself: labels at the same place mean nothing.
@@ -84,6 +89,7 @@ end
 --- Whether the labels are no tokens to come: those of masked tokens, where the model is given one and the same id that
 --- is no label at half of the places that count, or tags of tokens, which have few values where the ids have many.
 local function other_task(ids, labels, ignore)
+  if masked.hides(ids, labels, ignore) then return true end
   local x, y = ids:values(0, math.min(ids.numel, 8192)), labels:values(0, math.min(ids.numel, 8192))
   local label, id, at, kinds, tags, places = {}, {}, {}, 0, 0, 0
   for i = 1, #y do
@@ -97,6 +103,36 @@ local function other_task(ids, labels, ignore)
     if not label[given] and n >= 0.5 * places then return places >= 4 end
   end
   return tags >= 2 and places >= 8 * tags and kinds >= 4 * tags
+end
+
+--- The lag from -8 to 8 at which half of the labels of a batch or more are the ids, or nil: what a model is to copy,
+--- late or early, is no random label.
+local function some_lag(ids, labels, width, ignore)
+  local n = math.min(labels.numel, 4096) // width * width
+  local x, y = ids:values(0, n), labels:values(0, n)
+  for lag = -8, 8 do
+    local equal, places = 0, 0
+    for first = 0, n - width, width do
+      for t = math.max(1, 1 - lag), math.min(width, width - lag) do
+        if y[first + t] ~= ignore then
+          places = places + 1
+          if y[first + t] == x[first + t + lag] then equal = equal + 1 end
+        end
+      end
+    end
+    if places >= 16 and equal >= 0.5 * places then return lag end
+  end
+end
+
+--- The entropy of the labels that count, in nats: random ones leave no loss far below it.
+local function entropy(labels, ignore)
+  local counts, n = {}, 0
+  for _, v in ipairs(labels:values(0, math.min(labels.numel, 8192))) do
+    if v ~= ignore then counts[v], n = (counts[v] or 0) + 1, n + 1 end
+  end
+  local sum = 0
+  for _, count in pairs(counts) do sum = sum - count / n * math.log(count / n) end
+  return sum
 end
 
 --- How many places the loss moves the labels on before it compares them, 0 or 1: a model that has learned something
@@ -132,7 +168,7 @@ return {
   needs    = { tensors = { "name", role = { "value", "input", "output" } } },
   symptoms = { "labels-not-next", "labels-equal-inputs", "labels-all-ignored", "labels-two-ahead",
     "labels-partly-wrong",
-    "labels-unrelated" },
+    "labels-unrelated", "labels-of-other-rows" },
   options  = {
     ignore = { default = -100, doc = "Label that the loss leaves out" },
     equal  = { default = 0.90, doc = "Share of a row's labels that must agree with its ids" },
@@ -144,6 +180,22 @@ return {
     -- A dump of statistics alone has no values, and no share of zeros.
     local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null")
     local ids, labels = dumped:where(IDS), dumped:where(LABELS)
+    if ids:count() == 0 then
+      -- Labels of which none counts need no ids to be told.
+      for batch in labels:where("numel >= 2"):sort("step"):rows() do
+        if batch:count_equal(opt.ignore) == batch.numel then
+          report {
+            symptom  = "labels-all-ignored",
+            score    = 0.97,
+            at       = { step = batch.step },
+            message  = ("all %s labels of the batch at step %s are %d, the ignore value")
+              :format(units.count(batch.numel), tostring(batch.step), opt.ignore),
+            evidence = { batch },
+          }
+          break
+        end
+      end
+    end
     if labels:count() == 0 or ids:count() == 0 then
       return skip("a dumped batch with input_ids and labels (culprit_recorder.watch dumps batches)")
     end
@@ -161,6 +213,7 @@ return {
       "labels-unrelated" } -- what takes more than the labels alone
     local pooled = { here = 0, ahead = 0, n = 0 }
     local of, rows, example, shift, empty, judged = { [0] = 0, 0, 0, next = 0 }, 0, {}, nil, nil, 0
+    local swapped, ends, lag -- labels of other rows, and whether that is known; the lag at which labels are ids
     local right, compared = 0, 0 -- of the rows whose labels are best at the next token
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
       local inputs = ids:where { step = batch.step, variant = batch.variant }:first()
@@ -169,6 +222,14 @@ return {
       elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
         and batch.shape[#batch.shape] > 2 then
         if other_task(inputs, batch, opt.ignore) then other = "masked" end
+        local mask = case.tensors:where { step = batch.step, variant = batch.variant, numel = batch.numel }
+          :where("match(name, '*attention_mask') and not match(name, 'battery.*') and zero_share is not null"):first()
+        if mask and not swapped then
+          local belong, words, known = lengths.of_other_rows(mask, batch, opt.ignore)
+          ends = ends or known
+          swapped = belong and { batch = batch, inputs = mask, words = words } or nil
+        end
+        lag = lag or some_lag(inputs, batch, batch.shape[#batch.shape], opt.ignore)
         judged, shift = judged + 1, shift or moved(case, batch, opt.ignore, pooled)
         for _, row in ipairs(lags(inputs, batch, batch.shape[#batch.shape], opt.ignore)) do
           rows = rows + 1
@@ -190,6 +251,20 @@ return {
           :format(units.count(empty.numel), tostring(empty.step), opt.ignore),
         evidence = { empty },
       }
+    end
+    if not ends then
+      skip("attention_mask beside the labels of 16 rows, some of them padded at their ends", "labels-of-other-rows")
+    end
+    if swapped then
+      report {
+        symptom  = "labels-of-other-rows",
+        score    = 0.95,
+        at       = { step = swapped.batch.step },
+        message  = swapped.words .. ": they belong to other rows",
+        evidence = { swapped.batch, swapped.inputs },
+      }
+      return skip("labels of the rows that they stand beside", "labels-not-next", "labels-equal-inputs",
+        "labels-two-ahead", "labels-partly-wrong", "labels-unrelated")
     end
     shift = shift or moved_in_all(pooled)
     if judged == 0 or rows == 0 or other then
@@ -255,6 +330,13 @@ return {
           :format(units.percent(1 - right / compared), share_of(of.next)),
         evidence = { example.any.batch, example.any.inputs },
       }
+    elseif of[0] + of[1] + of[2] == 0 and not next_best and lag then
+      return skip(("labels that are tokens to come: these are the ids %d places %s, a task of its own"):format(
+        math.abs(lag), lag < 0 and "before" or "on"), "labels-unrelated")
+    elseif of[0] + of[1] + of[2] == 0 and not next_best and losses:count() >= 10 and losses:slice(losses:count() - 5, 5)
+      :median("value") < 0.5 * entropy(example.any.batch, opt.ignore) then
+      return skip("labels that cannot be learned: the training loss comes to less than half of their entropy",
+        "labels-unrelated")
     elseif of[0] + of[1] + of[2] == 0 and not next_best then
       report {
         symptom  = "labels-unrelated",

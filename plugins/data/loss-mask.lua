@@ -12,11 +12,15 @@
 ---
 --- ## Known false positives
 --- Texts of pre-training mixed into a batch of conversations count as a whole, rightly. Questions trained on purpose;
---- say so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out.
+--- say so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out. Ends are seldom among the tokens
+--- that a masked language model is asked for, and are not looked at there. Labels of another kind than tokens, one for
+--- each token, as of names or parts of speech, stand at their own place and have neither questions nor ends.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
 
+local masked  = require("masked")
+local lengths = require("row-lengths")
 local setting = require("settings").number
 
 local DELIBERATE = "match(key, '*train_on_input*|*train_on_prompt*') and (number != 0 or value == 'true')"
@@ -40,8 +44,8 @@ return {
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
     local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0 }
     local first, mask_name
-    ---@type integer, integer, table?
-    local whole, asked, whole_row = 0, 0, nil
+    ---@type integer, integer, table?, boolean
+    local whole, asked, whole_row, tagged = 0, 0, nil, false
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { step = batch.step, variant = batch.variant }
       -- An encoder-decoder's labels belong to what its decoder is given, each to the place that predicts it.
@@ -56,8 +60,12 @@ return {
           :where("numel == ?", ids.numel):first()
         mask_name = mask_name or answer and answer.name
         -- Labels stand at their token, or one place before it.
-        local lag = not decoder
-          and (batch:equal_share(ids, 1, opt.ignore) or 0) > (batch:equal_share(ids, 0, opt.ignore) or 0) and 1 or 0
+        local ahead, same = batch:equal_share(ids, 1, opt.ignore) or 0, batch:equal_share(ids, 0, opt.ignore) or 0
+        -- Labels that are no tokens, as of names and parts of speech, have neither questions nor ends. That some have
+        -- the number of the next token says nothing.
+        local tags = not decoder and math.max(ahead, same) < 0.5 and (batch.max or 0) < 0.5 * (ids.max or 0)
+        local lag  = not decoder and not tags and ahead > same and (ahead >= 0.5 or ahead >= 3 * same + 0.1) and 1 or 0
+        if tags then tagged = true end
         first = first or batch
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)
@@ -103,7 +111,11 @@ return {
       return skip("a dumped batch with labels that count beside input_ids of their shape (culprit_recorder.watch)")
     end
     local deliberate = case.config:where(DELIBERATE):first() or case.config:where(DECLINED):first()
-    if n.padding / n.counted >= opt.share then
+    local tags_mask = tagged and dumped:where("match(name, '*attention_mask')")
+      :where("numel == ? and step == ?", first.numel, first.step):first()
+    if tags_mask and lengths.of_other_rows(tags_mask, first, opt.ignore) then
+      skip("labels of the rows that they stand beside: where they end is not where the tokens do", "padding-trained")
+    elseif n.padding / n.counted >= opt.share then
       report {
         symptom = "padding-trained", score = 0.97, at = { step = first.step },
         message = ("%s of the labels that the loss counts are padding (%s of %s): %s of all padding is trained on")
@@ -120,7 +132,7 @@ return {
         evidence = { first },
       }
     end
-    if not deliberate and not mask_name and whole > 0 and asked >= 2 and asked >= whole then
+    if not deliberate and not tagged and not mask_name and whole > 0 and asked >= 2 and asked >= whole then
       report {
         symptom = "prompt-trained", score = 0.75, at = { step = whole_row.batch.step },
         message = ("%d of %d rows count from their first token on, the question too, while the loss of the others "
@@ -129,7 +141,12 @@ return {
         evidence = { whole_row.batch },
       }
     end
-    if n.eos >= 3 and n.eos_counted == 0 then
+    if tagged then
+      skip("labels that are tokens: these are fewer kinds than there are tokens, as of names or parts of speech",
+        "prompt-trained", "eos-ignored")
+    elseif n.eos >= 3 and n.eos_counted == 0 and masked.by(case) then
+      return skip("a model that predicts what comes next: this one predicts masked tokens", "eos-ignored")
+    elseif n.eos >= 3 and n.eos_counted == 0 then
       report {
         symptom = "eos-ignored", score = 0.95, at = { step = first.step },
         message = ("none of the %d end tokens (id %d) of the dumped rows has a label that counts%s: the model never "
@@ -143,6 +160,6 @@ return {
     if n.marked == 0 and asked < 2 then
       skip("a mask of the answers (batch.loss_mask or batch.assistant_masks)", "prompt-trained")
     end
-    if n.eos < 3 then skip("three texts with an end, and eos_token_id in config.json", "eos-ignored") end
+    if n.eos < 3 and not tagged then skip("three texts with an end, and eos_token_id in config.json", "eos-ignored") end
   end,
 }

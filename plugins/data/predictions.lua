@@ -9,10 +9,13 @@
 --- Generate ten tokens: the model repeats the last one.
 ---
 --- ## Known false positives
---- Data that repeats each token; the prediction is then as often the next token, and that is compared.
+--- Data that repeats each token; the prediction is then as often the next token, and that is compared. A masked
+--- language model says what stands at a place that is not hidden, and is left out.
 ---
 --- ## References
 --- https://github.com/huggingface/transformers/issues/27517
+
+local masked = require("masked")
 
 ---@type culprit.Detector
 return {
@@ -39,7 +42,10 @@ return {
     if not found then
       return skip("logits (head.output) beside input_ids in a dump: culprit_recorder.watch dumps both")
     end
-    if found.same >= case.options.share and found.same > found.after + 0.2 then
+    local copies = found.same >= case.options.share and found.same > found.after + 0.2
+    if copies and masked.by(case) then
+      return skip("a model that predicts what comes next: this one predicts masked tokens")
+    elseif copies then
       report {
         symptom  = "predictions-repeat-inputs",
         score    = 0.95,

@@ -17,7 +17,9 @@
 ---
 --- ## Known false positives
 --- Two or three epochs on purpose: below `passes` nothing is said; nor where the config plans as many epochs, as is
---- usual for images.
+--- usual for images. One batch at every step is the whole set, of a graph, of points of an equation or for a method
+--- that needs all of it, unless the config has more rows than a batch. What is drawn from a memory of past steps, as a
+--- game's, comes again by design.
 ---
 --- ## References
 --- https://en.wikipedia.org/wiki/Good%E2%80%93Turing_frequency_estimation (rows seen once and new rows),
@@ -144,6 +146,8 @@ return {
       end
     end
 
+    local replay = case.config:where("match(key, '*replay*|*buffer_size|*memory_size|*learning_starts')")
+      :where("not match(key, '*shuffle*|*bucket*|*read_buffer*') and number > 1"):first()
     for _, run in case.scalars:where { metric = "batch_hash", primary = true }:group("run") do
       local series = run:where("finite(value)"):sort("step")
       if series:count() >= 20 then
@@ -159,7 +163,18 @@ return {
         table.sort(distances)
         local period = distances[math.max(1, again // 2)]
         local steps  = series:last().step - series:first().step
-        if again >= 0.5 * count and steps / math.max(period, 1) >= opt.passes then
+        -- The same at every step is the whole set at once, unless the set is known to hold more.
+        local total = case.config:where("match(key, '*num_samples|*num_examples|*num_train_examples|*dataset_size|"
+          .. "*train_size|*n_train|*num_rows') and number > 1"):max("number")
+        local size  = case.config:where("match(key, '*batch_size') and number > 0"):max("number")
+        local passes_ = again > 0 and steps / math.max(period, 1) or 0
+        local whole = again > 0 and period <= 1 and not (total and size and total > size)
+        local meant = whole or replay or planned and planned >= 0.8 * passes_
+        if again >= 0.5 * count and passes_ >= opt.passes and meant then
+          skip(replay and "batches that are no draws of a memory, as those of the config's " .. replay.key .. " are"
+            or whole and "the number of training rows in a config: one batch at every step may be all of them"
+            or ("a plan of fewer passes than the %d of the config"):format(math.floor(planned)), "training-rows-repeat")
+        elseif again >= 0.5 * count and passes_ >= opt.passes then
           report {
             symptom = "training-rows-repeat", score = 0.9, at = { step = series:first().step },
             message = period <= 1 and ("every logged step trains on the same batch, %d times, %s"):format(again + 1,

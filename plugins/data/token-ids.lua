@@ -13,7 +13,8 @@
 ---
 --- ## Known false positives
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
---- `pad_token_id` it is left out, and so is one that fills the ends of rows or stands once in each. Of V ids that mean
+--- `pad_token_id` it is left out, and so is one that fills the ends of rows or stands once in each, and the mask token of
+--- a masked language model, which stands where labels count and is none. Of V ids that mean
 --- nothing by their number one in V runs has the last as its most common: that alone counts for less. A last row
 --- that is meant for all rare values looks like clamped ids.
 ---
@@ -39,6 +40,28 @@ local function table_rows(case)
 end
 
 local places = require("places")
+
+--- Whether an id hides what is to be predicted: of the places whose labels count it stands at half, and is the label of
+--- fewer than a quarter of those. A clamped id is what a clamped label is too.
+local function hides_labels(case, batches, id)
+  local places_, here, same = 0, 0, 0
+  for batch in batches:slice(0, 20):rows() do
+    local labels = case.tensors:where { step = batch.step, variant = batch.variant }
+      :where("match(name, 'batch.*labels|batch.*targets') and match(dtype, 'int*') and zero_share is not null")
+      :where { numel = batch.numel }:first()
+    if labels then
+      local n = math.min(batch.numel, 65536)
+      local x, y = batch:values(0, n), labels:values(0, n)
+      for i = 1, n do
+        if y[i] >= 0 then
+          places_ = places_ + 1
+          if x[i] == id then here, same = here + 1, same + (y[i] == id and 1 or 0) end
+        end
+      end
+    end
+  end
+  return places_ >= 4 and here >= 0.5 * places_ and same < 0.25 * here
+end
 
 --- Ids of items, users or categories, a column each, whose largest is the last row of a table that a weight or a config
 --- names and stands there far more often than those before it: { batch, name, id, count, total, span, high }.
@@ -92,7 +115,8 @@ return {
   api      = 1,
   summary  = "Token ids do not fit the embedding, or a batch's parts each other",
   needs    = { tensors = { "name", "min", "max" } },
-  symptoms = { "token-id-out-of-range", "token-ids-clamped", "tokenizer-exceeds-table", "batch-shapes-differ" },
+  symptoms = { "token-id-out-of-range", "token-ids-clamped", "tokenizer-exceeds-table", "batch-shapes-differ",
+    "category-ids-clamped" },
   options  = {
     factor = { default = 3.0, doc = "Count of the last id over that of nearly all its neighbours that stands out" },
     first  = { default = 1.3, doc = "Count of the last id over that of the most common other one that stands out" },
@@ -107,10 +131,10 @@ return {
       local found, judged = clamped_category(case, case.options.factor)
       local needed = "dumped input_ids (culprit_recorder.watch dumps batches)"
       if not found and not judged then return skip(needed) end
-      skip(needed, "token-id-out-of-range", "tokenizer-exceeds-table", "batch-shapes-differ")
+      skip(needed, "token-id-out-of-range", "token-ids-clamped", "tokenizer-exceeds-table", "batch-shapes-differ")
       if not found then return end
       return report {
-        symptom = "token-ids-clamped", score = 0.85, at = { step = begin },
+        symptom = "category-ids-clamped", score = 0.85, at = { step = begin },
         message = ("the last id of the table, %d, is %d of %s dumped values of %s%s; of the %d ids before it nine in "
           .. "ten stand there at most %d times: larger ids look clamped to it, from the start"):format(found.id,
           found.count, units.count(found.total), found.name, found.column and (" (column %d)"):format(found.column)
@@ -118,6 +142,7 @@ return {
         evidence = { found.batch },
       }
     end
+    skip("dumped ids of items or categories and no text", "category-ids-clamped")
     local rows, from = table_rows(case)
     local integer = batches:where("match(dtype, 'int*|uint*')")
     if not rows then
@@ -177,9 +202,11 @@ return {
     end
     local last = rows - 1
     if last < 16 or valued:max("max") > last then return end
-    for _, special in ipairs({ "*eos_token_id*", "*pad_token_id*", "*bos_token_id*", "*unk_token_id*" }) do
+    for _, special in ipairs({ "*eos_token_id*", "*pad_token_id*", "*bos_token_id*", "*unk_token_id*",
+      "*mask_token_id*", "*cls_token_id*", "*sep_token_id*", "*decoder_start_token_id*", "*blank_id*" }) do
       if setting(case, special) == last then return end
     end
+    if hides_labels(case, valued, last) then return end
     -- How often the last id and up to 64 before it stand, and how often at the end of a row behind itself.
     local span, counts, total, behind, lines = math.min(64, last // 2), {}, 0, 0, 0
     for batch in valued:rows() do

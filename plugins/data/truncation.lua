@@ -11,11 +11,13 @@
 --- Count the lengths of the samples before they are cut, and how many are longer than the limit.
 ---
 --- ## Known false positives
---- Rows of a conversation whose turns are by design not trained on.
+--- Rows of a conversation whose turns are by design not trained on. Of a masked language model's rows a short one may
+--- have no hidden token: these are left out.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
 
+local masked  = require("masked")
 local setting = require("settings").number
 
 --- The last label of a row that counts, nil where none does, and how many behind it are ignored.
@@ -96,6 +98,7 @@ return {
         .. "pad_token_id "
         .. "in config.json tells (culprit_recorder.watch)")
     end
+    if masked.by(case) then return skip("rows of which more is trained on than a few hidden tokens") end
     if with == 0 then return end -- every label ignored is another matter
     local common = not eos and common_end(short_lasts)
     for _, last in ipairs(common and full_lasts or {}) do if last ~= common then endless = endless + 1 end end

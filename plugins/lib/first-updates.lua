@@ -83,6 +83,27 @@ function first_updates.ends(layered, step)
   }, true
 end
 
+--- Whether the largest weights are the bias of the output layer alone, set to the mean of the targets, as is good
+--- practice where these lie far from zero: the last layer, the only one that is large, gives the same number for
+--- everything, and that number over the root of its units is its norm.
+---@param now culprit.Table  scalars of the first step
+---@param largest table
+---@param all table[]        in forward order
+---@param size number        what no number of inputs asks for
+---@return boolean
+function first_updates.answers(now, largest, all, size)
+  if largest ~= all[#all] then return false end
+  for _, one in ipairs(all) do
+    if one ~= largest and one.size > size then return false end
+  end
+  local own  = now:where { layer = largest.layer }
+  local mean = own:where { metric = "activation_mean" }:first()
+  local rms  = own:where { metric = "activation_rms" }:first()
+  if not mean or not rms or rms.value <= 0 or math.abs(mean.value) < 0.99 * rms.value then return false end
+  local units = (largest.norm.value / mean.value) ^ 2
+  return math.abs(units - math.max(1, math.floor(units + 0.5))) <= 0.05 * units
+end
+
 --- Matrices whose elements are too large for any fan-in k, which asks for 1/sqrt(k) (He: sqrt(2/k)); or, less surely,
 --- too large in the median layer if it were square, where the layers' outputs are large as well. Embeddings are left
 --- out by name: they begin at 1 by default.
@@ -114,6 +135,9 @@ function first_updates.large(layered, step, options)
     end
   end
   if not largest then return nil, false end
+  if first_updates.answers(now, largest, all, options.size) then
+    return nil, true
+  end
   local usual, factor = statistics.median(sizes), statistics.median(factors)
   --- The first layer in forward order of those that are over a limit in `measure`, and what to say of the others.
   local function first_over(limit, measure)

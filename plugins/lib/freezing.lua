@@ -7,6 +7,12 @@ local freezing = {}
 local followers = "*teacher*|*momentum_enc*|*encoder_k|*encoder_k.*|ema|ema.*|*.ema|*.ema.*|*ema_model*|*target_net*"
   .. "|*target_enc*|*target_model*|*target_q*|*ref_model*|*reference_model*|*lpips*"
 
+--- What is taken over as it is and asked for no gradient by design: networks that follow, fixed tables of positions,
+--- and parts that were trained before and are used beside the one that learns. Names alone do not say so.
+local taken = "*target*|*teacher*|*ema.*|*momentum*|*ref.*|*reference*|*pos|*pos.*|*pos_*|*position*|*vgg*|"
+  .. "*perceptual*|*text_encoder*|*vision_tower*|*vision_model*|*visual_encoder*|vae|vae.*|*.vae.*|"
+  .. "*first_stage*|*cond_stage*"
+
 --- Whether a table of positions is one of sines and cosines, which is fixed by design: each pair adds up to 1, so that
 --- the squares of n rows of d numbers add up to n d / 2. A learned table begins some thousand times lower. Rows of
 --- zeros, a class token's, change nothing.
@@ -38,14 +44,57 @@ local function part_of_switch(case, key)
   return named and name or nil
 end
 
+--- What the recorder found with requires_grad off, told by the names of parameters: a function that says of a layer's
+--- name the first of its parameters in that list, or nil; and whether there is such a list at all. Of long ones the
+--- recorder keeps the first 200 names.
+---@param case culprit.Case
+---@return fun(layer: string): string?, boolean known
+function freezing.flagged(case)
+  local names, known = {}, false
+  for setting in case.config:where("match(key, '*parameters_without_gradient')"):slice(0, 16):rows() do
+    known = true
+    for _, name in ipairs((setting.value or ""):replace("[", ""):replace("]", ""):replace('"', ""):split(",")) do
+      name = name:trim()
+      if name ~= "" then names[#names + 1] = name end
+    end
+  end
+  return function(layer)
+    for _, name in ipairs(names) do
+      if name == layer or name:starts_with(layer .. ".") then return name end
+    end
+  end, known
+end
+
+--- Whether a run starts from weights that were trained before, by its config, and asks for no gradient of half of its
+--- layers or more: a backbone that is kept on purpose.
+local function backbone(case, flagged)
+  local begun = case.config:where("match(key, '*pretrained*|*name_or_path|*from_checkpoint|*init_from|*finetun*|"
+    .. "*fine_tun*|*transfer_learn*|*backbone_weights')")
+    :where("value is not null and not match(value, 'false|False|none|None|null|0|scratch|')"):count() > 0
+  if not begun then return false end
+  local kept, all = 0, 0
+  for layer in case.scalars:where("layer is not null and match(metric, 'weight_norm|update_ratio|grad_norm')")
+    :group("layer") do
+    all  = all + 1
+    kept = kept + (flagged(layer) and 1 or 0)
+  end
+  return kept >= 0.5 * all
+end
+
 --- A function that says of a layer's name whether it is frozen by declaration or design: by a list of names
 --- (freeze_layers), by a switch for a part or for all (freeze_stem, freeze: true), because adapters are trained and
---- it is none, because it follows another network, or as a table of sines.
+--- it is none, because it follows another network, as a table of sines, or as part of a backbone that was trained
+--- before: where the config says that features are taken as they are, or names the weights to start from.
 ---@param case culprit.Case
 ---@return fun(layer: string): boolean
 function freezing.declared(case)
   local adapters = case.config:where("match(key, '*lora*|*peft*|*adapter*')"):count() > 0
   local frozen, parts = {}, {} -- what the config's lists name, and its switches
+  -- A probe, or features that are taken as they are: all but the output layer is frozen.
+  local probe = case.config:where("match(key, '*feature_extract|*feature_extracting|*linear_prob*|*head_only|"
+    .. "*train_head|*only_head') and (match(value, 'true|True') or number == 1)"):count() > 0
+  local flagged, known = freezing.flagged(case)
+  local kept = known and (probe or not adapters and backbone(case, flagged))
   for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):slice(0, 1000):rows() do
     for _, name in ipairs(setting.value:replace("[", ""):replace("]", ""):replace('"', ""):replace("'", "")
       :split(",")) do
@@ -59,6 +108,11 @@ function freezing.declared(case)
     end
   end
   return function(layer)
+    -- The recorder's list is surer than names.
+    if flagged(layer) and (kept or layer:lower():glob(taken)) then return true end
+    if probe and not known and not layer:lower():glob("*head*|fc|*.fc|*classifier*|*output*|*probe*|*logits*") then
+      return true
+    end
     if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
     if layer:lower():glob(followers) or sines(case, layer) then return true end
     for _, name in ipairs(parts) do
@@ -93,6 +147,32 @@ function freezing.still(shares, ratios, least)
   return nil, true
 end
 
+--- Whether units that are silent for every sample account for the still share of a layer. Such a unit has no
+--- gradient: what leads to it in the layer before it stands still, and what leads away from it in the layer behind it,
+--- in the same share of the units. Of a frozen weight the neighbours know nothing. It takes an activation with zeros on
+--- record, in as large a share.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@param share number
+---@return boolean
+function freezing.silent(layered, layer, share)
+  if layered:where { metric = "zero_share" }:where("value >= ?", share):count() == 0 then return false end
+  local usual, order = {}, {}
+  for name, rows in layered:where { metric = "unchanged_share" }:group("layer") do
+    usual[name], order[#order + 1] = rows:median("value"), { name = name, place = rows:min("place") or 0 }
+  end
+  -- Layers are logged in the order of the model.
+  table.sort(order, function(a, b) return a.place < b.place or a.place == b.place and a.name < b.name end)
+  for i, one in ipairs(order) do
+    if one.name == layer then
+      local before = order[i - 1] and usual[order[i - 1].name] or 0
+      local behind = order[i + 1] and usual[order[i + 1].name] or 0
+      return share <= 1.1 * (1 - (1 - math.min(1, before)) * (1 - math.min(1, behind))) + 0.02
+    end
+  end
+  return false
+end
+
 --- A part of what is logged as one layer that never changes, as one weight of several: share and rows, or nil.
 --- Embeddings have rows that no text asks for; what starts at zero, or has dead units, gets no gradient in part.
 ---@param layered culprit.Table  scalars of layers
@@ -109,6 +189,7 @@ function freezing.part(layered, layer, least)
   for _, grads in layered:where { metric = "grad_norm" }:group("layer") do
     if grads:sort("step"):first().value == 0 and grads:max("value") > 0 then return nil end
   end
+  if freezing.silent(layered, layer, share) then return nil end
   return { layer = layer, share = share, rows = shares }
 end
 

@@ -1,4 +1,4 @@
---- Series that runs log.
+--- Series that runs log, and the runs of a folder one by one.
 
 local runs = {}
 
@@ -9,6 +9,45 @@ local runs = {}
 ---@return culprit.Table  rows of case.scalars
 function runs.series(case, name, run)
   return case.scalars:where { name = name, primary = true, run = run }:where("finite(value)"):sort("step")
+end
+
+--- The settings of one run: its own and those of the folders above it; all where it has none, since then they are
+--- written beside it.
+local function settings_of(case, name)
+  local own = {}
+  for row in case.config:distinct("run"):slice(0, 1000):rows() do
+    if row.run and (row.run == name or name:starts_with(row.run .. "/")) then own[#own + 1] = row.run end
+  end
+  local found = #own > 0 and case.config:where { run = own }
+  return found and found:count() > 0 and found or case.config
+end
+
+--- A detector's `run` that looks at each run of a folder by itself. Two networks that are trained side by side, the
+--- trials of a sweep and the folds of a validation have layers of the same names and none in common: what one of them
+--- logs says nothing of the other's.
+---@param judge fun(case: culprit.Case, run: string?)  run: nil where there is but one, else its name for `at`
+---@return fun(case: culprit.Case)
+function runs.apart(judge)
+  return function(case)
+    local names = {}
+    local function add(rows)
+      for row in rows:where("run is not null"):distinct("run"):slice(0, 1000):rows() do names[#names + 1] = row.run end
+    end
+    add(case.scalars:where("layer is not null"))
+    if #names == 0 then add(case.scalars) end
+    if #names == 0 then add(case.tensors) end
+    if #names < 2 then return judge(case, nil) end
+    for _, name in ipairs(names) do
+      judge({
+        options   = case.options,
+        inputs    = case.inputs,
+        log_lines = case.log_lines,
+        scalars   = case.scalars:where("run is null or run == ?", name),
+        tensors   = case.tensors:where("run is null or run == ?", name),
+        config    = settings_of(case, name),
+      }, name)
+    end
+  end
 end
 
 return runs

@@ -11,6 +11,16 @@ function settings.number(case, name)
   return row and row.number
 end
 
+--- What says that the training loss is a sum of other losses than validation has: softened targets of a teacher, which
+--- are scaled by the square of a temperature; nil where nothing does. The two have no common scale then.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.distilled(case)
+  return case.config:where("match(key, '*distill*|*teacher*|*kd_alpha*|*kd_weight*|*kd_temp*|*kd_loss*|"
+    .. "*knowledge_dist*')"):where("not match(key, '*teacher_forc*') and not match(value, "
+    .. "'false|False|none|None|null|0|0.0|')"):first()
+end
+
 --- The last part of a path, which names a run.
 ---@param path string
 ---@return string

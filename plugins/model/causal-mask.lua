@@ -18,6 +18,7 @@
 --- https://github.com/huggingface/transformers/issues/48745
 
 local causality = require("causality")
+local masked = require("masked")
 local places = require("places")
 local precision = require("precision")
 
@@ -38,6 +39,7 @@ return {
     if declared then
       return skip(("a model that is causal: %s is %s in the config"):format(declared.key, tostring(declared.value)))
     end
+    if masked.by(case) then return skip("a model that predicts what comes next: this one predicts masked tokens") end
     local logits = values:where("name == 'battery.causal_mask.logits'")
     local ids    = values:where("name == 'battery.causal_mask.input_ids'")
     local judged, leak = false, nil

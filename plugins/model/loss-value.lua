@@ -69,6 +69,35 @@ local function binary(dumped)
   return judged, times > plain and found or nil
 end
 
+--- Elementwise losses of predictions and targets.
+local ELEMENTWISE = {
+  { name = "squared difference", of = function(x, y) return (x - y) ^ 2 end },
+  { name = "absolute difference", of = function(x, y) return math.abs(x - y) end },
+  { name = "Huber loss", of = function(x, y)
+    local d = math.abs(x - y)
+    return d < 1 and d * d / 2 or d - 0.5
+  end },
+  { name = "binary cross-entropy", of = function(x, y)
+    return math.max(x, 0) + math.log(1 + math.exp(-math.abs(x))) - y * x
+  end },
+}
+
+--- The elementwise loss whose mean over all pairs is `value`, to one per cent, and whose mean over each and its own is
+--- not; nothing where the value is that of each and its own, or neither.
+local function broadcast_loss(x, y, value)
+  for _, loss in ipairs(ELEMENTWISE) do
+    local own, all = 0, 0
+    for i = 1, #x do
+      own = own + loss.of(x[i], y[i]) / #x
+      for j = 1, #y do all = all + loss.of(x[i], y[j]) / (#x * #y) end
+    end
+    local near = 0.01 * math.abs(value)
+    if math.abs(own - value) <= near then return false end
+    if math.abs(all - value) <= near and math.abs(own - value) > 3 * near then return { name = loss.name, own = own } end
+  end
+  return false
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -120,12 +149,15 @@ return {
           and math.abs(logits.mean * width - 1) < 1e-3
         -- Both forms are near ln V before training; they have to differ by more than the thinned batch does. A softmax
         -- of a softmax spreads losses over one nat at most, so that some rows of the batch give its mean within some
-        -- per cent; a loss that weighs rows in another way lies near it by chance, and not at every dump.
+        -- per cent; a loss that weighs rows in another way lies near it by chance, and not at every dump. Of a batch
+        -- that is dumped whole nothing but rounding is left.
+        local whole = case.config:where("match(key, '*batch_size*') and number == ?", logits.shape[1]):count() > 0
+        local near  = whole and 0.005 or 0.04
         if probabilities and math.abs(value - once) < 0.1 * once then
           times, softmaxed = times + 1, { logits = logits, labels = labels, value = value, twice = once,
             already = true }
         elseif math.abs(once - twice) > 0.1 * twice and math.abs(value - twice) < 0.2 * math.abs(value - once)
-          and math.abs(value - twice) <= 0.04 * twice then
+          and math.abs(value - twice) <= near * twice then
           times, softmaxed = times + 1, { logits = logits, labels = labels, value = value, once = once, twice = twice }
         elseif math.abs(value - once) < 0.2 * math.abs(value - twice) then
           plain = plain + 1
@@ -181,21 +213,31 @@ return {
         }
       end
     end
-    -- Predictions [B, 1] against float targets [B] broadcast to [B, B] in any elementwise loss.
+    -- Predictions [B, 1] against float targets [B] broadcast to [B, B] in any elementwise loss, unless something takes
+    -- the last axis away before it. What the loss is says so.
     for targets in dumped:where("match(name, '*labels|*targets') and match(dtype, 'float*|bfloat*')"):rows() do
       local rows, out = targets.shape[1], nil
       if #targets.shape == 1 and rows > 1 then
         out = dumped:where { step = targets.step, variant = targets.variant }:where(outputs):first()
       end
-      judged = judged or out ~= nil
-      if out and #out.shape == 2 and out.shape[1] == rows and out.shape[2] == 1 then
+      local loss = out and dumped:where { step = targets.step, variant = targets.variant }
+          :where("match(name, 'loss.output') and numel == 1"):first()
+      local value = loss and loss.mean
+      if not value and out and targets.step then
+        local logged = case.scalars:where { name = "loss", primary = true, step = targets.step }:first()
+        value = logged and logged.value
+      end
+      local kind = value and value == value and #out.shape == 2 and out.shape[1] == rows and out.shape[2] == 1
+        and rows <= 1000 and broadcast_loss(out:values(0, rows), targets:values(0, rows), value)
+      judged = judged or kind ~= nil
+      if kind then
         return report {
           symptom  = "loss-broadcast",
-          score    = 0.85,
+          score    = 0.95,
           at       = { step = targets.step, name = out.name },
-          message  = ("%s is %d x 1 and the float targets are %d: an elementwise loss of the two compares each "
-            .. "prediction "
-            .. "with each target"):format(out.name, rows, rows),
+          message  = ("%s is %d x 1 and the float targets are %d: the loss is %s, the %s of each prediction and each "
+            .. "target; of each prediction and its own it would be %s"):format(out.name, rows, rows,
+            units.number(value), kind.name, units.number(kind.own)),
           evidence = { out, targets },
         }
       end

@@ -6,6 +6,10 @@
 --- All of these end as NaN in the loss, and each has another remedy. What went in at the very place where the first bad
 --- value came out tells them apart.
 ---
+--- A loss that is written out by hand is no layer, so that nothing says what went into it. Where the last output
+--- before it lies between 0 and 1 and its gradient is not finite at places of exactly 0 or 1 and at no other, its
+--- logarithm was taken, or that of one less it: -log p has the slope -1 / p.
+---
 --- ## How to confirm
 --- Recompute the operation from the dumped input in fp32, at the reported index alone.
 ---
@@ -47,7 +51,38 @@ return {
       report { symptom = symptom, score = score, at = at, message = message, evidence = { first, ... } }
     end
 
+    --- A loss out of probabilities of which some are exactly 0 or 1: whether it took their logarithm.
+    local function from_probabilities()
+      if first.role ~= "grad" and first.numel ~= 1 then return end
+      local before = step:where("role == 'output' and nonfinite == 0 and numel > 1 and min >= 0 and max <= 1")
+        :where("order < ?", first.order or 0):sort("-order"):slice(0, 3)
+      for output in before:rows() do
+        local count = math.min(output.numel, 4096)
+        local slope = step:where { layer = output.layer, role = "grad" }:where("numel == ? and nonfinite > 0",
+          output.numel):first()
+        local probabilities = output:values(0, count)
+        local slopes = slope and slope:values(0, count)
+        local ends, broken, elsewhere, inner = 0, 0, 0, 0
+        for i, p in ipairs(probabilities) do
+          local at_end = p == 0 or p == 1
+          ends  = ends + (at_end and 1 or 0)
+          inner = inner + (at_end and 0 or 1)
+          if slopes and slopes[i] - slopes[i] ~= 0 then
+            broken    = broken + 1
+            elsewhere = elsewhere + (at_end and 0 or 1)
+          end
+        end
+        if broken > 0 and elsewhere == 0 and inner > 0 then
+          finding("nonfinite-from-log", 0.95, ("%s is exactly 0 or 1 at %d of %d values, and its gradient is not "
+            .. "finite at %d of these and at no other: the loss takes the logarithm of it, or of one less it"):format(
+            output.name, ends, count, broken), output, slope)
+          return true
+        end
+      end
+    end
+
     local function decide()
+      if from_probabilities() then return end
       if first.role == "grad" then
         local value = step:where { layer = first.layer }:where("role != 'grad' and nonfinite == 0"):where("numel == ?",
           first.numel)

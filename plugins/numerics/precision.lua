@@ -9,7 +9,8 @@
 --- Print `torch.get_autocast_dtype("cuda")` inside the forward pass.
 ---
 --- ## Known false positives
---- Configs that name fp16 for a part of the run only, such as communication.
+--- Configs that name fp16 for a part of the run only, such as communication. The dtype of a checkpoint in a model's
+--- config is no answer where it is another: what is stored in bf16 may be computed in fp16.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/amp.html
@@ -27,9 +28,15 @@ return {
     local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
                .. " or (match(key, '*fp16*|*half*') and match(value, 'true|True'))")
     -- Results of a recorder's check are stored in the format that it chose, which says nothing about the run.
-    local dumped = case.tensors:where("dtype == 'float16' and not match(name, 'battery.*')")
+    local exact  = case.tensors:where("not match(name, 'battery.*')")
+    local dumped = exact:where("dtype == 'float16'")
     if half:count() == 0 and dumped:count() == 0 then
-      if named:count() == 0 then skip("the precision in a config") end
+      -- How a checkpoint stores its weights is not what it is computed in: bf16 weights are served in fp16 where a GPU
+      -- has nothing else. A setting of the run is an answer, and so are dumped activations.
+      local own = named:where("not match(key, '*torch_dtype*|model.*|gguf.*|dtype|*.dtype|*kv_cache*|*comm*')")
+      local seen = exact:where("match(dtype, 'float32|bfloat16|float64') and role is not null and "
+        .. "not match(role, 'weight|grad|bias|buffer')")
+      if own:count() == 0 and seen:count() == 0 then skip("the precision of the run in a config") end
       return
     end
     local setting = half:first()

@@ -14,7 +14,8 @@
 --- without tables, of which a model of clicks has more than other layers; of all weights together nothing is said where
 --- the config speaks of many tables.
 --- In fp32 elements stay the same too where updates are below a ten-millionth of the weights, so only larger ones
---- count. Elements without a gradient (units that are dead or saturated, frozen parts) stay the same in any format. Two
+--- count, and nothing is said of a run whose config names fp32 and whose dumps hold no 16-bit weight. Elements without
+--- a gradient (units that are dead or saturated, frozen parts) stay the same in any format. Two
 --- things tell them from rounding: an element that a coarse format changes at all moves by a unit of its last place, so
 --- that a share f of changed elements, the smallest, makes an update of about 2^-8 f^1.5 of bf16 weights, and a far
 --- smaller one was not rounded; and a frozen part is the same share at every step.
@@ -24,6 +25,7 @@
 
 local freezing  = require("freezing")
 local precision = require("precision")
+local runs = require("runs")
 
 ---@type culprit.Detector
 return {
@@ -36,7 +38,7 @@ return {
     ratio = { default = 5e-6, doc = "Update over weight below which fp32 loses updates as well" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt    = case.options
     local all    = case.scalars:where { primary = true }:where("finite(value)")
     local shares = all:where { metric = "unchanged_share" }
@@ -55,15 +57,19 @@ return {
     local rest = layers and shares:where("not match(layer, '*emb*|*Emb*|*wte*|*wpe*|*table*|*sparse*|*lookup*|"
       .. "*categorical*|*hash*|*bag*|*tok_*')")
     if rest and rest:count() > 0 then shares = rest end
-    if not layers and case.config:where("match(key, '*num_embeddings*|*embedding_sizes*|*table_size*|*hash_size*|"
-      .. "*hash_bucket*|*cardinalit*|*num_sparse*|*sparse_feat*|*categorical*|*num_tables*')"):count() > 0 then
-      return skip("unchanged elements by layer: rows of tables that a batch lacks stay as they are")
-    end
     local both = layers and shares:join(moved:distinct("step", "name", "layer"):select("step", "layer", "value"),
       { "step", "layer" }) or shares:join(moved:select("step", "value"), { "step" })
     local rounding = precision.rounding(case)
     local unit     = rounding > 2 ^ -20 and rounding or 2 ^ -8
     both = both:where("value_right > 0"):with { changed = "max(0, 1 - value)" }
+    -- Rows that a batch lacks are as many at each step; what rounds away is more where updates are smaller.
+    local ample  = both:where("value_right >= ?", opt.ratio)
+    local varies = rounding > 2 ^ -20 and ample:count() >= 6 and ample:max("value") >= ample:min("value") + 0.2
+    if not layers and not varies and case.config:where("match(key, '*num_embeddings*|*embedding_sizes*|*table_size*|"
+      .. "*hash_size*|*hash_bucket*|*cardinalit*|*num_sparse*|*sparse_feat*|*categorical*|*num_tables*')"):count() > 0
+    then
+      return skip("unchanged elements by layer: rows of tables that a batch lacks stay as they are")
+    end
     local fine = both:where("value >= ? and value_right < ? * changed * sqrt(changed)", opt.share, 0.2 * unit):count()
     local part = freezing.still(both, both:with { value = "value_right" }, opt.share)
     if not layers and part then return skip("unchanged elements by layer: a part of the model never changes") end
@@ -80,26 +86,33 @@ return {
     local coarse = case.tensors:where("role == 'weight' and match(dtype, '*16*')"):count() > 0
     local full   = not coarse
       and case.config:where("match(key, '*precision|*dtype') and match(value, '*32*')"):count() > 0
+    -- fp32 by the config, and by the dumped weights where there are any: nothing is rounded away, and what stands still
+    -- gets no gradient.
+    if full then return end
+    local fp32 = case.tensors:where("role == 'weight' and dtype == 'float32' and numel >= 64 and not match(name, "
+      .. "'battery.*')")
+    if not coarse and rounding < 2 ^ -20 and fp32:count() > 0 then
+      return skip("weights in a format that rounds: the dumped ones are float32, of which other rows stand still")
+    end
     if not layers and not coarse and rounding < 2 ^ -20 then
       return skip("the format of the weights: dump one, or unchanged elements by layer")
     end
     report {
       symptom  = "updates-lost-in-rounding",
-      score    = full and 0.4 or worst.share >= 0.3 and 0.95 or 0.8,
-      at       = { step = high:first().step },
+      score    = worst.share >= 0.3 and 0.95 or 0.8,
+      at       = { run = run, step = high:first().step },
       message  = ("%s of the weights of the median layer are bit-identical after an update of %.2g of their size "
         .. "(step %d); in "
         .. "fp32 such an update changes all of them"):format(units.percent(worst.share), worst.ratio, worst.step),
       evidence = { high:top(5, "share") },
     }
     local early, late = told:slice(0, told:count() // 2), told:slice(told:count() // 2, told:count())
-    if full then skip("weights in a coarser format than the config says", "unchanged-elements-rise") end
     local top = late:max("share") or 0
-    if not full and told:count() >= 6 and top >= 2 * early:median("share") and top >= 0.2 then
+    if told:count() >= 6 and top >= 2 * early:median("share") and top >= 0.2 then
       report {
         symptom  = "unchanged-elements-rise",
         score    = 0.85,
-        at       = { step = late:top(1, "share"):first().step },
+        at       = { run = run, step = late:top(1, "share"):first().step },
         message  = ("the share of unchanged weights rises from %s to %s as updates shrink from %.2g to %.2g of the "
           .. "weights"):format(
           units.percent(early:median("share")), units.percent(late:max("share")), early:median("ratio"),
@@ -107,5 +120,5 @@ return {
         evidence = { told:first(), late:top(1, "share") },
       }
     end
-  end,
+  end),
 }

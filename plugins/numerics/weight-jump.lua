@@ -28,7 +28,7 @@ return {
     slack = { default = 3.0, doc = "Factor over the sum of the updates that is beyond them" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local all    = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
     local norms  = all:where { metric = "weight_norm" }
     local ratios = all:where { metric = "update_ratio" }
@@ -53,7 +53,8 @@ return {
         judged = judged + 1
         local before
         for row in series:slice(0, 5000):rows() do
-          if before then
+          -- Two rows of one step, of two ranks say, are no change.
+          if before and row.step > before.step then
             local steps = row.step - before.step
             -- A step moves by its ratio of the norm; of the smaller norm, or a jump would excuse itself.
             local bound = steps * math.max(before.value_right * before.value, row.value_right * row.value)
@@ -80,11 +81,11 @@ return {
       symptom  = "weight-norm-jump",
       -- Between two rows that are far apart a rate too high throws weights as far, and comes to rest.
       score    = worst.row.step - worst.before.step <= 5 and 0.9 or 0.5,
-      at       = { layer = worst.layer, step = worst.row.step },
+      at       = { run = run, layer = worst.layer, step = worst.row.step },
       message  = ("the weight norm of %s goes from %.4g at step %d to %.4g at step %d; updates can have moved it by "
         .. "%.2g"):format(
         worst.layer, worst.before.value, worst.before.step, worst.row.value, worst.row.step, worst.reach),
       evidence = { worst.before, worst.row },
     }
-  end,
+  end),
 }

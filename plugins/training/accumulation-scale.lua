@@ -66,9 +66,13 @@ return {
       local number = one.count.number
       local size   = case.config:where("run is null or run == ?", one.run)
         :where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
+      -- Of labels that are 0 or 1 there are two.
+      local binary = not size and case.config:where("match(key, '*loss*|*criterion*|*objective*') and "
+        .. "match(value, '*bce*|*BCE*|*binary_cross*|*binary-cross*|*logloss*|*log_loss*')"):first()
+      local classes = size and size.number or binary and 2
       local first  = one.loss:first()
-      if number >= 2 and size and first and first.step <= 1 then
-        local ratio = first.value / math.log(size.number)
+      if number >= 2 and classes and first and first.step <= 1 then
+        local ratio = first.value / math.log(classes)
         if math.abs(ratio - number) < 0.12 * number then
           report {
             symptom  = "accumulation-not-divided",
@@ -76,8 +80,8 @@ return {
             at       = { step = first.step },
             message  = ("the first loss is %.4g, %.3g times ln %d = %.4g, and %g batches are accumulated: it is "
               .. "their sum"):format(
-              first.value, ratio, math.floor(size.number), math.log(size.number), number),
-            evidence = { first, size, one.count },
+              first.value, ratio, math.floor(classes), math.log(classes), number),
+            evidence = { first, size or binary, one.count },
           }
         end
       end
@@ -114,7 +118,7 @@ return {
           report {
             symptom  = "clipped-by-accumulation",
             severity = "info",
-            score    = 0.5,
+            score    = 0.7,
             at       = { step = one.norms:first().step },
             message  = ("%d of %d steps are clipped at %g with a median norm of %.3g; divided by the %g accumulated "
               .. "batches it would "

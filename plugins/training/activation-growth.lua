@@ -16,6 +16,8 @@
 --- ## References
 --- https://arxiv.org/abs/2302.05442, https://arxiv.org/abs/2204.02311
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -26,7 +28,7 @@ return {
     growth = { default = 10.0, doc = "Factor from two fifths of the run to its maximum worth reporting" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local all = case.scalars:where { primary = true }:where("layer is not null and finite(value) and value > 0")
     local rows = all:where { metric = "activation_max" }
     if rows:count() == 0 then rows = all:where { metric = "activation_rms" } end
@@ -67,7 +69,7 @@ return {
       report {
         symptom  = "activation-growth",
         score    = 0.85,
-        at       = { layer = grown.layer, step = grown.peak.step },
+        at       = { run = run, layer = grown.layer, step = grown.peak.step },
         message  = ("the largest value of %s grows from %.4g at step %d to %.5g at step %d"):format(grown.layer,
           grown.from.value, grown.from.step, grown.peak.value, grown.peak.step),
         evidence = { grown.from, grown.peak },
@@ -77,7 +79,7 @@ return {
       report {
         symptom  = "activation-overflow-ahead",
         score    = 0.75,
-        at       = { layer = ahead.layer, step = ahead.last.step },
+        at       = { run = run, layer = ahead.layer, step = ahead.last.step },
         message  = ("%s is at %.4g at step %d and doubles every %.3g steps: it would pass %d, the end of %s, at step "
           .. "%.0f")
           :format(ahead.layer, ahead.last.value, ahead.last.step, math.log(2) / ahead.rate, limit,
@@ -85,5 +87,5 @@ return {
         evidence = { ahead.last },
       }
     end
-  end,
+  end),
 }

@@ -12,19 +12,73 @@
 --- ## Known false positives
 --- tanh is symmetric about zero too, but never beyond 1; where all values are below 1 symmetry is not judged, nor is it
 --- in gated networks, whose product of two factors is symmetric. Dropout in evaluation, shortcuts, clamps and what else
---- may pass a value on by design are left out by name, containers because they have parts or weights.
+--- may pass a value on by design are left out by name, containers because they have parts or weights. Between a linear
+--- layer and its activation there may be a norm: only what multiplies by a matrix makes one linear layer of two. A code
+--- that is narrower than both sides is linear by design, in autoencoders, low-rank factors and adapters.
 ---
 --- ## References
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
 
---- The members of a Sequential are called by their places, mlp.0 and mlp.1: what has no weight is the activation.
-local function has_weight(case, layer)
-  local parts = layer:split(".")
-  local last  = parts[#parts]
-  local place = string.numbers(last)[1]
-  if not place or tostring(math.floor(place)) ~= last then return true end
-  return case.tensors:where { layer = layer, role = "weight" }:count() > 0
-    or case.scalars:where { layer = layer, metric = "weight_norm" }:count() > 0
+local runs = require("runs")
+
+--- The last axis of a tensor, the width of a layer's input or output; nil where rows are not told from columns.
+local function width(row)
+  local shape = row and row.shape or {}
+  return #shape >= 2 and shape[#shape] or nil
+end
+
+--- Whether a layer that takes what a linear layer gives multiplies it by a matrix, so that the two make one linear
+--- layer. The members of a Sequential are called by their places, mlp.0 and mlp.1: what has no weight is the
+--- activation, and what has one weight a unit is a norm, which stands between a linear layer and its activation as a
+--- rule. Whether it is a matrix its shape says, or the number of its elements: (norm / root mean square) squared. What
+--- has parts is a block with an activation of its own.
+---@param case culprit.Case
+---@param input culprit.Row  what the layer takes
+local function multiplies(case, input)
+  local layer = input.layer
+  local below = layer .. "."
+  local parts = case.scalars:where("match(metric, 'weight_norm|activation_rms') and starts_with(layer, ?)", below)
+  local inner = case.tensors:where("match(role, 'input|output|weight') and starts_with(layer, ?)", below)
+  if parts:count() + inner:count() > 0 then return false end
+  local weights = case.tensors:where { layer = layer, role = "weight" }
+  for row in weights:slice(0, 100):rows() do
+    if #(row.shape or {}) >= 2 then return true end
+  end
+  if weights:where("match(name, '*weight')"):count() > 0 then return false end
+  local own   = case.scalars:where { layer = layer, primary = true }:where("finite(value) and value > 0"):sort("step")
+  local norm  = own:where { metric = "weight_norm" }:first()
+  local function now(metric)
+    local row = norm and own:where { metric = metric, step = norm.step }:first()
+    return row and row.value
+  end
+  local moved, ratio = now("update_rms"), now("update_ratio")
+  local size  = now("weight_rms") or moved and ratio and moved / ratio
+  local units = width(input)
+  -- A weight and a bias a unit are two.
+  if size and units then return (norm.value / size) ^ 2 > 3 * units end
+  local names = layer:split(".")
+  local place = string.numbers(names[#names])[1]
+  return not (place and tostring(math.floor(place)) == names[#names])
+end
+
+--- How surely two linear layers in a row are a fault. A code that is narrower than what goes in and what comes out is
+--- linear by design: of an autoencoder, a factorisation in two, an adapter. Nil: such a one.
+---@param case culprit.Case
+---@param output culprit.Row  of the first layer
+---@param input culprit.Row   of the second
+local function surely(case, output, input)
+  local function of(layer, role, step)
+    local matrix = case.tensors:where { layer = layer, role = "weight" }:where("match(name, '*weight')"):first()
+    local shape  = matrix and matrix.shape or {}
+    if #shape == 2 then return role == "input" and shape[2] or shape[1] end
+    return width(case.tensors:where { layer = layer, role = role, step = step }:first())
+  end
+  local code = width(output)
+  if not code then return 0.5 end
+  local wide_in, wide_out = of(output.layer, "input", output.step), of(input.layer, "output", input.step)
+  if wide_in and code >= wide_in or wide_out and code >= wide_out then return 0.9 end
+  if wide_in and wide_out then return nil end
+  return 0.5
 end
 
 ---@type culprit.Detector
@@ -37,7 +91,7 @@ return {
   } },
   symptoms = { "activation-is-identity" },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local named = "match(layer, '*.act|*.act.*|act|*activation*|*gelu*|*relu*|*silu*|*swish*|*.act_fn|*nonlinearity*|"
       .. "*.act?|*.act??|act?|act??|*.act_?|*.act_fn?|*mish*|*softplus*|*leakyrelu*')"
     local seen  = 0
@@ -60,7 +114,7 @@ return {
           report {
             symptom  = "activation-is-identity",
             score    = 0.97,
-            at       = { layer = output.layer, step = output.step },
+            at       = { run = run, layer = output.layer, step = output.step },
             message  = ("the output of %s at step %s is its input (%.4g to %.4g, rms %.4g): it is no activation")
               :format(output.layer, tostring(output.step), output.min, output.max, output.rms),
             evidence = { input, output },
@@ -105,7 +159,7 @@ return {
         report {
           symptom  = "activation-is-identity",
           score    = found.dumps >= 2 and 0.9 or 0.7,
-          at       = { layer = layer, step = output.step },
+          at       = { run = run, layer = layer, step = output.step },
           message  = ("%s has no weights and gives what it gets at %s that hold both, %.4g to %.4g at step %s: it is "
             .. "no activation"):format(layer, units.plural(found.dumps, "dump"), output.min, output.max,
             tostring(output.step)),
@@ -125,11 +179,12 @@ return {
       if output.step then follow = follow:where { step = output.step } end
       for input in follow:where("min == ? and max == ? and rms == ?", output.min, output.max, output.rms)
         :slice(0, 1):rows() do
-        if has_weight(case, input.layer) then
+        local score = multiplies(case, input) and surely(case, output, input)
+        if score then
           report {
             symptom  = "activation-is-identity",
-            score    = 0.9,
-            at       = { layer = output.layer, step = output.step },
+            score    = score,
+            at       = { run = run, layer = output.layer, step = output.step },
             message  = ("what %s gives at step %s, %.4g to %.4g, goes into %s as it is: there is no activation between "
               .. "them"):format(output.layer, tostring(output.step), output.min, output.max, input.layer),
             evidence = { output, input },
@@ -160,7 +215,7 @@ return {
           report {
             symptom  = "activation-is-identity",
             score    = 0.8,
-            at       = { layer = layer, step = told:first().step },
+            at       = { run = run, layer = layer, step = told:first().step },
             message  = ("the mean of %s is %.2g of its root mean square in the median of %d logged steps, with "
               .. "values up to "
               .. "%.3g: ReLU, GELU and SiLU give a third or more"):format(layer, told:median("ratio"), told:count(),
@@ -193,7 +248,7 @@ return {
           report {
             symptom  = "activation-is-identity",
             score    = 0.85,
-            at       = { layer = layer, step = values:first().step },
+            at       = { run = run, layer = layer, step = values:first().step },
             message  = ("%s, and at most %s of %s is zero"):format(wanted and ("the config says %s = %s"):format(
               wanted.key, wanted.value) or "it is called rectified", units.percent(values:max("value")), layer),
             evidence = { wanted or values:first(), values:slice(0, 5) },
@@ -203,5 +258,5 @@ return {
       end
     end
     if seen == 0 then skip("inputs and outputs of activation modules: dump *.act.input and *.act.output") end
-  end,
+  end),
 }

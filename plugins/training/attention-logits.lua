@@ -34,7 +34,7 @@ return {
     fresh    = { default = 0.70,   doc = "The same at the first step of a fresh model that is too sharp" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt = case.options
     local all = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
     local scores  = all:where { metric = "max_attention_logit" }
@@ -58,7 +58,7 @@ return {
       report {
         symptom  = "attention-logits-large",
         score    = 0.9,
-        at       = { layer = start.layer, step = start.step },
+        at       = { run = run, layer = start.layer, step = start.step },
         message  = ("attention scores of %s reach %.5g at step %d%s; beyond some tens softmax is a hard maximum")
           :format(start.layer, start.value, start.step, same and "" or (" and %s%.5g at step %d"):format(
           start.layer == top.layer and "" or "those of " .. top.layer .. " ", top.value, top.step)),
@@ -84,7 +84,7 @@ return {
       report {
         symptom  = "attention-logits-grow",
         score    = 0.85,
-        at       = { layer = grown.layer, step = grown.peak.step },
+        at       = { run = run, layer = grown.layer, step = grown.peak.step },
         message  = ("attention scores of %s grow from %.4g at step %d to %.4g at step %d"):format(grown.layer,
           grown.from.value, grown.from.step, grown.peak.value, grown.peak.step),
         evidence = { grown.from, grown.peak },
@@ -110,7 +110,7 @@ return {
       report {
         symptom  = "attention-sharp-at-start",
         score    = begun:median("value") < 0.3 and 0.95 or 0.85,
-        at       = { layer = under:first().layer, step = first.step },
+        at       = { run = run, layer = under:first().layer, step = first.step },
         message  = ("at step %d the attention of %s has %s of the entropy of an even one; a fresh model has all of "
           .. "it%s")
           :format(first.step, units.plural(begun:count(), "layer"), units.percent(begun:median("value")),
@@ -137,7 +137,7 @@ return {
       report {
         symptom  = "attention-entropy-collapse",
         score    = 0.9,
-        at       = { layer = low.layer, step = low.step },
+        at       = { run = run, layer = low.layer, step = low.step },
         message  = ("the attention of %s has %s of the entropy of an even one from step %d on, and had %s at the "
           .. "start%s"):format(low.layer, units.percent(low.rows:median("value")), low.step, units.percent(low.began),
           layers < 2 and "" or ("; it is the first of %d layers that are so, %s has the least, %s"):format(layers,
@@ -145,5 +145,5 @@ return {
         evidence = { low.rows:slice(0, 5) },
       }
     end
-  end,
+  end),
 }

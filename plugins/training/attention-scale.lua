@@ -88,7 +88,7 @@ return {
   } },
   symptoms = { "attention-scale-too-large" },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local plain = case.config:where("match(key, '*model_type|*architectures*|model') and match(value, '*t5*|*T5*')")
       :count() > 0
     local measured, hits = 0, {}
@@ -124,7 +124,8 @@ return {
       report {
         symptom  = "attention-scale-too-large",
         score    = sure and 0.97 or 0.8,
-        at       = { layer = first.scores.layer, step = (places.start(case, first.scores.step, measured > #hits)) },
+        at       = { run = run, layer = first.scores.layer,
+          step = (places.start(case, first.scores.step, measured > #hits)) },
         message  = ("the dumped scores of %s are %.4g times the products of queries and keys; heads of %d dimensions "
           .. "ask for %.4g%s"):format(first.scores.layer, first.factor, first.width, 1 / math.sqrt(first.width),
           others(count, worst.scores.layer, worst.excess)),
@@ -202,11 +203,11 @@ return {
     report {
       symptom  = "attention-scale-too-large",
       score    = 0.85,
-      at       = { layer = found.row.layer, step = first.step },
+      at       = { run = run, layer = found.row.layer, step = first.step },
       message  = ("the largest score of %s at step %d is %.3g, %.2g times what weights of this size give (%.2g); the "
         .. "root of the head's width is %.2g%s"):format(found.row.layer, first.step, found.row.value, found.excess,
         found.row.value / found.excess, root, others(over, worst.row.layer, worst.excess)),
       evidence = { found.row, found.norm, over > 1 and worst.row or nil },
     }
-  end,
+  end),
 }

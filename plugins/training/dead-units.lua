@@ -18,6 +18,7 @@
 --- https://arxiv.org/abs/1903.06733
 
 local places = require("places")
+local runs = require("runs")
 
 ---@type culprit.Detector
 return {
@@ -29,7 +30,7 @@ return {
     dead = { default = 0.99, doc = "Share of zeros that makes a layer dead" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local shares = case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null and "
       .. "finite(value)")
       :where("not match(layer, '*scores*|*probs*|*logits*|*one_hot*|*onehot*|*mask*|*dispatch*|*router*|*routing*|"
@@ -53,12 +54,12 @@ return {
         report {
           symptom  = symptom,
           score    = 0.85,
-          at       = { layer = first.layer, step = found.onset },
+          at       = { run = run, layer = first.layer, step = found.onset },
           message  = ("%s of %s is zero at %d of %d logged steps, %s"):format(units.percent(first.share), first.layer,
             first.over:count(), first.all, places.others(case, found)),
           evidence = places.rows(found),
         }
       end
     end
-  end,
+  end),
 }

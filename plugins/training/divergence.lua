@@ -1,6 +1,7 @@
 --- ## What it detects
 --- A loss that climbs away from its best level and stays there, and one that rises from the first steps on; of the
---- latter, one that rises steadily although no update is large against the weights.
+--- latter, one that rises steadily although no update is large against the weights. And one that falls below zero and
+--- on by orders of magnitude.
 ---
 --- ## Why it matters
 --- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign
@@ -9,12 +10,22 @@
 --- the order of the weights. Where no update is on record, Adam's are bounded by the rate in each element, and weights
 --- behind n inputs are about 1 / sqrt(n): the rate times the root of the widest layer, four times the model's width.
 ---
+--- A step u changes the loss by the gradient times u to first order, at most by |g| |u| added up over the layers. A
+--- loss that rises steadily by many times the sum of that over the steps is moved by something else than its own
+--- gradient: what the optimizer minimises is another quantity than what is logged (another weighting of the samples,
+--- a term that is left out, other labels). A flipped sign pays for its rise, and its gradient does not fade.
+---
+--- Squares, cross entropies and divergences end at 0, and the log-likelihood of a density goes below it by the number
+--- of digits the model resolves, times what it is of. A loss of thousands of times its first size below zero has no
+--- lower bound: a term that has one is subtracted where it is meant to be added.
+---
 --- ## How to confirm
 --- Restart from a checkpoint before the best step with a third of the learning rate.
 ---
 --- ## Known false positives
 --- A change of data or of loss weights in the middle of the run. A loss that swings on its way up overshoots, and
---- counts as rising from the start only.
+--- counts as rising from the start only. Norms that were logged after clipping are smaller than the gradients: where
+--- most of them equal the threshold, nothing is said of what they can pay for.
 ---
 --- ## References
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
@@ -27,10 +38,12 @@ return {
   summary  = "The loss climbs away and does not come back",
   needs    = { scalars = { "step", "value", metric = "loss" } },
   symptoms = { "loss-diverges", "loss-rises-from-start", "loss-rises-at-small-updates",
-    "diverges-while-lr-rises" },
+    "diverges-while-lr-rises", "loss-rises-beyond-gradient", "loss-falls-without-bound" },
   options  = {
     lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
     small    = { default = 0.1, doc = "Update over weight norm up to which a step down the gradient cannot overshoot" },
+    beyond   = { default = 10.,  doc = "Rise over what gradients and updates can move from which it is not theirs" },
+    below    = { default = 1e4, doc = "Loss below zero over its first size, or over 1, from which it has no bound" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
 
@@ -68,6 +81,55 @@ return {
       return adam and width and rate and rate * math.sqrt(4 * width) or nil
     end
 
+    --- The stretch to the end of the run in which the loss rises most beyond what gradients and updates of the layers
+    --- can move it by, nil where they can pay for it; and whether that can be told: norms that clipping left cannot.
+    local function unpaid(run_name, loss, tenth, finish)
+      local own = case.scalars:where { primary = true, run = run_name }:where("finite(value) and layer is not null")
+      local parts = {}
+      for _, metric in ipairs { "grad_norm", "update_ratio", "weight_norm" } do
+        for row in own:where { metric = metric }:slice(0, 20000):rows() do
+          local step = parts[row.step] or {}
+          local part = step[row.layer] or {}
+          part[metric], step[row.layer], parts[row.step] = row.value, part, step
+        end
+      end
+      local limit = case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|"
+        .. "*gradient_clipping|*gradient_clip_val|*clip_norm') and number > 0"):first()
+      local pays, steps, clipped = {}, {}, 0
+      for step, layers in pairs(parts) do
+        local sum, squares, known = 0, 0, 0
+        for _, part in pairs(layers) do
+          if part.grad_norm and part.update_ratio and part.weight_norm then
+            sum, known = sum + part.grad_norm * part.update_ratio * part.weight_norm, known + 1
+          end
+          squares = squares + (part.grad_norm or 0) ^ 2
+        end
+        if known > 0 then steps[#steps + 1], pays[step] = step, sum end
+        if limit and math.abs(math.sqrt(squares) / limit.number - 1) < 0.02 then clipped = clipped + 1 end
+      end
+      table.sort(steps)
+      if #steps < 4 or clipped >= 0.5 * #steps then return nil, false end
+      -- Three deviations of the difference of two medians, which are a quarter wider than those of means.
+      local noise = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+      local function least(rows)
+        return math.max(0.1, 0.15 * loss:first().value, 3 * 1.25 * math.sqrt(1 / rows + 1 / tenth) * noise)
+      end
+      local budget, found = 0, nil
+      for i = #steps - 1, 2, -1 do
+        local after = loss:where("step >= ?", steps[i])
+        -- Between two logged steps as much as at the better paid of them.
+        budget = budget + (steps[i + 1] - steps[i]) * math.max(pays[steps[i]], pays[steps[i + 1]])
+        -- From one row on, where the loss is quiet, or from the median of some.
+        for _, count in ipairs { 1, tenth } do
+          local rise = after:count() > 2 * tenth and finish - after:slice(0, count):median("value") or 0
+          if rise >= least(count) and rise > opt.beyond * budget and (not found or rise > found.rise) then
+            found = { rise = rise, budget = budget, from = after:first().step, first = after:first() }
+          end
+        end
+      end
+      return found, true
+    end
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local rows = loss:count()
@@ -83,7 +145,20 @@ return {
         -- From row to row a loss moves by its noise; a move of the level has to be larger. Losses around zero, such as
         -- policy-gradient ones, are noise and nothing else.
         local noise  = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
-        if early and finish > start * 1.3 and finish - start > math.max(0.1, 4 * noise) then
+        local scale  = math.max(1, math.abs(start), loss:slice(0, 3):max("value"))
+        local deep   = loss:where("value < ?", -opt.below * scale):first()
+        if deep and start > 0 and finish < -opt.below * scale then
+          local under = loss:where("value < 0"):first()
+          report {
+            symptom  = "loss-falls-without-bound",
+            score    = 0.95,
+            at       = { step = under.step },
+            message  = ("the loss is %.4g at step %d, below 0 from step %d on and %.3g at step %d: it has no lower "
+              .. "bound, so that some term of it enters with the wrong sign"):format(loss:first().value,
+              loss:first().step, under.step, loss:min("value"), loss:sort("value"):first().step),
+            evidence = { loss:first(), under, loss:last() },
+          }
+        elseif early and finish > start * 1.3 and finish - start > math.max(0.1, 4 * noise) then
           report {
             symptom  = "loss-rises-from-start",
             score    = 0.95,
@@ -100,7 +175,23 @@ return {
             bounded = largest
           end
           if not largest then skip("update ratios from the start on", "loss-rises-at-small-updates") end
-          if largest and largest <= opt.small and not swings then
+          local beyond, told = unpaid(run_name, loss, tenth, finish)
+          if beyond then
+            report {
+              symptom  = "loss-rises-beyond-gradient",
+              score    = 0.95,
+              at       = { step = beyond.from },
+              message  = ("the loss rises by %.3g from step %d on, and gradients times updates of all layers can move "
+                .. "it by %.2g: it is not the gradient of this loss that is followed"):format(beyond.rise, beyond.from,
+                beyond.budget),
+              evidence = { beyond.first, loss:last() },
+            }
+            skip("a loss that its own gradient moves", "loss-rises-at-small-updates")
+          elseif not told then
+            skip("gradient norms before clipping, update ratios and weight norms of layers",
+              "loss-rises-beyond-gradient")
+          end
+          if not beyond and largest and largest <= opt.small and not swings then
             report {
               symptom  = "loss-rises-at-small-updates",
               score    = bounded and 0.8 or 0.95,

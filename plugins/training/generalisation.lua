@@ -16,13 +16,15 @@
 --- bound: against targets of 1 - e + e / K and e / K the loss of the best model is above its own cross-entropy by
 --- e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most, reached where it is sure of each row; half as much again is
 --- still taken for it. Averaged weights are better by what the noise of the last steps costs: half as much again is
---- taken for that, unless they have a validation loss of their own.
+--- taken for that, unless they have a validation loss of their own. Where the config speaks of a teacher or of
+--- distillation the two losses are of different kinds, and nothing is said.
 ---
 --- ## References
 --- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
 
 local places = require("places")
 local runs = require("runs")
+local settings = require("settings")
 
 --- The index of the first of some points from which on all show the same, up to one that is known to.
 ---@param points table[]  eval, train
@@ -80,6 +82,8 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
+    local mixed = settings.distilled(case)
+    if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
     local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
       .. "*resid_pdrop|*attn_pdrop|*embd_pdrop|*mixup*|*aux_loss*|*z_loss*|*stochastic_depth*|*erasing*|*jitter*|"
       .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|"

@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Gradients that point where the last one did, step after step, while the weights move: old gradients are still in
 --- the buffers. And, where norms and the clipping threshold are known, that the numbers are those of a running sum.
+--- Where they are not, and the weights hardly leave their start: batches that agree by themselves.
 ---
 --- ## Why it matters
 --- The loss of such a run falls more slowly and looks like a smaller learning rate. The directions of gradients of
@@ -10,14 +11,21 @@
 --- Print the gradient norm right after `zero_grad()`: it must be zero, or the gradients None.
 ---
 --- ## Known false positives
---- Steps on one and the same batch, weights that hardly move, weights that explode, and a loss that climbs from the
---- start: all are left out. Very large batches have a cosine of a half at the start of training. Batches may agree by
---- themselves, as where updates come late and the weights swing; arithmetic tells. Let n be the norm, c the cosine
---- with the gradient before, and b what a buffer that is not cleared holds: the norm before, at most the clipping
+--- Steps on one and the same batch whose norm does not add up, weights that hardly move, weights that explode, and a
+--- loss that climbs from the start: all are left out. Very large batches have a cosine of a half at the start of
+--- training. Batches may agree by themselves, as where updates come late and the weights swing; arithmetic tells. Let n
+--- be the norm, c the cosine with the gradient before, and b what a buffer that is not cleared holds: the norm before,
+--- at most the clipping
 --- threshold. If the gradient is buffer + new, the new one has the norm sqrt(n^2 + b^2 - 2 b n c) and the part n c - b
 --- in the buffer's direction. Where that part is larger than the buffer, old gradients explain little. And as long as
 --- the weights have hardly moved, two batches have the same mean gradient: their inner product is not negative, so a
 --- sum of both is at least sqrt(n^2 + b^2) long, 1.4 times the first where nothing is clipped.
+---
+--- The same of more steps: while the weights hardly move, a sum of k gradients is between sqrt(k) and k times as long
+--- as one, at each of the first steps. A direction that stays, as of a loss without a lower bound or of units that are
+--- stuck, has a cosine of 1 as well and neither of these: its norm is level at first, or grows by a factor a step,
+--- which soon is more than the number of steps, or ends in nothing, where a sum keeps the length of what went in: what
+--- would shorten it to a tenth has to cancel it.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html
@@ -29,16 +37,18 @@ return {
   api      = 1,
   summary  = "Gradients of earlier steps are still in the buffers",
   needs    = { scalars = { "step", "value", metric = "grad_cosine" } },
-  symptoms = { "gradients-repeat", "gradient-is-running-sum" },
+  symptoms = { "gradients-repeat", "gradient-is-running-sum", "batches-agree" },
   options  = {
     cosine   = { default = 0.70, doc = "Cosine that most consecutive gradients have, in the later half, that is a "
       .. "repetition" },
     min_rows = { default = 5,    doc = "Logged values below which nothing is judged" },
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
-    still    = { default = 0.05, doc = "First update over the weights up to which two batches see the same weights" },
+    way      = { default = 0.30, doc = "Sum of the updates over the weights up to which a run has not left its start" },
+    still    = { default = 0.05, doc = "Updates over the weights, added up, up to which batches see the same weights" },
+    apart    = { default = 10.,  doc = "Norm over that of a sum of as many gradients, or the reverse, that is no sum" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt  = case.options
     local rows = case.scalars:where { metric = "grad_cosine", primary = true }:where("finite(value)"):sort("step")
     local all  = rows:where("layer is null")
@@ -56,18 +66,102 @@ return {
     if cosine < opt.cosine then return end
 
     local batches = case.scalars:where { name = "batch_hash", primary = true }
-    if batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count() then
-      return skip("different batches: the same ones were used again and again")
-    end
+    local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
     local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
+    local norms = runs.series(case, "grad_norm")
+    local limit = case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm"
+      .. "|*gradient_clipping|*gradient_clip_val|*clip_norm') and number > 0"):first()
+
+    --- Whether the norms of the first steps are those of a running sum: true, false, or nil where that cannot be told.
+    --- Then what shows it. Buffers that are clipped hold the threshold, so that only what is below it counts.
+    local function sums_at_first(way, least)
+      local first  = norms:first()
+      local update = first and moved:where("step == ?", first.step)
+      if not first or first.value <= 0 or first.step > 2 or update:count() == 0 then return end
+      local reach = math.min(16, math.floor(way / math.max(1e-9, update:median("value"))))
+      local sum, last, count, longer = true, nil, 0, 0
+      for row in norms:slice(1, reach):rows() do
+        local k = row.step - first.step + 1
+        if k ~= count + 2 or limit and row.value > limit.number then break end
+        count, last = count + 1, row
+        local ratio = row.value / first.value
+        if ratio < 0.9 * math.sqrt(k) or ratio > 1.2 * k then sum = false end
+        if ratio >= 0.5 * (1 + math.sqrt(k)) then longer = longer + 1 end
+      end
+      if not last or count < least then return end
+      if sum then
+        return true, ("its norm is %.3g, and %.3g %s later, %.3g times as long, where the sum of %d is between %.3g "
+          .. "and %d times as long"):format(first.value, last.value, units.plural(count, "step"),
+          last.value / first.value, count + 1, math.sqrt(count + 1), count + 1)
+      end
+      -- Cleared every few steps, half of them are sums.
+      if longer <= 0.4 * count then return false end
+    end
+
+    local tenth = math.max(1, norms:count() // 10)
+    local early = norms:count() >= opt.min_rows and norms:slice(0, tenth):median("value") or nil
+    local grown = early and early > 0 and norms:slice(norms:count() - tenth, tenth):median("value") / early or nil
+    if same then
+      -- One batch has one gradient while the weights stay near, and one of another length where they do not: neither
+      -- keeps its direction to the end and is longer each step by what it was at first.
+      local sum, shown = sums_at_first(1, 4)
+      if not sum or cosine < 0.98 or (grown or 0) < 3 then
+        return skip("different batches: the same ones were used again and again")
+      end
+      report {
+        symptom  = "gradients-repeat",
+        score    = 0.85,
+        at       = { run = run, step = all:first().step },
+        message  = ("the gradient has a cosine of %.2f with that of the step before, of the same batch, in most of the "
+          .. "later half, and %s: it holds the old ones"):format(cosine, shown),
+        evidence = { late:slice(0, 5), norms:slice(0, 6) },
+      }
+      return
+    end
     -- Nor has a run left its start whose updates all together are a small part of the weights.
     local span = moved:count() > 0 and moved:max("step") - moved:min("step") or 0
-    if moved:count() > 0 and (moved:median("value") < 1e-5
-      or span >= 100 and moved:mean("value") * span < 0.1) then
-      return skip("weights that move: at fixed weights gradients agree anyway")
-    end
-    if moved:count() > 0 and moved:median("value") > 0.05 then
+    local little = moved:count() > 0 and (moved:median("value") < 1e-5
+      or span >= 100 and moved:mean("value") * span < 0.1)
+    if not little and moved:count() > 0 and moved:median("value") > 0.05 then
       return skip("small updates: of weights that are torn up gradients agree anyway")
+    end
+
+    --- Batches that point one way from the first step to the last, while the weights go a part of their length: each
+    --- step could be longer until the noise of the batches shows.
+    local function agree()
+      local usual = all:quantile("value", 0.25)
+      if moved:count() < 3 or span < 100 then
+        return skip("update ratios of three steps over a hundred", "batches-agree")
+      end
+      if usual < opt.cosine then return end
+      -- An epsilon that is large, or a threshold far below the norm, makes steps short at any rate.
+      local epsilon = case.config:where("match(key, 'eps|*.eps|*_eps|*epsilon|*adam_eps*') and not match(key, "
+        .. "'*norm*|*label*|*clip*') and number >= 1e-6"):first()
+      local norm  = runs.series(case, "grad_norm"):where("finite(value)"):median("value")
+      local clips = case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm"
+        .. "|*gradient_clipping|*gradient_clip_val|*clip_norm') and number > 0"):first()
+      if epsilon or clips and norm and norm > 10 * clips.number then
+        return skip("a step that the rate alone makes short: epsilon or clipping may", "batches-agree")
+      end
+      local way  = moved:aggregate({ "step" }, { value = "median value" }):mean("value") * span
+      local loss = runs.series(case, "loss"):where("finite(value)")
+      if way > opt.way or loss:count() < opt.min_rows or loss:last().value > loss:first().value then return end
+      report {
+        symptom  = "batches-agree",
+        score    = 0.9,
+        at       = { run = run, step = all:first().step },
+        message  = ("gradients of different batches have a cosine of %.2g and more at three logged steps of four, and "
+          .. "all updates together are %.2g of the weights: longer steps would still go down"):format(usual, way),
+        evidence = { all:slice(0, 3), all:last() },
+      }
+    end
+
+    if little then
+      agree()
+      for _, symptom in ipairs { "gradients-repeat", "gradient-is-running-sum" } do
+        skip("weights that move: at fixed weights gradients agree anyway", symptom)
+      end
+      return
     end
 
     -- Norm n and cosine c of the whole gradient by step. Of layers whose norms change alike, the cosine of the whole is
@@ -95,9 +189,6 @@ return {
         end
       end
     end
-    local limit = case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm"
-      .. "|*gradient_clipping|*gradient_clip_val|*clip_norm') and number > 0"):first()
-
     --- The new gradient's norm and its cosine with a buffer of norm b, if n and c are those of the sum.
     local function new_part(n, c, b)
       local size = math.sqrt(math.max(0, n * n + b * b - 2 * b * n * c))
@@ -105,24 +196,6 @@ return {
     end
 
     local proof, tested
-    -- Two gradients at nearly the same weights.
-    local begin  = pairs_of[1]
-    local before = begin and begin.step <= 2 and norm_at[begin.step - 1]
-    local update = before and moved:where("step == ?", begin.step - 1)
-    if before and update:count() > 0 and update:median("value") <= opt.still then
-      local buffer = math.min(before, limit and limit.number or math.huge)
-      local least  = math.sqrt(1 + (buffer / before) ^ 2)
-      local ratio  = begin.n / before
-      if least > 1.2 then
-        if ratio < 0.5 * (1 + least) then return end
-        tested = true
-        local size = new_part(begin.n, begin.c, buffer) / before
-        if ratio >= 0.95 * least and size > 0.6 and size < 1.6 then
-          proof = ("its norm at step %d is %.3g after %.3g, as of the sum of two"):format(begin.step, begin.n, before)
-        end
-      end
-    end
-
     -- A buffer that is clipped in place holds the threshold and no more: n c is the threshold, and somewhat more.
     if limit then
       local parts, close, seen = {}, 0, 0
@@ -137,7 +210,7 @@ return {
       table.sort(parts)
       if #parts >= 3 and 2 * #parts >= seen then
         -- What the new gradient adds in the old direction is more than what is left there.
-        if parts[(#parts + 1) // 2] >= opt.own then return end
+        if parts[(#parts + 1) // 2] >= opt.own then return agree() end
         if close >= 0.75 * #parts then
           tested = true
           proof = ("norm times cosine is the %g that clipping leaves in the buffer, at %d of %d steps"):format(
@@ -145,6 +218,47 @@ return {
         end
       end
     end
+    -- Two gradients at nearly the same weights.
+    local begin  = pairs_of[1]
+    local before = begin and begin.step <= 2 and norm_at[begin.step - 1]
+    local update = before and moved:where("step == ?", begin.step - 1)
+    if before and update:count() > 0 and update:median("value") <= opt.still then
+      local buffer = math.min(before, limit and limit.number or math.huge)
+      local least  = math.sqrt(1 + (buffer / before) ^ 2)
+      local ratio  = begin.n / before
+      if least > 1.2 then
+        if ratio < 0.5 * (1 + least) and not proof then return agree() end
+        tested = true
+        local size = new_part(begin.n, begin.c, buffer) / before
+        if ratio >= 0.95 * least and size > 0.6 and size < 1.6 then
+          proof = proof or ("its norm at step %d is %.3g after %.3g, as of the sum of two"):format(begin.step, begin.n,
+            before)
+        end
+      end
+    end
+
+    -- The first norms alone, where no cosine is on record of these steps.
+    if not proof then
+      local sum, shown = sums_at_first(opt.still, 3)
+      if sum then tested, proof = true, shown end
+      if sum == false then
+        return skip("norms that add up: those of the first steps are level, so that the direction itself stays")
+      end
+    end
+    -- A sum of k gradients is at most k times as long as the longest. One that is far longer has grown itself, by a
+    -- factor a step; and one that has come to nothing holds nothing, least of all the long ones before.
+    local top = norms:count() >= opt.min_rows and norms:top(1, "value"):first()
+    if not proof and top and early > 0 then
+      local start = math.max(norms:first().value, early)
+      if top.value > opt.apart * (top.step - norms:first().step + 1) * start then
+        return skip("norms that grow with the number of steps: these grow by a factor a step, as a loss without a "
+          .. "lower bound makes them")
+      end
+      if grown < 1 / opt.apart and grown * early < 0.5 * (limit and limit.number or math.huge) then
+        return skip("norms that stay: these end in nothing, and a sum of gradients does not")
+      end
+    end
+
     local loss = runs.series(case, "loss")
     if not proof and loss:count() >= opt.min_rows and loss:min("value") > 0.98 * loss:first().value then
       return skip("a loss that falls at some time: one that only climbs keeps its direction")
@@ -153,28 +267,25 @@ return {
       skip("gradient norms of the first two steps, or ones above a clipping threshold", "gradient-is-running-sum")
     end
 
-    local norms = runs.series(case, "grad_norm")
-    local tenth = math.max(1, norms:count() // 10)
-    local early = norms:count() >= opt.min_rows and norms:slice(0, tenth):median("value") or nil
-    local grown = early and early > 0 and norms:slice(norms:count() - tenth, tenth):median("value") / early or nil
     local growth = ""
     if grown and grown >= 3 then growth = (" and the norm grows %.3g times over the run"):format(grown) end
     report {
       symptom  = "gradients-repeat",
       score    = (cosine > 0.98 or grown and grown >= 3 and cosine > 0.9) and 0.97 or cosine > 0.8 and 0.85 or 0.75,
-      at       = { step = all:first().step },
+      at       = { run = run, step = all:first().step },
       message  = ("the gradient has a cosine of %.2f with that of the step before, in most of the later "
-        .. "half%s: it still holds the old ones"):format(cosine, growth),
+        .. "half%s: %s"):format(cosine, growth,
+        proof and "it still holds the old ones" or "as of one that still holds the old ones"),
       evidence = { late:slice(0, 5), norms:last() or late:first() },
     }
     if proof then
       report {
         symptom  = "gradient-is-running-sum",
         score    = 0.9,
-        at       = { step = all:first().step },
+        at       = { run = run, step = all:first().step },
         message  = "the numbers are those of new gradients on top of old ones: " .. proof,
         evidence = { limit or late:first(), late:slice(0, 5) },
       }
     end
-  end,
+  end),
 }

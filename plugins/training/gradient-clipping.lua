@@ -61,7 +61,8 @@ return {
       local limit = limits:where { run = run }:first() or limits:first()
       -- Norms that grow far above the threshold in the run began near it: what made them grow is not the threshold.
       local begun = norms:sort("step"):slice(0, 3):min("value")
-      local usual = math.min(norms:median("value"), begun) ^ (1 / power)
+      local median = norms:median("value") ^ (1 / power)
+      local usual  = math.min(median, begun ^ (1 / power))
       local above = norms:where("value > ?", limit.number ^ power)
       local share = above:count() / norms:count()
       if norms:count() >= (power == 2 and 4 or 8) and share >= opt.share then
@@ -77,8 +78,9 @@ return {
             symptom  = "clip-far-below-norm",
             score    = ratio >= 10 * opt.far and 0.95 or 0.85,
             at       = { step = norms:first().step },
-            message  = ("the gradient norm is %.3g in the median, %.3g times the clipping threshold of %g; %s of the "
-              .. "steps are clipped"):format(usual, ratio, limit.number, units.percent(share)),
+            message  = ("the gradient norm is %.3g %s, %.3g times the clipping threshold of %g; %s of the steps are "
+              .. "clipped"):format(usual, usual < median and "at first" or "in the median", ratio, limit.number,
+              units.percent(share)),
             evidence = { limit, norms:slice(0, 5) },
           }
         end
@@ -88,7 +90,7 @@ return {
           severity = "info",
           at       = { step = norms:first().step },
           message  = ("%d of %d steps are clipped at %g; the median norm is %.3g"):format(above:count(), norms:count(),
-            limit.number, usual),
+            limit.number, median),
           evidence = { limit, above:slice(0, 5) },
         }
       end

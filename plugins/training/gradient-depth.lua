@@ -15,6 +15,8 @@
 --- ## References
 --- https://arxiv.org/abs/2002.04745 for the growth of gradients in post-norm transformers
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -27,7 +29,7 @@ return {
     min_rows = { default = 3,    doc = "Logged steps below which nothing is judged" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt = case.options
     -- Blocks of one kind: names that differ in one number alone, blocks.0.mlp and blocks.1.mlp.
     local families, order = {}, {}
@@ -68,11 +70,11 @@ return {
     report {
       symptom  = worst.ratio < 1 and "gradient-vanishes-with-depth" or "gradient-explodes-with-depth",
       score    = 0.9,
-      at       = { layer = worst.first.layer, step = worst.first.values:first().step },
+      at       = { run = run, layer = worst.first.layer, step = worst.first.values:first().step },
       message  = ("the gradient of %s is %.2g in the median, that of %s %.2g: a factor of %.2g over %d blocks, %.2g "
         .. "from one to the one before"):format(worst.first.layer, worst.first.values:median("value"), worst.last.layer,
         worst.last.values:median("value"), worst.ratio, worst.count, per_layer),
       evidence = { worst.first.values:slice(0, 3), worst.last.values:slice(0, 3) },
     }
-  end,
+  end),
 }

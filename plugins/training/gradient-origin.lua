@@ -16,6 +16,8 @@
 --- ## References
 --- https://arxiv.org/abs/2304.13013 for spikes that begin in the embedding
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -28,7 +30,7 @@ return {
     min_rows = { default = 6,    doc = "Logged steps below which nothing is judged" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt   = case.options
     local grads = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null"):sort("step")
     local finite = grads:where("finite(value)")
@@ -55,7 +57,7 @@ return {
       report {
         symptom  = "layer-gradient-rising",
         score    = 0.8,
-        at       = { layer = first.layer, step = first.step },
+        at       = { run = run, layer = first.layer, step = first.step },
         message  = ("the gradient of %s rises first: %.3g at step %d, %.3g times its median so far; the median of "
           .. "the %d other layers is %.3g there"):format(first.layer, first.row.value, first.step, first.factor,
             others:count(),
@@ -77,12 +79,12 @@ return {
         report {
           symptom  = "layer-gradient-dominates",
           score    = 0.75,
-          at       = { layer = layer, step = half },
+          at       = { run = run, layer = layer, step = half },
           message  = ("%s holds %s of the squared gradient norm from step %d on, and held %s before"):format(layer,
             units.percent(share), half, units.percent(was)),
           evidence = { values:top(3, "square") },
         }
       end
     end
-  end,
+  end),
 }

@@ -1,8 +1,9 @@
 --- ## What it detects
 --- A first loss far from ln V, where V is the number of classes: what a fresh model that knows nothing must score. V is
---- taken from the config, else from the last dimension of dumped logits or the rows of a dumped embedding. Without
---- classes: a first loss several times what a model that says nothing would have on the dumped batch, which is ln 2 for
---- labels of 0 and 1, and for numbers their mean square (or, of an absolute error, at most its root).
+--- taken from the config, else from the last dimension of dumped logits beside labels that are integers, or the rows of
+--- a dumped embedding. Without classes: a first loss several times what a model that says nothing would have on the
+--- dumped batch, which is ln 2 for labels of 0 and 1, and for numbers their mean square (or, of an absolute error, at
+--- most its root).
 ---
 --- ## Why it matters
 --- Far above: the initial logits are too large, or labels and vocabulary disagree. Far below: pretrained weights, a
@@ -16,7 +17,8 @@
 --- low one is reported of three classes and more. Logits of a fresh head are no zeros: independent ones of variance s
 --- make about s / 2 nats, and usual heads behind a normalisation have a variance of 1/3 (uniform, PyTorch) to 2 (He),
 --- so up to one nat is none. Fine-tuning: a pretrained model starts far below, and rightly so. It is reported as
---- information then. Losses with added terms (auxiliary losses of experts, z-loss) start above. Losses that add up over
+--- information then. Losses with added terms (auxiliary losses of experts, z-loss) start above; where the config speaks
+--- of a teacher or of distillation nothing is said. Losses that add up over
 --- the elements of a row or of the batch are as many times larger; where the factor is such a number nothing is said.
 ---
 --- ## References
@@ -38,19 +40,37 @@ return {
   },
 
   run = function(case)
-    --- The number of classes, the row that says so, and what it is.
+    --- The number of classes and what says so. A width of the output is one where the dumped labels are integers below
+    --- it, one for each row of outputs, or shares that add up to 1; of numbers, codes and pixels it is none. Nor is the
+    --- size of a table, a recommender's: labels that are numbers, or fit a far narrower output, tell.
     local function classes()
-      local size = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-        :first()
-      if size then return size.number, size end
+      local kinds  = case.config:where("match(key, '*num_classes|*n_classes|*num_labels') and number > 1"):first()
+      local size   = kinds or case.config:where("match(key, '*vocab_size') and number > 1"):first()
       local dumped = case.tensors:where("numel > 1 and role == 'output' and match(layer, "
         .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"):first()
-        or case.tensors:where("numel > 1 and role == 'weight' and match(layer, '*embed_tokens|*wte|*embed.tok|"
-          .. "*word_embeddings|*tok_embeddings|lm_head|*.lm_head')"):first()
-      if not dumped then return nil end
-      local shape = dumped.shape
-      if not shape or #shape < 2 then return nil end
-      return dumped.role == "output" and shape[#shape] or shape[1], dumped
+      local shape  = dumped and dumped.shape or {}
+      local width  = #shape >= 2 and shape[#shape] or nil
+      local truth  = case.tensors:where("match(name, '*label|*labels|*target|*targets') and numel > 0")
+      local whole  = truth:where("match(dtype, 'int*')")
+      local tokens = case.tensors:where("match(name, '*input_ids|*tokens') and match(dtype, 'int*')")
+      for row in truth:where("match(dtype, 'float*|bfloat*') and min >= 0 and max <= 1"):slice(0, 5):rows() do
+        local own = row.shape or {}
+        if #own >= 2 and own[#own] >= 2 and math.abs(row.mean * own[#own] - 1) < 1e-3 then return own[#own], row end
+      end
+      if truth:count() > 0 and whole:count() == 0 then return nil end
+      local ids    = whole:count() > 0 and whole or tokens
+      if width then
+        local each = dumped.numel // (width * math.max(1, shape[1]))
+        for row in ids:slice(0, 20):rows() do
+          local own = row.shape or {}
+          local fits = (row.max or 0) < width and #own >= 1 and row.numel // math.max(1, own[1]) == each
+          if fits and not (size and (kinds or width >= 0.5 * size.number)) then return width, dumped end
+        end
+      end
+      if size and (kinds or not dumped or ids:count() > 0) then return size.number, size end
+      local rows = tokens:count() > 0 and case.tensors:where("numel > 1 and role == 'weight' and match(layer, "
+        .. "'*embed_tokens|*wte|*embed.tok|*word_embeddings|*tok_embeddings|lm_head|*.lm_head')"):first()
+      if rows and not dumped and #(rows.shape or {}) >= 2 then return rows.shape[1], rows end
     end
 
     --- The loss of a model that says nothing on the dumped batch, an upper bound; the numbers of elements that a loss
@@ -73,10 +93,19 @@ return {
       local row   = numbers:top(1, "rms"):first()
       local shape = row.shape or {}
       local each  = shape[1] and shape[1] > 0 and row.numel / shape[1] or 1
+      -- Without targets the batch itself is what is predicted, if anything of it is: in its own shape.
+      local output = batch:where(targets):count() == 0 and case.tensors:where("role == 'output' and numel > 1 and "
+        .. "match(layer, 'head|*.head|*output_layer')"):first()
+      local own    = output and output.shape or {}
+      if output and own[1] and math.abs(output.numel / math.max(1, own[1]) - each) > 0.5 then return nil end
       local size  = case.config:where("match(key, '*batch_size') and number > 0"):first()
       return math.max(row.rms ^ 2, row.rms), { each, size and each * size.number or row.numel }, row, false
     end
 
+    -- Softened and weighted sums of losses have a chance level of their own.
+    local mixed = case.config:where("match(key, '*distill*|*teacher*|*kd_alpha*|*kd_weight*|*kd_temp*') and "
+      .. "not match(key, '*teacher_forc*') and not match(value, 'false|False|none|None|null|0|')"):first()
+    if mixed then return skip("a loss of one part: " .. mixed.key .. " makes it a sum of several") end
     local count, source = classes()
     if not count or count < 2 then
       local chance, sums, row, binary = silent()
@@ -91,6 +120,10 @@ return {
         if first and first.step <= 1 then
           judged = true
           local ratio, summed = first.value / chance, false
+          -- The sum over accumulated batches is training/accumulation-scale's.
+          local parts = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
+            .. "and number > 1"):first()
+          if parts and math.abs(ratio / parts.number - 1) < 0.12 then summed = true end
           for _, n in ipairs(sums) do
             if n > 1 and ratio > 0.5 * n and ratio < 2 * n then summed = true end
           end

@@ -42,7 +42,7 @@ return {
     tiny   = { default = 1e-4, doc = "First activations that are vanishing" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt   = case.options
     local all   = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
     local size  = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
@@ -71,7 +71,13 @@ return {
     -- Zero from the first to the last logged step.
     local zero, other = {}, 0
     for layer, values in all:where { metric = "weight_norm" }:group("layer") do
-      if values:count() >= 3 and values:max("value") == 0 then zero[#zero + 1] = layer else other = other + 1 end
+      -- The second factor of LoRA begins at zero on purpose; that it stays there is not the start's doing.
+      if layer:lower():glob("*lora_b*|*lora_up*") then
+      elseif values:count() >= 3 and values:max("value") == 0 then
+        zero[#zero + 1] = layer
+      else
+        other = other + 1
+      end
     end
     for layer, values in all:where { metric = "zero_share" }:where("match(layer, "
       .. "'*attn|*attention|*proj|*head|*embed*')")
@@ -85,7 +91,7 @@ return {
       found {
         symptom  = "weights-zero",
         score    = 0.95,
-        at       = { layer = zero[1], step = first.step },
+        at       = { run = run, layer = zero[1], step = first.step },
         message  = ("the weights of %s are zero at every logged step, or all that comes out is: %s")
           :format(units.plural(#zero, "layer"),
           table.concat(zero, ", ", 1, math.min(6, #zero))),
@@ -106,7 +112,7 @@ return {
             found {
               symptom  = "weights-constant",
               score    = 0.95,
-              at       = { layer = row.layer, step = row.step },
+              at       = { run = run, layer = row.layer, step = row.step },
               message  = ("all %s weights of %s are %.4g: its units are all alike"):format(units.count(row.numel),
                 row.name,
                 row.mean),
@@ -119,7 +125,7 @@ return {
             found {
               symptom  = "weights-large-at-start",
               score    = 0.85,
-              at       = { layer = row.layer, step = row.step },
+              at       = { run = run, layer = row.layer, step = row.step },
               message  = ("%s starts with a standard deviation of %.3g; over %d inputs that multiplies a signal by "
                 .. "%.3g"):format(
                 row.name, row.std, shape[2], gain),
@@ -151,7 +157,7 @@ return {
         found {
           symptom  = "weights-zero-at-start",
           score    = 0.92,
-          at       = { layer = wave.layer, step = starts.step },
+          at       = { run = run, layer = wave.layer, step = starts.step },
           message  = wave.message,
           evidence = wave.evidence,
         }
@@ -160,7 +166,7 @@ return {
         found {
           symptom  = "weights-large-at-start",
           score    = big.score,
-          at       = { layer = big.layer, step = starts.step },
+          at       = { run = run, layer = big.layer, step = starts.step },
           message  = big.message,
           evidence = big.evidence,
         }
@@ -174,7 +180,7 @@ return {
         found {
           symptom  = "weights-large-at-start",
           score    = 0.8,
-          at       = { step = big.step },
+          at       = { run = run, step = big.step },
           message  = big.message,
           evidence = big.evidence,
         }
@@ -193,7 +199,7 @@ return {
         found {
           symptom  = "weights-tiny-at-start",
           score    = 0.85,
-          at       = { layer = small:first().layer, step = first.step },
+          at       = { run = run, layer = small:first().layer, step = first.step },
           message  = ("at step %d the activations of %d of %d layers are below %g, those of %s %.2g: the weights "
             .. "start too small")
             :format(first.step, small:count(), blocks:count(), opt.tiny, small:first().layer, small:min("value")),
@@ -215,7 +221,7 @@ return {
       found {
         symptom  = "logits-large-at-start",
         score    = spread > 2 * opt.logits and 0.95 or 0.85,
-        at       = { layer = logits.layer, step = logits.step },
+        at       = { run = run, layer = logits.layer, step = logits.step },
         message  = ("the first logits have a spread of %.3g, which adds about %.3g to a first loss that should be ln "
           .. "V"):format(
           spread, spread ^ 2 / 2),
@@ -244,5 +250,5 @@ return {
     if not (early or acts or large_told) then
       skip("weights or activations of the first step", "initial-weights-off")
     end
-  end,
+  end),
 }

@@ -1,21 +1,25 @@
 --- ## What it detects
 --- Layers that get no gradient while other layers of the same model do, and where they lie: all upstream of one place,
---- or between layers that learn.
+--- or between layers that learn; and whether their parameters ask for a gradient at all, by the list of those with
+--- requires_grad off that the recorder keeps (manifest.json).
 ---
 --- ## Why it matters
 --- The loss of such a run falls and looks healthy. A graph that was cut takes the gradient from everything upstream of
---- the cut. Where a layer upstream still learns, the graph is whole and the layer in between is frozen.
+--- the cut. Where a layer upstream still learns, the graph is whole and the layer in between is frozen. A parameter
+--- that asks for none is frozen, wherever it lies, and what its .grad holds is left from before.
 ---
 --- ## How to confirm
 --- After one backward pass, list the parameters whose `.grad` is None or zero, with their `requires_grad`.
 ---
 --- ## Known false positives
 --- Layers that are frozen on purpose and not declared. Layers named in a `freeze` setting of the config are left out,
---- as is all but the adapters where the config speaks of LoRA. An embedding whose weight is also the head's gets
---- gradient from there, so it does not tell whether the graph is whole.
+--- as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
+--- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole.
 ---
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
+
+local runs = require("runs")
 
 ---@type culprit.Detector
 return {
@@ -23,18 +27,23 @@ return {
   summary  = "Some layers get no gradient while others do",
   needs    = { scalars = { "step", "value", "layer", metric = "grad_norm" } },
   symptoms = { "layer-gradient-zero", "gradient-cut-upstream", "gradient-missing-between", "gradient-in-head-alone",
-    "position-layer-without-gradient" },
+    "position-layer-without-gradient", "layer-asks-no-gradient" },
   options  = {
     min_rows = { default = 3, doc = "Logged steps below which a layer is not judged" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local layered = case.scalars:where { primary = true }:where("layer is not null")
     local grads   = layered:where { metric = "grad_norm" }:where("finite(value)")
     local weights = layered:where("match(metric, 'weight_norm|update_ratio|grad_norm')")
 
     local freezing = require("freezing")
     local declared = freezing.declared(case)
+    local flagged, known = freezing.flagged(case)
+    if not known then
+      skip("which parameters have requires_grad off (manifest.json of culprit_recorder.watch)",
+        "layer-asks-no-gradient")
+    end
 
     -- In the order of their first appearance, which is that of the forward pass.
     ---@type table[], string[], integer, culprit.Table?, integer
@@ -43,11 +52,14 @@ return {
       local own = values:where { metric = "grad_norm" }:where("finite(value)")
       local logged = values:distinct("step"):count()
       if logged >= case.options.min_rows and not declared(layer) then
-        local none = own:count() == 0 and values:where("metric == 'update_ratio' and value > 0"):count() == 0
+        local moved = values:where { metric = "update_ratio" }
+        local stale = flagged(layer) and moved:count() > 0 and moved:max("value") == 0
+        local none = stale or own:count() == 0 and values:where("metric == 'update_ratio' and value > 0"):count() == 0
         local size = values:where { metric = "weight_norm" }
         local zeros = layered:where { metric = "zero_share", layer = layer }
         -- Weights or outputs of zero are another check's: nothing passes them in either direction.
-        if size:count() > 0 and size:max("value") == 0 or zeros:count() > 0 and zeros:median("value") >= 0.99 then
+        if not flagged(layer) and (size:count() > 0 and size:max("value") == 0
+          or zeros:count() > 0 and zeros:median("value") >= 0.99) then
         elseif none or own:count() >= case.options.min_rows and own:max("value") == 0 then
           states[#states + 1] = { layer = layer, dead = true }
           dead[#dead + 1] = layer
@@ -69,7 +81,7 @@ return {
             report {
               symptom  = "gradient-missing-between",
               score    = 0.9,
-              at       = { layer = state.layer, step = grads:sort("step"):first().step },
+              at       = { run = run, layer = state.layer, step = grads:sort("step"):first().step },
               message  = ("%s learns upstream of %s, a part of which never changes: the graph is whole, and that "
                 .. "part is frozen"):format(upstream, state.layer),
               evidence = { grads:where { layer = upstream }:slice(0, 3) },
@@ -99,7 +111,7 @@ return {
 
     local names = table.concat(dead, ", ", 1, math.min(6, #dead)) .. (#dead > 6 and (" and %d more")
       :format(#dead - 6) or "")
-    local at = { layer = dead[#dead], step = rows:first().step }
+    local at = { run = run, layer = dead[#dead], step = rows:first().step }
     report {
       symptom  = "layer-gradient-zero",
       score    = 0.97,
@@ -109,6 +121,28 @@ return {
         alive == 1 and "1 other learns" or ("%d others learn"):format(alive)),
       evidence = { rows:slice(0, 5) },
     }
+    -- Nothing of where a graph is cut can be told from parameters that ask for no gradient.
+    local asked, asking = nil, 0
+    for _, layer in ipairs(dead) do
+      if flagged(layer) then asked = asked or layer else asking = asking + 1 end
+    end
+    if asked then
+      local count = #dead - asking
+      report {
+        symptom  = "layer-asks-no-gradient",
+        score    = 0.97,
+        at       = { run = run, layer = asked, step = at.step },
+        message  = ("%s requires_grad off (%s%s), which no setting declares: frozen, and not cut off from the loss")
+          :format(count == 1 and "1 layer has" or ("%d layers have"):format(count), flagged(asked),
+          count > 1 and " and others" or ""),
+        evidence = { rows:slice(0, 3) },
+      }
+      if asking == 0 then
+        return skip("layers that ask for a gradient and get none: those without have requires_grad off",
+          "gradient-cut-upstream", "gradient-in-head-alone", "gradient-missing-between",
+          "position-layer-without-gradient")
+      end
+    end
     local head, positions = true, 0
     for _, state in ipairs(states) do
       local last = state.layer:lower():glob("*head*|*out|*output*|*classifier*|*ln_f*|*norm*")
@@ -130,7 +164,7 @@ return {
       report {
         symptom  = "gradient-missing-between",
         score    = 0.9,
-        at       = { layer = dead[1], step = at.step },
+        at       = { run = run, layer = dead[1], step = at.step },
         message  = ("%s learns upstream of %s, so the graph is whole and what gets no gradient is frozen"):format(
           between, dead[#dead]),
         evidence = { rows:slice(0, 5) },
@@ -156,5 +190,5 @@ return {
         evidence = { rows:slice(0, 5) },
       }
     end
-  end,
+  end),
 }

@@ -5,7 +5,8 @@
 ---
 --- ## Why it matters
 --- A layer that gets a gradient and never moves is missing from the optimizer, or its updates vanish in rounding; one
---- that gets none is frozen or cut off.
+--- that gets none is frozen or cut off. Where the recorder's list says that a parameter has requires_grad off, a
+--- gradient that is logged for it is an old one, and nothing that the optimizer should have used.
 ---
 --- ## How to confirm
 --- Compare two checkpoints tensor by tensor, and look the layer up in `optimizer.param_groups`.
@@ -19,6 +20,7 @@
 --- https://github.com/huggingface/trl/issues/6700
 
 local freezing = require("freezing")
+local runs = require("runs")
 local settings = require("settings")
 
 ---@type culprit.Detector
@@ -33,10 +35,11 @@ return {
     model    = { default = 0.02, doc = "Share of a model's elements that is a part of it" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local all      = case.scalars:where { primary = true }:where("finite(value)")
     local layered  = all:where("layer is not null")
     local declared = freezing.declared(case)
+    local flagged  = freezing.flagged(case)
 
     -- Decay moves what has a gradient of zero, and not what the optimizer leaves out. Without it the two look alike.
     local decays = (settings.number(case, "weight_decay") or 0) > 0
@@ -56,7 +59,7 @@ return {
         report {
           symptom  = "layer-weights-unchanged",
           score    = decays and 0.85 or 0.6,
-          at       = { step = shares:sort("step"):first().step },
+          at       = { run = run, step = shares:sort("step"):first().step },
           message  = ("%s of the model's weights never change: the same share at all of %d logged steps, while "
             .. "the rest does"):format(units.percent(share), shares:count()),
           evidence = { shares:slice(0, 5) },
@@ -75,7 +78,8 @@ return {
         if values:max("value") == 0 then
           still[#still + 1] = layer
           example = example or values
-          if grads:count() > 0 and grads:median("value") > 0 then
+          -- With requires_grad off .grad is what was left there before.
+          if not flagged(layer) and grads:count() > 0 and grads:median("value") > 0 then
             pushed[#pushed + 1] = layer
             push = push or grads
           end
@@ -90,7 +94,7 @@ return {
       report {
         symptom  = "layer-weights-unchanged",
         score    = decays and 0.9 or 0.6,
-        at       = { layer = part.layer, step = part.rows:first().step },
+        at       = { run = run, layer = part.layer, step = part.rows:first().step },
         message  = ("%s of what is logged as %s never changes: the same share at all of %d logged steps, while the "
           .. "rest of it does, and %d other%s"):format(units.percent(part.share), part.layer, part.rows:count(),
           moving - 1, moving == 2 and "" or "s"),
@@ -108,7 +112,7 @@ return {
     report {
       symptom  = "layer-weights-unchanged",
       score    = 0.95,
-      at       = { layer = still[#still], step = example:first().step },
+      at       = { run = run, layer = still[#still], step = example:first().step },
       message  = ("the weights of %s never change over %d logged steps (%s), those of %d other%s do"):format(
         units.plural(#still, "layer"), example:count(), list(still), moving, moving == 1 and "" or "s"),
       evidence = { example:slice(0, 5) },
@@ -120,11 +124,11 @@ return {
       report {
         symptom  = "layer-unchanged-despite-gradient",
         score    = 0.9,
-        at       = { layer = pushed[1], step = push:first().step },
+        at       = { run = run, layer = pushed[1], step = push:first().step },
         message  = ("%s never changes although it has a gradient of %.3g in the median: the optimizer does not hold "
           .. "it, or its updates vanish in rounding"):format(list(pushed), push:median("value")),
         evidence = { push:slice(0, 5) },
       }
     end
-  end,
+  end),
 }

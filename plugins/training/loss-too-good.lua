@@ -12,10 +12,48 @@
 ---
 --- ## Known false positives
 --- Deliberate overfitting of one batch, and tasks without noise. A loss of a tenth of ln V in a run from scratch is
---- such a task or a leak, and scored accordingly.
+--- such a task or a leak, and scored accordingly; so is a classifier of other things than tokens, since pictures of
+--- digits are told apart without error. Only a cross-entropy of classes has an entropy to respect: a square error is as
+--- small as the targets' units make it, a distance of two views ends at 0, and weighted sums and likelihoods of
+--- densities go below it. So the first loss has to be near the logarithm of a number of classes, the config's or that
+--- of dumped logits beside labels that are integers; else nothing but learning by heart is judged, by the validation
+--- loss. Losses with a margin come to 0 by and by; zeros that mean that nothing was scored stand among others.
 ---
 --- ## References
 --- With a leak the loss passes any estimate of the data's entropy within a hundred steps.
+
+--- The number of classes that a first loss is the chance level of, what says so, and whether they are tokens. A mean of
+--- the first steps of a model of tokens may be some way below that level.
+---@param case culprit.Case
+---@param first number
+---@return number? count, culprit.Row? source, boolean? tokens
+local function classes_of(case, first)
+  local function fits(count, tokens)
+    local chance = math.log(count)
+    local near   = math.max(0.2 * chance, math.min(1, 0.5 * chance))
+    return first <= chance + near and first >= math.min(chance - near, tokens and 0.6 * chance or chance)
+  end
+  local tokens = case.config:where("match(key, '*vocab_size') and number > 1"):slice(0, 20)
+  local others = case.config:where("match(key, '*num_classes|*n_classes|*num_labels') and number > 1"):slice(0, 20)
+  for row in others:rows() do
+    if fits(row.number) then return row.number, row, false end
+  end
+  for row in tokens:rows() do
+    if fits(row.number, true) then return row.number, row, true end
+  end
+  local logits = case.tensors:where("role == 'output' and numel > 1 and match(layer, "
+    .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"):first()
+  local shape  = logits and logits.shape or {}
+  local count  = #shape >= 2 and shape[#shape] or 0
+  if count < 2 or not fits(count, #shape >= 3) then return nil end
+  -- Outputs are dumped in part, of one row say: a label for each output of a row.
+  local each = logits.numel // (count * math.max(1, shape[1]))
+  for row in case.tensors:where("match(name, '*label|*labels|*target|*targets') and match(dtype, 'int*') and "
+    .. "numel > 0 and max < ?", count):slice(0, 20):rows() do
+    local own = row.shape or {}
+    if #own >= 1 and row.numel // math.max(1, own[1]) == each then return count, logits, #shape >= 3 end
+  end
+end
 
 ---@type culprit.Detector
 return {
@@ -39,8 +77,13 @@ return {
       local broken = case.scalars:where { name = "grad_norm", primary = true, run = run_name }
         :where("value is not null and not finite(value)"):distinct("step"):select("step"):with { broken = true }
       local zeros  = loss:where("value == 0"):join(broken, "step", "left"):where("broken is null")
+      -- Where the losses around the zeros are small as well, the loss came to 0.
+      local around = zeros:count() > 0 and loss:where("value != 0 and step >= ?",
+        zeros:first().step - math.max(10, (loss:last().step - loss:first().step) // 10))
+      local scored = around and around:count() > 0
+        and around:median("value") < 0.1 * loss:slice(0, 3):median("value")
       judged = judged or rows >= opt.min_rows
-      if zeros:count() >= math.max(3, 0.1 * rows) then
+      if zeros:count() >= math.max(3, 0.1 * rows) and not scored then
         report {
           symptom  = "loss-zero",
           score    = 0.95,
@@ -49,41 +92,49 @@ return {
             zeros:first().step),
           evidence = { zeros:slice(0, 5) },
         }
+      elseif rows > 0 and loss:min("value") < 0 then
+        skip("a loss that is a cross-entropy of classes: one below 0 is none", "loss-too-good", "val-loss-too-good")
       elseif rows >= opt.min_rows // 2 then
         local start = loss:slice(0, 3):median("value")
+        local count, size, tokens = classes_of(case, start)
+        local chance = count and math.log(count)
         -- Weights that start wrongly, or a divergence, lift the first losses beyond chance: coming down from there is
         -- nothing. From chance on it counts.
-        local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
+        local stated = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
           :first()
-        if classes then start = math.min(start, 1.2 * math.log(classes.number)) end
+        local limit = count or stated and stated.number
+        if limit then start = math.min(start, 1.2 * math.log(limit)) end
         local level = loss:with { level = loss:col("value"):rolling(5, "median") }
         local there = level:where("level < ?", opt.share * start):first()
         local first, last = loss:first().step, loss:last().step
         -- From scratch, in one short run, nobody gets text below a tenth of its chance level; told weakly, since a
         -- task without noise does.
-        local size  = case.config:where("match(key, '*vocab_size') and number > 1"):first()
-        local chance = size and math.log(size.number)
-        local low   = chance and math.abs(loss:first().value - chance) <= 0.2 * chance
+        local low   = tokens and math.abs(loss:first().value - chance) <= 0.2 * chance
           and level:where("level < ?", opt.scratch * chance):first()
         local val = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")
           :sort("step"):last()
-        if rows >= opt.min_rows and there and start > 0 and there.step - first <= opt.within * (last - first) then
+        local heart = val and val.value > 5 * opt.share * start
+        local early = there and there.step - first <= opt.within * (last - first)
+        if not (chance or heart) then
+          skip("the number of classes of which the first loss is the chance level, in a config or dumped logits",
+            "loss-too-good", "val-loss-too-good")
+        elseif rows >= opt.min_rows and early and start > 0 then
           report {
             symptom  = "loss-too-good",
-            score    = 0.9,
+            score    = (heart or tokens) and 0.9 or 0.6,
             at       = { step = there.step },
             message  = ("loss falls from %.4g to %.4g by step %d of %d and ends at %.4g: %s")
               :format(start, there.level, there.step, last, loss:last().value,
-                val and val.value > 5 * opt.share * start
-                  and ("the training data is known by heart, validation is at %.4g"):format(val.value)
-                  or "less than the data can allow unless the answer is in the input"),
-            evidence = { there, loss:last() },
+                heart and ("the training data is known by heart, validation is at %.4g"):format(val.value)
+                  or "less than the data can allow unless the answer is in the input"
+                  .. (tokens and "" or ", or the classes are told apart without error")),
+            evidence = { there, loss:last(), size },
           }
           if not val then skip("the validation loss", "val-loss-too-good") end
           if val and val.value <= 2 * opt.share * start then
             report {
               symptom  = "val-loss-too-good",
-              score    = 0.9,
+              score    = tokens and 0.9 or 0.6,
               at       = { step = val.step },
               message  = ("the validation loss is %.4g at step %d as well: the answer is in each example, or the "
                 .. "validation data in the training data"):format(val.value, val.step),

@@ -2,6 +2,10 @@
 --- An optimizer whose state begins anew in the middle of a run: its own step counter falls, or stays behind the run's
 --- by the steps before a resume, or the size of Adam's update jumps to that of a first step.
 ---
+--- That size needs no layers. Adam's first update is the rate in each of N elements, so update ratio times weight norm
+--- over rate is the root of N, a number of the model; later updates are a fraction of it. A run that comes back to
+--- exactly that number made a first step again.
+---
 --- ## Why it matters
 --- Adam's first update after a reset moves every parameter by the whole learning rate, whatever its gradient: five
 --- times the usual, without any warm-up. The loss jumps at the resume and takes hundreds of steps to come back.
@@ -16,17 +20,22 @@
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
 
+local runs = require("runs")
+local statistics = require("statistics")
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "The optimizer's state begins anew in the middle of the run",
-  needs    = { scalars = { "step", "value", metric = { "optimizer_state_step", "update_rms" } } },
+  needs    = { scalars = { "step", "value", metric = { "optimizer_state_step", "update_rms", "update_ratio" } } },
   symptoms = { "optimizer-state-reset" },
   options  = {
+    same = { default = 0.03, doc = "Distance from the first step's size up to which an update is a first one" },
     jump = { default = 2.5, doc = "Factor of the update over the learning rate that is a first step's" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
+    local opt    = case.options
     local all    = case.scalars:where { primary = true }:where("finite(value)")
     local counts = all:where { metric = "optimizer_state_step" }:sort("step")
     for layer, values in counts:with { layer = "layer" }:group("layer") do
@@ -39,7 +48,7 @@ return {
         report {
           symptom  = "optimizer-state-reset",
           score    = 0.97,
-          at       = { step = reset.step, layer = layer },
+          at       = { run = run, step = reset.step, layer = layer },
           message  = ("the optimizer's counter of %s is %g at step %d and was %g at step %d: its moments begin anew")
             :format(
             layer, reset.value, reset.step, before.value, before.step),
@@ -55,6 +64,39 @@ return {
       { rms = "median value" })
     local both  = moved:renamed("updates"):join(rates:distinct("step"), { "step" }):where("value > 0"):sort("step")
     if counts:count() > 0 then return end
+    if both:count() == 0 then
+      -- All weights together: |update| / rate, which is the root of their number in a first step.
+      local function of(metric)
+        return all:where { metric = metric }:where("layer is null"):distinct("step")
+      end
+      local whole = of("update_ratio"):select("step", "value")
+        :join(of("weight_norm"):with { norm = "value" }:select("step", "norm"), { "step" })
+        :join(rates:distinct("step"):with { rate = "value" }:select("step", "rate"), { "step" })
+        :where("value > 0 and rate > 0")
+      local sizes, first = {}, nil
+      for row in whole:sort("step"):slice(0, 20000):rows() do
+        local size = row.value * row.norm / row.rate
+        first = first or { step = row.step, size = size }
+        local before = {}
+        for i = math.max(1, #sizes - 7), #sizes do before[#before + 1] = sizes[i] end
+        if #sizes >= 5 and first.step <= 1 and math.abs(size / first.size - 1) < opt.same
+          and size > opt.jump * statistics.median(before) then
+          report {
+            symptom  = "optimizer-state-reset",
+            score    = 0.95,
+            at       = { run = run, step = row.step },
+            message  = ("the update of step %d is %.4g times the learning rate, that of step %d was %.4g times, and "
+              .. "%.3g was usual before: Adam's first step again, its moments begin anew"):format(row.step, size,
+              first.step, first.size, statistics.median(before)),
+            evidence = { all:where { metric = "update_ratio", step = row.step }:slice(0, 1),
+              all:where { metric = "update_ratio", step = first.step }:slice(0, 1) },
+          }
+          return
+        end
+        sizes[#sizes + 1] = size
+      end
+      if #sizes >= 8 and first.step <= 1 then return end
+    end
     if both:count() < 8 then
       return skip("the optimizer's step counter: log optimizer.state[p]['step'] beside the metrics")
     end
@@ -68,11 +110,11 @@ return {
       report {
         symptom  = "optimizer-state-reset",
         score    = 0.8,
-        at       = { step = jump.step },
+        at       = { run = run, step = jump.step },
         message  = ("the update is %.2g of the learning rate at step %d, as at the first step, and %.2g before: the "
           .. "optimizer's moments begin anew"):format(jump.size, jump.step, jump.usual),
         evidence = { jump, sized:around(jump, 2) },
       }
     end
-  end,
+  end),
 }

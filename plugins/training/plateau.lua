@@ -40,12 +40,22 @@ return {
       :first()
     local chance = classes and math.log(classes.number)
 
+    --- The updates of the layers that move at all, or of all together where no layers are logged: what is frozen for
+    --- good, as all but the adapters of LoRA, has updates of 0 and says nothing of what is trained.
+    local function updates(run_name)
+      local rows   = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+        :where("finite(value)")
+      local moving = rows:where("layer is not null and value > 0"):distinct("layer"):select("layer")
+      return moving:count() > 0 and rows:join(moving, { "layer" }) or rows
+    end
+
     --- What else is logged at a plateau, since that is what tells its causes apart.
     local function beside(run_name, from)
       local parts = {}
       local function level(metric)
-        local rows = case.scalars:where { metric = metric, primary = true, run = run_name }
-          :where("step >= ? and finite(value)", from)
+        local rows = metric == "update_ratio" and updates(run_name)
+          or case.scalars:where { metric = metric, primary = true, run = run_name }
+        rows = rows:where("step >= ? and finite(value)", from)
         return rows:count() > 0 and rows:median("value") or nil
       end
       local rate, update, norm = level("lr"), level("update_ratio"), level("grad_norm")
@@ -57,8 +67,7 @@ return {
 
     --- How far the weights went, in units of their norm; nil where updates are not logged.
     local function travel(run_name)
-      local rows = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
-        :where("finite(value)"):aggregate({ "step" }, { value = "median value" })
+      local rows = updates(run_name):aggregate({ "step" }, { value = "median value" })
       if rows:count() < 3 then return nil end
       return rows:mean("value") * (rows:max("step") - rows:min("step") + 1)
     end

@@ -17,6 +17,7 @@
 --- https://proceedings.mlr.press/v9/glorot10a.html
 
 local places = require("places")
+local runs = require("runs")
 
 --- Whether no layer with weights is recorded behind this one. Blocks that are recorded as a whole behind their parts
 --- are no layers of their own.
@@ -42,7 +43,7 @@ return {
     share = { default = 0.50, doc = "Share of the units at a limit that saturates a layer" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local shares = case.scalars:where { metric = "saturated_share", primary = true }
       :where("layer is not null and finite(value)")
     local found = places.over(shares, case.options.share, function() return true end)
@@ -62,10 +63,10 @@ return {
     report {
       symptom  = "saturated-units",
       score    = found.worst.share >= 0.7 and 0.95 or 0.8,
-      at       = { layer = first.layer, step = found.onset },
+      at       = { run = run, layer = first.layer, step = found.onset },
       message  = ("%s of the units of %s are at a limit of their activation at %d of %d logged steps, %s"):format(
         units.percent(first.share), first.layer, first.over:count(), first.all, places.others(case, found)),
       evidence = places.rows(found),
     }
-  end,
+  end),
 }

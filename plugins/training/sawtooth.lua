@@ -12,7 +12,8 @@
 ---
 --- ## Known false positives
 --- Learning rates in cycles move the loss with their own period; those are left out. An evaluation in the training loop
---- that disturbs the data's order does so by design.
+--- that disturbs the data's order does so by design. A loss against a copy of the network, as of Q-learning, jumps at
+--- each renewal of the copy: where the config names its interval nothing is said.
 ---
 --- ## References
 --- The fall at epoch boundaries: https://www.fast.ai/posts/2023-09-04-learning-jumps/
@@ -146,7 +147,13 @@ return {
             per = (epochs:last().step - epochs:first().step) / (epochs:last().value - epochs:first().value)
           end
           local epoch = per and math.abs(period / per - 1) < 0.1
-          if not cyclic then
+          -- Targets that a copy of the network gives jump with each new copy, and the loss with them.
+          local copied = case.config
+            :where("match(key, '*target_network*|*target_update*|*target_sync*') and number > 1"):first()
+          if copied then
+            skip("a loss whose targets do not move: " .. copied.key .. " renews them at intervals", "loss-sawtooth",
+              "loss-drops-at-epochs")
+          elseif not cyclic then
             report {
               symptom  = falls and "loss-drops-at-epochs" or "loss-sawtooth",
               score    = math.min(0.95, 0.5 + 0.5 * found.height),

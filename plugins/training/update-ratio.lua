@@ -5,7 +5,8 @@
 --- ## Why it matters
 --- Between a thousandth and a hundredth a step is healthy. A tenth and more tears the weights up; below a
 --- ten-thousandth a model that starts from nothing does not get anywhere. Nor does one whose updates add up to less
---- than a tenth of the weights, since no way is longer than the sum of its steps.
+--- than a tenth of the weights, since no way is longer than the sum of its steps. Nor can weights grow faster than they
+--- are updated, so that a run that broke before its updates were logged tells their size by its weights.
 ---
 --- ## How to confirm
 --- Compare one parameter before and after `optimizer.step()`, in the middle of the schedule.
@@ -50,6 +51,67 @@ local function overshoot(paths, factor)
   end
 end
 
+--- Reports weights that grow beyond any use, and tells the least that the updates must have been for it.
+---@param case culprit.Case
+---@param run string?  its name, where there are several
+---@return table?  ratio, from, to: the largest of the lower bounds, in the median layer
+local function judge_weights(case, run)
+  local opt = case.options
+  -- Where the layers end, against where they began; or thrown out at once and part of the way back: layers behind a
+  -- norm grow until the rate suits them, and a sound rate lets none overshoot.
+  local grown, example, paths = {}, nil, {}
+  for layer, norms in case.scalars:where { metric = "weight_norm", primary = true }
+    :where("layer is not null and finite(value) and value > 0"):group("layer") do
+    local series = norms:sort("step")
+    local top = series:top(1, "value"):first()
+    grown[#grown + 1] = top.value / series:first().value
+    example = example or { layer = layer, first = series:first(), top = top }
+    for row in series:slice(0, 2000):rows() do
+      local path = paths[row.step] or {}
+      path[#path + 1], paths[row.step] = row.value / series:first().value, path
+    end
+  end
+  table.sort(grown)
+  local thrown = overshoot(paths, opt.thrown)
+  local growth = grown[(#grown + 1) // 2]
+  if not growth then skip("weight norms of layers", "weights-blow-up") end
+  if thrown and growth < opt.blow_up then
+    report {
+      symptom  = "weights-blow-up",
+      score    = 0.85,
+      at       = { run = run, step = thrown.to },
+      message  = ("the weight norm of the median of %d layers grows %.3g times from step %d to %d and falls to %.2g "
+        .. "of that later: the updates threw the weights out"):format(#grown, thrown.factor, thrown.from, thrown.to,
+        thrown.back),
+      evidence = { case.scalars:where { metric = "weight_norm", primary = true, step = thrown.to }:slice(0, 5) },
+    }
+  end
+  if growth and growth >= opt.blow_up then
+    report {
+      symptom  = "weights-blow-up",
+      score    = 0.9,
+      at       = { run = run, step = example.top.step, layer = example.layer },
+      message  = ("weights grow %.3g times in the median of %d layers; those of %s from %.4g at step %d to %.4g at "
+        .. "step %d"):format(growth, #grown, example.layer, example.first.value, example.first.step,
+        example.top.value, example.top.step),
+      evidence = { example.first, example.top },
+    }
+  end
+  -- A weight cannot grow faster than it is updated: |w + u| <= |w| (1 + |u| / |w|). A growth of g times over k steps
+  -- takes at least one update of g^(1/k) - 1 of the weights.
+  local steps, bound = {}, nil
+  for step in pairs(paths) do steps[#steps + 1] = step end
+  table.sort(steps)
+  for i = 2, #steps do
+    local g = statistics.median(paths[steps[i]]) / statistics.median(paths[steps[i - 1]])
+    local ratio = g >= opt.leap and g ^ (1 / (steps[i] - steps[i - 1])) - 1 or 0
+    if ratio > 0 and (not bound or ratio > bound.ratio) then
+      bound = { ratio = ratio, from = steps[i - 1], to = steps[i], factor = g, layers = #paths[steps[i]] }
+    end
+  end
+  return bound
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -61,6 +123,8 @@ return {
     blow_up   = { default = 30., doc = "Growth of the median layer's weight norm that no sound training makes" },
     thrown    = { default = 5.0, doc = "Growth of the median layer's weight norm within a tenth of the run that no "
       .. "sound training takes back" },
+    leap      = { default = 3.0,  doc = "Growth of the median layer between two logged steps that tells what its "
+      .. "updates were" },
     ramp      = { default = 0.30,
                   doc = "First update over weight norm, taken to the full rate, that is too large for any warm-up" },
     low       = { default = 1e-4, doc = "Median update over weight norm that is too small" },
@@ -70,7 +134,7 @@ return {
     min_steps = { default = 3,    doc = "Logged steps below which nothing is judged" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt    = case.options
     local rows   = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
     local layers = rows:where("layer is not null")
@@ -93,7 +157,23 @@ return {
       local length = usual:max("step") - usual:min("step")
       high = high:where("step > ?", usual:min("step") + math.min(0.25 * length, math.max(10, 0.05 * length)))
     end
+    local bound = judge_weights(case, run)
     if usual:count() < opt.min_steps and not torn then
+      -- What broke before its updates were logged shows them in its weights.
+      if bound and bound.ratio >= opt.high and bound.layers >= 3 then
+        report {
+          symptom  = "update-ratio-high",
+          score    = math.min(0.95, 0.6 + bound.ratio),
+          at       = { run = run, step = bound.from },
+          message  = ("the weights of the median of %d layers grow %.3g times from step %d to %d, which takes updates "
+            .. "of at least %.2g of the weights"):format(bound.layers, bound.factor, bound.from, bound.to, bound.ratio),
+          evidence = { case.scalars:where { metric = "weight_norm", primary = true, step = bound.to }:slice(0, 5) },
+        }
+        for _, symptom in ipairs { "update-ratio-low", "first-updates-outgrow-weights" } do
+          skip(("update ratios of at least %d steps"):format(opt.min_steps), symptom)
+        end
+        return
+      end
       return skip(("update ratios of at least %d steps"):format(opt.min_steps))
     end
 
@@ -105,52 +185,12 @@ return {
       report {
         symptom  = "update-ratio-high",
         score    = math.min(0.95, 0.6 + worst.ratio),
-        at       = { step = first.step, layer = ratios:where { step = worst.step }:top(1, "value"):first().layer },
+        at       = { run = run, step = first.step,
+          layer = ratios:where { step = worst.step }:top(1, "value"):first().layer },
         message  = ("updates reach %.2g of the weights in the median layer (step %d); above %g at %d of %d logged "
           .. "steps, "
           .. "first at step %d"):format(worst.ratio, worst.step, opt.high, high:count(), usual:count(), first.step),
         evidence = { high:top(5, "ratio"), ratios:where { step = worst.step }:top(3, "value") },
-      }
-    end
-
-    -- Where the layers end, against where they began; or thrown out at once and part of the way back: layers behind a
-    -- norm grow until the rate suits them, and a sound rate lets none overshoot.
-    local grown, example, paths = {}, nil, {}
-    for layer, norms in case.scalars:where { metric = "weight_norm", primary = true }
-      :where("layer is not null and finite(value) and value > 0"):group("layer") do
-      local series = norms:sort("step")
-      local top = series:top(1, "value"):first()
-      grown[#grown + 1] = top.value / series:first().value
-      example = example or { layer = layer, first = series:first(), top = top }
-      for row in series:slice(0, 2000):rows() do
-        local path = paths[row.step] or {}
-        path[#path + 1], paths[row.step] = row.value / series:first().value, path
-      end
-    end
-    table.sort(grown)
-    local thrown = overshoot(paths, opt.thrown)
-    local growth = grown[(#grown + 1) // 2]
-    if not growth then skip("weight norms of layers", "weights-blow-up") end
-    if thrown and growth < opt.blow_up then
-      report {
-        symptom  = "weights-blow-up",
-        score    = 0.85,
-        at       = { step = thrown.to },
-        message  = ("the weight norm of the median of %d layers grows %.3g times from step %d to %d and falls to %.2g "
-          .. "of that later: the updates threw the weights out"):format(#grown, thrown.factor, thrown.from, thrown.to,
-          thrown.back),
-        evidence = { case.scalars:where { metric = "weight_norm", primary = true, step = thrown.to }:slice(0, 5) },
-      }
-    end
-    if growth and growth >= opt.blow_up then
-      report {
-        symptom  = "weights-blow-up",
-        score    = 0.9,
-        at       = { step = example.top.step, layer = example.layer },
-        message  = ("weights grow %.3g times in the median of %d layers; those of %s from %.4g at step %d to %.4g at "
-          .. "step %d"):format(growth, #grown, example.layer, example.first.value, example.first.step,
-          example.top.value, example.top.step),
-        evidence = { example.first, example.top },
       }
     end
 
@@ -163,11 +203,16 @@ return {
       local part = near and peak > 0 and near.value / peak
         or not near and set and math.min(1, (begin.step + 1) / set.number) or 1
       local small = ratios:where { step = begin.step }:quantile("value", 0.25)
-      if part > 0 and small and (part < 0.7 and small / part >= opt.ramp or part >= 0.7 and small >= 10 * opt.high) then
+      -- At the full rate at once: Adam's later updates are about a fifth of its first, as gradients are mostly noise,
+      -- so that half of the weights at first is a tenth of them later on. Adagrad's go on falling.
+      local adam = case.config:where("match(key, '*optim*') and match(value, '*adam*|*Adam*')"):count() > 0
+      if part > 0 and small and (part < 0.7 and small / part >= opt.ramp or part >= 0.7
+        and small >= (adam and 5 or 10) * opt.high) then
         report {
           symptom  = "first-updates-outgrow-weights",
-          score    = math.min(0.95, 0.7 + 0.25 * math.min(1, small / part)),
-          at       = { step = begin.step },
+          score    = part >= 0.7 and small < 10 * opt.high and 0.7
+            or math.min(0.95, 0.7 + 0.25 * math.min(1, small / part)),
+          at       = { run = run, step = begin.step },
           message  = ("the update of step %d is %.2g of the weights in three layers of four%s: a rate in the order of "
             .. "the weights, which no warm-up mends"):format(begin.step, small, part < 0.7 and
             (", with %s of the full rate, which would make %.2g"):format(units.percent(part), small / part) or ""),
@@ -197,12 +242,12 @@ return {
       report {
         symptom  = "update-ratio-low",
         score    = knows and 0.3 or median < 0.2 * opt.low and 0.9 or 0.75,
-        at       = { step = moving:first().step },
+        at       = { run = run, step = moving:first().step },
         message  = ("the median update is %.2g of the weights over %d logged steps, at most %.2g%s; learning from "
           .. "nothing needs about 1e-3"):format(median, usual:count(), moving:max("ratio"),
           way and (", and all of them together %.2g of the weights"):format(way) or ""),
         evidence = { moving:top(3, "ratio"), ratios:slice(0, 5) },
       }
     end
-  end,
+  end),
 }

@@ -1,36 +1,55 @@
 --- ## What it detects
 --- Validation loss that rises over several evaluations while training loss still falls, that lies above the score of
---- knowing nothing, or that is not finite.
+--- knowing nothing, that never was below it while training learned, or that is not finite. The number of classes is
+--- the config's, or the width of dumped logits where the first training loss is its logarithm to 1 %.
 ---
 --- ## Why it matters
---- The model memorises. The best checkpoint is the one at the minimum, not the last one.
+--- The model memorises. The best checkpoint is the one at the minimum, not the last one. Where there is no minimum, all
+--- that it learned are the rows of training: their labels have nothing to do with them, or validation is of another
+--- kind.
 ---
 --- ## How to confirm
 --- Evaluate the checkpoint at the minimum: a better score there confirms it.
 ---
 --- ## Known false positives
---- A validation set of a few batches, whose noise is larger than the rise.
+--- A validation set of a few batches, whose noise is larger than the rise. Where the config speaks of a teacher or of
+--- distillation, the training loss is of another kind, and the two are not compared.
 ---
 --- ## References
 --- SageMaker Debugger's Overfit rule compares levels, (val - train) / train > 0.1, and so fires on any gap.
 
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Validation loss rises while training loss falls",
   needs    = { scalars = { "step", "value", metric = "val_loss" } },
-  symptoms = { "val-loss-rises", "val-loss-above-chance", "val-loss-nonfinite" },
+  symptoms = { "val-loss-rises", "val-loss-above-chance", "val-loss-never-below-chance",
+    "val-loss-nonfinite" },
   options  = {
     rise      = { default = 0.05, doc = "Rise over the minimum worth reporting, as a share of it" },
+    learned   = { default = 0.70, doc = "Training loss over chance that shows that something is learned" },
     min_evals = { default = 4,    doc = "Evaluations below which a trend is not judged" },
   },
 
   run = function(case)
     local judged, compared = false, false
+    local mixed = settings.distilled(case)
     local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
       :first()
+    local outputs = not classes and case.tensors:where("numel > 1 and role == 'output' and match(layer, "
+      .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')")
+    --- Classes by the outputs of a run: where a fresh model says nothing its loss is the logarithm of their number.
+    local function width(run_name)
+      local first = runs.series(case, "loss", run_name):first()
+      for row in outputs and first and first.step <= 1 and outputs:slice(0, 8):rows() or function() end do
+        local own = row.shape or {}
+        local n   = #own >= 2 and own[#own] or 0
+        if n >= 3 and math.abs(first.value / math.log(n) - 1) <= 0.01 then return { number = n, row = row } end
+      end
+    end
     -- Several evaluation sets are a series each: val_loss/<set>.
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local broken = run:where("value is not null and not finite(value)"):sort("step"):first()
@@ -51,16 +70,32 @@ return {
       end
 
       local val = run:sort("step"):where("finite(value)")
+      if mixed then val = val:slice(0, 0) end
       -- Better than chance in training, worse than chance outside: confident and wrong.
-      if classes and val:count() >= 2 then
-        local chance = math.log(classes.number)
+      local kinds, never = classes and { number = classes.number, row = classes } or width(run_name), false
+      if kinds and val:count() >= 2 then
+        local chance = math.log(kinds.number)
         local last   = val:last()
         local train  = case.scalars:where(
           "name == 'loss' and primary == true and run == ? and step <= ? and finite(value)", run_name,
           last.step):sort("step")
         compared     = compared or train:count() >= 3
         local level  = train:count() >= 3 and train:slice(math.max(0, train:count() - 9), 9):median("value")
-        if level and level < 0.95 * chance and last.value > 1.05 * chance
+        local least = val:sort("value"):first()
+        if level and val:count() >= case.options.min_evals and level < case.options.learned * chance
+          and least.value >= 0.97 * chance then
+          never = true
+          report {
+            symptom  = "val-loss-never-below-chance",
+            score    = 0.9,
+            at       = { step = least.step },
+            message  = ("the least %s of %d evaluations is %.4g, at step %d, and ln %d is %.4g, while training comes "
+              .. "to %.4g: what it learns is of its own rows alone"):format(series == "val_loss" and "validation loss"
+              or series, val:count(), least.value, least.step, math.floor(kinds.number), chance, level),
+            evidence = { least, last, kinds.row },
+          }
+          skip("an evaluation that is better than knowing nothing", "val-loss-above-chance")
+        elseif level and level < 0.95 * chance and last.value > 1.05 * chance
           and val:row(val:count() - 2).value > 1.05 * chance then
           report {
             symptom  = "val-loss-above-chance",
@@ -68,12 +103,16 @@ return {
             at       = { step = last.step },
             message  = ("%s is %.4g at step %d, above ln %d = %.4g, while training is at %.4g: worse than knowing "
               .. "nothing"):format(series == "val_loss" and "validation loss" or series, last.value, last.step,
-                math.floor(classes.number), chance, level),
-            evidence = { last, classes },
+                math.floor(kinds.number), chance, level),
+            evidence = { last, kinds.row },
           }
         end
       end
-      if val:count() >= case.options.min_evals then
+      -- There is no best model to go back to where none was better than knowing nothing.
+      if never then
+        judged = true
+        skip("an evaluation that is better than knowing nothing", "val-loss-rises")
+      elseif val:count() >= case.options.min_evals then
         judged = true
         local best, last = val:sort("value"):first(), val:last()
         local after = val:where("step > ?", best.step)
@@ -99,9 +138,14 @@ return {
         end
       end
     end
+    if mixed then
+      return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's",
+        "val-loss-rises", "val-loss-above-chance", "val-loss-never-below-chance")
+    end
     if not judged then skip(("at least %d evaluations"):format(case.options.min_evals), "val-loss-rises") end
     if not compared then
-      skip("two evaluations, the training loss and vocab_size or num_classes in a config", "val-loss-above-chance")
+      skip("two evaluations, the training loss and vocab_size or num_classes in a config", "val-loss-above-chance",
+        "val-loss-never-below-chance")
     end
   end,
 }

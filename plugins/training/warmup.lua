@@ -13,8 +13,9 @@
 --- ## Known false positives
 --- A full rate at once is a setting and no fault while the rate is small; it is information, unless the config asks for
 --- a warm-up. Plain descent, with momentum or without, and Adagrad have no second moments that forget: they start at
---- their full rate as a rule, and nothing is said of it. A rate far too high jumps in the same way behind a warm-up
---- that is too short.
+--- their full rate as a rule, and nothing is said of it; nor of L-BFGS, which searches its step, nor of a network
+--- without attention whose config does not speak of a warm-up. A rate far too high jumps in the same way behind a
+--- warm-up that is too short.
 ---
 --- ## References
 --- https://arxiv.org/abs/1908.03265
@@ -39,11 +40,17 @@ return {
     local warmup = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
       .. "and number > 0"):first()
     local plain = case.config:where("match(key, '*optim*|*optimizer*|*optimizer.name|*optim.name') and "
-      .. "match(value, '*sgd*|*SGD*|*momentum*|*adagrad*|*Adagrad*|*AdaGrad*|*ftrl*|*radam*|*RAdam*')"):count() > 0
+      .. "match(value, '*sgd*|*SGD*|*momentum*|*adagrad*|*Adagrad*|*AdaGrad*|*ftrl*|*radam*|*RAdam*|*lbfgs*|*LBFGS*|"
+      .. "*rprop*|*Rprop*')"):count() > 0
       and case.config:where("match(key, '*optim*') and match(value, '*adamw*|*AdamW*|adam|Adam')"):count() == 0
     -- A config that says 0 tells of the steps before the first logged rate.
     local without = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
       .. "and number == 0"):first()
+    -- Others than transformers are published without a warm-up as a rule, and learn; there it is no news.
+    local attends = case.config:where("match(key, '*warmup*|*warm_up*|*num_heads|*n_head|*n_heads|*attention_heads|"
+      .. "*nhead') or match(value, '*ransformer*')"):count() > 0
+      or case.scalars:where("match(layer, '*attn*|*attention*|*q_proj*|*qkv*|*mha*')"):count() > 0
+      or case.tensors:where("match(name, '*attn*|*attention.*|*q_proj*|*qkv*|*mha*')"):count() > 0
     for run_name, run in case.scalars:where { name = "lr", primary = true }:group("run") do
       local rate = run:sort("step"):where("finite(value)")
       local rows = rate:count()
@@ -61,7 +68,7 @@ return {
         local begin  = rate:slice(0, math.max(5, rows // 5)):max("value")
         if not absurd and first.value > 0 and first.value >= 0.9 * begin then
           local missed = warmup and warmup.number > first.step + 1
-          if missed or not plain then
+          if missed or attends and not plain then
             report {
               symptom  = "warmup-absent",
               score    = missed and 0.95 or 0.6,
@@ -81,9 +88,16 @@ return {
         end
         if early and usual and not absurd and early.value >= opt.large and usual < opt.large
           and usual <= 0.2 * early.value then
+          -- A loss that was never above its first value and still falls at the end has borne them so far.
+          local loss  = runs.series(case, "loss", run_name):where("finite(value)")
+          local tenth = math.max(2, loss:count() // 10)
+          local bears = loss:count() >= 20 and loss:slice(loss:count() - tenth, tenth):median("value")
+            < 0.99 * math.min(loss:slice(loss:count() - 2 * tenth, tenth):median("value"), loss:first().value)
+            and loss:max("value") <= 1.05 * loss:first().value
           report {
             symptom  = "early-updates-large",
-            score    = math.min(0.95, 0.5 + 0.6 * early.value), -- 0.25 may be borne, 0.75 leaves little of them
+            -- 0.25 may be borne, 0.75 leaves little of them.
+            score    = (bears and 0.7 or 1) * math.min(0.95, 0.5 + 0.6 * early.value),
             at       = { step = early.step },
             message  = ("updates reach %.2g of the weights at step %d and are %.2g of them in the later run"):format(
               early.value, early.step, usual),

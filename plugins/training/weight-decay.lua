@@ -9,6 +9,12 @@
 --- Decay that is added to the gradient g is wd * w beside g, whatever the optimizer makes of the sum: wd * |w| / |g|.
 --- Weights in balance have a part of sqrt(lr * wd / 2), a hundredth and less.
 ---
+--- Rate and decay make this product together. Whose doing it is shows in what is left of an update without decay: where
+--- that alone is a twentieth of the weights and more, step after step, and they do not shrink, the rate tears them up
+--- at any decay. And decay that is decoupled stands beside an update of a fifth of the rate and more in each element,
+--- against which a decay below a half takes a tenth of weights of usual size: it takes more where the rate has made
+--- them large.
+---
 --- ## How to confirm
 --- Compare the logarithm of the weight norm with minus the running sum of lr * wd.
 ---
@@ -36,10 +42,20 @@ return {
     min_rows = { default = 6,    doc = "Logged values below which nothing is judged" },
     part     = { default = 0.3,  doc = "Part of an update that decoupled decay is at most in sound training" },
     beside   = { default = 0.08, doc = "Decay over the gradient it is added to, that sound training stays below" },
+    own      = { default = 0.5,  doc = "Decoupled decay below which what it takes is the rate's doing" },
+    left     = { default = 0.05, doc = "Update less decay over the weights, of a rate that is too high at any decay" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt   = case.options
+
+    --- Whether the optimizer takes decay from the weights, beside the update: by its name, nil where none is set.
+    local function decoupled()
+      local name = case.config:where("match(key, '*optimizer|*optim|*optimizer_type|*optimizer_name|*optimizer.type"
+        .. "|*optimizer.name|*optimizer_class|*opt')"):first()
+      local kind = name and tostring(name.value):lower()
+      return kind and (kind:contains("adamw") or kind:contains("lion") or kind:contains("lamb"))
+    end
 
     --- The part of decay in the update of the median layer, by step, in three quarters of the steps at least.
     local function part_of_decay()
@@ -59,11 +75,18 @@ return {
         return false
       end
       local apart = names { "adamw", "lion", "lamb" }
-      local added = names { "sgd", "adam", "rmsprop", "momentum" }
+      local added = names { "sgd", "adam", "rmsprop", "momentum", "adagrad", "adadelta", "nesterov", "lars" }
       if not apart and not added then
         return skip("the optimizer's name in a config", "decay-large-part-of-update")
       end
-      local all  = case.scalars:where { primary = true }:where("layer is not null and finite(value) and value > 0")
+      local all  = case.scalars:where { primary = true }:where("finite(value) and value > 0")
+      -- Of the layers, or of all weights together, where layers are not on record.
+      local rows = all:where("layer is not null")
+      if rows:where { metric = apart and "update_ratio" or "grad_norm" }:count() == 0
+        or not apart and rows:where { metric = "weight_norm" }:count() == 0 then
+        rows = all:where("layer is null"):with { layer = "coalesce(layer, 'all')" }
+      end
+      all = rows
       local one  = all:where { metric = apart and "update_ratio" or "grad_norm" }:distinct("step", "layer")
         :select("step", "layer", "value")
       local both
@@ -91,10 +114,22 @@ return {
       local taken = rates:count() > 0 and rates:mean("value") * wd.number * steps or 0
       if apart and taken < 0.2 then return end
       local median = wd.number * parts:median("part")
+      if apart and wd.number < opt.own then
+        return skip(("a decay of %g and more, or a lower rate: less decay is large beside weights that the rate has "
+          .. "made large"):format(opt.own), "decay-large-part-of-update")
+      end
+      local updates = case.scalars:where { metric = "update_ratio", primary = true }:where("layer is not null and "
+        .. "finite(value)"):aggregate({ "step" }, { ratio = "median value" })
+      -- Weights that decay has made small are torn by sound steps; those that stay or grow, by long ones.
+      local kept = sizes:count() > 0 and sizes:last().size >= sizes:first().size
+      if kept and updates:count() >= 4 and updates:median("ratio") * (1 - math.min(1, median)) >= opt.left then
+        return skip("updates that without decay are a small part of the weights: the rate tears these up at any decay",
+          "decay-large-part-of-update")
+      end
       report {
         symptom  = "decay-large-part-of-update",
         score    = (apart or usual >= 0.2) and 0.95 or 0.75,
-        at       = { step = parts:first().step },
+        at       = { run = run, step = parts:first().step },
         message  = apart and ("%s = %g takes %.2g of the size of an update in the median layer, over %d logged steps")
           :format(wd.key, wd.number, median, parts:count())
           or ("%s = %g adds %.2g of the gradient's own size to it in the median layer, over %d logged steps")
@@ -109,7 +144,11 @@ return {
 
     local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("layer is not null and "
       .. "finite(value)")
-    local torn  = moved:aggregate({ "step" }, { ratio = "median value" }):where("ratio >= 0.1")
+    -- The first updates of an adaptive optimizer are its rate in each element, and gone some steps later.
+    local begin = norms:min("step") or 0
+    local span  = (norms:max("step") or 0) - begin
+    local soon  = begin + math.min(0.25 * span, math.max(10, 0.05 * span))
+    local torn  = moved:aggregate({ "step" }, { ratio = "median value" }):where("ratio >= 0.1 and step > ?", soon)
     local decay = case.config:where("match(key, '*weight_decay|*wd|*adam_weight_decay|*weight_decay_rate') and "
       .. "number > 0"):first()
     local rates = runs.series(case, "lr")
@@ -150,7 +189,7 @@ return {
     report {
       symptom  = "weights-shrink",
       score    = worst.ratio < 0.4 and 0.95 or 0.8,
-      at       = { step = since, layer = worst.last.layer },
+      at       = { run = run, step = since, layer = worst.last.layer },
       message  = ("the weight norm of %s falls from %.3g at step %d to %.3g at step %d, %.2g of it, %s; %d of %d "
         .. "layers shrink")
         :format(worst.name, worst.first.value, worst.first.step, worst.last.value, worst.last.step, worst.ratio, from,
@@ -160,6 +199,10 @@ return {
 
     rates = rates:where("step >= ? and step <= ?", worst.first.step, worst.last.step)
     if not decay or rates:count() < 3 then return end
+    if decoupled() and decay.number < opt.own then
+      return skip(("a decay of %g and more: less follows the rate, which is high where it takes as much"):format(
+        opt.own), "weights-follow-decay")
+    end
     local steps = worst.last.step - worst.first.step
     local taken = coupled * decay.number * rates:mean("value") * steps
     local seen  = -math.log(worst.ratio)
@@ -168,7 +211,7 @@ return {
       report {
         symptom  = "weights-follow-decay",
         score    = seen > 0.3 * taken and 0.95 or 0.8,
-        at       = { step = since, layer = worst.last.layer },
+        at       = { run = run, step = since, layer = worst.last.layer },
         message  = ("%s = %g at a mean learning rate of %.2g takes a factor of exp(-%.3g) over %d steps; the weights "
           .. "of %s lost "
           .. "exp(-%.3g) of it, %s"):format(decay.key, decay.number, rates:mean("value"), taken, steps, worst.name,
@@ -176,5 +219,5 @@ return {
         evidence = { decay, worst.first, worst.last, rates:slice(0, 3) },
       }
     end
-  end,
+  end),
 }

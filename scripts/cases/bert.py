@@ -1,6 +1,7 @@
 """A small masked language model: an encoder with the norm behind the sum.
 
-Text is masked as for BERT, and layers are named as in transformers' BertForMaskedLM.
+Text is masked as for BERT; layers are named as in transformers'
+BertForMaskedLM.
 """
 
 import torch
@@ -20,45 +21,48 @@ INITIAL = 0.1           # deviation of weights at the start
 class Pairs(sources.Source):
     """Two sentences of 6 to 14 words a row, of one of four topics.
 
-    A topic has a quarter of the words, those with id % 4 equal to it. A word is
-    with 0.8 the successor of the one before it, else any of the topic; the first
-    and the second sentence have successors of their own, permutations of a
-    topic's words. Row: CLS words SEP words SEP PAD, with token_type_ids 1 for
-    the second sentence. Of the words 15 % are to be said: of these 80 % become
-    MASK, 10 % any word, and 10 % stay; all other labels are ignored.
+    A topic has a quarter of the words, those with id % 4 equal to it. Words of
+    the first sentence have the roles 0, 1, 2, 0, ... and those of the second 2,
+    1, 0, 2, ...; a sentence has one of three manners, which says for each topic
+    and role which of its three words it is, in four of five cases, else it is
+    any of the three. Row: CLS words SEP words SEP PAD, with token_type_ids 1
+    for the second sentence. Of the words 15 % are to be said: of these 80 %
+    become MASK, 10 % any word, and 10 % stay; all other labels are ignored.
+    Masks are drawn with the text and stay with it.
 
-    XX nats.
+    Knowing the process leaves 0.45 nats a label, topic and role alone ln 3 =
+    1.10, the words' frequencies ln 36 = 3.58; a fresh model has 3.9.
 
     words: of the tokenizer, which a collator clamps to the table's. block,
-    share: topics one after the other. follow: how often a successor follows.
+    share: topics one after the other. keeps: how often a manner is kept to.
+    width: tokens that a row is padded to.
     """
 
     CHOSEN, MASKED, OTHER = 0.15, 0.8, 0.1
 
     def __init__(self, seed, shape, words=WORDS, block=None, share=1.0,
-                 follow=0.8, longest=LONGEST, width=None):
+                 keeps=0.8, longest=LONGEST, width=None):
         super().__init__(seed, shape)
         self.words, self.block, self.share = words, block, share
-        self.follow, self.longest = follow, longest
+        self.keeps, self.longest = keeps, longest
         self.width = width or self.context
         language = torch.Generator().manual_seed(6)
         self.size = words // TOPICS // ROLES
-        self.next = torch.stack([torch.randperm(self.size, generator=language)
-                                 for _ in range(ROLES * TOPICS)]).view(
-                                     ROLES, TOPICS, self.size)
+        self.of = torch.stack([torch.randperm(self.size, generator=language)
+                               for _ in range(ROLES * TOPICS)]).view(
+                                   ROLES, TOPICS, self.size)
 
     def sentence(self, half, topic):
         """Ids of the words, (rows, longest), and how many count."""
         rows = len(topic)
+        manner = torch.randint(self.size, (rows,), generator=self.rng)
         anew = torch.randint(self.size, (self.longest, rows),
                              generator=self.rng)
-        goes = torch.rand(self.longest, rows, generator=self.rng) < self.follow
-        now, out = anew[0], []
+        kept = torch.rand(self.longest, rows, generator=self.rng) < self.keeps
+        out = []
         for t in range(self.longest):
             role = (2 - t if half else t) % ROLES
-            if t:
-                now = torch.where(goes[t], self.next[role, topic, now],
-                                  anew[t])
+            now = torch.where(kept[t], self.of[role, topic, manner], anew[t])
             out.append((now * ROLES + role) * TOPICS + topic)
         length = torch.randint(SHORTEST, self.longest + 1, (rows, 1),
                                generator=self.rng)
@@ -271,8 +275,8 @@ class BertRun(Family):
         return self.sentences(seed, block=block, share=share)
 
     def lessons(self, seed):
-        """Short sentences, of which a word says the next, and all."""
-        return self.sentences(seed, follow=0.95, longest=8), \
+        """Short sentences that keep to their manner, and all."""
+        return self.sentences(seed, keeps=0.95, longest=8), \
             self.sentences(seed)
 
     def garbage(self, batch, kind, rng):
@@ -309,7 +313,7 @@ class BertRun(Family):
             if kept.any() else {}
 
     def model_settings(self):
-        return {"model_type": "bert", "num_hidden_layers": DEPTH,
+        return {"model": "bert", "num_hidden_layers": DEPTH,
                 "hidden_size": WIDTH, "intermediate_size": HIDDEN,
                 "num_attention_heads": self.model_options.get("heads", HEADS),
                 "hidden_act": self.model_options.get("activation", "gelu"),
@@ -324,5 +328,5 @@ class BertRun(Family):
     def fed_by(self, layer):
         """The first half of a network counts to the second."""
         block, _, part = layer.rpartition(".")
-        return [f"{block}.intermediate"] if layer in {
-            f"{b}.output" for b in Bert.BLOCKS} else []
+        return [f"{block}.intermediate"] if block in Bert.BLOCKS \
+            and part == "output" else []

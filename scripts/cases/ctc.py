@@ -5,6 +5,8 @@ and the loss sums over all alignments (CTC, class 0 is blank). Names are near
 NVIDIA NeMo's, as is the optimizer.
 """
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -21,13 +23,18 @@ BLANK = 0
 class Utterances:
     """Symbols as they are spoken.
 
-    A symbol is a pair of five phones, a phone a spectrum of ten bands that stands
-    for 3 to 5 frames; 1 to 3 frames of silence come before each symbol. A
-    speaker has a loudness of 0.7 to 1.3, and noise of 0.3 lies on each frame. An
-    utterance has 3 to 8 symbols, none twice in a row, and its transcript one
-    wrong symbol in 30. XX
+    A symbol is a pair of five phones, a phone a spectrum of ten bands that
+    stands for 3 to 5 frames; 1 to 3 frames of silence come before each symbol.
+    A speaker has a loudness of 0.7 to 1.3, and noise of 0.3 lies on each frame.
+    An utterance has 3 to 8 symbols of twelve, none twice in a row, and its
+    transcript one symbol in 30 that is drawn anew from all. Frames and
+    transcripts are padded, with 0 and -100.
 
-    symbols: of these alone, by turns (block, share) or not.
+    Knowing the process leaves 0.21 nats a symbol, those of the slips; a fresh
+    model has 4.4, one that says blank alone 2.8.
+
+    block, share: three lists of four symbols one after the other; domains:
+    each utterance of any of them. limit: symbols of a transcript that are kept.
     """
 
     NOISE, SLIP, DOMAINS = 0.3, 1 / 30, 3
@@ -232,10 +239,10 @@ class CtcRun(Family):
     level_seed = 400
     steps, seed, language, classes = 280, 260, False, SYMBOLS
     first_label = 1         # 0 is blank
-    optimizer_name, lr, betas, eps = "novograd", 0.015, (0.95, 0.5), 1e-8
+    optimizer_name, lr, betas, eps = "novograd", 0.02, (0.95, 0.5), 1e-8
     weight_decay, clip = 1e-3, None
     warmup, schedule, RISE = 0, "one_cycle", 0.2
-    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0),
+    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0),
                "adamw": dict(lr=8e-3, weight_decay=1e-3,
                              betas=(0.9, 0.98))}
     batch_size, context = 20, FRAMES
@@ -287,8 +294,7 @@ class CtcRun(Family):
         rise = self.RISE * self.steps
         low, done = (0.04, 1 - i / rise) if i < rise else (
             1e-4, (i - rise) / (self.steps - 1 - rise))
-        return low + (1 - low) * float(torch.cos(
-            torch.tensor(torch.pi * done)) + 1) / 2
+        return low + (1 - low) * (1 + math.cos(math.pi * done)) / 2
 
     def held_out_columns(self, batches):
         """Symbols that the likeliest path has wrong, of 100 spoken."""

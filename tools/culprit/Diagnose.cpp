@@ -246,7 +246,9 @@ int runDiagnose() {
   if (Good)
     Good->tell(D, Symptoms);
 
-  if (D.Result == Verdict::Healthy && !coversInputs(*C, *Outcomes))
+  // That a log without metrics names no error says little of a run.
+  if (D.Result == Verdict::Healthy &&
+      (!coversInputs(*C, *Outcomes) || linesAlone(*C)))
     D.Result = Verdict::Insufficient;
 
   RunReport R{versionString(), Given, *C, *Outcomes, Symptoms, D, Quoted};

@@ -41,7 +41,7 @@ class LrTooHighSgd(Fault):
     def is_onset(self, i, row, now):
         if self.family == "resnet":  # its norms divide by what grows
             return i == 0
-        if self.family == "gru":  # its gates bound what can grow
+        if self.family in ("gru", "ctc"):  # their gates bound what can grow
             return row["loss"] > 2 * self.history[0]["loss"]
         return not math.isfinite(row["loss"])
 

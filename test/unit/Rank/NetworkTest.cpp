@@ -128,6 +128,19 @@ TEST(NetworkTest, RequiredAndClearIsOut) {
 }
 
 // Prior ln(0.02/0.98), the symptom's own weight ln 38.2026 and no rival.
+// What nearly every run has makes no cause a candidate; what the run lacks
+// takes a cause out that requires it, whatever else speaks for it.
+TEST(NetworkTest, WhatARunHas) {
+  Network N = oneCause(2);
+  N.Symptoms[1].Leak = 0.95;
+  N.Causes[0].Links[1].Weight = 1;
+  N.Causes[0].Links[1].Required = true;
+  EXPECT_TRUE(ranked(N, {Clear, Seen}).empty());
+  EXPECT_EQ(ranked(N, {Seen, Seen}).size(), 1u);
+  EXPECT_EQ(ranked(N, {Seen, Unknown}).size(), 1u);
+  EXPECT_TRUE(ranked(N, {Seen, Clear}).empty());
+}
+
 TEST(NetworkTest, LogOddsAreTheSumOfTheirParts) {
   auto Alone = ranked(oneCause(1), {Seen});
   ASSERT_EQ(Alone.size(), 1u);

@@ -98,6 +98,26 @@ TEST_F(ConfigFiles, ReadsYaml) {
   EXPECT_EQ(setting(9), "url|http://host:80/x|17");
 }
 
+TEST_F(ConfigFiles, ReadsYamlInCapitals) {
+  StringRef Text = "SOLVER:\n"
+                   "  BASE_LR: 0.02\n"
+                   "  STEPS: (400, 540)\n"
+                   "MODEL:\n"
+                   "  ROI_HEADS:\n"
+                   "    NUM_CLASSES: 3\n"
+                   "VERSION: 2\n";
+  EXPECT_EQ(match(Yaml, Text), Match::Possible);
+  read(Yaml, Text);
+  EXPECT_TRUE(Said.empty());
+  ASSERT_EQ(rows(TableId::config), 4u);
+  EXPECT_EQ(setting(0), "SOLVER.BASE_LR|0.02|2");
+  EXPECT_EQ(setting(1), "SOLVER.STEPS|(400, 540)|3");
+  EXPECT_EQ(setting(2), "MODEL.ROI_HEADS.NUM_CLASSES|3|6");
+  EXPECT_EQ(setting(3), "VERSION|2|7");
+  EXPECT_EQ(match(Yaml, "BASE_LR: 0.02\nMAX_ITER: 600\n"), Match::Possible);
+  EXPECT_EQ(match(Yaml, "solver:\n  BASE_LR: 0.02\n"), Match::Possible);
+}
+
 TEST_F(ConfigFiles, UnwrapsWandB) {
   read(Yaml, "wandb_version: 1\nlr:\n  desc: null\n  value: 0.5\n");
   EXPECT_EQ(setting(1), "lr|0.5|4");
@@ -118,6 +138,9 @@ TEST_F(ConfigFiles, LeavesOtherTextAlone) {
   EXPECT_EQ(match(Yaml, "A sentence.\nNote: another one.\n"), Match::No);
   EXPECT_EQ(match(Yaml, "{\"a\": 1}"), Match::No);
   EXPECT_EQ(match(Yaml, "RUN: x\nCHECK: y\n"), Match::No);
+  EXPECT_EQ(match(Yaml, "WARNING: x\nERROR: y\n"), Match::No);
+  EXPECT_EQ(match(Yaml, "HAMLET: to be or not to be\nGHOST: mark me\n"),
+            Match::No);
   EXPECT_EQ(match(Yaml, "2026-01-05 08:59:57 INFO x: y\n"), Match::No);
 }
 

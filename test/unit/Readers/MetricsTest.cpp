@@ -145,6 +145,14 @@ TEST_F(JsonLines, LeavesOtherFormatsAlone) {
   EXPECT_EQ(match(R, "{\n  \"lr\": 1,\n  \"n\": 2\n}\n"), Match::No);
   EXPECT_EQ(match(R, "{\"lr\": 0.1, \"n_layer\": 2}\n"), Match::No)
       << "a configuration on one line";
+  EXPECT_EQ(match(R, "{\"margin\": 0.2, \"lr\": 3e-4, \"iters\": 800}\n"),
+            Match::No)
+      << "800 steps are planned";
+  EXPECT_EQ(match(R, "{\"lr\": 3e-4, \"step\": 800}\n", "a.json"), Match::No);
+  EXPECT_EQ(match(R, "{\"loss\": 3.5, \"step\": 800}\n", "a.json"),
+            Match::Likely);
+  EXPECT_EQ(match(R, "{\"lr\": 3e-4, \"step\": 800}\n", "a.jsonl"),
+            Match::Likely);
   EXPECT_EQ(match(R, "{\"msg\": \"x\", \"level\": \"info\"}\n"
                      "{\"msg\": \"y\", \"level\": \"info\"}\n"),
             Match::No);

@@ -51,6 +51,37 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       {"throughput(tps)", "throughput"},
       {"tokens_per_second_per_gpu", "throughput"},
       {"number of nan iterations", "nan_iterations"},
+      // Groups say nothing of whose scalar it is.
+      {"perf/step_time", "step_time"},
+      {"Timing/iter_time", "step_time"},
+      {"train/perf/step_time_ms", "step_time"},
+      {"perf.data_time", "data_time"},
+      {"optimizer/learning_rate", "lr"},
+      {"losses/train", "loss"},
+      {"loss/train_loss", "loss"},
+      {"metrics/train/LanguageCrossEntropy", "loss"},
+      {"metrics/eval/LanguageCrossEntropy", "val_loss"},
+      {"validation/metrics/accuracy", "val_accuracy"},
+      {"train_inner/loss", "loss"},
+      {"epoch/cv_loss", "epoch/cv_loss"},
+      {"cv/loss", "val_loss"},
+      {"valid_prec1", "val_accuracy"},
+      {"speed/images_per_sec", "throughput"},
+      {"optim0_lr0", "lr"},
+      {"lr-RAdam", "lr"},
+      {"bce_loss", "loss"},
+      {"eval_bce_loss", "val_loss"},
+      {"train/ctc_loss", "loss"},
+      // A word may mean another thing in its group.
+      {"time/epoch", "time/epoch"},
+      {"time/total", "time/total"},
+      {"memory/total", "memory/total"},
+      {"system/memory", "system/memory"},
+      {"data/scale", "data/scale"},
+      {"val/perf/step_time", "val/perf/step_time"},
+      {"encoder/grad_norm", "encoder/grad_norm"},
+      {"discriminator/loss", "discriminator/loss"},
+      {"teacher/lr", "teacher/lr"},
       // What has no alias keeps its name.
       {"train_loss_epoch", "train_loss_epoch"},
       {"eval_runtime", "eval_runtime"},
@@ -62,7 +93,15 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
     EXPECT_EQ(scalarName(Raw).Name, Canonical) << Raw.str();
 }
 
+TEST(ScalarNames, KindsOfLossGiveWay) {
+  EXPECT_TRUE(scalarName("ctc_loss").Weak);
+  EXPECT_TRUE(scalarName("eval/mse_loss").Weak);
+  EXPECT_FALSE(scalarName("loss").Weak);
+  EXPECT_FALSE(scalarName("lm loss").Weak);
+}
+
 TEST(ScalarNames, ConvertsKnownUnits) {
+  EXPECT_EQ(scalarName("perf/step_ms").Factor, 1e-3);
   EXPECT_EQ(scalarName("elapsed time per iteration (ms)").Factor, 1e-3);
   EXPECT_EQ(scalarName("step_time").Factor, 1);
   EXPECT_EQ(scalarName("train/entropy_loss").Factor, -1) << "of the policy";

@@ -1,0 +1,300 @@
+//===- LogPlace.cpp ---------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogPlace.h"
+#include "Readers/ScalarNames.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Takes the word off that says of a step that it is an evaluation's.
+static bool takeValidation(StringRef &Key) {
+  for (StringRef Word : {"validate ", "validation ", "eval ", "val "})
+    if (Key.consume_front_insensitive(Word))
+      return true;
+  return false;
+}
+
+/// Whether the words before a number say that it is a step: "step", "Iter",
+/// "validation loss at iteration".
+static bool isStepKey(StringRef Key) {
+  takeValidation(Key);
+  // "saved best model at step 100" tells of another step than the line's.
+  size_t At = Key.rfind_insensitive("at ");
+  if (At == 0 || (At != StringRef::npos && Key[At - 1] == ' ' &&
+                  Key.take_front(At).contains_insensitive("loss")))
+    Key = Key.drop_front(At + 3);
+  for (StringRef Word : {"train ", "training ", "global ", "in "})
+    Key.consume_front_insensitive(Word);
+  return fieldKind(Key) == FieldKind::Step ||
+         Key.equals_insensitive("iter(train)"); // MMEngine
+}
+
+/// Whether it counts epochs, or what stands in their place.
+static bool isEpochKey(StringRef Key) {
+  // A logger's name before the message: "root:Epoch".
+  if (size_t Colon = Key.rfind(':');
+      Colon != StringRef::npos && !Key.take_front(Colon).contains(' '))
+    Key = Key.drop_front(Colon + 1);
+  for (StringRef Word : {"train ", "training "})
+    Key.consume_front_insensitive(Word);
+  return Key.equals_insensitive("epoch") || Key.equals_insensitive("ep") ||
+         Key.equals_insensitive("episode") ||
+         Key.equals_insensitive("epoch(train)"); // MMEngine
+}
+
+/// Likewise of an evaluation: "Eval Epoch", "Epoch(val)".
+static bool isValidationEpoch(StringRef Key) {
+  return Key.equals_insensitive("epoch(val)") ||
+         (takeValidation(Key) && Key.equals_insensitive("epoch"));
+}
+
+static bool isBatchKey(StringRef Key) {
+  for (StringRef Word : {"batch", "batches", "minibatch", "mini-batch"})
+    if (Key.equals_insensitive(Word))
+      return true;
+  return false;
+}
+
+const LogKeys::Meaning &LogKeys::of(StringRef Key) {
+  auto It = Known.find(Key);
+  if (It != Known.end())
+    return It->second;
+  // Words of a sentence may be new on every line.
+  if (Known.size() > 10'000)
+    Known.clear();
+  Meaning M;
+  ScalarName Name = scalarName(Key);
+  M.Step = isStepKey(Key);
+  StringRef Of = Key;
+  M.Validation =
+      M.Step && takeValidation(Of) && !Of.contains_insensitive(" at ");
+  M.Epoch = isEpochKey(Key);
+  if (isValidationEpoch(Key))
+    M.Epoch = M.Validation = true;
+  M.Batch = isBatchKey(Key);
+  M.LossLike = !Key.empty() && isLossLike(Key);
+  M.Ignored = M.Step || fieldKind(Key) != FieldKind::Scalar;
+  M.Scalar = Name.Known && !M.Ignored;
+  M.Short = !Key.empty() && isAlpha(Key[0]) && Key.size() <= 60 &&
+            Key.count(' ') - Key.count(" set ") <= 1; // "Test set loss"
+  M.Metric = Name.Metric;
+  return Known.try_emplace(Key, std::move(M)).first->second;
+}
+
+bool isScalarKey(const LoggedPair &P, const LogKeys::Meaning &Key) {
+  if (Key.Scalar || Key.Ignored)
+    return Key.Scalar;
+  return P.Assigned && Key.Short && (Key.LossLike || !P.Key.contains(' '));
+}
+
+/// Whether \p P is a loss or the like beyond doubt, and no number that a
+/// sentence about losses has: "loss of 2 men", "the loss fell to 3".
+static bool isMeasured(StringRef Text, const LoggedPair &P,
+                       const LogKeys::Meaning &Key) {
+  if (!Key.LossLike)
+    return false;
+  if (P.Assigned)
+    return Key.Scalar || Key.Short;
+  if (!Key.Scalar || P.Key.empty())
+    return false;
+  size_t Behind = P.Key.end() - Text.data();
+  if (any_of(Text.slice(Behind, P.Begin), isAlpha))
+    return false;
+  if (!P.Unit.empty() && P.Unit != "%")
+    return false;
+  return P.Decimals > 0 || !std::isfinite(P.Value) ||
+         Text.slice(P.Begin, P.End).contains_insensitive("e");
+}
+
+/// torchtune's bar, "<epoch>|<step>|Loss: 2.5:  5%|5   | 10/400 [...": whether
+/// the first two numbers of \p Text are those.
+static bool hasTorchtuneFront(StringRef Text) {
+  StringRef Rest = Text.ltrim().drop_while(isDigit);
+  if (!Rest.consume_front("|") || Rest.empty() || !isDigit(Rest[0]))
+    return false;
+  return Rest.drop_while(isDigit).starts_with("|Loss:");
+}
+
+/// "[1,  2000] loss: 2.2", epoch and step as tutorials print them.
+static bool hasBracketedPair(StringRef Text) {
+  if (!Text.consume_front("["))
+    return false;
+  StringRef Rest = Text.ltrim(' ').drop_while(isDigit);
+  if (!Rest.consume_front(", "))
+    return false;
+  Rest = Rest.ltrim(' ');
+  size_t Digits = Rest.take_while(isDigit).size();
+  return Digits && Rest.drop_front(Digits).starts_with("]");
+}
+
+/// Whether \p P names an evaluation and counts its batches: "Test: [ 7/7]".
+static bool countsEvaluation(const LoggedPair &P) {
+  if (P.Of == 0 || !P.Assigned)
+    return false;
+  for (StringRef Word : {"test", "val", "valid", "validation", "eval"})
+    if (P.Key.equals_insensitive(Word))
+      return true;
+  return false;
+}
+
+static bool isWhole(double Value) {
+  return Value == std::floor(Value) && std::fabs(Value) < 1e15;
+}
+
+/// Finds epoch and step among numbers that no words name.
+static void placeByForm(StringRef Text, ArrayRef<LoggedPair> Pairs,
+                        const LoggedPair *Fraction, LinePlace &Out) {
+  if (Pairs.size() < 2 || Out.Step || Out.Epoch)
+    return;
+  const LoggedPair &First = Pairs[0], &Second = Pairs[1];
+  const bool Named = !First.Key.empty();
+  if (countsEvaluation(First)) { // timm, torchvision
+    Out.Step = &First;
+    Out.Evaluation = true;
+  } else if (First.Key == "Train" && First.Assigned && First.Of == 0 &&
+             isWhole(First.Value) && Fraction == &Second) { // timm
+    Out.Epoch = &First;
+    Out.Step = &Second;
+  } else if (Fraction == &First && !Named && First.Begin == 1 &&
+             Second.Of > 0 && Second.Key.empty()) { // [0/5][0/1583]
+    Out.Epoch = &First;
+    Out.Step = &Second;
+  } else if (hasBracketedPair(Text)) {
+    Out.Epoch = &First;
+    Out.Step = &Second;
+    return;
+  } else if (Fraction && Fraction->Value <= Fraction->Of &&
+             ((Fraction == &First && First.Begin == 0) ||
+              (Pairs.size() == 2 && Text.ends_with("]")))) {
+    // Keras' "64/64 [====] - 0s - loss: 1.5", or "loss: 2.3 [ 64/60000]".
+    if (!Out.LossLike)
+      return;
+    Out.Step = Fraction;
+    Out.Fraction = true;
+  } else {
+    return;
+  }
+  Out.EpochFirst = Out.Epoch != nullptr;
+}
+
+LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
+  LinePlace Out;
+  const LoggedPair *Fraction = nullptr, *Batch = nullptr;
+  bool Measured = false;
+  for (const LoggedPair &P : Pairs) {
+    bool Whole = isWhole(P.Value);
+    const LogKeys::Meaning &Key = Keys.of(P.Key);
+    if (Out.Epoch && !Out.Step && P.Key == "Steps" && P.Of == 0 &&
+        Text.contains("Vali Loss")) {
+      Out.Length = &P; // of Informer and what came after it
+    } else if (!Out.Step && Whole && Key.Step) {
+      Out.Step = &P;
+      Out.Validation = Key.Validation;
+      Out.EpochFirst = Out.Epoch && P.Of > 0;
+    } else if (!Out.Epoch && Key.Epoch) {
+      Out.Epoch = &P;
+      Out.Evaluation = Key.Validation;
+    } else if (P.Of > 0 && (P.Key.empty() || Key.Batch) && Whole && !Fraction) {
+      Fraction = &P; // "Epoch: [0][ 100/5005]"
+    } else if (Key.Batch && Whole && !Batch) {
+      Batch = &P;
+    } else {
+      Out.LossLike |= Key.LossLike;
+      bool Is = isMeasured(Text, P, Key);
+      Measured |= Is;
+      Out.Measured |= Is && &P == Pairs.data();
+    }
+  }
+  if (!Out.Step && Out.Epoch && Fraction) {
+    Out.Step = Fraction;
+    Out.EpochFirst = true;
+  } else if (!Out.Step && Out.Epoch && Batch) {
+    Out.Step = Batch;
+  }
+  // A progress bar counts the steps, or those of its epoch.
+  if (!Out.Step && Fraction && Text.contains("%|"))
+    Out.Step = Fraction;
+  if (Pairs.size() > 2 && hasTorchtuneFront(Text)) {
+    Out.Step = &Pairs[1];
+    Out.EpochFirst = false;
+  }
+  if (Measured)
+    placeByForm(Text, Pairs, Fraction, Out);
+  Out.ByEpoch = !Out.Step && Out.Epoch && Measured &&
+                isWhole(Out.Epoch->Value) &&
+                (Out.Epoch == Pairs.data() || Out.Epoch->Assigned);
+  return Out;
+}
+
+std::optional<double> epochOfHeading(StringRef Text) {
+  if (Text.size() > 80)
+    return std::nullopt;
+  Text = Text.ltrim(" [(=-*#>");
+  if (!Text.consume_front_insensitive("epoch"))
+    return std::nullopt;
+  Text = Text.ltrim(" :#[(");
+  StringRef Digits = Text.take_while(isDigit);
+  Text = Text.drop_front(Digits.size()).ltrim(' ');
+  if (Text.consume_front("/") || Text.consume_front_insensitive("of "))
+    Text = Text.ltrim(' ').drop_while(isDigit);
+  unsigned Epoch = 0;
+  if (any_of(Text, isAlnum) || Digits.getAsInteger(10, Epoch))
+    return std::nullopt;
+  return Epoch;
+}
+
+std::optional<StringRef> setNamedIn(StringRef Text) {
+  while (!Text.empty()) {
+    Text = Text.drop_until(isAlpha);
+    StringRef Word = Text.take_while(isAlpha);
+    Text = Text.drop_front(Word.size());
+    for (StringRef Held : {"val", "valid", "validation", "eval", "vali", "dev"})
+      if (Word.equals_insensitive(Held))
+        return "val/";
+    if (Word.equals_insensitive("test"))
+      return "test/";
+    if (Word.equals_insensitive("train") || Word.equals_insensitive("training"))
+      return "";
+  }
+  return std::nullopt;
+}
+
+double EpochSteps::ofTotal(double Count, double Of,
+                           std::optional<double> Epoch) {
+  if (!Epoch) {
+    if (Count < LastCount)
+      Rounds += Of;
+    LastCount = Count;
+    return Rounds + Count;
+  }
+  if (!First || *Epoch < *First)
+    First = Epoch;
+  return Count + (*Epoch - *First) * Of;
+}
+
+double EpochSteps::ofCounter(double Count, std::optional<double> Epoch) {
+  if (!Epoch || !isWhole(*Epoch))
+    return Count;
+  auto It = Before.find(*Epoch);
+  if (It == Before.end()) {
+    double Steps = 0;
+    // Behind the newest epoch; what came before it counted for itself.
+    if (!Before.empty() && *Epoch > Before.rbegin()->first) {
+      Steps = Before.rbegin()->second;
+      if (Count <= Highest)
+        Steps += std::max(Highest, Length);
+      Highest = 0;
+    }
+    It = Before.try_emplace(*Epoch, Steps).first;
+  }
+  if (*Epoch == Before.rbegin()->first)
+    Highest = std::max(Highest, Count);
+  return It->second + Count;
+}
+
+} // namespace culprit

@@ -1,0 +1,51 @@
+--- Where the rows of ids and those of labels end: labels that were made for these ids end with them, or some places
+--- before.
+
+local lengths = {}
+
+--- In how many rows the labels count behind the last token, and in how many they end three places before it or more, of
+--- how many rows; nil where the rows are not padded at their ends. A loss that counts padding has the first alone,
+--- labels of answers or of first pieces of words the second alone: both are seen where rows have others' labels.
+---@param mask culprit.Row    attention mask, 0 at padding, of the shape of the labels
+---@param labels culprit.Row
+---@param ignore integer
+---@return integer? longer, integer shorter, integer rows, number alike  alike: share of the commonest distance
+function lengths.compare(mask, labels, ignore)
+  local width = labels.shape[#labels.shape]
+  local n     = math.min(labels.numel, 65536) // width * width
+  if n == 0 or mask.numel ~= labels.numel then return nil, 0, 0, 0 end
+  local rows, longer, shorter, common, most, padded = 0, 0, 0, {}, 0, 0
+  for from = 0, n - width, width do
+    local m, y = mask:values(from, width), labels:values(from, width)
+    local tokens, counted = 0, 0
+    for t = 1, width do
+      if m[t] ~= 0 then tokens = t end
+      if y[t] ~= ignore then counted = t end
+    end
+    if m[1] == 0 then return nil, 0, 0, 0 end
+    if counted > 0 then
+      local far = counted - tokens
+      rows, common[far] = rows + 1, (common[far] or 0) + 1
+      most = math.max(most, common[far])
+      if tokens < width then padded = padded + 1 end
+      if far > 0 then longer = longer + 1 elseif far <= -3 then shorter = shorter + 1 end
+    end
+  end
+  if rows < 16 or padded < 0.25 * rows then return nil, 0, 0, 0 end
+  return longer, shorter, rows, most / rows
+end
+
+--- Whether labels belong to other rows than the ids, by where they end.
+---@param mask culprit.Row
+---@param labels culprit.Row
+---@param ignore integer
+---@return boolean belong, string words, boolean known  known: whether it can be told at all
+function lengths.of_other_rows(mask, labels, ignore)
+  local longer, shorter, rows, alike = lengths.compare(mask, labels, ignore)
+  if not longer then return false, "", false end
+  if longer < 0.15 * rows or shorter < 0.15 * rows or alike >= 0.5 then return false, "", true end
+  return true, ("in %d of %d rows labels go on behind the last token, and in %d they end 3 places or more before it")
+    :format(longer, rows, shorter), true
+end
+
+return lengths

@@ -1,0 +1,131 @@
+--- ## What it detects
+--- Nothing that is wrong: whether the run has attention, reads tokens and runs on a GPU. Where the record shows that it
+--- does not, causes that need it are out (`required` in their Signals).
+---
+--- ## Why it matters
+--- A network without attention has no mask that could leak, pixels have no tokenizer, and a run on the CPU waits for no
+--- cudaMalloc, whatever else looks alike.
+---
+--- ## How to confirm
+--- `culprit sql RUN "SELECT DISTINCT layer FROM scalars"` and the dumped batch say the same.
+---
+--- ## Known false positives
+--- Layers that are recorded as whole blocks do not show what is in them, and a batch that is not dumped may hold
+--- anything: neither is judged.
+---
+--- ## References
+--- docs/ranking.md, what a cause needs
+
+local ATTENTION = "*attn*|*attention*|*mha*|*multihead*|*q_proj*|*query*|*qkv*|*c_attn*|*transformer*|*encoderlayer*|"
+  .. "*encoder_layer*|*decoder_layer*|*perceiver*"
+local WITH_ATTENTION = ATTENTION .. "|*gpt*|*bert*|*llama*|*mistral*|*qwen*|*gemma*|*t5*|*bart*|*vit*|*swin*|*clip*|"
+  .. "*dit*|*whisper*|*wav2vec*|*conformer*|*opus*|*falcon*|*mamba*"
+
+-- Not the ids of tokens, though whole numbers.
+local OTHERS = "*label*|*target*|*mask*|*length*|*lens|*timestep*|*index*|*_idx|*class*|*actions*|*image*|*pixel*"
+
+-- Whether a layer is a block of which nothing inside is recorded: blocks.3, encoder.layer.0, backbone.
+local function is_closed(name, all)
+  local parts = name:lower():split(".")
+  local last, before = parts[#parts], parts[#parts - 1] or ""
+  if not (tonumber(last) and before:glob("*block*|*layer*|h|*stage*|*transformer*")
+    or last:glob("*block|*stage|*encoder|*decoder|*backbone|*tower|*trunk")) then
+    return false
+  end
+  for _, other in ipairs(all) do
+    if other:starts_with(name .. ".") then return false end
+  end
+  return true
+end
+
+-- A setting or a metric that only models with attention have, and its name.
+local function attention(case)
+  local heads = case.config:where("match(key, '*n_head*|*num_heads*|*attention_heads*|*nhead|*heads') and number >= 1")
+    :first() or case.config:where("match(key, '*attn*|*attention*')"):first()
+  if heads then return heads, heads.key end
+  local models = case.config:where("match(key, 'model|arch|*model_type|*model.type|*model_name*|*architecture*|"
+    .. "*name_or_path|*_target_|*.arch|*.model')")
+  for row in models:slice(0, 50):rows() do
+    if (row.value or ""):lower():glob(WITH_ATTENTION) then return row, row.key end
+  end
+  local metric = case.scalars:where("match(metric, '*attention*')"):first()
+  return metric, metric and metric.metric
+end
+
+-- Names of layers, and a row of each.
+local function layers_of(case)
+  local names, rows_of = {}, {}
+  for _, rows in ipairs({ case.scalars:where("layer is not null"), case.tensors:where("layer is not null") }) do
+    for row in rows:distinct("layer"):slice(0, 2000):rows() do
+      if not rows_of[row.layer] then rows_of[row.layer], names[#names + 1] = row, row.layer end
+    end
+  end
+  return names, rows_of
+end
+
+local function has(part, row, what)
+  report { symptom = "has-" .. part, score = 1, severity = "info", message = what, evidence = { row } }
+end
+
+local function judge_attention(case)
+  local found, name = attention(case)
+  local names, rows, closed = {}, {}, nil
+  if not found then names, rows = layers_of(case) end
+  for _, layer in ipairs(names) do
+    if layer:lower():glob(ATTENTION) then found, name = rows[layer], layer break end
+    closed = closed or is_closed(layer, names) and layer
+  end
+  if found then
+    has("attention", found, "the run has attention: " .. name)
+  elseif #names < 3 or closed then
+    skip(closed and ("what is in %s: statistics of the layers inside"):format(closed) or "statistics of layers",
+      "has-attention")
+  end
+end
+
+local function judge_tokens(case)
+  local batch = case.tensors:where("match(name, 'batch.*')")
+  local found = case.requests:first() or case.tokens:first() or case.documents:first()
+  local name  = "requests, tokens or documents"
+  for row in batch:where("match(dtype, 'int*') and not match(name, ?)", OTHERS):slice(0, 100):rows() do
+    if not found and #(row.shape or {}) >= 2 then found, name = row, row.name end
+  end
+  local setting = case.config:where("match(key, '*tokenizer*|*vocab*|*max_seq*|*seq_len*|*context_length*|"
+    .. "*block_size')"):first()
+  if not found and setting then found, name = setting, setting.key end
+  if found then
+    has("tokens", found, "the run reads tokens or ids: " .. name)
+  elseif batch:count() == 0 then
+    skip("a dumped batch", "has-tokens")
+  end
+end
+
+local function judge_gpu(case)
+  local cuda   = case.config:where("match(key, '*torch_cuda|*cuda_version')"):first()
+  local device = case.config:where("match(key, 'device|*.device|*accelerator')"):first()
+  local record = case.gpu_work:first() or case.devices:first() or case.host_calls:first()
+  local named  = cuda and not (cuda.value or ""):lower():glob("null|none|") and cuda
+    or device and (device.value or ""):lower():glob("cuda*|gpu*|mps*|xpu*") and device
+  if record then
+    has("gpu", record, "the run has a GPU: its record is here")
+  elseif named then
+    has("gpu", named, "the run has a GPU: " .. named.key)
+  elseif not cuda and not (device and (device.value or ""):lower() == "cpu") then
+    skip("the manifest of the recorder, or a setting that names the device", "has-gpu")
+  end
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Whether the run has attention, tokens, a GPU",
+  needs    = { any = { scalars = { "value" }, tensors = { "name" }, config = { "key" }, requests = { "id" },
+    gpu_work = { "start" } } },
+  symptoms = { "has-attention", "has-tokens", "has-gpu" },
+
+  run = function(case)
+    judge_attention(case)
+    judge_tokens(case)
+    judge_gpu(case)
+  end,
+}
