@@ -32,9 +32,9 @@ std::optional<Presence> parsePresence(StringRef Word) {
 namespace {
 
 constexpr unsigned MaxCandidates = 40;
-/// A link this strong lets a present symptom speak for a cause, unless the
-/// symptom is there as often without any.
+/// A link this strong lets a present symptom speak for a cause.
 constexpr double SpeaksFor = 0.1;
+/// A symptom that is there so often without any cause speaks for none.
 constexpr double SaysNothing = 0.9;
 /// Sets lighter than this against the heaviest change no digit that is shown.
 constexpr double Negligible = 1e-12;

@@ -173,10 +173,9 @@ static Signs countSigns(StringRef Head, bool Whole) {
     // Documents quote the head indented, or without frames.
     Out.Tracebacks += TracebackHead && L.Body.ltrim().starts_with("File \"");
     TracebackHead = Scan.Traceback && !isSpace(Line[0]);
-    if (Scan.Metric || Scan.Overflow)
-      Out.Metrics += isMetricsLine(L.Body) || isWordlessLine(L.Body);
-    else
-      Out.Metrics += isWordlessLine(L.Body);
+    Out.Metrics +=
+        ((Scan.Metric || Scan.Overflow) && isMetricsLine(L.Body)) ||
+        isWordlessLine(L.Body);
     Out.Errors += findError(L.Text, Scan).has_value();
     Out.Told += tellsException(L.Body);
     Out.Words += hasWords(L.Text);

@@ -45,9 +45,9 @@ public:
     bool Step = false, Epoch = false, LossLike = false;
     bool Batch = false;      ///< Counts the batches of an epoch.
     bool Validation = false; ///< Of an evaluation: "validate step".
-    bool Scalar = false;  ///< Known, and no step, rank or time.
-    bool Ignored = false; ///< A step, rank or time.
-    bool Short = false;   ///< Of two words at most, as in "D loss".
+    bool Scalar = false;     ///< Known, and no step, rank or time.
+    bool Ignored = false;    ///< A step, rank or time.
+    bool Short = false;      ///< Of two words at most, as in "D loss".
     std::string Metric;
   };
   const Meaning &of(llvm::StringRef Key);
@@ -60,11 +60,11 @@ private:
 struct LinePlace {
   const LoggedPair *Step = nullptr, *Epoch = nullptr;
   bool LossLike = false;
-  bool Validation = false;
+  bool Validation = false; ///< The step names an evaluation: "validate step".
   bool EpochFirst = false; ///< The counter starts again each epoch.
   bool Fraction = false;   ///< The step has no name but a total.
   bool ByEpoch = false;    ///< There is no step; the epoch places the line.
-  bool Evaluation = false; ///< Step counts the batches of an evaluation.
+  bool Evaluation = false; ///< Of an evaluation: its epoch, or its batches.
   bool Measured = false;   ///< The first number is a loss beyond doubt.
   const LoggedPair *Length = nullptr; ///< The steps that an epoch has.
 

@@ -109,9 +109,9 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
         return *Inner;
     return std::nullopt;
   }
-  if (stripPrefix(Rest, {"val", "vali", "valid", "validation", "validate", "eval",
-                         "evaluation", "dev", "cv", "heldout", "held_out",
-                         "holdout"})) {
+  if (stripPrefix(Rest, {"val", "vali", "valid", "validation", "validate",
+                         "eval", "evaluation", "dev", "cv", "heldout",
+                         "held_out", "holdout"})) {
     if (Rest.starts_with("_")) // Trainer.evaluate on several sets
       return std::nullopt;
     std::optional<Alias> Inner;

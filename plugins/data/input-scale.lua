@@ -31,8 +31,9 @@ return {
   run = function(case)
     local opt = case.options
     local inputs = case.tensors:where("match(name, 'batch.input|batch.inputs|*pixel_values|*input_features|batch.x|"
-      .. "batch.image*|batch.dense*|batch.features|batch.feats|batch.fbank*|batch.mel*|batch.spectrogram*|batch.waveform*|"
-      .. "batch.wav*|batch.audio|batch.speech') and match(dtype, 'float*|bfloat*') and numel >= 16 and std is not null")
+      .. "batch.image*|batch.dense*|batch.features|batch.feats|batch.fbank*|batch.mel*|batch.spectrogram*|"
+      .. "batch.waveform*|batch.wav*|batch.audio|batch.speech') and match(dtype, 'float*|bfloat*') and numel >= 16 and "
+      .. "std is not null")
     if inputs:count() == 0 then
       -- Where all that the model is given are ids there is no scale that could be off.
       local batch = case.tensors:where("match(name, 'batch.*|*.batch.*') and not match(name, 'battery.*')")

@@ -23,9 +23,9 @@
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
 
-local masked = require("masked")
-local runs   = require("runs")
 local lengths = require("row-lengths")
+local masked  = require("masked")
+local runs    = require("runs")
 
 local DECODER = "*decoder_input_ids|*decoder_ids|*prev_output_tokens|*tgt_in|*tgt_input*|*decoder_in"
 -- Either what the decoder is given, or the target that the model shifts itself: labels at the same place mean nothing.
@@ -167,8 +167,7 @@ return {
   summary  = "Labels are not the next token, or are all ignored",
   needs    = { tensors = { "name", role = { "value", "input", "output" } } },
   symptoms = { "labels-not-next", "labels-equal-inputs", "labels-all-ignored", "labels-two-ahead",
-    "labels-partly-wrong",
-    "labels-unrelated", "labels-of-other-rows" },
+    "labels-partly-wrong", "labels-unrelated", "labels-of-other-rows" },
   options  = {
     ignore = { default = -100, doc = "Label that the loss leaves out" },
     equal  = { default = 0.90, doc = "Share of a row's labels that must agree with its ids" },

@@ -53,7 +53,7 @@ end
 
 --- Means over the looks of the second half: training, held-out data, the standard error of the first and the deviation
 --- of a batch; and by how many of the looks training is worse. `sign` is -1 of what is better when it is larger.
-local function second_half(case, train, val, sign)
+local function second_half(train, val, sign)
   local n = val:count()
   if n < 3 or train:count() < 10 then return nil end
   local looks = val:slice(n // 2, n - n // 2)
@@ -190,8 +190,8 @@ return {
       local function series(name)
         return case.scalars:where { name = name, primary = true, run = run }:where("finite(value)"):sort("step")
       end
-      local loss = second_half(case, series("loss"), series("val_loss"), 1)
-      local hits = second_half(case, series("accuracy"), series("val_accuracy"), -1)
+      local loss = second_half(series("loss"), series("val_loss"), 1)
+      local hits = second_half(series("accuracy"), series("val_accuracy"), -1)
       local by_loss, by_hits, chance, logits, classes
       if loss then chance, classes, logits = random_loss(case, series("loss"):last().step // 2) end
       -- Without logits: random labels cost a model that has learned something more than knowing nothing does.
@@ -216,7 +216,8 @@ return {
       local function clear(share, of)
         if not share then return true end
         local gap = math.abs(of.train - of.val)
-        return share >= (of == loss and wanted or needed) and share < 1 and of.all and gap >= limit * of.batch and gap >= 2 * of.error
+        return share >= (of == loss and wanted or needed) and share < 1 and of.all and gap >= limit * of.batch
+          and gap >= 2 * of.error
       end
       -- Accuracy alone says too little where dropout is declared.
       if (by_loss or by_hits and not dropout) and sure >= (both and 4 or 3) and clear(by_loss, loss)

@@ -167,14 +167,14 @@ return {
         local total = case.config:where("match(key, '*num_samples|*num_examples|*num_train_examples|*dataset_size|"
           .. "*train_size|*n_train|*num_rows') and number > 1"):max("number")
         local size  = case.config:where("match(key, '*batch_size') and number > 0"):max("number")
-        local passes_ = again > 0 and steps / math.max(period, 1) or 0
+        local rounds = again > 0 and steps / math.max(period, 1) or 0
         local whole = again > 0 and period <= 1 and not (total and size and total > size)
-        local meant = whole or replay or planned and planned >= 0.8 * passes_
-        if again >= 0.5 * count and passes_ >= opt.passes and meant then
+        local meant = whole or replay or planned and planned >= 0.8 * rounds
+        if again >= 0.5 * count and rounds >= opt.passes and meant then
           skip(replay and "batches that are no draws of a memory, as those of the config's " .. replay.key .. " are"
             or whole and "the number of training rows in a config: one batch at every step may be all of them"
             or ("a plan of fewer passes than the %d of the config"):format(math.floor(planned)), "training-rows-repeat")
-        elseif again >= 0.5 * count and passes_ >= opt.passes then
+        elseif again >= 0.5 * count and rounds >= opt.passes then
           report {
             symptom = "training-rows-repeat", score = 0.9, at = { step = series:first().step },
             message = period <= 1 and ("every logged step trains on the same batch, %d times, %s"):format(again + 1,

@@ -13,10 +13,10 @@
 ---
 --- ## Known false positives
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
---- `pad_token_id` it is left out, and so is one that fills the ends of rows or stands once in each, and the mask token of
---- a masked language model, which stands where labels count and is none. Of V ids that mean
---- nothing by their number one in V runs has the last as its most common: that alone counts for less. A last row
---- that is meant for all rare values looks like clamped ids.
+--- `pad_token_id` it is left out, and so is one that fills the ends of rows or stands once in each, and the mask token
+--- of a masked language model, which stands where labels count and is none. Of V ids that mean nothing by their number
+--- one in V runs has the last as its most common: that alone counts for less. A last row that is meant for all rare
+--- values looks like clamped ids.
 ---
 --- ## References
 --- https://github.com/meta-llama/llama-cookbook/issues/189
@@ -44,7 +44,7 @@ local places = require("places")
 --- Whether an id hides what is to be predicted: of the places whose labels count it stands at half, and is the label of
 --- fewer than a quarter of those. A clamped id is what a clamped label is too.
 local function hides_labels(case, batches, id)
-  local places_, here, same = 0, 0, 0
+  local counted, here, same = 0, 0, 0
   for batch in batches:slice(0, 20):rows() do
     local labels = case.tensors:where { step = batch.step, variant = batch.variant }
       :where("match(name, 'batch.*labels|batch.*targets') and match(dtype, 'int*') and zero_share is not null")
@@ -54,13 +54,13 @@ local function hides_labels(case, batches, id)
       local x, y = batch:values(0, n), labels:values(0, n)
       for i = 1, n do
         if y[i] >= 0 then
-          places_ = places_ + 1
+          counted = counted + 1
           if x[i] == id then here, same = here + 1, same + (y[i] == id and 1 or 0) end
         end
       end
     end
   end
-  return places_ >= 4 and here >= 0.5 * places_ and same < 0.25 * here
+  return counted >= 4 and here >= 0.5 * counted and same < 0.25 * here
 end
 
 --- Ids of items, users or categories, a column each, whose largest is the last row of a table that a weight or a config

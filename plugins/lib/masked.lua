@@ -1,6 +1,6 @@
---- Masked language models: some tokens are hidden behind a mask token, and those alone are to be predicted, at their own
---- places. What is right for a model that predicts what comes next is not for them: labels stand at their own tokens,
---- most of them are ignored, ends too, and a model says at a place that is not hidden what stands there.
+--- Masked language models: some tokens are hidden behind a mask token, and those alone are to be predicted, at their
+--- own places. What is right for a model that predicts what comes next is not for them: labels stand at their own
+--- tokens, most of them are ignored, ends too, and a model says at a place that is not hidden what stands there.
 
 local masked = {}
 

@@ -24,7 +24,8 @@ end
 
 --- A detector's `run` that looks at each run of a folder by itself. Two networks that are trained side by side, the
 --- trials of a sweep and the folds of a validation have layers of the same names and none in common: what one of them
---- logs says nothing of the other's.
+--- logs says nothing of the other's. Where there are several runs the case that `judge` gets holds what it has below,
+--- and no other table.
 ---@param judge fun(case: culprit.Case, run: string?)  run: nil where there is but one, else its name for `at`
 ---@return fun(case: culprit.Case)
 function runs.apart(judge)

@@ -11,6 +11,14 @@ function settings.number(case, name)
   return row and row.number
 end
 
+--- The thresholds that gradients are clipped at.
+---@param case culprit.Case
+---@return culprit.Table
+function settings.clipping(case)
+  return case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|"
+    .. "*gradient_clip_val|*clip_norm') and number > 0")
+end
+
 --- What says that the training loss is a sum of other losses than validation has: softened targets of a teacher, which
 --- are scaled by the square of a temperature; nil where nothing does. The two have no common scale then.
 ---@param case culprit.Case

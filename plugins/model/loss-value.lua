@@ -93,7 +93,9 @@ local function broadcast_loss(x, y, value)
     end
     local near = 0.01 * math.abs(value)
     if math.abs(own - value) <= near then return false end
-    if math.abs(all - value) <= near and math.abs(own - value) > 3 * near then return { name = loss.name, own = own } end
+    if math.abs(all - value) <= near and math.abs(own - value) > 3 * near then
+      return { name = loss.name, own = own }
+    end
   end
   return false
 end

@@ -24,8 +24,8 @@ local function largest_update(before, now)
   return #rows >= 4 and rows[#rows // 2]
 end
 
---- What one flipped bit would make of the element that changed most, before or after it was updated: its values, and the
---- power of two or the other sign; or nil.
+--- What one flipped bit would make of the element that changed most, before or after it was updated: its values, and
+--- the power of two or the other sign; or nil.
 local function flipped_bit(before, now, change)
   local _, count, at = now:allclose(before, 0, change / 2)
   local update = largest_update(before, now)

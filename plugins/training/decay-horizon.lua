@@ -56,7 +56,7 @@ return {
       :first()
     local gain  = momentum and 1 / (1 - momentum.number) or 1
     for run_name in case.scalars:where { name = "lr", primary = true }:group("run") do
-      local rates = runs.series(case, "lr", run_name):where("finite(value)")
+      local rates = runs.series(case, "lr", run_name)
       local part  = gain * wd.number * (rates:count() > 0 and rates:median("value") or 0)
       local steps = rates:count() > 0 and rates:last().step - math.min(1, rates:first().step) or 0
       if part >= opt.part and part * steps >= opt.taken then
@@ -66,7 +66,8 @@ return {
           at       = { step = rates:first().step },
           message  = ("%s = %g at a learning rate of %.3g%s takes %.2g of each weight a step: what a step taught is "
             .. "gone after about %d steps"):format(wd.key, wd.number, rates:median("value"),
-            momentum and (" and momentum %g"):format(momentum.number) or "", part, math.max(1, math.floor(1 / part + 0.5))),
+            momentum and (" and momentum %g"):format(momentum.number) or "", part,
+            math.max(1, math.floor(1 / part + 0.5))),
           evidence = { wd, rates:slice(0, 3) },
         }
       end

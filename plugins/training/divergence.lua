@@ -31,6 +31,7 @@
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
 
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -93,8 +94,7 @@ return {
           part[metric], step[row.layer], parts[row.step] = row.value, part, step
         end
       end
-      local limit = case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|"
-        .. "*gradient_clipping|*gradient_clip_val|*clip_norm') and number > 0"):first()
+      local limit = settings.clipping(case):first()
       local pays, steps, clipped = {}, {}, 0
       for step, layers in pairs(parts) do
         local sum, squares, known = 0, 0, 0

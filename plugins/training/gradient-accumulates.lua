@@ -15,11 +15,11 @@
 --- loss that climbs from the start: all are left out. Very large batches have a cosine of a half at the start of
 --- training. Batches may agree by themselves, as where updates come late and the weights swing; arithmetic tells. Let n
 --- be the norm, c the cosine with the gradient before, and b what a buffer that is not cleared holds: the norm before,
---- at most the clipping
---- threshold. If the gradient is buffer + new, the new one has the norm sqrt(n^2 + b^2 - 2 b n c) and the part n c - b
---- in the buffer's direction. Where that part is larger than the buffer, old gradients explain little. And as long as
---- the weights have hardly moved, two batches have the same mean gradient: their inner product is not negative, so a
---- sum of both is at least sqrt(n^2 + b^2) long, 1.4 times the first where nothing is clipped.
+--- at most the clipping threshold. If the gradient is buffer + new, the new one has the norm
+--- sqrt(n^2 + b^2 - 2 b n c) and the part n c - b in the buffer's direction. Where that part is larger than the buffer,
+--- old gradients explain little. And as long as the weights have hardly moved, two batches have the same mean gradient:
+--- their inner product is not negative, so a sum of both is at least sqrt(n^2 + b^2) long, 1.4 times the first where
+--- nothing is clipped.
 ---
 --- The same of more steps: while the weights hardly move, a sum of k gradients is between sqrt(k) and k times as long
 --- as one, at each of the first steps. A direction that stays, as of a loss without a lower bound or of units that are
@@ -31,6 +31,7 @@
 --- https://docs.pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html
 
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -69,8 +70,7 @@ return {
     local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
     local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
     local norms = runs.series(case, "grad_norm")
-    local limit = case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm"
-      .. "|*gradient_clipping|*gradient_clip_val|*clip_norm') and number > 0"):first()
+    local limit = settings.clipping(case):first()
 
     --- Whether the norms of the first steps are those of a running sum: true, false, or nil where that cannot be told.
     --- Then what shows it. Buffers that are clipped hold the threshold, so that only what is below it counts.
@@ -137,14 +137,12 @@ return {
       -- An epsilon that is large, or a threshold far below the norm, makes steps short at any rate.
       local epsilon = case.config:where("match(key, 'eps|*.eps|*_eps|*epsilon|*adam_eps*') and not match(key, "
         .. "'*norm*|*label*|*clip*') and number >= 1e-6"):first()
-      local norm  = runs.series(case, "grad_norm"):where("finite(value)"):median("value")
-      local clips = case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm"
-        .. "|*gradient_clipping|*gradient_clip_val|*clip_norm') and number > 0"):first()
-      if epsilon or clips and norm and norm > 10 * clips.number then
+      local norm = norms:median("value")
+      if epsilon or limit and norm and norm > 10 * limit.number then
         return skip("a step that the rate alone makes short: epsilon or clipping may", "batches-agree")
       end
       local way  = moved:aggregate({ "step" }, { value = "median value" }):mean("value") * span
-      local loss = runs.series(case, "loss"):where("finite(value)")
+      local loss = runs.series(case, "loss")
       if way > opt.way or loss:count() < opt.min_rows or loss:last().value > loss:first().value then return end
       report {
         symptom  = "batches-agree",
@@ -182,7 +180,7 @@ return {
         pairs_of[#pairs_of + 1] = { step = row.step, n = math.sqrt(row.square), c = row.part / row.square }
       end
     else
-      for row in runs.series(case, "grad_norm"):rows() do norm_at[row.step] = row.value end
+      for row in norms:rows() do norm_at[row.step] = row.value end
       for row in all:rows() do
         if norm_at[row.step] then
           pairs_of[#pairs_of + 1] = { step = row.step, n = norm_at[row.step], c = row.value }

@@ -19,6 +19,7 @@
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
 
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -34,10 +35,7 @@ return {
 
   run = function(case)
     local opt    = case.options
-    local limits = case.config:where(
-      "match(key, "
-        .. "'*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|*gradient_clip_val|*clip_norm')"
-      .. " and number > 0")
+    local limits = settings.clipping(case)
     if limits:count() == 0 then
       -- A threshold of null is an answer: nothing is clipped.
       if case.config:where("match(key, "

@@ -18,8 +18,8 @@
 --- make about s / 2 nats, and usual heads behind a normalisation have a variance of 1/3 (uniform, PyTorch) to 2 (He),
 --- so up to one nat is none. Fine-tuning: a pretrained model starts far below, and rightly so. It is reported as
 --- information then. Losses with added terms (auxiliary losses of experts, z-loss) start above; where the config speaks
---- of a teacher or of distillation nothing is said. Losses that add up over
---- the elements of a row or of the batch are as many times larger; where the factor is such a number nothing is said.
+--- of a teacher or of distillation nothing is said. Losses that add up over the elements of a row or of the batch are
+--- as many times larger; where the factor is such a number nothing is said.
 ---
 --- ## References
 --- Losses in bits instead of nats are 1.4427 times larger and are recognised by that factor; bits per byte are not

@@ -122,18 +122,18 @@ return {
       evidence = { rows:slice(0, 5) },
     }
     -- Nothing of where a graph is cut can be told from parameters that ask for no gradient.
-    local asked, asking = nil, 0
+    local unasked, asking = nil, 0
     for _, layer in ipairs(dead) do
-      if flagged(layer) then asked = asked or layer else asking = asking + 1 end
+      if flagged(layer) then unasked = unasked or layer else asking = asking + 1 end
     end
-    if asked then
+    if unasked then
       local count = #dead - asking
       report {
         symptom  = "layer-asks-no-gradient",
         score    = 0.97,
-        at       = { run = run, layer = asked, step = at.step },
+        at       = { run = run, layer = unasked, step = at.step },
         message  = ("%s requires_grad off (%s%s), which no setting declares: frozen, and not cut off from the loss")
-          :format(count == 1 and "1 layer has" or ("%d layers have"):format(count), flagged(asked),
+          :format(count == 1 and "1 layer has" or ("%d layers have"):format(count), flagged(unasked),
           count > 1 and " and others" or ""),
         evidence = { rows:slice(0, 3) },
       }

@@ -44,7 +44,8 @@ return {
     --- Classes by the outputs of a run: where a fresh model says nothing its loss is the logarithm of their number.
     local function width(run_name)
       local first = runs.series(case, "loss", run_name):first()
-      for row in outputs and first and first.step <= 1 and outputs:slice(0, 8):rows() or function() end do
+      if not outputs or not first or first.step > 1 then return nil end
+      for row in outputs:slice(0, 8):rows() do
         local own = row.shape or {}
         local n   = #own >= 2 and own[#own] or 0
         if n >= 3 and math.abs(first.value / math.log(n) - 1) <= 0.01 then return { number = n, row = row } end

@@ -89,7 +89,7 @@ return {
         if early and usual and not absurd and early.value >= opt.large and usual < opt.large
           and usual <= 0.2 * early.value then
           -- A loss that was never above its first value and still falls at the end has borne them so far.
-          local loss  = runs.series(case, "loss", run_name):where("finite(value)")
+          local loss  = runs.series(case, "loss", run_name)
           local tenth = math.max(2, loss:count() // 10)
           local bears = loss:count() >= 20 and loss:slice(loss:count() - tenth, tenth):median("value")
             < 0.99 * math.min(loss:slice(loss:count() - 2 * tenth, tenth):median("value"), loss:first().value)

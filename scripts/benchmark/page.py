@@ -232,10 +232,10 @@ EXCERPTS = """
 
 Of `test/logs/excerpts.jsonl`: one to twelve lines that people pasted into public threads, and the cause that the thread
 established; nothing else is there to read. Entries and detectors were mended by one half. The other was drawn before;
-its author had read both, so that it measures wording and ranking, not memory of causes. When it was read first the right
-cause came first in 0.85 of its faults (0.31 without the text of the knowledge base) and nothing was accused where there
-was nothing. Since then the weight of a quote was set by how often quotes of both halves were right, and one entry lost a
-fragment that it shared with sound runs: neither half is held out any more.
+its author had read both, so that it measures wording and ranking, not memory of causes. When it was read first the
+right cause came first in 0.85 of its faults (0.31 without the text of the knowledge base) and nothing was accused where
+there was nothing. Since then the weight of a quote was set by how often quotes of both halves were right, and one entry
+lost a fragment that it shared with sound runs: neither half is held out any more.
 
 """
 

@@ -3,28 +3,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogDialects.h"
-#include "Readers/TextLog.h"
-#include "TextFileTest.h"
+#include "TextLogTest.h"
 
 using namespace culprit;
 using namespace llvm;
 
-class LogDialect : public TextFileTest {
-protected:
-  /// All scalars of \p Text as "step name=value, ...".
-  std::string scalarsOf(StringRef Text) {
-    read(R, Text);
-    std::string Out;
-    for (size_t I = 0; I != rows(TableId::scalars); ++I) {
-      std::string Step = row(TableId::scalars, I, {scalars::step});
-      Out += (Out.empty() ? "" : ", ") + Step + " " +
-             row(TableId::scalars, I, {scalars::name}) + "=" +
-             row(TableId::scalars, I, {scalars::value});
-    }
-    return Out;
-  }
-  TextLogReader R;
-};
+class LogDialect : public TextLogTest {};
 
 TEST_F(LogDialect, ReadsNanoGpt) {
   EXPECT_EQ(scalarsOf("iter 290: loss 0.0116, time 24.00ms, mfu 0.31%\n"),

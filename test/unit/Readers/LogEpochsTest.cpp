@@ -3,30 +3,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogDialects.h"
-#include "Readers/TextLog.h"
-#include "TextFileTest.h"
+#include "TextLogTest.h"
 
 using namespace culprit;
 using namespace llvm;
 
-namespace {
-class LogEpochs : public TextFileTest {
-protected:
-  /// All scalars of \p Text as "step name=value, ...".
-  std::string scalarsOf(StringRef Text) {
-    read(R, Text);
-    std::string Out;
-    for (size_t I = 0; I != rows(TableId::scalars); ++I) {
-      std::string Step = row(TableId::scalars, I, {scalars::step});
-      Out += (Out.empty() ? "" : ", ") + Step + " " +
-             row(TableId::scalars, I, {scalars::name}) + "=" +
-             row(TableId::scalars, I, {scalars::value});
-    }
-    return Out;
-  }
-  TextLogReader R;
-};
-} // namespace
+class LogEpochs : public TextLogTest {};
 
 TEST_F(LogEpochs, AnEpochIsTheStepWhereThereIsNoOther) {
   for (StringRef Line :
