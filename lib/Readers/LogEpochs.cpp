@@ -165,7 +165,7 @@ bool LogDialects::gameLine(const LogLine &L) {
     return false;
   findPairs(L.Body, Pairs);
   LinePlace Place = placeOf(L.Body, Pairs, Keys);
-  if (!Place.Step || !Place.Epoch)
+  if (!Place.Step || !Place.Epoch || !(stepOf(Place) < 1e15))
     return false;
   begin(L);
   Rows.step(static_cast<int64_t>(stepOf(Place)));

@@ -161,6 +161,17 @@ local function moved_in_all(pooled)
   return here > 2 * ahead and 0 or ahead > 2 * here and 1 or nil
 end
 
+local function report_all_ignored(batch, ignore)
+  report {
+    symptom  = "labels-all-ignored",
+    score    = 0.97,
+    at       = { step = batch.step },
+    message  = ("all %s labels of the batch at step %s are %d, the ignore value")
+      :format(units.count(batch.numel), tostring(batch.step), ignore),
+    evidence = { batch },
+  }
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -183,14 +194,7 @@ return {
       -- Labels of which none counts need no ids to be told.
       for batch in labels:where("numel >= 2"):sort("step"):rows() do
         if batch:count_equal(opt.ignore) == batch.numel then
-          report {
-            symptom  = "labels-all-ignored",
-            score    = 0.97,
-            at       = { step = batch.step },
-            message  = ("all %s labels of the batch at step %s are %d, the ignore value")
-              :format(units.count(batch.numel), tostring(batch.step), opt.ignore),
-            evidence = { batch },
-          }
+          report_all_ignored(batch, opt.ignore)
           break
         end
       end
@@ -241,16 +245,7 @@ return {
         end
       end
     end
-    if empty then
-      report {
-        symptom  = "labels-all-ignored",
-        score    = 0.97,
-        at       = { step = empty.step },
-        message  = ("all %s labels of the batch at step %s are %d, the ignore value")
-          :format(units.count(empty.numel), tostring(empty.step), opt.ignore),
-        evidence = { empty },
-      }
-    end
+    if empty then report_all_ignored(empty, opt.ignore) end
     if not ends then
       skip("attention_mask beside the labels of 16 rows, some of them padded at their ends", "labels-of-other-rows")
     end

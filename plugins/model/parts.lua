@@ -16,10 +16,9 @@
 --- ## References
 --- docs/ranking.md, what a cause needs
 
-local ATTENTION = "*attn*|*attention*|*mha*|*multihead*|*q_proj*|*query*|*qkv*|*c_attn*|*transformer*|*encoderlayer*|"
-  .. "*encoder_layer*|*decoder_layer*|*perceiver*"
-local WITH_ATTENTION = ATTENTION .. "|*gpt*|*bert*|*llama*|*mistral*|*qwen*|*gemma*|*t5*|*bart*|*vit*|*swin*|*clip*|"
-  .. "*dit*|*whisper*|*wav2vec*|*conformer*|*opus*|*falcon*|*mamba*"
+local ATTENTION = "*attn*|*attention*|*mha|*mha.*|*multihead*|*q_proj*|*query*|*qkv*|*transformer*|*perceiver*"
+local WITH_ATTENTION = ATTENTION .. "|*gpt*|*bert*|*llama*|*mistral*|*qwen*|*gemma*|*t5-*|t5|*/t5*|*bart*|*vit*|*swin*|"
+  .. "*clip*|dit|dit-*|*/dit*|*whisper*|*wav2vec*|*conformer*|*falcon*"
 
 -- Not the ids of tokens, though whole numbers.
 local OTHERS = "*label*|*target*|*mask*|*length*|*lens|*timestep*|*index*|*_idx|*class*|*actions*|*image*|*pixel*"
@@ -41,7 +40,8 @@ end
 -- A setting or a metric that only models with attention have, and its name.
 local function attention(case)
   local heads = case.config:where("match(key, '*n_head*|*num_heads*|*attention_heads*|*nhead|*heads') and number >= 1")
-    :first() or case.config:where("match(key, '*attn*|*attention*')"):first()
+    :first() or case.config:where("match(key, '*attn*|*attention*') and not match(value, 'false|False|none|None|null|"
+      .. "0')"):first()
   if heads then return heads, heads.key end
   local models = case.config:where("match(key, 'model|arch|*model_type|*model.type|*model_name*|*architecture*|"
     .. "*name_or_path|*_target_|*.arch|*.model')")

@@ -15,6 +15,8 @@
 --- ## References
 --- https://github.com/huggingface/transformers/pull/35207
 
+local settings = require("settings")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -107,10 +109,7 @@ return {
           }
         end
       end
-      local limit = case.config:where("run is null or run == ?", one.run)
-        :where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|*clip_norm') and "
-          .. "number > 0")
-        :first()
+      local limit = settings.clipping(case):where("run is null or run == ?", one.run):first()
       if number >= 2 and limit and one.norms:count() >= 8 then
         local above = one.norms:where("value > ?", limit.number)
         local usual = one.norms:median("value")

@@ -66,8 +66,14 @@ return {
         betas, beta2 = setting, numbers[1]
       end
     end
-    if not beta2 then skip("Adam's betas in a config", "adam-beta2-below-bound") end
-    if beta2 and beta2 < (beta1 or 0.9) ^ 2 then
+    -- Moments of other kinds have bounds of their own: NovoGrad's second one is a number a layer, and .5 is usual.
+    local stranger = not adam and case.config:where("match(key, '*optimizer|*optim|*optimizer_type|*optimizer_name|"
+      .. "*optimizer.type|*optimizer.name|*optimizer_class|*optimizer._target_') and not match(value, '*lamb*|*LAMB*')")
+      :first()
+    if not beta2 or stranger then
+      skip(stranger and ("betas of Adam: the optimizer is %s"):format(tostring(stranger.value))
+        or "Adam's betas in a config", "adam-beta2-below-bound")
+    elseif beta2 < (beta1 or 0.9) ^ 2 then
       report {
         symptom  = "adam-beta2-below-bound",
         score    = 0.9,
@@ -79,6 +85,9 @@ return {
       }
     end
 
+    if stranger then
+      return skip(("an Adam: the optimizer is %s"):format(tostring(stranger.value)), "adam-epsilon-dominates")
+    end
     local setting = case.config:where("match(key, 'eps|*.eps|*_eps|*epsilon|*adam_eps*') and not match(key, "
       .. "'*norm*|*label*|*clip*') and number > 0"):first()
     local seconds = all:where { metric = "exp_avg_sq_rms" }:where("value > 0")

@@ -102,6 +102,12 @@ return {
       return math.max(row.rms ^ 2, row.rms), { each, size and each * size.number or row.numel }, row, false
     end
 
+    -- The sum over all alignments of an input and its labels is no cross-entropy of classes.
+    local aligned = case.config:where("match(key, '*ctc*|*blank_id*|*blank_idx*|*rnnt*|*transducer*') or match(value, "
+      .. "'*ctc*|*CTC*|*rnnt*|*RNNT*|*transducer*')"):first()
+      or case.tensors:where("match(name, 'batch.*') and match(name, '*transcript_len*|*target_len*|*label_len*|"
+        .. "*labels_len*|*targets_len*|*y_len*')"):first()
+    if aligned then return skip("a loss of labels that stand beside the outputs, which those of CTC do not") end
     -- Softened and weighted sums of losses have a chance level of their own.
     local mixed = case.config:where("match(key, '*distill*|*teacher*|*kd_alpha*|*kd_weight*|*kd_temp*') and "
       .. "not match(key, '*teacher_forc*') and not match(value, 'false|False|none|None|null|0|')"):first()

@@ -249,7 +249,7 @@ def log_excerpts(records, program):
             continue
         s = scoring.score(part, None, program)
         for name, f in {"everything": s.figures, **{k: v for k, v in s.ablations.items() if "text" in k}}.items():
-            rows.append((family.removeprefix("logs-").replace("-", " "), name, f["top1"].n, f["top1"].text(),
+            rows.append(("that mended" if family == "logs-dev" else "the other", name, f["top1"].n, f["top1"].text(),
                          f["top3"].text(), f["alarms"].text(), f["abstention"].text()))
     return EXCERPTS + table(("half", "evidence", "faults", "top-1", "top-3", "healthy accused",
                              "silent about unseen faults"), rows, 2) if rows else ""

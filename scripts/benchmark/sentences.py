@@ -40,8 +40,8 @@ def sets(scores, first_reading=False):
         seen = [f for f in families if f in known]
         out.append("Detectors, weights and entries were made and fitted on the dev families, and their misses were "
                    "read.")
-        out.append("Nothing was changed after the held-out set was told, and nobody had let culprit read a run of its "
-                   "families." if first_reading else
+        out.append("Nothing was changed after the held-out set was told, and no diagnosis of a run of its "
+                   "families had been seen." if first_reading else
                    "These runs were read before: the figures are of a set that was worked on.")
         if seen:
             out.append(f"Of the held-out set {listed(seen)} "
