@@ -153,10 +153,14 @@ void Model::addUnknown() {
   if (W.UnknownPrior <= 0)
     return;
   CauseNode Cause{UnknownClass.str(), W.UnknownPrior, {}};
-  for (unsigned S = 0; S != Symptoms.size(); ++S)
-    if (isPresent(S) && !Symptoms[S].Informational)
-      Cause.Links.push_back(
-          {S, std::min(W.UnknownShows * N.Symptoms[S].Leak, MostShown), false});
+  for (unsigned S = 0; S != Symptoms.size(); ++S) {
+    if (!isPresent(S) || Symptoms[S].Informational)
+      continue;
+    double Times = W.isGeneric(N.Symptoms[S].Id) ? W.UnknownShowsGeneric
+                                                 : W.UnknownShows;
+    Cause.Links.push_back(
+        {S, std::min(Times * N.Symptoms[S].Leak, MostShown), false});
+  }
   N.Unknown = static_cast<int>(N.Causes.size());
   N.Causes.push_back(std::move(Cause));
 }

@@ -97,6 +97,8 @@ template <> struct MappingTraits<UnknownCause> {
   static void mapping(IO &In, UnknownCause &Part) {
     In.mapOptional("prior", Part.W->UnknownPrior);
     In.mapOptional("shows", Part.W->UnknownShows);
+    In.mapOptional("shows_generic", Part.W->UnknownShowsGeneric,
+                   Part.W->UnknownShows);
   }
 };
 
@@ -276,6 +278,9 @@ Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
   if (Error E = checkAbove(Name, "certain", W.CertainRatio, 1))
     return E;
   if (Error E = checkAbove(Name, "unknown.shows", W.UnknownShows, 0))
+    return E;
+  if (Error E =
+          checkAbove(Name, "unknown.shows_generic", W.UnknownShowsGeneric, 0))
     return E;
   if (Error E = checkAbove(Name, "absent_power", W.AbsentPower, 0))
     return E;

@@ -42,8 +42,9 @@ struct Weights {
   double LogTextLeakBeside = 0.1;
 
   /// A cause that is in no entry: its prior, and how many times its leak it
-  /// shows any of the symptoms that are there. A prior of 0 takes it out.
-  double UnknownPrior = 0, UnknownShows = 10;
+  /// shows any of the symptoms that are there; the generic ones, which come
+  /// together whatever the cause, less. A prior of 0 takes it out.
+  double UnknownPrior = 0, UnknownShows = 10, UnknownShowsGeneric = 10;
   /// See Network.
   double CertainRatio = 200, NeverLeaves = 0.05, Together = 1;
   /// Of a symptom that is absent, what each cause would leave of its silence is

@@ -32,6 +32,20 @@ TEST(WeightsTest, ReadsOverridesAndKeepsDefaults) {
   EXPECT_FALSE(W->isGeneric("other"));
 }
 
+// Where nothing is said of generic sights they are as all others.
+TEST(WeightsTest, GenericSightsOfTheUnknownCause) {
+  auto Plain = Weights::parse("unknown: {prior: 0.04, shows: 15}\n", "w.yaml");
+  ASSERT_TRUE(bool(Plain));
+  EXPECT_EQ(Plain->UnknownShowsGeneric, 15);
+  auto Own = Weights::parse("unknown: {shows: 15, shows_generic: 5}\n",
+                            "w.yaml");
+  ASSERT_TRUE(bool(Own));
+  EXPECT_EQ(Own->UnknownShowsGeneric, 5);
+  EXPECT_EQ(problemOf(Weights::parse("unknown: {shows_generic: 0}\n",
+                                     "w.yaml")),
+            "w.yaml: 'unknown.shows_generic' is 0");
+}
+
 TEST(WeightsTest, RefusesWhatIsNoProbability) {
   EXPECT_EQ(problemOf(Weights::parse("prior: 1.5\n", "w.yaml")),
             "w.yaml: 'prior' is 1.5, not a probability");
