@@ -13,9 +13,10 @@
 --- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more than a
 --- tenth of the run is reported even when intended, as information if it is no more than a fifth and the rate had come
 --- down to a tenth of its peak before. A fall from a level that was kept is a milestone and not reported; one from a
---- rate that moved is information, since schedules do that too. Warm
---- restarts and cycles are silent where the config names them. A schedule that is stepped once an epoch warms up in
---- steps too: the first rise to the rate that the config sets, which the run never goes beyond, is planned.
+--- rate that moved is information, since schedules do that too. Warm restarts and cycles are silent where the config
+--- names them, unless they go beyond every peak before; one cycle rises once and is no such. A schedule that is stepped
+--- once an epoch warms up in steps too: the first rise to the rate that the config sets, which the run never goes
+--- beyond, is planned.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
@@ -40,7 +41,8 @@ return {
   run = function(case)
     local opt = case.options
     local cyclic = case.config:where("match(key, '*sched*|*decay_style*') and "
-      .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*')"):count() > 0
+      .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*') and not match(value, '*one*cycl*|*One*Cycl*|"
+      .. "*1cycl*')"):count() > 0
 
     local planned = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
       .. "and not match(key, '*min*') and number > 0"):max("number")
@@ -110,29 +112,32 @@ return {
       local skipped = math.max(rate:count() < 40 and 2 or 5, math.floor(opt.warmup * rate:count()))
       local calm = rate:slice(skipped, rate:count()):where("value > 0")
       calm_rows = calm_rows or calm:count() >= 3
-      if calm:count() >= 3 and not cyclic then
+      if calm:count() >= 3 then
         local moves = rate:where("value > 0")
         moves = moves:with { change = moves:col("value"):log():diff() }
         local from = calm:first().step
-        local jump = moves:where("step > ? and change > ?", from, math.log(opt.rise)):first()
-        if not jump then
+        local function is_planned(row)
+          local before  = moves:where("step < ?", row.step)
+          local earlier = before:last()
+          -- Cycles come back to their peak, and never go beyond it.
+          if cyclic and row.value <= 1.1 * math.max(before:max("value") or 0, planned or 0) then return true end
+          -- A warm-up that is still going on rises too, by less and less; a jump is more than the row before it rose.
+          if earlier and earlier.change and earlier.change > 0.5 * row.change then return true end
+          -- A warm-up that is stepped by epochs: to the rate that is set, for the first time, and never beyond it.
+          return planned and rate:first().step <= 0.1 * rate:last().step and rate:max("value") <= 1.02 * planned
+            and before:max("value") < 0.9 * row.value
+        end
+        local jump
+        for row in moves:where("step > ? and change > ?", from, math.log(opt.rise)):slice(0, 50):rows() do
+          if not jump and not is_planned(row) then jump = row end
+        end
+        if not jump and not cyclic then
           -- A fall from a level that the rate had kept is a milestone of its schedule, however deep.
           for row in moves:where("step > ? and change < ?", from, -math.log(opt.factor)):slice(0, 50):rows() do
             local before = moves:where("step < ?", row.step)
             local kept = before:count() >= 3 and before:slice(before:count() - 3, 3)
             if not jump and not (kept and kept:max("value") <= 1.001 * kept:min("value")) then jump = row end
           end
-        end
-        -- A warm-up that is still going on rises too, by less and less; a jump is more than the row before it rose.
-        local earlier = jump and moves:where("step < ?", jump.step):last()
-        if jump and jump.change > 0 and earlier and earlier.change and earlier.change > 0.5 * jump.change then
-          jump = nil
-        end
-        -- A warm-up that is stepped by epochs: to the rate that is set, for the first time, and never beyond it.
-        if jump and planned and jump.change > 0 and rate:first().step <= 0.1 * rate:last().step
-          and rate:max("value") <= 1.02 * planned
-          and rate:where("step < ?", jump.step):max("value") < 0.9 * jump.value then
-          jump = nil
         end
         -- A schedule that runs out loses more and more of its rate at the end; that is no jump.
         if jump and (jump.change > 0
