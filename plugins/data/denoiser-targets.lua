@@ -61,7 +61,8 @@ return {
       :where("match(value, 'eps*')"):first()
     local rows, alien, own, first, worst = 0, 0, 0, nil, 0
     for target in targets:rows() do
-      local beside = floats:where { step = target.step, variant = target.variant, numel = target.numel }
+      local beside = floats:where { run = target.run, step = target.step, variant = target.variant,
+        numel = target.numel }
       local noise  = beside:where("match(name, 'batch.noise|batch.eps|batch.epsilon|batch.*_noise')"):first()
       local clean  = beside:where("match(name, 'batch.image|batch.images|batch.pixel_values|batch.latents|batch.latent|"
         .. "batch.sample|batch.samples|batch.clean|batch.x0|batch.x_0|batch.x_start|batch.input|batch.x')"):first()

@@ -219,13 +219,14 @@ return {
     local swapped, ends, lag -- labels of other rows, and whether that is known; the lag at which labels are ids
     local right, compared = 0, 0 -- of the rows whose labels are best at the next token
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
-      local inputs = ids:where { step = batch.step, variant = batch.variant }:first()
+      local inputs = ids:where { run = batch.run, step = batch.step, variant = batch.variant }:first()
       if batch:count_equal(opt.ignore) == batch.numel then
         empty = batch
       elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
         and batch.shape[#batch.shape] > 2 then
         if other_task(inputs, batch, opt.ignore) then other = "masked" end
-        local mask = case.tensors:where { step = batch.step, variant = batch.variant, numel = batch.numel }
+        local mask = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
+          numel = batch.numel }
           :where("match(name, '*attention_mask') and not match(name, 'battery.*') and zero_share is not null"):first()
         if mask and not swapped then
           local belong, words, known = lengths.of_other_rows(mask, batch, opt.ignore)

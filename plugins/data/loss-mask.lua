@@ -47,7 +47,7 @@ return {
     ---@type integer, integer, table?, boolean
     local whole, asked, whole_row, tagged = 0, 0, nil, false
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
-      local here  = dumped:where { step = batch.step, variant = batch.variant }
+      local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
       -- An encoder-decoder's labels belong to what its decoder is given, each to the place that predicts it.
       local decoder = here:where("match(name, '*decoder_input_ids|*prev_output_tokens') and match(dtype, 'int*')")
         :first()
@@ -64,7 +64,9 @@ return {
         -- Labels that are no tokens, as of names and parts of speech, have neither questions nor ends. That some have
         -- the number of the next token says nothing.
         local tags = not decoder and math.max(ahead, same) < 0.5 and (batch.max or 0) < 0.5 * (ids.max or 0)
-        local lag  = not decoder and not tags and ahead > same and (ahead >= 0.5 or ahead >= 3 * same + 0.1) and 1 or 0
+        -- Labels of masked tokens stand at their own places, and few of them are what is given there.
+        local own  = decoder or tags or ahead < 0.5 and masked.by(case) ~= nil
+        local lag  = not own and ahead > same and (ahead >= 0.5 or ahead >= 3 * same + 0.1) and 1 or 0
         if tags then tagged = true end
         first = first or batch
         for line = 0, math.min(batch.numel, 65536) - width, width do

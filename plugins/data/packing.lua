@@ -38,7 +38,7 @@ return {
     local eos, starts, on, ends, ended, judged = setting and setting.number, 0, 0, 0, 0, false
     local first, worst, crossing, clean, layers, count = nil, nil, nil, {}, {}, 0
     for bound in bounds:sort("step"):rows() do
-      local here  = dumped:where { step = bound.step, variant = bound.variant }
+      local here  = dumped:where { run = bound.run, step = bound.step, variant = bound.variant }
       local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
       local counts = here:where("match(name, '*position_ids') and match(dtype, 'int*')"):first()
       local whole = ids or counts

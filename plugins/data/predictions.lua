@@ -35,7 +35,7 @@ return {
     -- Of an encoder-decoder it is what the decoder is given: to copy the source may be the task.
     local decoder = ids:where("match(name, '*decoder_input_ids|*prev_output_tokens')")
     for batch in (decoder:count() > 0 and decoder or ids):sort("step"):rows() do
-      local of = logits:where { step = batch.step, variant = batch.variant }:last()
+      local of = logits:where { run = batch.run, step = batch.step, variant = batch.variant }:last()
       local same = of and of:argmax_share(batch, 0)
       if same then found = { batch = batch, logits = of, same = same, after = of:argmax_share(batch, 1) or 0 } end
     end

@@ -76,7 +76,7 @@ end
 local function own_ids(case, allowed)
   local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null and not match(name, 'battery.*')")
   for labels in dumped:where("match(name, '*labels|*targets')"):sort("-step"):slice(0, 4):rows() do
-    local ids = dumped:where { step = labels.step, variant = labels.variant, numel = labels.numel }
+    local ids = dumped:where { run = labels.run, step = labels.step, variant = labels.variant, numel = labels.numel }
       :where("match(name, '*input_ids|*tokens|*prev_output_tokens')")
     for row in ids:rows() do
       local most = math.max(row.numel > 8 and labels:equal_share(row, 0, -100) or 0,
@@ -94,7 +94,7 @@ local function random_loss(case, from)
   local labels = dumped:where("match(name, '*label|*labels|*target|*targets|batch.y|*click|*clicks') and numel >= 8")
     :where("step >= ?", from):sort("-step")
   for batch in labels:slice(0, 20):rows() do
-    local here  = dumped:where { step = batch.step, variant = batch.variant }
+    local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
     local said  = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
     local value = said and said.mean
     if not value then

@@ -46,7 +46,7 @@ local places = require("places")
 local function hides_labels(case, batches, id)
   local counted, here, same = 0, 0, 0
   for batch in batches:slice(0, 20):rows() do
-    local labels = case.tensors:where { step = batch.step, variant = batch.variant }
+    local labels = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
       :where("match(name, 'batch.*labels|batch.*targets') and match(dtype, 'int*') and zero_share is not null")
       :where { numel = batch.numel }:first()
     if labels then
@@ -171,11 +171,11 @@ return {
     end
 
     for batch in batches:rows() do
-      local others = case.tensors:where { step = batch.step, variant = batch.variant }
+      local others = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
         :where("match(name, 'batch.labels|batch.attention_mask|batch.loss_mask|batch.position_ids|"
           .. "batch.token_type_ids')")
       -- Labels of an encoder-decoder have the length of what the decoder is given, and a mask may be that of either.
-      local sides = case.tensors:where { step = batch.step, variant = batch.variant }
+      local sides = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
         :where("match(name, '*decoder_input_ids|*prev_output_tokens|batch.src*|batch.tgt*')"):count() > 0
         or case.config:where("match(key, '*is_encoder_decoder|*encoder_layers|*num_encoder_layers|*decoder_layers|"
           .. "*num_decoder_layers')"):count() > 0

@@ -52,7 +52,7 @@ return {
     local first, limit, judged
     local short_lasts, full_lasts = {}, {} -- the last labels of rows, where no eos_token_id is known
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
-      local here  = dumped:where { step = batch.step, variant = batch.variant }
+      local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
       -- An encoder-decoder's labels belong to what its decoder is given.
       local decoder = here:where("match(name, '*decoder_input_ids|*prev_output_tokens') and match(dtype, 'int*')")
         :first()

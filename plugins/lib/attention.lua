@@ -19,7 +19,8 @@ attention.ELEMENTS = 1e8
 ---@return culprit.Row?
 ---@return integer?
 function attention.padding(case, values, probs)
-  local here, keys = values:where { step = probs.step, variant = probs.variant }, probs.shape[#probs.shape]
+  local here = values:where { run = probs.run, step = probs.step, variant = probs.variant }
+  local keys = probs.shape[#probs.shape]
   local mask = here:where("match(name, '*attention_mask*|*padding_mask*') and match(dtype, 'int*|uint*|bool')"):first()
   if mask and mask.shape[#mask.shape] == keys then return mask, 0 end
   local pad = case.config:where("match(key, '*pad_token_id') and number is not null"):first()

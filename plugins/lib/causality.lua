@@ -39,8 +39,8 @@ end
 local function by_labels(case)
   local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null and not match(name, 'battery.*')")
   for labels in dumped:where("match(name, '*labels|*targets')"):slice(0, 4):rows() do
-    local ids = dumped:where { step = labels.step, variant = labels.variant }:where("match(name, '*input_ids|*tokens')")
-      :first()
+    local ids = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }
+      :where("match(name, '*input_ids|*tokens')"):first()
     if ids and ids.numel == labels.numel and #labels.shape > 1 and labels.shape[#labels.shape] > 2 then
       local width = labels.shape[#labels.shape]
       local n = math.min(ids.numel, 8192) // width * width

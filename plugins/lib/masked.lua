@@ -39,7 +39,7 @@ function masked.by(case)
   if setting then return setting end
   local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null and not match(name, 'battery.*')")
   for labels in dumped:where("match(name, '*labels|*targets')"):slice(0, 8):rows() do
-    local ids = dumped:where { step = labels.step, variant = labels.variant, numel = labels.numel }
+    local ids = dumped:where { run = labels.run, step = labels.step, variant = labels.variant, numel = labels.numel }
       :where("match(name, '*input_ids|*tokens')"):first()
     if ids and masked.hides(ids, labels, -100) then return ids end
   end

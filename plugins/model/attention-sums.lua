@@ -27,7 +27,8 @@ local NAMES = attention.NAMES .. " and not match(name, 'battery.*|loss.*|*.loss.
 
 --- Whether a dump was cut to fewer keys than the batch has, so that only causal lines are whole.
 local function is_cut(values, probs)
-  local ids = values:where { step = probs.step, variant = probs.variant }:where("match(name, '*input_ids')"):first()
+  local ids = values:where { run = probs.run, step = probs.step, variant = probs.variant }
+    :where("match(name, '*input_ids')"):first()
   return ids and ids.shape[#ids.shape] > probs.shape[#probs.shape] and (probs:mass_above_diagonal() or 1) > 1e-6
 end
 

@@ -37,7 +37,7 @@ local function binary(dumped)
   local judged, plain, found, times = 0, 0, nil, 0
   local truth = "match(name, '*label|*labels|*target|*targets|*.y|*click*') and min == 0 and max == 1 and numel >= 16"
   for labels in dumped:where(truth):where("zero_share is not null"):slice(0, 100):rows() do
-    local here = dumped:where { step = labels.step, variant = labels.variant }
+    local here = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }
     local loss = here:where("match(name, 'loss.output') and numel == 1"):first()
     local y    = loss and labels.numel <= 10000 and labels:values(0, labels.numel)
     local outputs = here:where("role == 'output' and nonfinite == 0"):where { numel = labels.numel }
@@ -134,7 +134,7 @@ return {
       if only and not several then outputs = "match(name, '" .. only .. "')" end
     end
     for logits in dumped:where(outputs):where("zero_share is not null"):sort("step"):rows() do
-      local here   = dumped:where { step = logits.step, variant = logits.variant }
+      local here   = dumped:where { run = logits.run, step = logits.step, variant = logits.variant }
       local labels = here:where(truth):first()
       local loss   = here:where("match(name, 'loss.output') and numel == 1"):first()
       local value  = loss and loss.mean
@@ -200,7 +200,8 @@ return {
     end
 
     for loss in dumped:where("match(name, '*loss*') and not match(name, '*logits*|*mask*') and numel > 1"):rows() do
-      local targets = dumped:where { step = loss.step, variant = loss.variant }:where("match(name, '*labels|*targets')")
+      local targets = dumped:where { run = loss.run, step = loss.step, variant = loss.variant }
+        :where("match(name, '*labels|*targets')")
         :first()
       if targets and #loss.shape == 2 and loss.shape[1] == loss.shape[2] and loss.shape[1] == targets.shape[1]
         and loss.numel == targets.numel * targets.numel then
@@ -220,9 +221,9 @@ return {
     for targets in dumped:where("match(name, '*labels|*targets') and match(dtype, 'float*|bfloat*')"):rows() do
       local rows, out = targets.shape[1], nil
       if #targets.shape == 1 and rows > 1 then
-        out = dumped:where { step = targets.step, variant = targets.variant }:where(outputs):first()
+        out = dumped:where { run = targets.run, step = targets.step, variant = targets.variant }:where(outputs):first()
       end
-      local loss = out and dumped:where { step = targets.step, variant = targets.variant }
+      local loss = out and dumped:where { run = targets.run, step = targets.step, variant = targets.variant }
           :where("match(name, 'loss.output') and numel == 1"):first()
       local value = loss and loss.mean
       if not value and out and targets.step then

@@ -89,7 +89,7 @@ return {
     local positions = values:where("role == 'weight' and match(name, '*wpe*|*pos*emb*|*embed*pos*')"):first()
     for entry in values:where("role == 'input' and match(layer, '*.0|*.0.ln_1|*.0.ln1|*.0.attn|*.0.input_layernorm')")
       :where("not match(name, 'battery.*')"):rows() do
-      local ids = values:where { step = entry.step, variant = entry.variant }
+      local ids = values:where { run = entry.run, step = entry.step, variant = entry.variant }
         :where("match(name, 'batch.input_ids') and match(dtype, 'int*')"):first()
       if positions and ids and entry.nonfinite == 0 and #entry.shape == 3 and #ids.shape == 2
         and entry.shape[2] == ids.shape[2] then

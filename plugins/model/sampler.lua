@@ -128,7 +128,7 @@ return {
     -- The model's input against the noise level: a scaled input keeps its deviation.
     local sigmas, points = all:where("match(name, '*sigma') and numel == 1"), {}
     for sigma in sigmas:where("variant is null or variant != 'reference'"):rows() do
-      local input = all:where { step = sigma.step, variant = sigma.variant }:where("match(name, "
+      local input = all:where { run = sigma.run, step = sigma.step, variant = sigma.variant }:where("match(name, "
         .. "'*model_input')"):first()
       if input and (input.std or 0) > 0 and sigma.mean > 0 then
         points[#points + 1] = { x = math.log(sigma.mean), y = math.log(input.std), row = input, sigma = sigma.mean }

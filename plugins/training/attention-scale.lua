@@ -98,7 +98,7 @@ return {
         variant = scores.variant, rank = scores.rank }:first()
       local parent = scores.layer:replace("." .. scores.layer:split(".")[#scores.layer:split(".")], "")
       local probs  = stacked and case.tensors:where("match(layer, '*probs*') and role == 'output' and numel == ?",
-        scores.numel):where { step = scores.step, variant = scores.variant, rank = scores.rank }
+        scores.numel):where { run = scores.run, step = scores.step, variant = scores.variant, rank = scores.rank }
         :where("starts_with(layer, ?) and zero_share is not null", parent):first()
       local found = probs and not plain and factor(scores, stacked)
       if found and not taken_as_they_are(scores, probs) then found = nil end
