@@ -48,9 +48,10 @@ struct RequestRecord {
 /// A token that might have been chosen.
 struct TokenChoice {
   llvm::StringRef Text;
-  std::optional<int64_t> Id;
-  std::optional<double> Logprob; ///< In nats; none where it was null.
-  std::optional<int64_t> Rank;   ///< In the vocabulary, where recorded.
+  std::optional<int64_t> Id = std::nullopt;
+  /// In nats; none where it was null.
+  std::optional<double> Logprob = std::nullopt;
+  std::optional<int64_t> Rank = std::nullopt; ///< In the vocabulary, where recorded.
   bool HasText = false;
 };
 

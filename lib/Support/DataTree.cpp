@@ -259,8 +259,8 @@ Expected<DataTree> readJsonTree(StringRef Text) {
   Text.consume_front("\xEF\xBB\xBF");
   DataTree Tree(size_t(64 << 20) + 16 * Text.size());
   if (Error E = JsonTreeReader(Text, Tree).read())
-    return std::move(E);
-  return std::move(Tree);
+    return E;
+  return Tree;
 }
 
 } // namespace culprit

@@ -79,7 +79,6 @@ TEST(LogKinds, FreeTextSharesAKind) {
   EXPECT_FALSE(Kinds.of("something else", Beginning).FreeText);
 }
 
-namespace {
 class LargeLog : public TextFileTest {
 protected:
   void readLog(StringRef Text, bool Large) {
@@ -109,7 +108,6 @@ protected:
                   log_templates::first_time, log_templates::last_time});
   }
 };
-} // namespace
 
 TEST_F(LargeLog, CountsWhatItWouldHaveRead) {
   std::string Text;

@@ -112,7 +112,8 @@ TEST_F(JoinsTest, OverlappingAsAPlainLoopFinds) {
   for (int I = 0; I != 200; ++I)
     for (std::vector<Span> *Side : {&Left, &Right}) {
       int64_t Start = Random() % 500;
-      Side->push_back({Start, Start + int64_t(Random() % 40), Random() % 3});
+      Side->push_back({Start, Start + int64_t(Random() % 40),
+                       int64_t(Random() % 3)});
     }
   std::vector<std::array<int64_t, 3>> Wanted; // row, start on the right, ns
   for (size_t I = 0; I != Left.size(); ++I)

@@ -7,6 +7,7 @@
 #include "Table/Statistics.h"
 #include "gtest/gtest.h"
 #include <cmath>
+#include <ctime>
 
 using namespace culprit;
 
@@ -89,11 +90,12 @@ TEST(SeriesTest, LongStatisticsEndInTime) {
     Value = static_cast<double>(State >> 40);
   }
   auto ends = [&](auto Verb) {
-    auto Begin = Deadline::Clock::now();
-    Deadline Limit(Begin + std::chrono::milliseconds(50));
+    // Time of the processor, which others do not lengthen.
+    std::clock_t Begin = std::clock();
+    Deadline Limit(Deadline::Clock::now() + std::chrono::milliseconds(50));
     Verb();
     EXPECT_TRUE(timeIsUp());
-    return Deadline::Clock::now() - Begin < std::chrono::seconds(5);
+    return std::clock() - Begin < 5 * CLOCKS_PER_SEC;
   };
   EXPECT_TRUE(ends([&] { robustZ(Values, 1'000'000); }));
   EXPECT_TRUE(ends([&] { rolling(Values, 1'000'000, RollingKind::Median); }));
