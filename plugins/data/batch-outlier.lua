@@ -25,11 +25,12 @@ local INPUTS = "match(name, '*input_ids|*pixel_values|*tokens|batch.*') and not 
   .. "*.lens|*sizes|*frames|*durations|*num_nodes*|*num_edges*|*percents|*.ptr|batch.batch|*text|*transcript*|*weight*|"
   .. "*index|*indices|*.id|*reward*')"
 
---- Of each batch the share of neighbouring ids that are neighbours in no other: a list of { batch, share }.
+--- Of each batch the share of neighbouring ids that are neighbours in no other, as a whole and of each row: a list of
+--- { batch, share, pairs, rows }.
 local function unseen_pairs(batches)
   local list, holders = {}, {}
   for batch in batches:rows() do
-    local width, pairs_ = math.floor(batch.shape[#batch.shape]), {}
+    local width, pairs_, ends = math.floor(batch.shape[#batch.shape]), {}, {}
     for from = 0, math.min(batch.numel, 16384) - width, width do
       local ids = batch:values(from, width)
       for i = 2, #ids do
@@ -38,15 +39,30 @@ local function unseen_pairs(batches)
         local known = holders[pair]
         holders[pair] = (known == nil or known == #list + 1) and #list + 1 or 0 -- 0: of several batches
       end
+      ends[#ends + 1] = #pairs_
     end
-    list[#list + 1] = { batch = batch, pairs = pairs_ }
+    list[#list + 1] = { batch = batch, pairs = pairs_, rows = ends }
   end
   for place, one in ipairs(list) do
-    local alone = 0
-    for _, pair in ipairs(one.pairs) do if holders[pair] == place then alone = alone + 1 end end
+    local alone, row, from, before = 0, 1, 0, 0
+    for i, pair in ipairs(one.pairs) do
+      if holders[pair] == place then alone = alone + 1 end
+      if i == one.rows[row] then
+        one.rows[row], before, from, row = (alone - before) / math.max(1, i - from), alone, i, row + 1
+      end
+    end
     one.share, one.pairs = #one.pairs > 0 and alone / #one.pairs or 0, #one.pairs
   end
   return list
+end
+
+--- Whether nine of ten rows of the first of a list have a larger share than any row of the others. A corrupt batch is
+--- so throughout; some rows of a kind that no other dumped batch has, as of a rare subject, stand beside rows like any.
+local function throughout(list)
+  local high, beyond = 0, 0
+  for i = 2, #list do for _, share in ipairs(list[i].rows) do high = math.max(high, share) end end
+  for _, share in ipairs(list[1].rows) do if share > high then beyond = beyond + 1 end end
+  return beyond >= 0.9 * #list[1].rows
 end
 
 --- The deviation of some numbers.
@@ -255,7 +271,7 @@ return {
         local error_ = math.sqrt(most.share * (1 - most.share) / most.pairs
           + next_.share * (1 - next_.share) / next_.pairs)
         if most.pairs >= 32 and most.share >= 0.5 and most.share >= case.options.unseen * next_.share
-          and apart >= 6 * error_ then
+          and apart >= 6 * error_ and throughout(list) then
           return report {
             symptom  = "batch-outlier",
             score    = 0.9,

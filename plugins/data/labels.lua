@@ -217,6 +217,7 @@ return {
     local pooled = { here = 0, ahead = 0, n = 0 }
     local of, rows, example, shift, empty, judged = { [0] = 0, 0, 0, next = 0 }, 0, {}, nil, nil, 0
     local swapped, ends, lag -- labels of other rows, and whether that is known; the lag at which labels are ids
+    local padding = lengths.padding()
     local right, compared = 0, 0 -- of the rows whose labels are best at the next token
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
       local inputs = ids:where { run = batch.run, step = batch.step, variant = batch.variant }:first()
@@ -228,6 +229,13 @@ return {
         local mask = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
           numel = batch.numel }
           :where("match(name, '*attention_mask') and not match(name, 'battery.*') and zero_share is not null"):first()
+        if mask then
+          lengths.add_padding(padding, inputs, mask, batch, opt.ignore)
+          if lengths.alien_padding(padding) then
+            swapped = swapped or { batch = batch, inputs = mask, words = ("%d labels stand at padding, of %d kinds and "
+              .. "none of them padding"):format(padding.counted, padding.kinds) }
+          end
+        end
         if mask and not swapped then
           local belong, words, known = lengths.of_other_rows(mask, batch, opt.ignore)
           ends = ends or known
@@ -247,7 +255,7 @@ return {
       end
     end
     if empty then report_all_ignored(empty, opt.ignore) end
-    if not ends then
+    if not ends and not swapped then
       skip("attention_mask beside the labels of 16 rows, some of them padded at their ends", "labels-of-other-rows")
     end
     if swapped then

@@ -1,7 +1,8 @@
 --- ## What it detects
 --- What the loss counts beside the answers: labels at padding, labels at tokens that the batch's own mask
 --- (`assistant_masks`, `loss_mask`, `completion_mask`) marks as no answer, and end tokens whose labels are all ignored.
---- Without such a mask: rows that count from their first token on, beside rows whose question is left out.
+--- Without such a mask: rows that count from their first token on, beside rows whose question is left out. Of a masked
+--- language model: that most tokens count where the config hides a share, and stand there to be read.
 ---
 --- ## Why it matters
 --- Padding in the loss makes its mean small and the model fond of padding; trained questions dilute the answers. With
@@ -46,6 +47,10 @@ return {
     local first, mask_name
     ---@type integer, integer, table?, boolean
     local whole, asked, whole_row, tagged = 0, 0, nil, false
+    local padding = lengths.padding()
+    local hides = case.config:where("match(key, '*mlm_probability|*mlm_prob|*masking_ratio|*masking_prob')")
+      :where("number > 0 and number < 0.5"):first()
+    local shown = { text = 0, counted = 0, given = 0 } -- of a masked language model
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
       -- An encoder-decoder's labels belong to what its decoder is given, each to the place that predicts it.
@@ -69,6 +74,7 @@ return {
         local lag  = not own and ahead > same and (ahead >= 0.5 or ahead >= 3 * same + 0.1) and 1 or 0
         if tags then tagged = true end
         first = first or batch
+        if seen then lengths.add_padding(padding, ids, seen, batch, opt.ignore) end
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)
           local s, a = seen and seen:values(line, width), answer and answer:values(line, width)
@@ -88,6 +94,12 @@ return {
               whole, whole_row = whole + 1, whole_row or { batch = batch, line = line / width }
             elseif left >= 3 then
               asked = asked + 1
+            end
+          end
+          for t = begin, hides and not decoder and lag == 0 and text or 0 do
+            shown.text = shown.text + 1
+            if y[t] ~= opt.ignore then
+              shown.counted, shown.given = shown.counted + 1, shown.given + (y[t] == x[t] and 1 or 0)
             end
           end
           for t = 1, width - lag do
@@ -115,7 +127,7 @@ return {
     local deliberate = case.config:where(DELIBERATE):first() or case.config:where(DECLINED):first()
     local tags_mask = tagged and dumped:where("match(name, '*attention_mask')")
       :where("numel == ? and step == ?", first.numel, first.step):first()
-    if tags_mask and lengths.of_other_rows(tags_mask, first, opt.ignore) then
+    if lengths.alien_padding(padding) or tags_mask and lengths.of_other_rows(tags_mask, first, opt.ignore) then
       skip("labels of the rows that they stand beside: where they end is not where the tokens do", "padding-trained")
     elseif n.padding / n.counted >= opt.share then
       report {
@@ -141,6 +153,17 @@ return {
           .. "begins at their answer: the answer was not found in them (row %d of step %d is one)"):format(whole,
           whole + asked, whole_row.line + 1, whole_row.batch.step or 0),
         evidence = { whole_row.batch },
+      }
+    end
+    -- Of the words that are chosen to be said some stay as they are, a tenth mostly.
+    if hides and shown.text >= 64 and shown.counted >= math.max(0.5, 2 * hides.number) * shown.text
+      and shown.given >= 0.5 * shown.counted then
+      report {
+        symptom = "prompt-trained", score = 0.95, at = { step = first.step },
+        message = ("the loss counts %s of the tokens where %s is %s; at %s of those the token itself can be read")
+          :format(units.percent(shown.counted / shown.text), hides.key, hides.value,
+            units.percent(shown.given / shown.counted)),
+        evidence = { first, hides },
       }
     end
     if tagged then

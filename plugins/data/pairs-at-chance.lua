@@ -1,7 +1,8 @@
 --- ## What it detects
 --- A contrastive loss that settles at the score of telling nothing: the logarithm of the number of rows that it chooses
 --- from. Of a batch of B pairs that are ln B (each row against all of the other side), ln (2 B - 1) where two views of
---- each row stand in one batch, and ln (K + 1) with a queue of K negatives.
+--- each row stand in one batch, and ln (K + 1) with a queue of K negatives. The same of a ranking loss, at what equal
+--- scores have: ln 2 of a logistic one of pairs (BPR, RankNet), the margin of a triplet or hinge loss.
 ---
 --- ## Why it matters
 --- Fresh embeddings mostly begin above that score, since they are wrong with confidence. A model whose pairs belong
@@ -25,6 +26,23 @@
 local runs = require("runs")
 
 local WORDS = "*contrastive*|*infonce*|*info_nce*|*nt_xent*|*ntxent*|*simclr*|*moco*|*logit_scale*|*in_batch_neg*"
+
+local LOGISTIC = "*bpr*|*BPR*|*ranknet*|*RankNet*|*pairwise*|*Pairwise*|*rank_loss*|*ranking_loss*|*RankingLoss*"
+local HINGE    = "*triplet*|*Triplet*|*margin_loss*|*MarginLoss*|*margin_ranking*|*MarginRanking*|*hinge*|*Hinge*"
+
+--- What a ranking loss has where all scores are equal: { level, words, row that says what the loss is }, or nil.
+local function ranking(case)
+  local function said(words)
+    return case.config:where("match(key, '*loss*|*criterion*|*objective*')"):where("match(value, ?)", words):first()
+      or case.scalars:where("match(name, ?)", words):first()
+  end
+  if said(HINGE) then
+    local margin = case.config:where("match(key, '*margin') and number > 0"):first()
+    return margin and { margin.number, ("the margin is %g, what equal scores have"):format(margin.number), margin }
+  end
+  local logistic = said(LOGISTIC)
+  return logistic and { math.log(2), "ln 2 is 0.6931, what equal scores have", logistic }
+end
 
 --- Whether something says that the loss picks one row out of several, and the row that says so.
 local function contrastive(case, rows)
@@ -91,10 +109,16 @@ return {
   run = runs.apart(function(case, run)
     local opt = case.options
     local sizes, rows = candidates(case)
-    if #sizes == 0 then return skip("the rows of a batch: batch_size in a config, or a dumped batch") end
-    local why = contrastive(case, rows)
+    local ranks = ranking(case)
+    if #sizes == 0 and not ranks then return skip("the rows of a batch: batch_size in a config, or a dumped batch") end
+    local why = ranks and ranks[3] or contrastive(case, rows)
     if not why then
       return skip("a contrastive loss: its name, a learned logit scale, or logits that are a square of the batch")
+    end
+    local levels = ranks and { { level = ranks[1], words = ranks[2] } } or {}
+    for _, one in ipairs(ranks and {} or sizes) do
+      levels[#levels + 1] = { level = math.log(one.n), words = ("ln %d is %.4g, of %d %s"):format(one.n,
+        math.log(one.n), one.n, one.why) }
     end
     local loss  = runs.series(case, "loss")
     local count = loss:count()
@@ -107,8 +131,8 @@ return {
     local noise = (later:col("value"):diff():robust_std() or 0) / math.sqrt(2)
     local fifth = math.max(4, count // 5)
     local slack = 2 * noise / math.sqrt(fifth)
-    for _, one in ipairs(sizes) do
-      local level = math.log(one.n)
+    for _, one in ipairs(levels) do
+      local level = one.level
       local down  = begun >= (1 + opt.fall) * level
       local even  = (down or far >= opt.travelled) and noise > 1e-5 * level
       -- The three last fifths are at least half of the run.
@@ -123,9 +147,8 @@ return {
           symptom  = "pairs-at-chance",
           score    = 0.9,
           at       = { run = run, step = loss:first().step },
-          message  = ("the loss goes from %.4g to %.4g and stays there, and ln %d is %.4g, of %d %s: no row is told "
-            .. "from the others by the one that it is paired with%s"):format(begun, finish, one.n, level, one.n,
-            one.why, far >= opt.travelled
+          message  = ("the loss goes from %.4g to %.4g and stays there, and %s: no row is told from the others by the "
+            .. "one that it is paired with%s"):format(begun, finish, one.words, far >= opt.travelled
             and (", though the weights travelled %.2g times their norm"):format(far) or ""),
           evidence = { loss:first(), loss:last(), why },
         }

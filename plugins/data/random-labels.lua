@@ -27,7 +27,7 @@
 local places = require("places")
 
 local HARDER = "*mixup*|*aux_loss*|*z_loss*|*erasing*|*jitter*|*cutmix*|*cutout*|*spec_augment*|*specaug*|*randaug*|"
-  .. "*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|*class_weight*|*focal*|*downsampl*|*subsampl*|"
+  .. "*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|"
   .. "*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*|*noise_std*|*input_noise*|*word_dropout*|*token_dropout*|"
   .. "*scheduled_sampl*|*sampling_prob*|*distill*|*temperature*|*soft_label*"
 local DROPPED = "*dropout*|*drop_rate|*drop_prob*|*drop_path*|*pdrop|*stochastic_depth*|*layerdrop*|*droppath*"
@@ -162,7 +162,9 @@ return {
   run = function(case)
     local opt = case.options
     local set = "(number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', ''))"
+    -- A share of rows that is kept; a whole number is of layers that make frames or pixels fewer.
     local harder = case.config:where("match(key, '" .. HARDER .. "')"):where(set):first()
+      or case.config:where("match(key, '*downsampl*|*subsampl*') and number > 0 and number < 1"):first()
     if harder then
       return skip("a run that does not make its training harder on purpose: the config has " .. harder.key)
     end

@@ -1,7 +1,9 @@
 --- ## What it detects
 --- Rows of a dumped batch without a label that counts beside rows that have some; and among them those that fill the
 --- whole width: they were cut off at the limit, and their answer and end with them. Where no config names the end token
---- it is the label that all shorter rows end in; rows that fill the width and end in another were cut.
+--- it is the label that all shorter rows end in; rows that fill the width and end in another were cut. Where labels are
+--- of no tokens, as of sound or images with lengths of their own: rows of the greatest number of labels whose inputs
+--- are longer than those of so many labels are, by what shorter rows have, and a setting that is this number.
 ---
 --- ## Why it matters
 --- A row without labels is paid for and teaches nothing; a batch of such rows alone has a loss of 0/0. Answers without
@@ -31,6 +33,77 @@ local function common_end(lasts)
   local first = lasts[1]
   for _, id in ipairs(lasts) do if id ~= first then return nil end end
   return #lasts >= 4 and first or nil
+end
+
+--- How long the inputs and labels of the dumped rows are: two lists; empty where lengths of inputs are not dumped.
+local function lengths_of_rows(dumped, ignore)
+  local inputs, labels, first = {}, {}, nil
+  for batch in dumped:where("match(name, 'batch.*label*|batch.*target*|batch.*transcript*|batch.*text*') and "
+    .. "match(dtype, 'int*')"):slice(0, 100):rows() do
+    local shape = batch.shape or {}
+    local rows, width = shape[1] or 0, shape[2] or 0
+    local here = dumped:where { run = batch.run, step = batch.step, variant = batch.variant, numel = rows }
+      :where("match(dtype, 'int*')")
+    local own  = here:where("match(name, '*transcript_len*|*target_len*|*label_len*|*labels_len*|*text_len*|*y_len*')")
+      :first()
+    local fed  = here:where("match(name, '*sig_len*|*signal_len*|*input_len*|*audio_len*|*feat*_len*|*frame*_len*|"
+      .. "*src_len*|*x_len*|*wav_len*')"):first()
+    if #shape == 2 and rows > 1 and width > 1 and fed and (own or batch:count_equal(ignore) > 0) then
+      first = first or batch
+      local said, counts = fed:values(0, rows), own and own:values(0, rows)
+      for row = 1, rows do
+        local count = counts and counts[row]
+        if not count then
+          count = 0
+          for _, v in ipairs(batch:values((row - 1) * width, width)) do if v ~= ignore then count = count + 1 end end
+        end
+        inputs[#inputs + 1], labels[#labels + 1] = said[row], count
+      end
+    end
+  end
+  return inputs, labels, first
+end
+
+--- Whether rows of the most labels have inputs too long for them: in words, or nil. `limit` finds the setting that is
+--- their number.
+local function cut_short(inputs, labels, limit)
+  local most, n = 0, #labels
+  for _, count in ipairs(labels) do most = math.max(most, count) end
+  local named = limit(most)
+  if n < 32 or most < 1 or not named then return nil end
+  local count, x, y, xx, xy, at, long = 0, 0, 0, 0, 0, {}, 0
+  for i = 1, n do
+    if labels[i] < most then
+      count, x, y = count + 1, x + labels[i], y + inputs[i]
+      xx, xy = xx + labels[i] ^ 2, xy + labels[i] * inputs[i]
+    else
+      at[#at + 1] = inputs[i]
+    end
+  end
+  table.sort(at)
+  local few, many = at[math.ceil(0.1 * #at)], at[math.ceil(0.9 * #at)]
+  -- All rows have as many: then nothing but their inputs' length speaks, that of the longest over that of the shortest.
+  if count == 0 then
+    return many >= 1.5 * few and ("all %d dumped rows have %d labels, which is %s, though eight of ten inputs are "
+      .. "%d to %d long"):format(n, most, named.key, few, many), named
+  end
+  local wide = xx - x * x / count
+  if count < 8 or #at < 8 then return nil end
+  -- Where all shorter rows have as many labels, more of them take proportionally more at most: no label takes nothing.
+  local slope = wide > 0 and (xy - x * y / count) / wide or y / x
+  local left = 0
+  for i = 1, n do
+    if labels[i] < most then left = left + (inputs[i] - y / count - slope * (labels[i] - x / count)) ^ 2 end
+  end
+  local expected, mean, spread = y / count + slope * (most - x / count), 0, 0
+  for _, v in ipairs(at) do mean = mean + v / #at end
+  for _, v in ipairs(at) do spread = spread + (v - mean) ^ 2 / #at end
+  local error_ = math.sqrt(spread / #at + left / math.max(1, count - 2)
+    * (1 / count + (wide > 0 and (most - x / count) ^ 2 / wide or 0)))
+  if slope > 0 and mean - expected > 4 * error_ and mean - expected >= 0.5 * slope then
+    return ("%d of %d dumped rows have %d labels, which is %s, and inputs %.3g long on average; by the shorter rows %d "
+      .. "labels take %.3g"):format(#at, n, most, named.key, mean, most, expected), named
+  end
 end
 
 ---@type culprit.Detector
@@ -94,6 +167,23 @@ return {
       end
     end
     if rows == 0 then
+      local inputs, counts, batch = lengths_of_rows(dumped, opt.ignore)
+      if batch and #counts >= 32 then
+        local words, limit_ = cut_short(inputs, counts, function(n)
+          return case.config:where("match(key, '*max*len*|*max*label*|*max*target*|*max*text*|*max*transcript*|*limit*|"
+            .. "*truncat*') and number == ?", n):first()
+        end)
+        if words then
+          report {
+            symptom  = "rows-cut-at-limit",
+            score    = 0.9,
+            at       = { step = batch.step },
+            message  = words .. ": their labels were cut off there",
+            evidence = { batch, limit_ },
+          }
+        end
+        return skip("rows of tokens of which some are ignored", "rows-without-labels")
+      end
       return skip("a dumped batch with labels of which some are ignored, and padding that attention_mask or "
         .. "pad_token_id "
         .. "in config.json tells (culprit_recorder.watch)")

@@ -2,6 +2,7 @@
 --- |update| / |weight| give the size of a weight's elements, and gradients that reach one more layer at each step come
 --- through weights of zero.
 
+local optimizers = require("optimizers")
 local statistics = require("statistics")
 
 local first_updates = {}
@@ -104,6 +105,22 @@ function first_updates.answers(now, largest, all, size)
   return math.abs(units - math.max(1, math.floor(units + 0.5))) <= 0.05 * units
 end
 
+--- Whether what a layer puts out shows that its weights are divided by something on their way, as where the rate is
+--- made the same for all of them: weights of size s make of one input of size 1 an output of size s, and of more inputs
+--- a larger one.
+---@param now culprit.Table  scalars of the first step
+---@param layer string
+---@param size number        root mean square of its elements
+---@return boolean
+local function divided(now, layer, size)
+  local put = now:where { metric = "activation_rms", layer = layer }:first()
+  -- What ends in a sigmoid or a tanh cannot be larger than 1.
+  local top = now:where { metric = "activation_max", layer = layer }:first()
+  if not top or top.value <= 1.01 then return false end
+  -- What ends in a norm gives exactly 1, whatever its weights are.
+  return put ~= nil and put.value > 0 and put.value < 0.3 * size and math.abs(put.value - 1) > 0.005
+end
+
 --- Matrices whose elements are too large for any fan-in k, which asks for 1/sqrt(k) (He: sqrt(2/k)); or, less surely,
 --- too large in the median layer if it were square, where the layers' outputs are large as well. Embeddings are left
 --- out by name: they begin at 1 by default.
@@ -126,7 +143,8 @@ function first_updates.large(layered, step, options)
     -- Large random weights leave half of the units above zero. Where all are at zero, the size is that of the bias.
     local zeros = now:where { metric = "zero_share", layer = row.layer }:first()
     -- A scale or a temperature is no matrix.
-    if count and count >= 64 and not (zeros and zeros.value >= 0.9) then
+    if count and count >= 64 and not (zeros and zeros.value >= 0.9)
+      and not (size > options.size and divided(now, row.layer, size)) then
       sizes[#sizes + 1], factors[#factors + 1] = size, size * count ^ 0.25
       local one = { size = size, count = count, layer = row.layer, row = row, norm = norm,
         factor = size * count ^ 0.25 }
@@ -163,6 +181,8 @@ function first_updates.large(layered, step, options)
   end
   local put = now:where { metric = "activation_rms" }
     :where("value > 0 and not match(layer, '*norm*|*ln_*|*bn*|*act*|*scores*|*probs*')")
+    -- What ends in a norm gives exactly 1, whatever its weights are.
+    :where("value < 0.995 or value > 1.005")
   local out = put:count() >= 2 and put:median("value") or 0
   if #sizes >= 3 and factor > options.factor and out > options.outputs then
     local first, others = first_over(options.factor, "factor")
@@ -241,7 +261,10 @@ end
 function first_updates.all_large(case, size)
   local big, told = norm_large(case, size)
   if told then return big, true end
-  local adam = case.config:where("match(key, '*optim*') and match(value, '*adam*|*Adam*')"):count() > 0
+  -- A large epsilon makes the update shorter than the rate.
+  local adam = optimizers.adam(case)
+    and case.config:where("match(key, 'eps|*.eps|*_eps|*epsilon') and not match(key, '*norm*') and number > 1e-6")
+      :count() == 0
   local total = case.scalars:where { metric = "update_ratio", primary = true }
     :where("layer is null and finite(value)"):sort("step"):first()
   local rate = total and case.scalars:where { name = "lr", primary = true, step = total.step }:first()

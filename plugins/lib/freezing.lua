@@ -115,6 +115,8 @@ function freezing.declared(case)
     end
     if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
     if layer:lower():glob(followers) or sines(case, layer) then return true end
+    -- Models without a task of their own come with a pooler, which nothing uses.
+    if layer:lower():glob("*.pooler|*.pooler.*|pooler|pooler.*") then return true end
     for _, name in ipairs(parts) do
       if layer:lower():contains(name) then return true end
     end

@@ -48,4 +48,37 @@ function lengths.of_other_rows(mask, labels, ignore)
     :format(longer, rows, shorter), true
 end
 
+--- What the labels at padding are, over the dumped batches of a run. A loss that counts padding asks for padding there:
+--- the id that is given, or one value throughout, as the tag of what is no word. Several other values are labels of
+--- rows whose text is longer.
+---@return table  counts for `add_padding`
+function lengths.padding()
+  return { counted = 0, own = 0, kinds = 0, seen = {} }
+end
+
+---@param counts table       of `lengths.padding`
+---@param ids culprit.Row
+---@param mask culprit.Row   attention mask, 0 at padding
+---@param labels culprit.Row all three of one shape
+---@param ignore integer
+function lengths.add_padding(counts, ids, mask, labels, ignore)
+  local n = math.min(labels.numel, 65536)
+  local x, m, y = ids:values(0, n), mask:values(0, n), labels:values(0, n)
+  for i = 1, n do
+    -- The first place of padding is left out: where labels end by a token later than ids it is one of the text.
+    if m[i] == 0 and y[i] ~= ignore and (i == 1 or m[i - 1] == 0) then
+      counts.counted = counts.counted + 1
+      if y[i] == x[i] then counts.own = counts.own + 1 end
+      if not counts.seen[y[i]] then counts.seen[y[i]], counts.kinds = true, counts.kinds + 1 end
+    end
+  end
+end
+
+--- Whether labels at padding are those of other rows: three at least, not all the same, and none is the padding's.
+---@param counts table
+---@return boolean
+function lengths.alien_padding(counts)
+  return counts.counted >= 3 and counts.kinds >= 2 and counts.own == 0
+end
+
 return lengths

@@ -11,6 +11,19 @@ function runs.series(case, name, run)
   return case.scalars:where { name = name, primary = true, run = run }:where("finite(value)"):sort("step")
 end
 
+--- Whether evaluations are counted in epochs and training in steps, as where a table of epochs stands beside a log of
+--- steps: the last evaluation has the number of the last epoch, of which training has several steps each.
+---@param case culprit.Case
+---@param run string?
+---@param evals culprit.Table  an evaluation's values
+---@return boolean
+function runs.by_epochs(case, run, evals)
+  local epochs, train = runs.series(case, "epoch", run), runs.series(case, "loss", run)
+  if epochs:count() == 0 or train:count() == 0 or evals:count() == 0 then return false end
+  local last = evals:max("step")
+  return math.abs(epochs:max("value") - last) <= 1 and train:max("step") >= 3 * math.max(1, last)
+end
+
 --- The settings of one run: its own and those of the folders above it; all where it has none, since then they are
 --- written beside it.
 local function settings_of(case, name)

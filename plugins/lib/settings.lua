@@ -11,6 +11,88 @@ function settings.number(case, name)
   return row and row.number
 end
 
+--- Keys of what counts, or warms up, something else than the training's updates: steps of an episode, of a sampler or
+--- of a profiler, the warm-up of a second loss or of an average.
+local elsewhere = "*kl_*|*ema_*|*profil*|*bench*|*beta*|*temperature*|*gan_*|*disc*|*aux*|*momentum*|*batch*|*curric*|"
+  .. "*env_*|*env.*|*episode*|*rollout*|*eval*|*val_*|*generat*|*sampl*|ode.*|*.ode.*|*ode_*steps|*solver*|*diffusion*|"
+  .. "*noise*|*mask*|*infer*|*freeze*|*mcmc*|*agent*|*decoding*"
+
+--- The steps over which the rate rises at first, where a config sets them: above 0, or just 0 with `zero`.
+---@param case culprit.Case
+---@param zero boolean?
+---@return culprit.Row?
+function settings.warmup(case, zero)
+  return case.config:where("match(key, '*warmup_steps|*warmup_iters|*lr_warmup_iters')")
+    :where("not match(key, ?)", elsewhere):where(zero and "number == 0" or "number > 0"):first()
+end
+
+--- The number of updates that a schedule, or else the training, is planned for.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.planned(case)
+  local function first(globs)
+    return case.config:where("match(key, ?) and number > 0", globs):where("not match(key, ?)", elsewhere):first()
+  end
+  return first("*lr_decay_iters|*decay_steps|*lr_decay_steps")
+    or first("*max_steps|*max_iters|*num_training_steps|*total_steps|*train_iters|*max_iterations")
+end
+
+--- What names the schedule of the learning rate, and not that of a noise, a mask, a decay or a second loss.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.schedule(case)
+  return case.config:where("match(key, '*scheduler|*schedule|*scheduler.name|*scheduler.type|*scheduler_type|"
+    .. "*lr_decay_style') and not match(key, '*beta*|*noise*|*sigma*|*temp*|*mask*|*kl_*|*drop*|*forcing*|*ema*|"
+    .. "*eps*|*timestep*|*momentum*|*wd_*|*weight_decay*|*diffusion*|*aux*|*curric*|*batch*')"):first()
+end
+
+--- Whether a logged rate goes round in cycles: it comes down to less than half and back, never beyond its first peak or
+--- the rate that is set, twice or more, after as many steps each time or twice as many. A schedule that begins anew
+--- by accident does so once, or whenever a run is stopped.
+---@param case culprit.Case
+---@param rate culprit.Table  rates of one run by step
+---@return boolean
+function settings.cycles(case, rate)
+  local rows = rate:count()
+  if rows < 8 then return false end
+  local first, apart = rate:first().step, (rate:last().step - rate:first().step) / (rows - 1)
+  local peak, top, low, places, begin = 0, nil, nil, {}, nil
+  local set = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
+    .. "and not match(key, '*min*') and number > 0"):max("number") or 0
+  for row in rate:slice(0, 20000):rows() do
+    local value = row.value
+    if low and value > 2 * low then
+      -- Up again: the rise began here, and the fall before it was from a peak.
+      places[#places + 1], low, peak = begin, nil, value
+    elseif value < 0.5 * peak and (not low or value <= low) then
+      low, begin = value, row.step
+    end
+    if not low then peak = math.max(peak, value) end
+    top = top or (value < peak and peak) or nil
+    if top and value > 1.1 * math.max(top, set) then return false end
+  end
+  if #places < 2 then return false end
+  local before = places[1] - first
+  for i = 2, #places do
+    local gap = places[i] - places[i - 1]
+    local slack = 0.15 + 2 * apart / math.max(before, 1e-9)
+    if math.abs(gap / before - 1) > slack and math.abs(gap / before - 2) > 2 * slack then return false end
+    before = gap
+  end
+  return true
+end
+
+--- What says that a run goes on from weights that were trained before.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.loaded(case)
+  return case.config:where("match(key, '*init_from|*resume|*resume_from*|*pretrained*|*model_name_or_path|"
+    .. "*load_checkpoint*|*finetun*|*fine_tun*|*from_checkpoint*|*warm_start*|*backbone_weights|*init_ckpt*|"
+    .. "*init_checkpoint*|*load_from|*restore_from*|*ckpt_path')")
+    :where("value is not null and not match(value, 'scratch|none|None|null|false|False|0|auto|allow|must|never|')")
+    :first()
+end
+
 --- The thresholds that gradients are clipped at.
 ---@param case culprit.Case
 ---@return culprit.Table

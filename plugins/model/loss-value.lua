@@ -1,7 +1,8 @@
 --- ## What it detects
 --- A loss that is not the cross-entropy of the dumped logits but that of their softmax: a softmax stands before a loss
 --- that has one itself, or a sigmoid where labels are 0 and 1; and a loss with an element for each pair of predictions
---- and targets.
+--- and targets. The cross-entropy is that with the labels; of a contrastive loss, whose logits are a square of the
+--- batch, that with the diagonal, of rows and of columns; of CTC that of all alignments.
 ---
 --- ## Why it matters
 --- Probabilities instead of logits squeeze the loss into 1 nat below ln V, with gradients many times too small; the
@@ -15,7 +16,8 @@
 --- have a matrix of pairs by design, of logits and not of losses.
 ---
 --- ## References
---- https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+--- https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html, Graves et al. (2006), Connectionist
+--- Temporal Classification
 
 local places = require("places")
 
@@ -69,6 +71,214 @@ local function binary(dumped)
   return judged, times > plain and found or nil
 end
 
+--- ln of the softmax of some numbers, of their softmax where `twice`.
+local function log_softmax(x, twice)
+  local top, total, out = -math.huge, 0, {}
+  for _, v in ipairs(x) do top = math.max(top, v) end
+  for _, v in ipairs(x) do total = total + math.exp(v - top) end
+  for i, v in ipairs(x) do out[i] = v - top - math.log(total) end
+  if not twice then return out end
+  for i, v in ipairs(out) do out[i] = math.exp(v) end
+  return log_softmax(out)
+end
+
+--- ln(e^a + e^b)
+local function log_add(a, b)
+  if a < b then a, b = b, a end
+  return b == -math.huge and a or a + math.log(1 + math.exp(b - a))
+end
+
+--- The CTC loss of one row: -ln of the probability of all alignments of some labels with its frames.
+---@param scores number[][]  ln of the probabilities of each frame
+---@param frames integer
+---@param labels integer[]
+---@param blank integer
+---@return number?  nil where the labels do not fit into the frames
+local function alignments(scores, frames, labels, blank)
+  local states = { blank }
+  for _, label in ipairs(labels) do
+    states[#states + 1] = label
+    states[#states + 1] = blank
+  end
+  local now = {}
+  for s = 1, #states do now[s] = s <= 2 and scores[1][states[s] + 1] or -math.huge end
+  for t = 2, frames do
+    local after = {}
+    for s = 1, #states do
+      local sum = now[s]
+      if s > 1 then sum = log_add(sum, now[s - 1]) end
+      if s > 2 and states[s] ~= blank and states[s] ~= states[s - 2] then sum = log_add(sum, now[s - 2]) end
+      after[s] = sum + scores[t][states[s] + 1]
+    end
+    now = after
+  end
+  local loss = -log_add(now[#states], #states > 1 and now[#states - 1] or -math.huge)
+  return loss < math.huge and loss or nil
+end
+
+--- How many frames the rows of a batch have behind the layers that make them fewer: each way that gives the longest row
+--- as many as the logits have.
+local function frame_counts(lengths, frames)
+  local ways = {}
+  if not lengths then return ways end
+  local longest = 0
+  for _, n in ipairs(lengths) do longest = math.max(longest, n) end
+  for factor = 1, 16 do
+    for up = 0, factor > 1 and 1 or 0 do
+      if (longest + up * (factor - 1)) // factor == frames then
+        local way = {}
+        for i, n in ipairs(lengths) do way[i] = math.max(1, math.floor((n + up * (factor - 1)) // factor)) end
+        ways[#ways + 1] = way
+      end
+    end
+  end
+  return ways
+end
+
+--- What the loss of a dump with logits, labels and lengths is of: "once" where it is the CTC loss of the logits,
+--- "twice" where it is that behind a second softmax, with its value and that of the logits. Every usual way to take the
+--- mean is tried, so the value has to be that of one of them to half a per cent.
+---@return string? kind, number? value, number? once
+local function of_alignments(here, logits, labels, value, blanks)
+  local shape, rows = logits.shape, labels.shape[1]
+  if #shape ~= 3 or #labels.shape ~= 2 or logits.numel > 400000 or rows > 64 then return nil end
+  local by_time = shape[1] ~= rows and shape[2] == rows
+  if not by_time and shape[1] ~= rows then return nil end
+  local frames, classes = shape[by_time and 1 or 2], shape[3]
+  local function lengths_of(names, most)
+    local row = here:where("match(name, ?) and match(dtype, 'int*')", names)
+      :where("numel == ? and max <= ?", rows, most):first()
+    return row and row:values(0, rows)
+  end
+  local target = lengths_of("*transcript_len*|*target_len*|*label_len*|*labels_len*|*text_len*|*y_len*|*token_len*",
+    labels.shape[2])
+  local input = lengths_of("*sig_len*|*input_len*|*audio_len*|*feat*_len*|*frame_len*|*src_len*|*x_len*|*wav_len*|"
+    .. "*signal_len*|*logit_len*|*output_len*", math.huge)
+  local width, wanted = labels.shape[2], {}
+  for i = 1, rows do
+    local list = {}
+    for t, v in ipairs(labels:values((i - 1) * width, width)) do
+      if v >= 0 and (not target or t <= target[i]) then list[#list + 1] = math.floor(v) end
+    end
+    if #list == 0 then return nil end
+    wanted[i] = list
+  end
+  local ways = frame_counts(input, frames)
+  if #ways == 0 and not input then ways[1] = {} end -- every row has all of them
+  local totals
+  for _, form in ipairs({ false, true }) do
+    local scores = {}
+    for i = 1, rows do
+      scores[i] = {}
+      for t = 1, frames do
+        local at = by_time and (t - 1) * rows + i - 1 or (i - 1) * frames + t - 1
+        scores[i][t] = log_softmax(logits:values(at * classes, classes), form)
+      end
+    end
+    for _, blank in ipairs(blanks) do
+      for _, way in ipairs(ways) do
+        local each, all, labels_ = 0, 0, 0
+        for i = 1, rows do
+          local loss = alignments(scores[i], math.min(way[i] or frames, frames), wanted[i], blank) or 0
+          each, all, labels_ = each + loss / #wanted[i] / rows, all + loss, labels_ + #wanted[i]
+        end
+        for kind, total in ipairs({ each, all, all / rows, all / labels_ }) do
+          local key = ("%d %d"):format(kind, blank)
+          if math.abs(total - value) <= 0.005 * math.abs(value) then
+            if not form then return "once", total, total end
+            return "twice", total, totals[key]
+          end
+          totals = totals or {}
+          totals[key] = totals[key] or total
+        end
+      end
+    end
+  end
+  return nil
+end
+
+--- The dumps of a run with CTC: how many tell what the loss is of, and one whose loss is that of a second softmax.
+local function ctc(case, dumped, truth)
+  local said = case.config:where("match(key, '*ctc*|*blank*') and not match(value, 'false|False|none|None|null')")
+    :first() or case.config:where("match(value, '*ctc*|*CTC*')"):first()
+  if not said then return 0 end
+  local blank = case.config:where("match(key, '*blank|*blank_id|*blank_idx|*blank_index|*blank_token_id') and "
+    .. "number is not null"):first()
+  local outputs = "role == 'output' and numel > 1 and not match(name, 'loss*|*.loss*')"
+  local judged, plain, times, found = 0, 0, 0, nil
+  for labels in dumped:where(truth):where("numel >= 8"):sort("step"):slice(0, 12):rows() do
+    local here = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }
+    local loss = here:where("match(name, 'loss.output') and numel == 1"):first()
+    for logits in here:where(outputs):where("nonfinite == 0"):slice(0, 4):rows() do
+      local classes = logits.shape and logits.shape[#logits.shape] or 0
+      if loss and loss.mean == loss.mean and labels.max < classes then
+        local kind, value, once = of_alignments(here, logits, labels, loss.mean,
+          blank and { math.floor(blank.number) } or { 0, classes - 1 })
+        local probabilities = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * classes - 1) < 1e-3
+        if kind then judged = judged + 1 end
+        if kind == "once" and probabilities then
+          times = times + 1
+          found = { logits = logits, labels = labels, value = loss.mean, twice = value, already = true }
+        elseif kind == "twice" and once and math.abs(once - value) > 0.1 * value then
+          times = times + 1
+          found = { logits = logits, labels = labels, value = loss.mean, once = once, twice = value }
+        elseif kind == "once" then
+          plain = plain + 1
+        end
+      end
+    end
+  end
+  return judged, times > plain and found or nil
+end
+
+--- The contrastive losses of a square of logits, against its diagonal: mean over rows, over columns, and of both.
+local function of_diagonal(values, n, twice)
+  local across, down = 0, 0
+  for i = 1, n do
+    local row, column = {}, {}
+    for j = 1, n do row[j], column[j] = values[(i - 1) * n + j], values[(j - 1) * n + i] end
+    across, down = across - log_softmax(row, twice)[i] / n, down - log_softmax(column, twice)[i] / n
+  end
+  return { across, down, (across + down) / 2 }
+end
+
+--- The dumps with a square of logits: how many tell what the loss is of, and one whose loss is that of a second
+--- softmax.
+local function contrastive(dumped)
+  local judged, plain, times, found = 0, 0, 0, nil
+  local squares = dumped:where("role == 'output' and nonfinite == 0 and zero_share is not null and numel >= 64 and "
+    .. "numel <= 262144 and match(dtype, 'float*|bfloat*') and not match(name, '*loss*|*attn*|*attention*')")
+  for logits in squares:sort("step"):slice(0, 200):rows() do
+    local n = logits.shape and #logits.shape == 2 and logits.shape[1] == logits.shape[2] and logits.shape[1]
+    local loss = n and dumped:where { run = logits.run, step = logits.step, variant = logits.variant }
+      :where("match(name, 'loss.output') and numel == 1"):first()
+    if loss and loss.mean == loss.mean then
+      local values, value = logits:values(0, logits.numel), loss.mean
+      local once, twice = of_diagonal(values, n, false), of_diagonal(values, n, true)
+      local kind, at
+      for i = 1, 3 do
+        local near = 0.005 * math.abs(value)
+        if math.abs(once[i] - value) <= near then kind, at = "once", i break end
+        if math.abs(twice[i] - value) <= near and math.abs(once[i] - value) > 0.1 * math.abs(value) then
+          kind, at = kind or "twice", at or i
+        end
+      end
+      local probabilities = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * n - 1) < 1e-3
+      if kind then judged = judged + 1 end
+      if kind == "once" and probabilities then
+        times = times + 1
+        found = { logits = logits, labels = logits, value = value, twice = once[at], already = true }
+      elseif kind == "twice" then
+        times = times + 1
+        found = { logits = logits, labels = logits, value = value, once = once[at], twice = twice[at] }
+      elseif kind == "once" then
+        plain = plain + 1
+      end
+    end
+  end
+  return judged, times > plain and found or nil
+end
+
 --- Elementwise losses of predictions and targets.
 local ELEMENTWISE = {
   { name = "squared difference", of = function(x, y) return (x - y) ^ 2 end },
@@ -113,6 +323,7 @@ return {
   run = function(case)
     local dumped = case.tensors:where("not match(name, 'battery.*')")
     local judged, softmaxed, times, plain, neither, since, before = false, nil, 0, 0, 0, nil, false
+    local refuted, compared = false, false -- of a second softmax; whether logits were held against labels
     local outputs = "match(name, 'head.output|lm_head.output|*.head.output|*.lm_head.output|*logits|out.output|"
       .. "fc_out.output')"
     local truth   = "match(name, '*labels|*targets|batch.label|batch.target|batch.y') and match(dtype, 'int*') and "
@@ -133,7 +344,12 @@ return {
       end
       if only and not several then outputs = "match(name, '" .. only .. "')" end
     end
-    for logits in dumped:where(outputs):where("zero_share is not null"):sort("step"):rows() do
+    -- Labels without places of their own, which no shape tells from labels of so many places.
+    local aligned, squeezed = ctc(case, dumped, truth)
+    judged = aligned > 0
+    if squeezed then softmaxed, times = squeezed, 1 end
+    local all = dumped:where(outputs):where("zero_share is not null"):sort("step")
+    for logits in (judged and all:slice(0, 0) or all):rows() do
       local here   = dumped:where { run = logits.run, step = logits.step, variant = logits.variant }
       local labels = here:where(truth):first()
       local loss   = here:where("match(name, 'loss.output') and numel == 1"):first()
@@ -145,7 +361,7 @@ return {
       local once  = labels and logits:cross_entropy(labels, 0, case.options.ignore)
       local twice = once and logits:cross_entropy(labels, 0, case.options.ignore, "twice")
       if once and value and value == value and once == once then
-        judged = true
+        judged, compared = true, true
         local width = logits.shape[#logits.shape]
         local probabilities = logits.nonfinite == 0 and logits.min >= 0 and logits.max <= 1.0001
           and math.abs(logits.mean * width - 1) < 1e-3
@@ -165,6 +381,10 @@ return {
           plain = plain + 1
         elseif math.abs(once - twice) > 0.1 * twice then
           neither = neither + 1
+          -- A softmax of a softmax has losses within one nat, so that the mean of n of them is known to half of one by
+          -- the root of n; from three times that on it is none, whatever the loss is.
+          local counted = labels.numel - labels:count_equal(case.options.ignore)
+          if whole or math.abs(value - twice) > 1.5 / math.sqrt(math.max(1, counted)) then refuted = true end
         end
         if softmaxed and not since then since, before = logits.step, plain + neither > 0 end
       end
@@ -174,6 +394,11 @@ return {
       local rows, found = binary(dumped)
       judged = rows > 0
       if found then softmaxed, times, sigmoid = found, 1, true end
+    end
+    if not judged then
+      local rows, found = contrastive(dumped)
+      judged = rows > 0
+      if found then softmaxed, times = found, 1 end
     end
     if softmaxed and times > plain + neither then
       -- The loss is set up once: where no dump before speaks for another, it was this one.
@@ -197,6 +422,11 @@ return {
             units.number(softmaxed.twice))) .. "; " .. from,
         evidence = { softmaxed.logits, softmaxed.labels },
       }
+    end
+
+    if compared and plain + times == 0 and not refuted then
+      skip("logits that tell once from twice: of so few rows, or with other terms in the loss, they do not",
+        "loss-of-softmaxed-logits")
     end
 
     for loss in dumped:where("match(name, '*loss*') and not match(name, '*logits*|*mask*') and numel > 1"):rows() do

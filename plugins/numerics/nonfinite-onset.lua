@@ -16,6 +16,8 @@
 --- ## References
 --- https://arxiv.org/abs/2204.02311 for spikes without any warning in the loss
 
+local runs = require("runs")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -32,7 +34,7 @@ return {
     min_rows = { default = 8,    doc = "Logged values before the onset below which a curve is not judged" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local opt  = case.options
     local all  = case.scalars:where { primary = true }
     local loss = all:where { name = "loss" }:sort("step")
@@ -92,7 +94,7 @@ return {
       report {
         symptom  = "nonfinite-after-growth",
         score    = best.factor >= 100 and 0.95 or 0.85,
-        at       = { step = bad.step, layer = best.last.layer },
+        at       = { run = run, step = bad.step, layer = best.last.layer },
         message  = ("the first non-finite value comes %s, after %s has grown from %.3g in the median to %.4g, %.3g "
           .. "times"):format(
           between, best.name, best.before, best.level, best.factor),
@@ -102,7 +104,7 @@ return {
       report {
         symptom  = "nonfinite-at-once",
         score    = judged >= 3 and 0.9 or 0.75,
-        at       = { step = bad.step },
+        at       = { run = run, step = bad.step },
         message  = ("the first non-finite value comes %s out of nothing: none of %s rises before, the loss is %.4g "
           .. "at step %d")
           :format(between, units.plural(judged, "curve"), clean.value, clean.step),
@@ -111,5 +113,5 @@ return {
     elseif judged == 0 then
       skip("eight logged values before the first non-finite one, near it")
     end
-  end,
+  end),
 }

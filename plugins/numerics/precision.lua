@@ -1,9 +1,13 @@
 --- ## What it detects
---- Whether the run computes in fp16, from the precision its config names and from the dtypes of dumped tensors.
+--- Whether the run computes in fp16, from the precision its config names and from the dtypes of dumped tensors; and
+--- that it does not, from a loss that is too large for it.
 ---
 --- ## Why it matters
 --- It is no fault. But fp16 ends at 65504, and what can overflow there cannot in bf16 or fp32: the answer takes whole
 --- families of causes off the list, or puts them on it.
+---
+--- Two fp16 numbers differ by less than 2^17, and the square of that is 2^34. A loss beyond 2^64 would be a sum of a
+--- thousand million such squares: what it is made of is no fp16.
 ---
 --- ## How to confirm
 --- Print `torch.get_autocast_dtype("cuda")` inside the forward pass.
@@ -19,10 +23,16 @@
 return {
   api      = 1,
   summary  = "The run computes in fp16",
-  needs    = { config = { "value" } },
+  needs    = { any = { config = { "value" }, scalars = { "value", metric = "loss" } } },
   symptoms = { "runs-in-fp16" },
 
   run = function(case)
+    local beyond = case.scalars:where { metric = "loss", primary = true }
+      :where("finite(value) and abs(value) > ?", 2. ^ 64)
+    if case.config:count() == 0 then
+      if beyond:count() == 0 then skip("the precision of the run in a config") end
+      return
+    end
     local named = case.config:where(
       "match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
     local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
@@ -36,7 +46,9 @@ return {
       local own = named:where("not match(key, '*torch_dtype*|model.*|gguf.*|dtype|*.dtype|*kv_cache*|*comm*')")
       local seen = exact:where("match(dtype, 'float32|bfloat16|float64') and role is not null and "
         .. "not match(role, 'weight|grad|bias|buffer')")
-      if own:count() == 0 and seen:count() == 0 then skip("the precision of the run in a config") end
+      if own:count() == 0 and seen:count() == 0 and beyond:count() == 0 then
+        skip("the precision of the run in a config")
+      end
       return
     end
     local setting = half:first()

@@ -10,13 +10,20 @@
 ---
 --- ## Known false positives
 --- Rates that rise between two logged steps: the larger of the two updates counts, for each step in between, three
---- times. Where the rate itself rises to more than twice between them, no update on record tells how far weights went,
---- and nothing is judged there.
+--- times. Averages that are swapped in, pruning, merged adapters and weights that are normalised are not judged where
+--- the config names them. Where the rate itself rises to more than twice between them, no update on record tells how
+--- far weights went, and nothing is judged there.
 ---
 --- ## References
 --- https://arxiv.org/abs/2102.11245
 
 local runs = require("runs")
+
+--- What overwrites weights by design: copies and averages that are swapped in, elements that are cut, matrices that are
+--- merged or made new, norms that are kept.
+local DESIGNED = "match(key, '*prun*|*sparsity*|*relora*|*lookahead*|*swa|*swa_*|*use_ema|*ema_decay*|*reset_int*|"
+  .. "*reinit*|*shrink_perturb*|*weight_norm*|*normalize_weights|*weight_clip*|*clip_weights*|*diloco*|*outer_opt*|"
+  .. "*quantiz*') or match(key, '*optim*') and match(value, '*ookahead*|*free*|*Free*|*swa*|*SWA*')"
 
 ---@type culprit.Detector
 return {
@@ -33,6 +40,10 @@ return {
     local norms  = all:where { metric = "weight_norm" }
     local ratios = all:where { metric = "update_ratio" }
     if ratios:count() == 0 then return skip("update ratios beside the weight norms") end
+    local designed = case.config:where(DESIGNED):where("not match(value, 'false|False|none|None|null|0|')"):first()
+    if designed then
+      return skip(("weights that the optimizer alone changes: %s changes them too"):format(designed.key))
+    end
     local worst, judged = nil, 0
     local rates = {}
     for row in runs.series(case, "lr"):slice(0, 20000):rows() do rates[#rates + 1] = row end

@@ -66,7 +66,7 @@ return {
             at       = { step = late:first().step },
             message  = ("the entropy of the policy goes from %.3g nats at step %d to %.3g at step %d: %s"):format(was,
               first:first().step, is, late:last().step,
-              falls and "it gives the same answer each time" or "its answers become random"),
+              falls and "it chooses the same each time" or "its choices become random"),
             evidence = { first, late },
           }
         end
@@ -78,7 +78,7 @@ return {
           symptom  = "policy-clips-often",
           score    = math.min(0.95, 0.5 + final:median("value")),
           at       = { step = final:first().step },
-          message  = ("%s of the tokens have their update clipped over the last %d logged steps"):format(
+          message  = ("%s of the samples have their update clipped over the last %d logged steps"):format(
             units.percent(final:median("value")), final:count()),
           evidence = { final },
         }

@@ -1,9 +1,11 @@
 --- ## What it detects
---- A reward that climbs and then loses most of what it gained.
+--- A reward that climbs and then loses most of what it gained, and one that falls from the first rows on and stays
+--- below.
 ---
 --- ## Why it matters
 --- It is the one sight that a policy was learned and lost. What else moved at that step tells why: the gap to the
---- rollout engine, the KL to the reference, the entropy.
+--- rollout engine, the KL to the reference, the entropy. One that never was above its first level was not learned at
+--- all: what the update raises is another quantity than the reward, or the reward with the wrong sign.
 ---
 --- ## How to confirm
 --- Generate from the checkpoint at the best reward and from the last one with the same prompts, and read both.
@@ -17,11 +19,13 @@
 ---@type culprit.Detector
 return {
   api      = 1,
-  summary  = "The reward climbs and falls back",
+  summary  = "The reward climbs and falls back, or falls from the start",
   needs    = { scalars = { "step", "value", metric = "reward" } },
-  symptoms = { "reward-collapses" },
+  symptoms = { "reward-collapses", "reward-falls-from-start" },
   options  = {
     lost     = { default = 0.5, doc = "Part of the rise that is lost again at the end" },
+    below    = { default = 0.9, doc = "Share of the later rewards that is below all but a tenth of the first ones" },
+    fallen   = { default = 0.1, doc = "Fall from the first level, as a share of its size" },
     min_rows = { default = 20,  doc = "Logged rewards below which a trend is not judged" },
   },
 
@@ -48,6 +52,22 @@ return {
               .. "gain is lost"):format(start, best.level, best.step, finish, reward:last().step,
               units.percent(math.min(1, fall / rise))),
             evidence = { best, reward:last() },
+          }
+        end
+        -- A policy that samples at random is where learning begins: below that is worse than knowing nothing.
+        local early = reward:slice(0, tenth)
+        local later = reward:slice(tenth, rows)
+        local below = later:where("value < ?", early:quantile("value", 0.1)):count()
+        if best.level <= start + 3 * noise and start - finish > math.max(3 * noise, opt.fallen * math.abs(start))
+          and below >= opt.below * later:count() then
+          report {
+            symptom  = "reward-falls-from-start",
+            score    = 0.9,
+            at       = { step = reward:first().step },
+            message  = ("the reward falls from the start: %.4g in the first %d rows and %.4g at step %d, with %s of "
+              .. "the later rows below the first"):format(start, tenth, finish, reward:last().step,
+              units.percent(below / later:count())),
+            evidence = { early:slice(0, 5), reward:last() },
           }
         end
       end

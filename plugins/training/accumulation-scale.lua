@@ -75,7 +75,10 @@ return {
       local first  = one.loss:first()
       if number >= 2 and classes and first and first.step <= 1 then
         local ratio = first.value / math.log(classes)
-        if math.abs(ratio - number) < 0.12 * number then
+        -- Held-out batches are not accumulated: where their loss begins as high, it is no sum.
+        local held = all:where { name = "val_loss", run = one.run }:sort("step"):first()
+        if math.abs(ratio - number) < 0.12 * number and not settings.distilled(case)
+          and not (held and held.value > 0.7 * first.value) then
           report {
             symptom  = "accumulation-not-divided",
             score    = 0.9,
@@ -96,9 +99,13 @@ return {
           local near = one.loss:where("step <= ?", row.step):last()
           if near and row.value > 0 then ratios[#ratios + 1], last = near.value / row.value, near end
         end
+        -- At the first of them hardly anything but the sum tells the two apart: what a regulariser or a softened target
+        -- adds, or learning by heart takes, comes later.
+        local begun = ratios[1]
         table.sort(ratios)
         local usual = #ratios >= 2 and ratios[(#ratios + 1) // 2]
-        if usual and math.abs(usual - number) < 0.2 * number and ratios[1] > 0.6 * number then
+        if usual and math.abs(usual - number) < 0.2 * number and ratios[1] > 0.6 * number
+          and math.abs(begun - number) < 0.25 * number and not settings.distilled(case) then
           report {
             symptom  = "accumulation-not-divided",
             score    = 0.9,

@@ -15,6 +15,8 @@
 --- ## References
 --- GPT-2 scales what writes to the residual stream by 1/sqrt(2 L); https://arxiv.org/abs/1901.09321
 
+local settings = require("settings")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -30,6 +32,9 @@ return {
       .. "value > 0")
     local first = rows:where("finite(value)"):sort("step"):first()
     if not first or first.step > 1 then return skip("activations of layers at step 0: record from the first step") end
+    if settings.loaded(case) then
+      return skip("a fresh model: this one starts from weights that were trained before")
+    end
     local families, order = {}, {}
     for row in rows:where { step = first.step }:slice(0, 10000):rows() do
       local kind, depth = {}, nil

@@ -18,8 +18,18 @@
 --- ## References
 --- https://arxiv.org/abs/1412.6980 (the condition on the betas is in its theorem 4.1), https://arxiv.org/abs/2208.09632
 
+local optimizers = require("optimizers")
 local places = require("places")
 local statistics = require("statistics")
+
+--- The largest distance of a logarithm from their median.
+local function spread(values)
+  local logs = {}
+  for _, value in ipairs(values) do logs[#logs + 1] = math.log(value) end
+  local usual, most = statistics.median(logs), 0
+  for _, value in ipairs(logs) do most = math.max(most, math.abs(value - usual)) end
+  return most
+end
 
 ---@type culprit.Detector
 return {
@@ -34,13 +44,13 @@ return {
 
   run = function(case)
     local all   = case.scalars:where { primary = true }:where("finite(value)")
-    local other = case.config:where("match(key, '*optim*|*optimizer*|*optimizer.name|*optim.name') and "
-      .. "match(value, '*sgd*|*SGD*|*lion*|*Lion*|*adafactor*|*Adafactor*|*muon*|*Muon*|*rmsprop*')"):count() > 0
-    if other then
+    local adam  = optimizers.adam(case)
+    local named = optimizers.named(case)
+    local kind  = optimizers.kind(case)
+    if optimizers.plain(case) or kind:glob("*lion*|*adafactor*|*muon*|*rmsprop*|*adagrad*|*adadelta*|*lars*") then
       return skip("an optimizer whose first update is its rate: the one in the config is another",
         "first-updates-outgrow-weights")
     end
-    local adam  = case.config:where("match(key, '*optim*|*optimizer*') and match(value, '*adam*|*Adam*')"):first()
     local rates = all:where { name = "lr" }:sort("step")
     local hot   = adam and rates:where("value >= ?", case.options.rate):first()
     if hot then
@@ -67,9 +77,7 @@ return {
       end
     end
     -- Moments of other kinds have bounds of their own: NovoGrad's second one is a number a layer, and .5 is usual.
-    local stranger = not adam and case.config:where("match(key, '*optimizer|*optim|*optimizer_type|*optimizer_name|"
-      .. "*optimizer.type|*optimizer.name|*optimizer_class|*optimizer._target_') and not match(value, '*lamb*|*LAMB*')")
-      :first()
+    local stranger = not kind:glob("*adam*|*lamb*") and named or nil
     if not beta2 or stranger then
       skip(stranger and ("betas of Adam: the optimizer is %s"):format(tostring(stranger.value))
         or "Adam's betas in a config", "adam-beta2-below-bound")
@@ -88,8 +96,12 @@ return {
     if stranger then
       return skip(("an Adam: the optimizer is %s"):format(tostring(stranger.value)), "adam-epsilon-dominates")
     end
-    local setting = case.config:where("match(key, 'eps|*.eps|*_eps|*epsilon|*adam_eps*') and not match(key, "
-      .. "'*norm*|*label*|*clip*') and number > 0"):first()
+    -- Of the optimizer; there are others, of norms, of losses, of exploration and of privacy.
+    local setting = case.config:where("match(key, 'eps|*optim*eps|*optim*epsilon|*adam*eps|*adam*epsilon|opt_eps') "
+      .. "and number > 0"):first()
+      or case.config:where("match(key, '*.eps|epsilon|*.epsilon') and not match(key, '*norm*|*label*|*clip*|*loss*|"
+      .. "*privacy*|*dp*|*attack*|*explor*|*agent*|*policy*|*smooth*|*env*|*ln*|*bn*') and number > 0 and number <= 1")
+      :first()
     local seconds = all:where { metric = "exp_avg_sq_rms" }:where("value > 0")
     if setting and seconds:count() >= 3 then
       -- The root of v's own root mean square is above the typical sqrt(v), so this errs on the silent side.
@@ -113,12 +125,13 @@ return {
     local moved = all:where { metric = "update_rms" }:where("layer is not null")
     local first = moved:sort("step"):first()
     local rate  = first and all:where { name = "lr", step = first.step }:first()
-    local named = case.config:where("match(key, '*optim*|*optimizer*') and match(value, '*adam*|*Adam*')"):count() > 0
-    -- Variants that begin as plain descent, or that average what they update.
-    local slow  = case.config:where("match(key, '*optim*|*optimizer*') and match(value, "
-      .. "'*radam*|*RAdam*|*free*|*Free*|*dadapt*|*DAdapt*|*nadam*|*NAdam*')"):count() > 0
-    if slow then return skip("an Adam whose first update is its rate", "adam-epsilon-dominates") end
-    if not (betas or named) then return skip("Adam's betas or epsilon in a config") end
+    if named and not adam then return skip("an Adam whose first update is its rate", "adam-epsilon-dominates") end
+    if not (betas or adam) then return skip("Adam's betas or epsilon in a config") end
+    -- Moments that were loaded have met gradients before.
+    if case.config:where("match(key, '*resume|*resume_from*|*load_checkpoint*|*ckpt_path') and value is not null and "
+      .. "not match(value, 'false|False|none|None|null|0|auto|allow|must|never|')"):count() > 0 then
+      return skip("a run that is not resumed: moments that were loaded make no first update", "adam-epsilon-dominates")
+    end
     if not rate or first.step > 1 or rate.value <= 0 then
       return skip("sizes of the first update, or exp_avg_sq, beside the config: record layers from step 0",
         "adam-epsilon-dominates")
@@ -129,7 +142,7 @@ return {
       local row = now:where { metric = metric, layer = layer }:first()
       return row and row.value
     end
-    local sizes, hints = {}, {}
+    local sizes, hints, gradients = {}, {}, {}
     for row in moved:where { step = first.step }:slice(0, 2000):rows() do
       local norm = beside("grad_norm", row.layer)
       -- What has no gradient is moved by its decay alone; rows of a table that no sample names are not moved at all.
@@ -140,7 +153,8 @@ return {
         sizes[#sizes + 1] = size
         if norm and ratio and weight and size < 0.9 then
           -- As many elements as make this root mean square that norm.
-          hints[#hints + 1] = norm * row.value / (ratio * weight) * (1 / size - 1)
+          local gradient = norm * row.value / (ratio * weight)
+          gradients[#gradients + 1], hints[#hints + 1] = gradient, gradient * (1 / size - 1)
         end
       end
     end
@@ -149,10 +163,14 @@ return {
     end
     local size = statistics.median(sizes)
     if size < case.options.small then
+      -- Layers of different gradients that tell the same epsilon have measured it. Gradients of which most elements are
+      -- zero make short updates as well, and so does a rate that is logged a step ahead: then layers are alike in how
+      -- short, whatever their gradients, and each tells another epsilon.
+      local agree = #hints >= 4 and spread(hints) <= math.log(2.5)
+      if #hints >= 4 and not agree and spread(hints) >= 0.7 * spread(gradients) then
+        return skip("first updates that are short by one epsilon: each layer's tell another", "adam-epsilon-dominates")
+      end
       local hint = #hints >= 3 and statistics.median(hints)
-      -- Layers of different gradients that tell the same epsilon have measured it.
-      local agree = hint and #hints >= 4
-      for _, one in ipairs(hints) do agree = agree and one > 0.4 * hint and one < 2.5 * hint end
       report {
         symptom  = "adam-epsilon-dominates",
         score    = agree and 0.97 or 0.8,

@@ -12,7 +12,8 @@
 ---
 --- ## Known false positives
 --- Sharp attention of a trained model is no fault: heads that copy have an entropy near zero, but not the mean of a
---- layer. A first step is judged fresh only where the first loss is near that of chance.
+--- layer. A first step is judged fresh only where the first loss is near that of chance. Scores that fall with the
+--- distance (ALiBi) are sharp from the start by design.
 ---
 --- ## References
 --- https://arxiv.org/abs/2303.06296 for the collapse of entropy; QK-norm: https://arxiv.org/abs/2302.05442
@@ -102,7 +103,11 @@ return {
     local size  = case.config:where("match(key, '*vocab_size|*num_classes') and number > 1"):first()
     local loss  = runs.series(case, "loss"):first()
     local fresh = first.step <= 1 and size and loss and loss.step <= 1 and loss.value > 0.8 * math.log(size.number)
-    local limit = fresh and opt.fresh or opt.collapse
+    -- Scores that fall with the distance by design, or are cosines times a scale, begin sharp.
+    local biased = case.config:where("match(key, '*alibi*|*qk_norm*|*cosine_att*|*kerple*|*position_bias*|"
+      .. "*retention*') and not match(value, 'false|False|none|None|null|0|') or match(value, '*alibi*|*ALiBi*|"
+      .. "*retnet*|*RetNet*')"):count() > 0
+    local limit = fresh and not biased and opt.fresh or opt.collapse
     local sharp = begun:median("value") < limit and first.step <= 1
     if sharp then
       local under = begun:where("value < ?", limit)

@@ -13,7 +13,8 @@
 --- ## Known false positives
 --- Query and key weights that are initialised larger than the rest of their layer, and inputs that are not normalised.
 --- Models whose head has fewer than 9 dimensions are not judged: the factor is too small to tell. T5 leaves the division
---- out by design; normalised queries and keys have a learned factor.
+--- out by design; normalised queries and keys have a learned factor. A factor that the config sets, and heads that are
+--- wider than their share of the model's width, are not judged by the weights.
 ---
 --- ## References
 --- https://arxiv.org/abs/1706.03762, section 3.2.1
@@ -143,6 +144,15 @@ return {
     local heads = setting("*n_head|*n_heads|*num_heads|*num_attention_heads")
     if not width or not heads then return skip("the width and the number of heads in a config") end
     local few = setting("*n_kv_head|*n_kv_heads|*num_key_value_heads") or heads
+    -- A factor of its own, set or learned, makes scores of another size; so do heads wider than their share.
+    local own = case.config:where("match(key, '*qk_norm*|*qk_layernorm*|*query_key_norm*|*attention_multiplier*|"
+      .. "*query_pre_attn_scalar*|*attn_scale*|*attention_scale*|*softmax_scale*|*softcap*|*cosine_att*|*alibi*')")
+      :where("not match(value, 'false|False|none|None|null|0|')"):first()
+    if own then
+      return skip("scores that are divided by the root of the head's width: " .. own.key .. " sets another")
+    end
+    local head = setting("*head_dim|*d_kv")
+    if head and head ~= width / heads then return skip("heads that share the model's width") end
     local root = math.sqrt(width / heads)
     if root < 3 then return skip("heads of 9 dimensions or more") end
 

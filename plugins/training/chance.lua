@@ -1,7 +1,9 @@
 --- ## What it detects
 --- A loss that stays at the score of a model that knows nothing but how often each label occurs, though its weights
---- travel: the variance of float targets under a squared error, the entropy of their shares under a cross-entropy of
---- two or more classes. The labels are those of the dumped batches.
+--- travel: of float targets their variance under a squared error, and where the config names an absolute error or
+--- Huber's, the mean distance from the median or the least that a constant has; of two or more classes the entropy of
+--- their shares under a cross-entropy. The labels are those of the dumped batches. Few of a masked language model's
+--- count: what stands in its texts has the same shares.
 ---
 --- ## Why it matters
 --- With labels that have nothing to do with their inputs, the best that can be learned is a constant. The loss goes
@@ -17,50 +19,129 @@
 ---
 --- ## References
 --- The constant with the least squared error is the mean, whose error is the variance; that with the least
---- cross-entropy are the shares of the labels. `training/plateau` holds the loss against ln V where the config says V.
+--- cross-entropy are the shares of the labels. `training/plateau` holds the loss against ln V where the config says V,
+--- which is left to it where labels are as even as that.
 
-local runs = require("runs")
+local masked = require("masked")
+local runs   = require("runs")
 
 local LIMIT = 200000
 
---- Mean and variance, and how often each value stands there, of labels in several tensors.
-local function summary(tensors)
-  local n, sum, square, counts, kinds = 0, 0, 0, {}, 0
+--- The values of several tensors, but for ignored labels, in the order of their size.
+local function sorted_values(tensors)
+  local list = {}
   for tensor in tensors:rows() do
-    for from = 0, math.min(tensor.numel, LIMIT - n) - 1, 8192 do
+    for from = 0, math.min(tensor.numel, LIMIT - #list) - 1, 8192 do
       for _, v in ipairs(tensor:values(from, 8192)) do
-        if v == v and v ~= -100 then
-          n, sum, square = n + 1, sum + v, square + v * v
-          if kinds <= 4096 then
-            if not counts[v] then counts[v], kinds = 0, kinds + 1 end
-            counts[v] = counts[v] + 1
-          end
-        end
+        if v == v and v ~= -100 then list[#list + 1] = v end
       end
     end
   end
-  return n, sum / n, math.max(0, square / n - (sum / n) ^ 2), counts, kinds
+  table.sort(list)
+  return list
 end
 
---- The score of the best constant, what it is, and how uncertain the number of labels leaves it; nil where that cannot
---- be told.
-local function bound(tensors, float)
-  local n, _, variance, counts, kinds = summary(tensors)
-  if n < 64 then return nil end
-  local binary = kinds == 2 and counts[0] and counts[1]
-  if float and not binary then
-    -- Of n values of a normal distribution the variance is known to sqrt(2 / n).
-    return variance, "the variance of the targets", variance * math.sqrt(2 / n)
+--- Huber's loss of a constant: a square up to a distance of 1, a line beyond.
+local function huber(list, constant)
+  local sum = 0
+  for _, v in ipairs(list) do
+    local far = math.abs(v - constant)
+    sum = sum + (far < 1 and far * far / 2 or far - 0.5)
   end
-  if kinds < 2 or kinds > n / 16 then return nil end
-  local entropy, spread = 0, 0
-  for _, count in pairs(counts) do
-    local p = count / n
-    entropy, spread = entropy - p * math.log(p), spread + p * math.log(p) ^ 2
+  return sum / #list
+end
+
+--- What the best constant scores under the loss of float targets: { level, what, error }.
+---@param list number[]
+---@param kind string?  what the config calls the loss, if it is no squared error
+local function of_floats(list, kind)
+  local n, mean, variance, absolute = #list, 0, 0, 0
+  for _, v in ipairs(list) do mean = mean + v / n end
+  local median = (list[(n + 1) // 2] + list[n // 2 + 1]) / 2
+  for _, v in ipairs(list) do
+    variance, absolute = variance + (v - mean) ^ 2 / n, absolute + math.abs(v - median) / n
   end
+  -- Of n values of a normal distribution the variance is known to sqrt(2 / n).
+  local part = math.sqrt(2 / n)
+  if not kind then return { variance, "the variance of the targets", variance * part } end
+  if kind:lower():glob("*huber*|*smooth*") then
+    local low, high = list[1], list[n]
+    for _ = 1, 40 do -- Huber's loss is convex in the constant
+      local a, b = low + (high - low) / 3, high - (high - low) / 3
+      if huber(list, a) < huber(list, b) then high = b else low = a end
+    end
+    return { huber(list, low), "the least Huber loss of a constant", huber(list, low) * part }
+  end
+  return { absolute, "the mean distance of the targets from their median", absolute * part }
+end
+
+--- What the shares of labels score: { level, what, error }; nil where there are too few of too many kinds.
+local function of_kinds(list)
+  local n, kinds, entropy, spread, from = #list, 0, 0, 0, 1
+  for i = 1, n do
+    if list[i + 1] ~= list[i] then
+      local p = (i - from + 1) / n
+      kinds, from = kinds + 1, i + 1
+      entropy, spread = entropy - p * math.log(p), spread + p * math.log(p) ^ 2
+    end
+  end
+  if kinds < 2 or kinds > n / 6 then return nil end
   -- The entropy of a sample is too small by (K - 1) / 2n on average.
-  return entropy + (kinds - 1) / (2 * n), ("the entropy of %d labels"):format(kinds),
-    math.sqrt(math.max(0, spread - entropy ^ 2) / n) + (kinds - 1) / (2 * n)
+  return { entropy + (kinds - 1) / (2 * n), ("the entropy of %d labels"):format(kinds),
+    math.sqrt(math.max(0, spread - entropy ^ 2) / n) + (kinds - 1) / (2 * n) }
+end
+
+--- The words of the texts of a masked language model: its ids but for the mask, for padding, and for the token that all
+--- rows begin with and the one that all end in. Nil where the run trains no such model.
+local function words_of(case, dumped, labels)
+  if not masked.by(case) then return nil end
+  local rows, hidden, first, last = {}, {}, nil, nil -- false: rows differ in it
+  for batch in labels:slice(0, 50):rows() do
+    local here = dumped:where { run = batch.run, step = batch.step, variant = batch.variant, numel = batch.numel }
+    local ids  = here:where("match(name, '*input_ids|*tokens')"):first()
+    local mask = here:where("match(name, '*attention_mask')"):first()
+    local width = batch.shape and math.floor(batch.shape[#batch.shape]) or 0
+    for from = 0, ids and width > 2 and math.min(batch.numel, 65536) - width or -1, width do
+      local x, y = ids:values(from, width), batch:values(from, width)
+      local m, stop = mask and mask:values(from, width), width
+      while stop > 1 and m and m[stop] == 0 do stop = stop - 1 end
+      if first ~= false then first = (first or x[1]) == x[1] and x[1] end
+      if last ~= false then last = (last or x[stop]) == x[stop] and x[stop] end
+      rows[#rows + 1] = { x = x, y = y, stop = stop }
+      for t = 1, stop do
+        if y[t] ~= -100 and y[t] ~= x[t] then hidden[x[t]] = (hidden[x[t]] or 0) + 1 end
+      end
+    end
+  end
+  local mask_id, most = nil, 0
+  for id, count in pairs(hidden) do
+    if count > most or count == most and mask_id and id < mask_id then mask_id, most = id, count end
+  end
+  local list = {}
+  for _, row in ipairs(rows) do
+    for t = 1, row.stop do
+      local id = row.y[t] ~= -100 and row.y[t] or row.x[t]
+      if id ~= mask_id and id ~= first and id ~= last then list[#list + 1] = id end
+    end
+  end
+  table.sort(list)
+  return #list > 0 and list or nil
+end
+
+--- The score of the best constant, what it is and how uncertain the labels leave it; nil where there are too few.
+local function bound(case, dumped, labels, float)
+  local list = sorted_values(labels)
+  if #list < 64 and not float then
+    list = words_of(case, dumped, labels) or list
+  end
+  local n = #list
+  if n < 64 then return nil end
+  local binary = list[1] == 0 and list[n] == 1
+  for _, v in ipairs(binary and list or {}) do binary = binary and (v == 0 or v == 1) end
+  if not float or binary then return of_kinds(list) end
+  local kind = case.config:where("match(key, '*loss*|*criterion*|*objective*') and match(value, '*huber*|*Huber*|"
+    .. "*smooth*|*Smooth*|*l1*|*L1*|*mae*|*MAE*|*absolute*')"):first()
+  return of_floats(list, kind and kind.value)
 end
 
 --- Whether a logged area under the curve says that rows are told apart: a half is chance.
@@ -84,15 +165,9 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
-    -- Where the config has the number of classes training/plateau compares; labels that are ignored or smoothed have
-    -- another bound.
-    if case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-      :count() > 0 then
-      return skip("a run without vocab_size or num_classes in its config; training/plateau looks at those")
-    end
     local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null and numel >= 2 "
       .. "and step is not null")
-    local float  = "match(dtype, 'float*|bfloat*')"
+    local float_ = "match(dtype, 'float*|bfloat*')"
     -- What the loss compares with: the target, or a denoiser's noise, or labels.
     local labels
     for _, pattern in ipairs({ "batch.target|batch.targets", "batch.noise|batch.eps",
@@ -105,9 +180,17 @@ return {
       :count() > 0 then
       return skip("dumped labels or targets of what the loss compares (culprit_recorder.watch)")
     end
-    local level, what, error_ = bound(labels, labels:where(float):count() > 0)
-    if not level or level <= 0 or error_ > 0.05 * level then
+    local float  = labels:where(float_):count() > 0
+    -- The score of even classes is that which training/plateau holds the loss against.
+    local classes = not float and case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and "
+      .. "number > 1"):first()
+    local one = bound(case, dumped, labels, float)
+    if not one or one[1] <= 0 or one[3] > 0.05 * one[1] then
       return skip("more dumped labels: their frequencies are not known well enough")
+    end
+    local level, what, error_ = one[1], one[2], one[3]
+    if classes and math.abs(level - math.log(classes.number)) <= math.max(0.01 * level, error_) then
+      return skip("labels that are less even than the classes of the config: training/plateau looks at these")
     end
     for run_name in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = runs.series(case, "loss", run_name):where("finite(value)")
@@ -119,16 +202,15 @@ return {
         local far   = ratio:mean("value") * (ratio:max("step") - ratio:min("step") + 1)
         local fifth = rows // 5
         local noise_ = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
-        local allowed = math.max(opt.near * level, 2 * error_)
         local finish = loss:slice(rows - fifth, fifth):mean("value")
-        -- Below it is what any model that has learned something comes to, so there less is put down to few labels.
         local slack = 2 * noise_ / math.sqrt(fifth)
-        local even = finish <= level + allowed + slack
+        -- Below it is what any model that has learned something comes to, so there less is put down to few labels.
+        local even = finish <= level + math.max(opt.near * level, 2 * error_) + slack
           and finish >= level - math.max(opt.near * level, error_) - slack and not ranks(case, run_name)
         -- No fifth of the run learned anything that was lost again, and the end is not on its way down.
         for part = 1, 4 do
           local here = loss:slice(part * fifth, fifth):mean("value")
-          even = even and math.abs(here - finish) <= 0.01 * level + 2 * noise_ / math.sqrt(fifth)
+          even = even and math.abs(here - finish) <= 0.01 * level + slack
         end
         if even and far >= opt.travelled and loss:slice(0, 3):median("value") <= 2 * level then
           report {

@@ -13,12 +13,17 @@
 --- Half of a rectified layer is zero in health, and up to nine tenths in large language models; only all of it is
 --- reported. A padded or masked batch is zero by design at single steps. Masks, one-hot codes and the routing of
 --- mixtures are zero nearly everywhere by design, and are left out by name; so is a branch that is dropped at random.
+--- A config that asks for sparse codes or spikes asks for zeros, and nothing is judged.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733
 
 local places = require("places")
 local runs = require("runs")
+
+--- What makes nearly all values zero on purpose: a sparse code, spikes, the best k of many.
+local SPARSE = "match(key, '*sparsity*|*sparse_code*|*sparse_auto*|*topk_act*|*k_sparse*|*l0_coef*|*l1_coef*|*spik*|"
+  .. "*dict_size*|*kwta*|*k_winner*') or match(value, '*sparse*autoencoder*|*spiking*|*SparseAutoencoder*|*snn*|*SNN*')"
 
 ---@type culprit.Detector
 return {
@@ -31,6 +36,8 @@ return {
   },
 
   run = runs.apart(function(case, run)
+    local sparse = case.config:where(SPARSE):where("not match(value, 'false|False|none|None|null|0|')"):first()
+    if sparse then return skip(("units that are to fire: %s asks for zeros"):format(sparse.key)) end
     local shares = case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null and "
       .. "finite(value)")
       :where("not match(layer, '*scores*|*probs*|*logits*|*one_hot*|*onehot*|*mask*|*dispatch*|*router*|*routing*|"

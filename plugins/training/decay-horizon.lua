@@ -22,6 +22,7 @@
 --- ## References
 --- https://arxiv.org/abs/2405.13698 (the time scale of AdamW's decay)
 
+local optimizers = require("optimizers")
 local runs = require("runs")
 
 ---@type culprit.Detector
@@ -44,12 +45,10 @@ return {
     if set:count() == 0 then return skip("weight_decay in a config") end
     local wd   = set:where("number > 0"):first()
     if not wd then return end
-    local name = case.config:where("match(key, '*optimizer|*optim|*optimizer_type|*optimizer_name|*optimizer.type"
-      .. "|*optimizer.name|*optimizer_class|*opt')"):first()
-    local kind = name and tostring(name.value):lower() or ""
-    local plain = kind:glob("sgd*|*.sgd|momentum|nesterov")
-    if not plain and not kind:glob("*adamw*|*lion*|*lamb*") then
-      return skip("an optimizer whose decay is a part of the weights: AdamW, Lion, LAMB or plain descent")
+    local plain = optimizers.plain(case)
+    -- LAMB's is part of an update that is then measured by the weights.
+    if not plain and optimizers.decoupled(case) ~= true then
+      return skip("an optimizer whose decay is a part of the weights: AdamW, Lion or plain descent")
     end
     if wd.number < (plain and opt.plain or opt.adaptive) then return end
     local momentum = plain and case.config:where("match(key, 'momentum|*.momentum') and number > 0 and number < 1")

@@ -1,7 +1,8 @@
 --- ## What it detects
 --- A loss that climbs away from its best level and stays there, and one that rises from the first steps on; of the
---- latter, one that rises steadily although no update is large against the weights. And one that falls below zero and
---- on by orders of magnitude.
+--- latter, one that rises steadily although no update is large against the weights, and one that is thrown to a
+--- multiple of its first level, comes down from there and never gets back. And one that falls below zero and on by
+--- orders of magnitude.
 ---
 --- ## Why it matters
 --- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign
@@ -9,6 +10,8 @@
 --- gradient lowers the loss, so one that raises it, again and again, does not go down. Overshooting takes updates in
 --- the order of the weights. Where no update is on record, Adam's are bounded by the rate in each element, and weights
 --- behind n inputs are about 1 / sqrt(n): the rate times the root of the widest layer, four times the model's width.
+---
+--- A loss that falls for most of the run is not maximised, wherever it was thrown at first.
 ---
 --- A step u changes the loss by the gradient times u to first order, at most by |g| |u| added up over the layers. A
 --- loss that rises steadily by many times the sum of that over the steps is moved by something else than its own
@@ -39,17 +42,19 @@ return {
   summary  = "The loss climbs away and does not come back",
   needs    = { scalars = { "step", "value", metric = "loss" } },
   symptoms = { "loss-diverges", "loss-rises-from-start", "loss-rises-at-small-updates",
-    "diverges-while-lr-rises", "loss-rises-beyond-gradient", "loss-falls-without-bound" },
+    "diverges-while-lr-rises", "loss-rises-beyond-gradient", "loss-falls-without-bound", "loss-thrown-at-start" },
   options  = {
     lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
     small    = { default = 0.1, doc = "Update over weight norm up to which a step down the gradient cannot overshoot" },
     beyond   = { default = 10.,  doc = "Rise over what gradients and updates can move from which it is not theirs" },
     below    = { default = 1e4, doc = "Loss below zero over its first size, or over 1, from which it has no bound" },
+    far      = { default = 10,  doc = "Highest over first loss from which it was thrown and did not climb" },
+    swung    = { default = 0.98, doc = "Share of the rows above the first one from which that is no noise" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged, below = case.options, false, false
 
     --- The largest update of the median layer until the loss has doubled, and the next one logged; nil where none is.
     --- Adam's first updates are the rate in every element, so that only those of the weights' size count among them.
@@ -147,6 +152,11 @@ return {
         local noise  = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
         local scale  = math.max(1, math.abs(start), loss:slice(0, 3):max("value"))
         local deep   = loss:where("value < ?", -opt.below * scale):first()
+        -- A loss thrown off by its first update swings over orders of magnitude, which is more noise than any level.
+        -- But the first of n equal rows is the least of them once in n runs.
+        local thrown = rows >= 30 and loss:first().value > 0
+          and loss:where("value > ?", 1.3 * loss:first().value):count() >= opt.swung * (rows - 1)
+        if thrown then early, start = true, loss:first().value end
         if deep and start > 0 and finish < -opt.below * scale then
           local under = loss:where("value < 0"):first()
           report {
@@ -158,7 +168,20 @@ return {
               loss:first().step, under.step, loss:min("value"), loss:sort("value"):first().step),
             evidence = { loss:first(), under, loss:last() },
           }
-        elseif early and finish > start * 1.3 and finish - start > math.max(0.1, 4 * noise) then
+        elseif start < 0 and finish <= start then below = true
+        elseif thrown and loss:max("value") >= opt.far * start and finish <= 0.5 * loss:max("value")
+          and loss:top(1, "value"):first().step <= loss:row(rows // 2).step then
+          local peak = loss:top(1, "value"):first()
+          report {
+            symptom  = "loss-thrown-at-start",
+            score    = 0.9,
+            at       = { step = loss:first().step },
+            message  = ("the loss is thrown from %.4g at step %d to %.4g at step %d; it comes down since, to %.4g, and "
+              .. "is not back: the first updates went too far"):format(start, loss:first().step, peak.value, peak.step,
+              finish),
+            evidence = { loss:first(), peak, loss:last() },
+          }
+        elseif early and finish > start * 1.3 and (thrown or finish - start > math.max(0.1, 4 * noise)) then
           report {
             symptom  = "loss-rises-from-start",
             score    = 0.95,
@@ -235,6 +258,10 @@ return {
           end
         end
       end
+    end
+    if below then
+      skip("a loss that is a cost: it is below 0 from the first rows on, and what a flipped term does to it is open",
+        "loss-rises-from-start", "loss-rises-at-small-updates")
     end
     if not judged then skip(("at least %d logged losses"):format(opt.min_rows)) end
   end,

@@ -6,6 +6,9 @@
 --- A growing distance means that examples are stored and not their structure. A training loss above validation has
 --- something in training that evaluation does not have: labels with noise, dropout, label smoothing, or another loss.
 ---
+--- A label that is random with probability q costs about q times what knowing nothing costs, and that is the first
+--- loss. A distance of less than a hundredth of it is none, however small both losses have become.
+---
 --- ## How to confirm
 --- Evaluate on the training data, in evaluation mode: equal to the training loss means noise in the labels, equal to
 --- validation means dropout or smoothing.
@@ -71,6 +74,7 @@ return {
   symptoms = { "generalisation-gap", "train-loss-above-val" },
   options  = {
     gap       = { default = 0.50, doc = "Validation over training, less one, that is far" },
+    least     = { default = 0.01, doc = "Distance over the first loss that is worth a word" },
     above     = { default = 0.08, doc = "Training over validation, less one, that needs a reason" },
     sure      = { default = 2.5,  doc = "Noise of a batch's loss by which training has to be above validation" },
     pooled    = { default = 0.50, doc = "Training over validation, less one, of all rows of the second half together" },
@@ -81,14 +85,16 @@ return {
   },
 
   run = function(case)
-    local opt, judged = case.options, false
+    local opt, judged, epochs = case.options, false, false
     local mixed = settings.distilled(case)
     if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
     local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
       .. "*resid_pdrop|*attn_pdrop|*embd_pdrop|*mixup*|*aux_loss*|*z_loss*|*stochastic_depth*|*erasing*|*jitter*|"
       .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|"
-      .. "*class_weight*|*focal*|*downsampl*|*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
+      .. "*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
       :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+      -- A share of rows that is kept. A whole number is of layers that make frames or pixels fewer.
+      or case.config:where("match(key, '*downsampl*|*subsampl*') and number > 0 and number < 1"):first()
     -- What label smoothing can account for, and whether it is known.
     local smoothing = case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0"):first()
     local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
@@ -113,7 +119,9 @@ return {
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local val   = run:sort("step"):where("finite(value)")
       local train = runs.series(case, "loss", run_name)
-      if val:count() >= opt.min_evals and train:count() >= 10 then
+      local apart = runs.by_epochs(case, run_name, val)
+      epochs = epochs or apart
+      if not apart and val:count() >= opt.min_evals and train:count() >= 10 then
         judged = true
         -- The training level at each of up to forty evaluations.
         local points = {}
@@ -133,14 +141,16 @@ return {
         if n >= opt.min_evals then
           local last, then_ = points[n], points[math.max(1, math.floor(0.4 * n))]
           local first = train:slice(0, 3):median("value")
+          local start = math.max(train:first().value, val:first().value)
           local far, above = true, true
           local function is_far(p)
-            return p.train > 0 and p.eval.value > (1 + opt.gap) * p.train and p.eval.value - p.train > noise
+            return p.train > 0 and p.eval.value > (1 + opt.gap) * p.train
+              and p.eval.value - p.train > math.max(noise, opt.least * start)
           end
           local function is_above(p)
             p.level = p.level or p.train - fallen(p, noise)
             return p.eval.value > 0 and p.level > (1 + needed) * p.eval.value + excess
-              and p.level - p.eval.value > opt.sure * noise
+              and p.level - p.eval.value > math.max(opt.sure * noise, opt.least * start)
           end
           for i = n - 2, n do far = far and is_far(points[i]) end
           -- All evaluations of the second half. A held-out set no larger than a batch is harder or easier than others
@@ -183,6 +193,7 @@ return {
         end
       end
     end
+    if not judged and epochs then return skip("validation at the steps of training: it has the numbers of epochs") end
     if not judged then skip(("at least %d evaluations beside 10 training losses"):format(opt.min_evals)) end
   end,
 }

@@ -11,9 +11,9 @@
 --- Print the gradient norm right after `zero_grad()`: it must be zero, or the gradients None.
 ---
 --- ## Known false positives
---- Steps on one and the same batch whose norm does not add up, weights that hardly move, weights that explode, and a
---- loss that climbs from the start: all are left out. Very large batches have a cosine of a half at the start of
---- training. Batches may agree by themselves, as where updates come late and the weights swing; arithmetic tells. Let n
+--- Steps on one and the same batch whose norm does not add up, steps that take the whole data, weights that hardly
+--- move, weights that explode, and a loss that climbs from the start: all are left out. Very large batches have a
+--- cosine of a half at the start of training. Batches may agree by themselves, as where updates come late and the weights swing; arithmetic tells. Let n
 --- be the norm, c the cosine with the gradient before, and b what a buffer that is not cleared holds: the norm before,
 --- at most the clipping threshold. If the gradient is buffer + new, the new one has the norm
 --- sqrt(n^2 + b^2 - 2 b n c) and the part n c - b in the buffer's direction. Where that part is larger than the buffer,
@@ -69,6 +69,13 @@ return {
     local batches = case.scalars:where { name = "batch_hash", primary = true }
     local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
     local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
+    -- A step that is an epoch has the whole data in its batch.
+    local epochs = runs.series(case, "epoch")
+    local passed = epochs:count() >= 4 and epochs:last().value - epochs:first().value
+    local whole  = passed and passed >= 0.9 * (epochs:last().step - epochs:first().step)
+      or case.config:where("match(key, '*full_batch') and match(value, 'true|True') or match(key, '*batch_size') and "
+        .. "match(value, 'full|all|-1')"):count() > 0
+    same = same or whole and batches:distinct("value"):count() < 4
     local norms = runs.series(case, "grad_norm")
     local limit = settings.clipping(case):first()
 

@@ -12,12 +12,14 @@
 --- Norms logged after clipping never exceed the threshold, so nothing is reported. Norms that grow away from the
 --- threshold in the run, as those of a loss that climbs, are judged by where they began. A first loss of several times
 --- that of chance is of logits, and so of gradients, as many times too large: whatever makes them so is the cause, and
---- the threshold is not too small for what sound gradients would be. Clipping at nearly every step is common, and
---- harmless under Adam while the threshold is near the norm.
+--- the threshold is not too small for what sound gradients would be. Clipping at nearly every step is common. Adam,
+--- Lion, Muon and whatever else divides by the gradient's own size take the same step at any threshold, until what is
+--- left of an element is no longer far above epsilon: a threshold t leaves t over the root of the number of weights.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
 
+local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
 
@@ -28,6 +30,7 @@ return {
   needs    = { scalars = { "step", "value", metric = "grad_norm" }, config = { "key", "number" } },
   symptoms = { "clip-far-below-norm", "clipped-at-nearly-every-step" },
   options  = {
+    above = { default = 3.0, doc = "What clipping leaves of an element over epsilon, up to which epsilon counts" },
     over  = { default = 2.0, doc = "First loss over that of chance from which large gradients are the loss's doing" },
     far   = { default = 30.0, doc = "Median norm over threshold that is far" },
     share = { default = 0.90, doc = "Share of clipped steps that is nearly all" },
@@ -54,6 +57,27 @@ return {
         :renamed("squared gradient norms of the layers"):sort("step")
       power = 2
     end
+    --- Whether an optimizer that divides by the gradient's size makes up for a threshold: what is left of an element is
+    --- far above its epsilon.
+    local divides, epsilon = optimizers.scale_free(case), nil
+    if divides then
+      epsilon = case.config:where("match(key, 'eps|*optim*eps|*adam*eps*') and not match(key, '*norm*') and number > 0")
+        :first()
+    end
+    local function made_up(limit)
+      if not divides then return false end
+      local now, count = case.scalars:where { primary = true }:where("layer is not null and value > 0"), 0
+      local first = now:where { metric = "update_rms" }:sort("step"):first()
+      now = first and now:where { step = first.step }
+      for row in first and now:where { metric = "update_rms" }:slice(0, 5000):rows() or function() end do
+        local ratio = now:where { metric = "update_ratio", layer = row.layer }:first()
+        local norm  = now:where { metric = "weight_norm", layer = row.layer }:first()
+        if ratio and norm then count = count + (ratio.value * norm.value / row.value) ^ 2 end
+      end
+      -- A small model where nothing tells how large it is.
+      return limit / math.sqrt(count > 0 and count or 1e4) > opt.above * (epsilon and epsilon.number or 1e-8)
+    end
+
     for _, norms in whole:group("run") do
       local run   = norms:first().run
       local limit = limits:where { run = run }:first() or limits:first()
@@ -71,7 +95,7 @@ return {
           .. "and number > 1"):first()
         local loss = runs.series(case, "loss", run):first()
         local over = classes and loss and loss.step <= 10 and loss.value / math.log(classes.number)
-        if ratio >= opt.far and not (over and over >= opt.over) then
+        if ratio >= opt.far and not (over and over >= opt.over) and not made_up(limit.number) then
           report {
             symptom  = "clip-far-below-norm",
             score    = ratio >= 10 * opt.far and 0.95 or 0.85,

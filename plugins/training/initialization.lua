@@ -22,6 +22,7 @@
 
 local first_updates = require("first-updates")
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -62,9 +63,7 @@ return {
       end
       report(finding)
     end
-    local loaded = case.config
-      :where("match(key, '*init_from|*resume|*resume_from*|*pretrained*|*model_name_or_path|*load_checkpoint*')")
-      :where("not match(value, 'scratch|none|None|null|false|False|0')"):count() > 0
+    local loaded = settings.loaded(case) ~= nil
     local fresh = not loaded
       and (not (size and loss) or loss.step > 1 or loss.value > 0.9 * math.log(size.number))
 
@@ -107,7 +106,8 @@ return {
     if early and fresh then
       for row in weights:where("step is null or step <= 1"):slice(0, 1000):rows() do
         local shape = row.shape or {}
-        if #shape == 2 then
+        -- One number a unit, or one for all, is a scale and begins as such.
+        if #shape == 2 and math.min(shape[1], shape[2]) >= 2 then
           if row.std == 0 and row.mean ~= 0 then
             found {
               symptom  = "weights-constant",
@@ -120,15 +120,23 @@ return {
             }
             break
           end
-          local gain = row.std * math.sqrt(shape[2])
-          if gain > opt.gain and not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*") then
+          -- Frameworks that call them kernels put the inputs first.
+          local inputs = row.name:lower():glob("*kernel*") and shape[1] or shape[2]
+          local gain   = row.std * math.sqrt(inputs)
+          -- Weights that are divided by a number of their own on their way put out no more than their layer takes in.
+          local beside = case.tensors:where { layer = row.layer, step = row.step }
+          local taken  = beside:where { role = "input" }:first()
+          local put    = beside:where { role = "output" }:first()
+          local scaled = taken and put and taken.rms and put.rms and put.rms < 0.3 * gain * taken.rms
+          if gain > opt.gain and not scaled and not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*|*table*|"
+            .. "*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|*slots*|*memory*|*lookup*|*fourier*|*freq*") then
             found {
               symptom  = "weights-large-at-start",
               score    = 0.85,
               at       = { run = run, layer = row.layer, step = row.step },
               message  = ("%s starts with a standard deviation of %.3g; over %d inputs that multiplies a signal by "
                 .. "%.3g"):format(
-                row.name, row.std, shape[2], gain),
+                row.name, row.std, inputs, gain),
               evidence = { row },
             }
             break
@@ -217,7 +225,14 @@ return {
         .. "'head|lm_head|*.lm_head')"):first()
       spread = logits and logits.value
     end
-    if spread and fresh and spread > opt.logits then
+    -- Cosines times a scale, and margins, are large from the start by design; and logits so wide that the loss does not
+    -- have what they add are not those that it takes.
+    local designed = case.config:where("match(key, '*logit_scale*|*arcface*|*cosface*|*margin*|*temperature*') or "
+      .. "match(value, '*arcface*|*cosface*|*sphereface*|*ArcFace*|*CosFace*|*infonce*|*InfoNCE*')"):count() > 0
+    local least = size and loss and loss.step <= 1 and math.log(size.number) + 0.1 * math.min(spread or 0, 4) ^ 2
+    if spread and fresh and spread > opt.logits and (designed or least and loss.value < least) then
+      skip("logits that the first loss is made of", "logits-large-at-start")
+    elseif spread and fresh and spread > opt.logits then
       found {
         symptom  = "logits-large-at-start",
         score    = spread > 2 * opt.logits and 0.95 or 0.85,

@@ -5,7 +5,8 @@
 ---
 --- ## Why it matters
 --- The loss of such a run falls and looks healthy. A graph that was cut takes the gradient from everything upstream of
---- the cut. Where a layer upstream still learns, the graph is whole and the layer in between is frozen. A parameter
+--- the cut. A module whose gradient is that of one of its parts, to the last digit, gets none in the rest. Where a
+--- layer upstream still learns, the graph is whole and the layer in between is frozen. A parameter
 --- that asks for none is frozen, wherever it lies, and what its .grad holds is left from before.
 ---
 --- ## How to confirm
@@ -19,7 +20,49 @@
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
 
+local optimizers = require("optimizers")
 local runs = require("runs")
+
+--- A module of whose weights one recorded part alone has a gradient: squares of norms add up, so that a module with
+--- the norm of its part, to four digits at every step, has nothing in the rest. Nor does the rest move, which most
+--- optimizers would not spare it however small its gradient is.
+---@param layered culprit.Table
+---@param scale_free boolean  whether a gradient's size cancels out of the updates
+---@return table?  layer, part, rows, share: of the squared weight norm that is the rest's
+local function part_alone(layered, scale_free)
+  local names = {}
+  for layer in layered:where { metric = "grad_norm" }:group("layer") do names[#names + 1] = layer end
+  for _, layer in ipairs(names) do
+    local parts = {}
+    for _, name in ipairs(names) do
+      if name:starts_with(layer .. ".") then parts[#parts + 1] = name end
+    end
+    --- The same metric of the module and of its part, by step.
+    local function both(metric)
+      return layered:where { metric = metric, layer = layer }:select("step", "value")
+        :join(layered:where { metric = metric, layer = parts[1] }:select("step", "value"), { "step" })
+        :where("finite(value) and finite(value_right)")
+    end
+    local grads   = #parts == 1 and both("grad_norm"):where("value_right > 0")
+    local weights = grads and both("weight_norm"):first()
+    if weights and weights.value > 0 and grads:count() >= 3
+      and grads:where("abs(value - value_right) > 2e-4 * value_right"):count() == 0 then
+      local share = 1 - (weights.value_right / weights.value) ^ 2
+      local moved = layered:where { metric = "update_ratio", layer = layer }:select("step", "value")
+        :join(layered:where { metric = "weight_norm", layer = layer }:select("step", "value"), { "step" })
+        :with { way = "value * value_right" }:select("step", "way")
+        :join(layered:where { metric = "update_ratio", layer = parts[1] }:select("step", "value")
+          :join(layered:where { metric = "weight_norm", layer = parts[1] }:select("step", "value"), { "step" })
+          :with { own = "value * value_right" }:select("step", "own"), { "step" }):where("own > 0")
+      -- Of elements as many as the rest has by its weights, which are of about one size.
+      if share >= 0.1 and scale_free and moved:count() >= 3
+        and moved:where("abs(way - own) > 0.01 * own"):count() == 0 then
+        return { layer = layer, part = parts[1], share = share, steps = grads:count(),
+          rows = layered:where { metric = "grad_norm", layer = { layer, parts[1] } }:slice(0, 4) }
+      end
+    end
+  end
+end
 
 ---@type culprit.Detector
 return {
@@ -93,6 +136,36 @@ return {
         end
       end
     end
+    local inner = #dead == 0 and part_alone(layered, optimizers.scale_free(case))
+    if inner and not declared(inner.layer) and not flagged(inner.layer) then
+      report {
+        symptom  = "layer-gradient-zero",
+        score    = 0.9,
+        at       = { run = run, layer = inner.layer, step = grads:sort("step"):first().step },
+        message  = ("the gradient of %s is that of its part %s, to four digits at all of %d logged steps, and so is "
+          .. "its update: the rest, %s of its squared weight norm, gets none"):format(inner.layer, inner.part, inner.steps,
+          units.percent(inner.share)),
+        evidence = { inner.rows },
+      }
+      -- A table that is the output layer's as well has its gradient from there.
+      local heads = layered:where { metric = "weight_norm", step = grads:min("step") }
+        :where("match(layer, '*head|*lm_head|*decoder|*output_layer|*classifier') and value > 0"):count()
+      local begin = states[1] and (states[1].layer == inner.layer or states[1].layer == inner.part)
+      if begin and inner.part:lower():glob("*emb*|*wte*|*tok*") and (heads == 0
+        or case.config:where("match(key, '*tie*') and match(value, 'true|True')"):count() > 0) then
+        report {
+          symptom  = "gradient-cut-upstream",
+          score    = 0.8,
+          at       = { run = run, layer = inner.layer, step = grads:sort("step"):first().step },
+          message  = ("of %s the table alone learns, which is the output layer's too, and what follows learns: the "
+            .. "graph is cut after it"):format(inner.layer),
+          evidence = { inner.rows },
+        }
+      else
+        skip("a place behind which all learns", "gradient-cut-upstream")
+      end
+      return
+    end
     if #dead == 0 or alive == 0 or grads:count() == 0 then return end
 
     -- A layer that learns upstream of a dead one has its gradient through it, unless its weight is the head's too.
@@ -160,6 +233,9 @@ return {
         message  = ("%s gets no gradient and is all that does not: the model does not use it"):format(names),
         evidence = { rows:slice(0, 5) },
       }
+    elseif between and known and not unasked then
+      skip(("a list of what asks for a gradient that has %s: it asks for one, and is passed by or not used"):format(
+        dead[#dead]), "gradient-missing-between")
     elseif between then
       report {
         symptom  = "gradient-missing-between",

@@ -12,16 +12,20 @@
 --- ## Known false positives
 --- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more than a
 --- tenth of the run is reported even when intended, as information if it is no more than a fifth and the rate had come
---- down to a tenth of its peak before. A fall from a level that was kept is a milestone and not reported; one from a
+--- down to a tenth of its peak before. Where weights move at a logged rate of zero it is not the one of the updates,
+--- and nothing is said. A fall from a level that was kept is a milestone and not reported; one from a
 --- rate that moved is information, since schedules do that too. Warm restarts and cycles are silent where the config
---- names them, unless they go beyond every peak before; one cycle rises once and is no such. A schedule that is stepped
+--- names them or they come after as many steps each time, unless they go beyond every peak before; one cycle rises
+--- once and is no such. A schedule that is stepped
 --- once an epoch warms up in steps too: the first rise to the rate that the config sets, which the run never goes
 --- beyond, is planned.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
 
+local optimizers = require("optimizers")
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -40,14 +44,14 @@ return {
 
   run = function(case)
     local opt = case.options
-    local cyclic = case.config:where("match(key, '*sched*|*decay_style*') and "
+    local named_cyclic = case.config:where("match(key, '*sched*|*decay_style*') and "
       .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*') and not match(value, '*one*cycl*|*One*Cycl*|"
       .. "*1cycl*')"):count() > 0
 
     local planned = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
       .. "and not match(key, '*min*') and number > 0"):max("number")
 
-    local calm_rows, alone = false, false
+    local cyclic, calm_rows, alone = named_cyclic, false, false
     --- The change of level of a metric between the eight rows before a step and the eight from it on, where it is more
     --- than noise.
     local function moved(run_name, metric, step)
@@ -89,8 +93,18 @@ return {
 
     for run_name, run in case.scalars:where { name = "lr", primary = true }:group("run") do
       local rate  = run:sort("step"):where("finite(value)")
+      cyclic = named_cyclic or settings.cycles(case, rate)
       local zeros = rate:where("value == 0")
-      if zeros:count() >= 3 and zeros:count() >= opt.zero_share * rate:count() then
+      -- Weights that move at a rate of zero are moved at another: of a second group of parameters, or one that the
+      -- optimizer finds by itself. No update is longer than zero by decoupled decay either.
+      local updates = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+        :where("finite(value)"):join(zeros:select("step"), { "step" })
+      local moving  = updates:where("value > 0"):distinct("step"):count()
+      local no_rate = zeros:count() > 0 and (moving >= 2 and moving >= 0.5 * updates:distinct("step"):count()
+        or optimizers.own_rate(case) and rate:max("value") == 0)
+      if no_rate then
+        skip("the rate that updates are made with: weights move where the logged one is 0", "lr-zero")
+      elseif zeros:count() >= 3 and zeros:count() >= opt.zero_share * rate:count() then
         local first = zeros:first()
         local good  = rate:where("step < ? and value > 0", first.step):last()
         -- A schedule that has come down to a tenth of its peak may end so, for the last fifth.

@@ -9,7 +9,8 @@
 --- Log which parameter's gradient holds the first Inf at the next skipped step.
 ---
 --- ## Known false positives
---- The first ten steps: the scaler starts high and searches downwards.
+--- The first ten steps: the scaler starts high and searches downwards. A fall of less than one halving in two thousand
+--- steps follows gradients that grow, and is not reported while the scale is above 1.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/amp.html#gradient-scaling
@@ -31,7 +32,11 @@ return {
       local steady = scale:slice(scale:count() // 10, scale:count()):where("step >= ?", begin + 10)
       if steady:count() >= 2 then
         local top, last = steady:max("value"), steady:last()
-        if top > 0 and last.value * case.options.factor <= top then
+        -- Gradients that grow take the scale down with them, over many thousand steps; each halving on the way up of a
+        -- search, one in two thousand steps, is taken back. What falls by more is not settling.
+        local since = steady:where("value >= ?", top):last().step
+        local slow  = top > 0 and last.step - since > 2000 * math.log(math.max(2, top / last.value), 2)
+        if top > 0 and last.value * case.options.factor <= top and not (slow and last.value >= 1) then
           local first = steady:where("value < ?", top):first()
           report {
             symptom  = "loss-scale-collapse",

@@ -11,10 +11,33 @@
 --- state.
 ---
 --- ## Known false positives
---- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations.
+--- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations. Where
+--- the task gets harder the loss jumps as well: nothing is reported of a step at which a logged stage, length or
+--- resolution changes, or in front of which the log names a new stage.
 ---
 --- ## References
 --- Megatron-LM calls a loss spiky at 10 times the largest of the first 100, which misses nearly all of them.
+
+local TASK = "*stage*|*phase*|*curricul*|*difficult*|*seq_len*|*seqlen*|*sequence_length*|*context_len*|*resolution*|"
+  .. "*image_size*|*img_size*"
+
+--- What says that the task is another one from the spike on: a scalar that has another value there than in the row
+--- before, or a line of the log between the two; nil where nothing does.
+local function new_task(case, run, before, spike)
+  local tasks = case.scalars:where { run = run }:where("match(name, ?)", TASK)
+  for name, rows in tasks:group("name") do
+    local was = rows:where("step <= ?", before.step):sort("step"):last()
+    local is  = rows:where("step > ? and step <= ?", before.step, spike.step):sort("step"):last()
+    if was and is and was.value ~= is.value then
+      return ("%s goes from %.4g to %.4g"):format(name, was.value, is.value)
+    end
+  end
+  local own = case.log_lines:where { line = spike.place }:first()
+  if not own or not own.text:contains(tostring(math.floor(spike.step))) then return nil end
+  local line = case.log_lines:where("line > ? and line < ? and source == ?", before.place, spike.place, own.source)
+    :where("match(text, '*stage ?*|*Stage ?*|*STAGE ?*|*phase ?*|*Phase ?*|*PHASE ?*|*urriculum*')"):first()
+  return line and "the log says: " .. line.text:trim()
+end
 
 ---@type culprit.Detector
 return {
@@ -33,7 +56,8 @@ return {
 
   run = function(case)
     local opt, judged, sparse, longest = case.options, false, nil, 0
-    for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+    local harder
+    for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       judged  = judged or loss:count() > 8 -- a deviation needs eight values before it
       longest = math.max(longest, loss:count())
@@ -87,7 +111,11 @@ return {
           }
         end
       end
-      if spike then
+      local before = spike and loss:where("step < ?", spike.step):last()
+      local why = before and new_task(case, run_name, before, spike)
+      if why then
+        harder = ("the loss of one task: at step %d, where it jumps, %s"):format(spike.step, why)
+      elseif spike then
         report {
           symptom  = "loss-spike",
           score    = math.min(0.99, 1 - 0.5 * opt.sigmas / spike.z),
@@ -116,6 +144,7 @@ return {
       end
     end
     if not judged then return skip("at least 9 logged losses") end
+    if harder then skip(harder, "loss-spike", "loss-spike-recovers") end
     -- A bad step between two logged ones leaves no trace, or one that a mean has flattened.
     if not sparse and longest < 24 then skip("24 logged losses", "spikes-repeat") end
     if not sparse and longest < 96 then skip("96 logged losses", "spikes-denser") end

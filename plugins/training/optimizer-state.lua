@@ -20,6 +20,7 @@
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
 
+local optimizers = require("optimizers")
 local runs = require("runs")
 local statistics = require("statistics")
 
@@ -41,8 +42,10 @@ return {
     for layer, values in counts:with { layer = "layer" }:group("layer") do
       local behind = values:with { lag = "step - value" }
       local fallen = behind:with { fall = behind:col("value"):diff(), slip = behind:col("lag"):diff() }
-      -- A counter that falls, or that loses at least half of the steps logged before.
-      local reset = fallen:where("fall < 0 or (slip >= 3 and slip > 0.5 * step and value < 0.5 * step)"):first()
+      -- A counter that falls, or that loses at least half of the steps logged before; not among the first, which a
+      -- loss scaler skips while it searches.
+      local reset = fallen:where("fall < 0 or (slip >= 3 and slip > 0.5 * step and value < 0.5 * step "
+        .. "and step >= 50)"):first()
       if reset then
         local before = values:where("step < ?", reset.step):last()
         report {
@@ -64,6 +67,11 @@ return {
       { rms = "median value" })
     local both  = moved:renamed("updates"):join(rates:distinct("step"), { "step" }):where("value > 0"):sort("step")
     if counts:count() > 0 then return end
+    local named = optimizers.named(case)
+    if named and not optimizers.adam(case) then
+      return skip(("the optimizer's step counter: the first update of %s has no size of its own"):format(
+        tostring(named.value)))
+    end
     if both:count() == 0 then
       -- All weights together: |update| / rate, which is the root of their number in a first step.
       local function of(metric)

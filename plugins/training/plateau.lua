@@ -1,7 +1,7 @@
 --- ## What it detects
 --- A loss that never leaves its first level, one that stops improving while it is still high, one that settles at the
 --- score of a model that knows nothing while its weights travel, and one that stands just above the least value that a
---- softmax of a softmax allows.
+--- softmax of a softmax allows, or has as much above that as labels are wrong.
 ---
 --- ## Why it matters
 --- Flat from the start means that no step changes the model, or that there is nothing to learn: which of them, the size
@@ -16,7 +16,12 @@
 ---
 --- ## References
 --- Identical curves come from a learning rate of zero and from an optimizer that holds other parameters; only `lr`
---- tells. With probabilities p for logits, -ln softmax(p)[y] is at least ln(e + V - 1) - 1.
+--- tells. With probabilities p for logits, -ln softmax(p)[y] is at least ln(e + V - 1) - 1. Where they are 0 and 1, it
+--- is that for each label that is right and 1 more for each that is wrong: loss and accuracy add up to ln(e + V - 1).
+--- A model that is right in a share A of its answers and knows how often can have
+--- -A ln A - (1 - A) ln((1 - A) / (V - 1)).
+
+local runs = require("runs")
 
 ---@type culprit.Detector
 return {
@@ -70,6 +75,21 @@ return {
       local rows = updates(run_name):aggregate({ "step" }, { value = "median value" })
       if rows:count() < 3 then return nil end
       return rows:mean("value") * (rows:max("step") - rows:min("step") + 1)
+    end
+
+    --- Whether loss and accuracy of the last fifth add up to what they do behind two softmaxes, and the loss is well
+    --- above what so many right answers allow: mean loss, mean accuracy and the sum.
+    local function adds_up(run_name, loss)
+      local hits = runs.series(case, "accuracy", run_name):distinct("step"):select("step", "value")
+      local both = loss:distinct("step"):select("step", "value"):join(hits, { "step" }):sort("step")
+      local few  = both:slice(both:count() - both:count() // 5, both:count())
+      if few:count() < 5 or classes.number < 3 then return nil end
+      local level, share = few:mean("value"), few:mean("value_right")
+      if hits:max("value") > 1.5 then share = share / 100 end
+      local sum = math.log(math.exp(1) + classes.number - 1)
+      if share < 0.2 or share > 0.99 or math.abs(level + share - sum) > 0.01 * sum then return nil end
+      local possible = -share * math.log(share) - (1 - share) * math.log((1 - share) / (classes.number - 1))
+      return level >= 1.25 * possible and level or nil, share, sum
     end
 
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
@@ -142,7 +162,21 @@ return {
           if not over and not wide then
             skip("the validation loss, or 20 gradient norms", "loss-above-double-softmax-floor")
           end
-          if off and (wide == nil or wide >= 3) or not over and wide and wide >= 5 then
+          -- Smoothed labels have a floor of their own.
+          local smoothed = case.config:where("match(key, '*label_smoothing*|*mixup*|*cutmix*') and number > 0"):first()
+          local level, share, sum
+          if not smoothed then level, share, sum = adds_up(run_name, loss) end
+          if level then
+            report {
+              symptom  = "loss-above-double-softmax-floor",
+              score    = 0.95,
+              at       = { step = loss:row(rows - fifth).step },
+              message  = ("loss is at %.4g and accuracy at %.3g, which adds up to %.4g; of two softmaxes over %d that "
+                .. "are sure of each answer it is %.4g"):format(level, share, level + share,
+                math.floor(classes.number), sum),
+              evidence = { loss:last(), classes },
+            }
+          elseif off and (wide == nil or wide >= 3) or not over and wide and wide >= 5 then
             report {
               symptom  = "loss-above-double-softmax-floor",
               score    = #signs >= 2 and 0.95 or off and 0.75 or 0.5,

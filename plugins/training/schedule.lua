@@ -15,11 +15,14 @@
 ---
 --- ## Known false positives
 --- Schedules planned in tokens or samples while the config counts updates. Warm restarts are silent when the config
---- names them.
+--- names them, or when the rate comes back twice or more after as many steps each time, or twice as many. Steps of an
+--- episode, a sampler or a second loss in the config are no plan of the training.
 ---
 --- ## References
 --- Accelerate steps a prepared scheduler num_processes times per update unless `split_batches` is set:
 --- https://huggingface.co/docs/accelerate/concept_guides/performance
+
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -40,14 +43,9 @@ return {
     local function setting(globs)
       return case.config:where("match(key, ?) and number > 0", globs):first()
     end
-    local planned = setting("*lr_decay_iters|*decay_steps|*lr_decay_steps")
-      or setting("*max_steps|*max_iters|*num_training_steps|*total_steps|*train_iters|*max_iterations")
-    local warmup = setting("*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters")
-    local named  = case.config:where("match(key, '*scheduler|*schedule|*scheduler.name|*scheduler_type|"
-      .. "*lr_decay_style') and not match(key, '*beta_schedule|*noise_schedule|*sigma_schedule|*temperature_schedule')")
-      :first()
+    local planned, warmup, named = settings.planned(case), settings.warmup(case), settings.schedule(case)
     local kind   = named and tostring(named.value):lower() or ""
-    local cyclic = kind:glob("*restart*|*cycl*|*sgdr*")
+    local named_cyclic = kind:glob("*restart*|*cycl*|*sgdr*|*jagged*|*relora*")
     local floor  = setting("*min_lr|*eta_min|*lr_min|*min_learning_rate|*lr_end|*end_learning_rate")
 
     --- Whether these rates go down to an end by small steps, on none of which they stay for long against the stay at
@@ -70,6 +68,7 @@ return {
       local peak = rate:max("value")
       if rows >= opt.min_rows and peak and peak > 0 then
         judged = true
+        local cyclic = named_cyclic or settings.cycles(case, rate)
         local first, last = rate:first(), rate:last()
         local apart = (last.step - first.step) / (rows - 1)
         local top   = rate:where("value >= ?", 0.98 * peak)
@@ -84,8 +83,10 @@ return {
             local climb = rate:where("step >= ?", drop.step)
             local back  = climb:max("value")
             local again = climb:where("value >= ?", 0.98 * back):first()
-            if back >= 3 * drop.value and back >= 0.3 * drop.before
-              and climb:where("step <= ?", again.step):count() >= 3 then
+            -- The last stretch of a decay in steps falls to a small part as well, and a restart by design jumps from it
+            -- to the peak at once: a warm-up is on its way for some rows.
+            local way  = climb:where("step < ? and value > ?", again.step, 1.01 * drop.value)
+            if back >= 3 * drop.value and back >= 0.3 * drop.before and way:count() > 0 then
               restarted = true
               report {
                 symptom  = "lr-restarts",
@@ -148,7 +149,8 @@ return {
                 evidence = { ended, last },
               }
             end
-          elseif kind:glob("*cosine*|*linear*") and not kind:glob("*constant*|*min_lr*|*wsd*|*sqrt*|*linear?warmup")
+          elseif kind:glob("*cosine*|*linear*") and not kind:glob("*constant*|*min_lr*|*wsd*|*sqrt*|*linear?warmup|"
+              .. "*linearlr*|*sequential*|*chained*")
             and not (floor and floor.number > 0.8 * opt.late * peak)
             and last.step + apart >= 0.98 * planned.number and last.value > opt.late * peak then
             report {

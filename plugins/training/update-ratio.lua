@@ -20,7 +20,9 @@
 --- ## References
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
 
+local optimizers = require("optimizers")
 local runs = require("runs")
+local settings = require("settings")
 local statistics = require("statistics")
 
 --- A growth of the median layer by a factor within a tenth of the run (or from one row to the next), of which half goes
@@ -51,6 +53,19 @@ local function overshoot(paths, factor)
   end
 end
 
+--- What a square matrix of as many and as large elements multiplies a signal by: 1 at a usual start. Weights that begin
+--- far below it, as word vectors and second factors do, are to grow. 1 where it cannot be told.
+---@param case culprit.Case
+---@param norm culprit.Row  weight_norm of a layer
+---@return number
+local function gain(case, norm)
+  local own = case.scalars:where { primary = true, layer = norm.layer, step = norm.step }:where("value > 0")
+  local moved, ratio = own:where { metric = "update_rms" }:first(), own:where { metric = "update_ratio" }:first()
+  if not moved or not ratio then return 1 end
+  local size = moved.value / ratio.value
+  return size * math.sqrt(norm.value / size)
+end
+
 --- Reports weights that grow beyond any use, and tells the least that the updates must have been for it.
 ---@param case culprit.Case
 ---@param run string?  its name, where there are several
@@ -64,7 +79,7 @@ local function judge_weights(case, run)
     :where("layer is not null and finite(value) and value > 0"):group("layer") do
     local series = norms:sort("step")
     local top = series:top(1, "value"):first()
-    grown[#grown + 1] = top.value / series:first().value
+    grown[#grown + 1] = top.value / series:first().value * math.min(1, 2 * gain(case, series:first()))
     example = example or { layer = layer, first = series:first(), top = top }
     for row in series:slice(0, 2000):rows() do
       local path = paths[row.step] or {}
@@ -137,7 +152,8 @@ return {
   run = runs.apart(function(case, run)
     local opt    = case.options
     local rows   = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
-    local layers = rows:where("layer is not null")
+    -- A second factor that begins at zero is small against its updates for long.
+    local layers = rows:where("layer is not null and not match(layer, '*lora_b*|*lora_B*|*lora_up*')")
     local ratios = (layers:count() > 0 and layers or rows):sort("step")
     local usual  = ratios:aggregate({ "step" }, { ratio = "median value",
       largest = "max value" }):renamed("update ratios")
@@ -150,12 +166,14 @@ return {
     local peak  = third:count() > 0 and third:max("value") or 0
     -- Adam's first updates are the rate in each element, whatever the gradient: at the full rate large against small
     -- initial weights, and gone some steps later. Those are training/warmup's; in a warm-up they ought to be small.
-    local set  = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
-      .. "and number > 0"):first()
+    local set  = settings.warmup(case)
     local full = peak == 0 or rates:first().value >= 0.7 * peak
-    if not torn and usual:count() > 0 and full and (not set or rates:count() > 0 and rates:first().step <= 1) then
+    local other = optimizers.begins_otherwise(case)
+    if (other or not torn) and usual:count() > 0 and full
+      and (not set or rates:count() > 0 and rates:first().step <= 1) then
       local length = usual:max("step") - usual:min("step")
       high = high:where("step > ?", usual:min("step") + math.min(0.25 * length, math.max(10, 0.05 * length)))
+      torn = torn and high:where("ratio >= ?", 10 * opt.high):count() > 0
     end
     local bound = judge_weights(case, run)
     if usual:count() < opt.min_steps and not torn then
@@ -205,8 +223,12 @@ return {
       local small = ratios:where { step = begin.step }:quantile("value", 0.25)
       -- At the full rate at once: Adam's later updates are about a fifth of its first, as gradients are mostly noise,
       -- so that half of the weights at first is a tenth of them later on. Adagrad's go on falling.
-      local adam = case.config:where("match(key, '*optim*') and match(value, '*adam*|*Adam*')"):count() > 0
-      if part > 0 and small and (part < 0.7 and small / part >= opt.ramp or part >= 0.7
+      local adam = optimizers.adam(case)
+      -- Nor does a first update tell of later ones that is long or short by design.
+      if other then
+        skip(("first updates that a rate makes: those of %s are other than later ones by design"):format(
+          optimizers.kind(case)), "first-updates-outgrow-weights")
+      elseif part > 0 and small and (part < 0.7 and small / part >= opt.ramp or part >= 0.7
         and small >= (adam and 5 or 10) * opt.high) then
         report {
           symptom  = "first-updates-outgrow-weights",
@@ -227,6 +249,10 @@ return {
 
     local moving = usual:where("ratio > 0")
     local median = moving:count() > usual:count() / 2 and moving:median("ratio") or nil
+    -- The end of a run, or what follows on an earlier one, makes small steps and has gone its way before.
+    if usual:count() > 0 and usual:min("step") > math.max(10, 0.25 * (usual:max("step") - usual:min("step"))) then
+      return skip("updates from the beginning of the run on", "update-ratio-low")
+    end
     -- The way of the weights is at most the sum of the updates. A rate that still rises has not come to its steps yet.
     local span = usual:max("step") - usual:min("step")
     local late = rates:slice(2 * rates:count() // 3, rates:count())
@@ -238,7 +264,7 @@ return {
     if median and not could and (median < opt.low or way and way < opt.way) then
       local size = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
       local loss = runs.series(case, "loss"):first()
-      local knows = size and loss and loss.value < 0.75 * math.log(size.number)
+      local knows = settings.loaded(case) or size and loss and loss.value < 0.75 * math.log(size.number)
       report {
         symptom  = "update-ratio-low",
         score    = knows and 0.3 or median < 0.2 * opt.low and 0.9 or 0.75,

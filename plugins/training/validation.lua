@@ -11,6 +11,9 @@
 --- ## How to confirm
 --- Evaluate the checkpoint at the minimum: a better score there confirms it.
 ---
+--- A rise counts against what was learned, which is the way from the first loss to the best: near nothing every wobble
+--- is a large share of the minimum.
+---
 --- ## Known false positives
 --- A validation set of a few batches, whose noise is larger than the rise. Where the config speaks of a teacher or of
 --- distillation, the training loss is of another kind, and the two are not compared.
@@ -30,6 +33,7 @@ return {
     "val-loss-nonfinite" },
   options  = {
     rise      = { default = 0.05, doc = "Rise over the minimum worth reporting, as a share of it" },
+    undone    = { default = 0.01, doc = "The same as a share of the way from the first loss to the minimum" },
     learned   = { default = 0.70, doc = "Training loss over chance that shows that something is learned" },
     min_evals = { default = 4,    doc = "Evaluations below which a trend is not judged" },
   },
@@ -113,6 +117,9 @@ return {
       if never then
         judged = true
         skip("an evaluation that is better than knowing nothing", "val-loss-rises")
+      elseif runs.by_epochs(case, run_name, val) then
+        judged = true
+        skip("validation at the steps of training: it has the numbers of epochs", "val-loss-rises")
       elseif val:count() >= case.options.min_evals then
         judged = true
         local best, last = val:sort("value"):first(), val:last()
@@ -124,7 +131,9 @@ return {
         -- there, and must fall by a tenth to count.
         local level = then_:count() >= 3 and then_:slice(math.max(0, then_:count() - 5), 5):median("value")
           or then_:count() > 0 and 0.9 * then_:last().value
-        if after:count() >= 2 and last.value > best.value * (1 + case.options.rise) and now:count() >= 3
+        local way   = math.max(val:first().value, train:count() > 0 and train:first().value or 0) - best.value
+        if after:count() >= 2 and last.value > best.value * (1 + case.options.rise)
+          and last.value - best.value > case.options.undone * way and now:count() >= 3
           and level and now:median("value") < level then
           report {
             symptom  = "val-loss-rises",

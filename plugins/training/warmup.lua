@@ -13,14 +13,18 @@
 --- ## Known false positives
 --- A full rate at once is a setting and no fault while the rate is small; it is information, unless the config asks for
 --- a warm-up. Plain descent, with momentum or without, and Adagrad have no second moments that forget: they start at
---- their full rate as a rule, and nothing is said of it; nor of L-BFGS, which searches its step, nor of a network
---- without attention whose config does not speak of a warm-up. A rate far too high jumps in the same way behind a
---- warm-up that is too short.
+--- their full rate as a rule, and nothing is said of it; nor of L-BFGS, which searches its step, nor of Muon, whose
+--- steps have a length of their own, nor of a network without attention whose config does not speak of a warm-up. An
+--- optimizer that warms up within (schedule-free, Prodigy, Adafactor) logs a rate that is constant: no logged rate tells
+--- of its warm-up. The first updates of Adagrad and RMSprop are long by design. A rate far too high jumps in the same
+--- way behind a warm-up that is too short.
 ---
 --- ## References
 --- https://arxiv.org/abs/1908.03265
 
+local optimizers = require("optimizers")
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -37,15 +41,12 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
-    local warmup = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
-      .. "and number > 0"):first()
-    local plain = case.config:where("match(key, '*optim*|*optimizer*|*optimizer.name|*optim.name') and "
-      .. "match(value, '*sgd*|*SGD*|*momentum*|*adagrad*|*Adagrad*|*AdaGrad*|*ftrl*|*radam*|*RAdam*|*lbfgs*|*LBFGS*|"
-      .. "*rprop*|*Rprop*')"):count() > 0
-      and case.config:where("match(key, '*optim*') and match(value, '*adamw*|*AdamW*|adam|Adam')"):count() == 0
+    local warmup = settings.warmup(case)
+    local plain = optimizers.plain(case) or optimizers.begins_otherwise(case)
+      or optimizers.kind(case):glob("*muon*|*lion*")
+    local hidden = optimizers.own_rate(case)
     -- A config that says 0 tells of the steps before the first logged rate.
-    local without = case.config:where("match(key, '*warmup_steps|*warmup_iters|*num_warmup_steps|*lr_warmup_iters') "
-      .. "and number == 0"):first()
+    local without = settings.warmup(case, true)
     -- Others than transformers are published without a warm-up as a rule, and learn; there it is no news.
     local attends = case.config:where("match(key, '*warmup*|*warm_up*|*num_heads|*n_head|*n_heads|*attention_heads|"
       .. "*nhead') or match(value, '*ransformer*')"):count() > 0
@@ -66,7 +67,7 @@ return {
         -- A step as long as the weights themselves is the rate's own size, which no warm-up mends.
         local absurd = early and early.value >= 1
         local begin  = rate:slice(0, math.max(5, rows // 5)):max("value")
-        if not absurd and first.value > 0 and first.value >= 0.9 * begin then
+        if not absurd and not hidden and first.value > 0 and first.value >= 0.9 * begin then
           local missed = warmup and warmup.number > first.step + 1
           if missed or attends and not plain then
             report {
@@ -86,7 +87,8 @@ return {
         if not (early and usual) then
           skip("update ratios of the first steps and of later ones", "early-updates-large")
         end
-        if early and usual and not absurd and early.value >= opt.large and usual < opt.large
+        if early and usual and not absurd and not optimizers.begins_otherwise(case)
+          and early.value >= opt.large and usual < opt.large
           and usual <= 0.2 * early.value then
           -- A loss that was never above its first value and still falls at the end has borne them so far.
           local loss  = runs.series(case, "loss", run_name)
@@ -133,5 +135,12 @@ return {
       end
     end
     if not judged then skip("the learning rate of step 0 or 1") end
+    if hidden then
+      skip(("the rate of each update: %s has a warm-up of its own"):format(optimizers.kind(case)), "warmup-absent")
+    end
+    if optimizers.begins_otherwise(case) then
+      skip(("first updates that a rate makes: those of %s are other than later ones by design"):format(
+        optimizers.kind(case)), "early-updates-large")
+    end
   end,
 }

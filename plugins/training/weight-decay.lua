@@ -28,6 +28,7 @@
 --- ## References
 --- https://arxiv.org/abs/1711.05101
 
+local optimizers = require("optimizers")
 local places = require("places")
 local runs = require("runs")
 
@@ -43,39 +44,32 @@ return {
     part     = { default = 0.3,  doc = "Part of an update that decoupled decay is at most in sound training" },
     beside   = { default = 0.08, doc = "Decay over the gradient it is added to, that sound training stays below" },
     own      = { default = 0.5,  doc = "Decoupled decay below which what it takes is the rate's doing" },
+    a_step   = { default = 4e-3, doc = "Part of a weight that decay takes a step, below which gradients balance it" },
     left     = { default = 0.05, doc = "Update less decay over the weights, of a rate that is too high at any decay" },
   },
 
   run = runs.apart(function(case, run)
     local opt   = case.options
 
-    --- Whether the optimizer takes decay from the weights, beside the update: by its name, nil where none is set.
-    local function decoupled()
-      local name = case.config:where("match(key, '*optimizer|*optim|*optimizer_type|*optimizer_name|*optimizer.type"
-        .. "|*optimizer.name|*optimizer_class|*opt')"):first()
-      local kind = name and tostring(name.value):lower()
-      return kind and (kind:contains("adamw") or kind:contains("lion") or kind:contains("lamb"))
-    end
-
     --- The part of decay in the update of the median layer, by step, in three quarters of the steps at least.
     local function part_of_decay()
       local set  = case.config:where("match(key, '*weight_decay|*wd|*adam_weight_decay|*weight_decay_rate')")
       local wd   = set:where("number > 0"):first()
-      local name = case.config:where("match(key, '*optimizer|*optim|*optimizer_type|*optimizer_name|*optimizer.type"
-        .. "|*optimizer.name|*optimizer_class|*opt')"):first()
+      local name = optimizers.named(case)
       if not wd then
         if set:count() == 0 then skip("weight_decay in a config", "decay-large-part-of-update") end
         return
       end
-      local kind = name and name.value and name.value:lower() or ""
+      local kind = optimizers.kind(case)
       local function names(list)
         for _, word in ipairs(list) do
           if kind:contains(word) then return true end
         end
         return false
       end
-      local apart = names { "adamw", "lion", "lamb" }
-      local added = names { "sgd", "adam", "rmsprop", "momentum", "adagrad", "adadelta", "nesterov", "lars" }
+      local said  = optimizers.decoupled(case)
+      local apart = said == true
+      local added = said == false or names { "sgd", "adam", "rmsprop", "momentum", "adagrad", "adadelta", "nesterov" }
       if not apart and not added then
         return skip("the optimizer's name in a config", "decay-large-part-of-update")
       end
@@ -108,6 +102,12 @@ return {
       end
       local usual = wd.number * parts:quantile("part", 0.25)
       if usual < (apart and opt.part or opt.beside) then return end
+      -- What goes by the name of Adam may take decay from the weights all the same. Where it is added, and larger than
+      -- the gradient, the sum points inwards, and weights shrink until the two are about as large.
+      if said == nil and usual >= 1 and not (sizes:count() > 0 and sizes:last().size < 0.7 * sizes:max("size")) then
+        return skip(("decay that is known to be added to the gradient: %s may take it from the weights, and these do "
+          .. "not shrink"):format(kind), "decay-large-part-of-update")
+      end
       -- Where hardly anything moves, decay is as much of it as is left, and takes nothing.
       local rates = runs.series(case, "lr")
       local steps = parts:last().step - parts:first().step
@@ -152,8 +152,10 @@ return {
     local decay = case.config:where("match(key, '*weight_decay|*wd|*adam_weight_decay|*weight_decay_rate') and "
       .. "number > 0"):first()
     local rates = runs.series(case, "lr")
-    -- Plain descent sends decay through its momentum, which multiplies it.
-    local momentum = case.config:where("match(key, 'momentum|*.momentum') and number > 0 and number < 1"):first()
+    -- Plain descent sends decay through its momentum, which multiplies it. Others have momenta of another kind.
+    local momentum = optimizers.plain(case) and case.config:where("match(key, 'momentum|*optim*.momentum|"
+      .. "*.sgd_momentum|sgd_momentum|opt.momentum|train*.momentum|solver.momentum|hparams.momentum') "
+      .. "and number > 0 and number < 1"):first()
     local coupled  = momentum and 1 / (1 - momentum.number) or 1
     local taken_a_step = decay and rates:count() > 0 and coupled * decay.number * rates:max("value") or 0
     if torn:count() >= 2 and taken_a_step < 0.4 * torn:median("ratio") then
@@ -178,10 +180,20 @@ return {
     if whole:count() == 0 then whole = norms:with { square = "value * value" } end
     whole = whole:aggregate({ "step" }, { sum = "sum square" }):sort("step")
     local total = whole:count() >= 2 and math.sqrt(whole:last().sum / whole:first().sum) or 1
-    if judged == 0 then judge(norms, "the model") end
+    -- Rows of several layers are no series: what is judged is all of them together, by step.
+    if judged == 0 then judge(whole:with { value = "sqrt(sum)" }:renamed("weight norms"), "the model") end
     if judged == 0 then return skip(("weight norms at %d steps"):format(opt.min_rows)) end
     -- Most layers, or the model as a whole: a head that grows does not acquit an embedding that goes.
     if not worst or shrunk < 0.5 * judged and total > opt.fall then return end
+
+    -- What has come to balance: decay would have taken far more than went, a little at each step, and gradients put the
+    -- rest back. So it is with weights behind a norm in any long training.
+    local between = rates:where("step >= ? and step <= ?", worst.first.step, worst.last.step)
+    local steps   = worst.last.step - worst.first.step
+    local a_step  = decay and between:count() >= 3 and coupled * decay.number * between:mean("value") or 0
+    if a_step * steps > 0.4 and a_step < opt.a_step and -math.log(worst.ratio) < 0.3 * a_step * steps then
+      return skip("weights that decay shrinks: these are in balance with it")
+    end
 
     -- From the last step on at which the norm is what it was at first.
     local since = worst.series:where("value >= ?", worst.first.value):max("step")
@@ -197,14 +209,13 @@ return {
       evidence = { worst.first, worst.last },
     }
 
-    rates = rates:where("step >= ? and step <= ?", worst.first.step, worst.last.step)
+    rates = between
     if not decay or rates:count() < 3 then return end
-    if decoupled() and decay.number < opt.own then
+    if optimizers.decoupled(case) and decay.number < opt.own then
       return skip(("a decay of %g and more: less follows the rate, which is high where it takes as much"):format(
         opt.own), "weights-follow-decay")
     end
-    local steps = worst.last.step - worst.first.step
-    local taken = coupled * decay.number * rates:mean("value") * steps
+    local taken = a_step * steps
     local seen  = -math.log(worst.ratio)
     -- What decay alone would take, against what went: the gradient puts some back, so less than all of it went.
     if taken > 0.4 and seen < 1.6 * taken then

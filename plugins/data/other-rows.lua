@@ -1,0 +1,213 @@
+--- ## What it detects
+--- Labels that follow the inputs of the row beside and not those of their own row: numbers of the two (how long each
+--- is, the value or the class of a label; the columns of an input, or its means along the others) are held against each
+--- other row by row, and once more with the labels moved by a row or two.
+---
+--- ## Why it matters
+--- A list that has lost a row, or one of two that was shuffled or rolled, gives each input the label of a neighbour. No
+--- shape is wrong, nothing is raised, and the best that a model can learn is a constant.
+---
+--- ## How to confirm
+--- Look at five inputs beside their labels.
+---
+--- ## Known false positives
+--- Windows of one series that follow each other: what is to be said of one stands in the next one. Where most labels,
+--- or half of the inputs, stand in the row that they are held against, nothing is said; windows that neither overlap
+--- nor can be told ahead from their own values would be accused. What is related in no simple way is not seen.
+---
+--- ## References
+--- Spearman's rank correlation of n independent rows r gives atanh(r) sqrt(n - 3), near a normal number of deviation 1;
+--- the largest of some thousand of them is seldom above 4.5.
+
+local LABELS = "match(name, 'batch.label*|batch.target*|batch.y|batch.text*|batch.transcript*|batch.score*|"
+  .. "batch.click*|batch.tgt*|batch.caption*|*.labels') and not match(name, '*mask*|*hash*|*weight*')"
+local NOT_INPUTS = "not match(name, '*label*|*target*|batch.y|batch.y_*|*text*|*transcript*|*score*|*click*|*tgt*|"
+  .. "*caption*|*hash*|*weight*|*reward*|*noise*|*domain*|*.id|*index|*indices|*.ids|*input_ids|*position*|*type_ids|"
+  .. "*seed*|*group*')"
+local COLUMNS = 24    -- figures of a tensor, at most
+local VALUES  = 65536 -- values of a row, at most
+
+--- Figures of each row of a tensor, a list of columns; of classes also which of them each column is.
+local function figures(tensor, rows, is_label, ignore)
+  local width, whole = tensor.numel // rows, tensor.dtype:glob("int*|uint*|bool*")
+  local last = tensor.shape[#tensor.shape]
+  local columns = {}
+  if whole and width > 1 then
+    -- Of ids and masks: how many count.
+    local list = {}
+    for row = 1, rows do
+      local n = 0
+      for _, v in ipairs(tensor:values((row - 1) * width, math.min(width, VALUES))) do
+        if v ~= ignore and v ~= 0 then n = n + 1 end
+      end
+      list[row] = n
+    end
+    return { list }
+  end
+  local all = {}
+  for row = 1, rows do all[row] = tensor:values((row - 1) * width, math.min(width, VALUES)) end
+  if whole and is_label then -- classes have no order
+    local seen, kinds = {}, {}
+    for row = 1, rows do
+      local v = all[row][1]
+      if not seen[v] then seen[v], kinds[#kinds + 1] = true, v end
+    end
+    table.sort(kinds)
+    for i = 1, #kinds <= COLUMNS and #kinds or 0 do
+      columns[i] = {}
+      for row = 1, rows do columns[i][row] = all[row][1] == kinds[i] and 1 or 0 end
+    end
+    if #columns > 0 then return columns, kinds end
+  end
+  -- Each column of few; of many the means along all axes but the last, and of equal parts of the row.
+  local parts = width <= COLUMNS and width or COLUMNS // 2
+  for i = 1, parts do
+    columns[i] = {}
+    local from, to = (i - 1) * width // parts + 1, i * width // parts
+    for row = 1, rows do
+      local sum = 0
+      for t = from, math.min(to, #all[row]) do sum = sum + all[row][t] end
+      columns[i][row] = sum
+    end
+  end
+  for i = 1, width > COLUMNS and last > 1 and last <= COLUMNS // 2 and last or 0 do
+    local list = {}
+    for row = 1, rows do
+      local sum = 0
+      for t = i, #all[row], last do sum = sum + all[row][t] end
+      list[row] = sum
+    end
+    columns[#columns + 1] = list
+  end
+  return columns
+end
+
+--- The ranks of some numbers, equal ones the mean of theirs; nil where all are equal.
+local function ranks(list)
+  local order, out = {}, {}
+  for i = 1, #list do order[i] = i end
+  table.sort(order, function(a, b) return list[a] < list[b] or list[a] == list[b] and a < b end)
+  local from = 1
+  while from <= #order do
+    local to = from
+    while to < #order and list[order[to + 1]] == list[order[from]] do to = to + 1 end
+    if to - from + 1 == #order then return nil end
+    for i = from, to do out[order[i]] = (from + to) / 2 end
+    from = to + 1
+  end
+  return out
+end
+
+--- atanh(r) sqrt(n - 3) of the rank correlation of two lists.
+local function relation(a, b)
+  local n = #a
+  local x, y = ranks(a), ranks(b)
+  if n < 24 or not x or not y then return 0 end
+  local mean, xy, xx, yy = (n + 1) / 2, 0, 0, 0
+  for i = 1, n do
+    xy = xy + (x[i] - mean) * (y[i] - mean)
+    xx, yy = xx + (x[i] - mean) ^ 2, yy + (y[i] - mean) ^ 2
+  end
+  local r = math.max(-0.999, math.min(0.999, xy / math.sqrt(xx * yy)))
+  return 0.5 * math.log((1 + r) / (1 - r)) * math.sqrt(n - 3), r
+end
+
+--- Whether rows are windows that follow each other: at half of them or more the label, or half of the values of the
+--- input, stand in the input of the row that the label is related to.
+local function windows(input, label, rows, by)
+  local hits, n, width = 0, 0, math.min(input.numel // rows, 4096)
+  if not input.dtype:glob("float*|bfloat*") or width < 2 then return false end
+  for row = math.max(0, by), math.min(rows, rows + by) - 1 do
+    local there, shared = {}, 0
+    for _, v in ipairs(input:values(row * (input.numel // rows), width)) do there[v] = true end
+    for _, v in ipairs(input:values((row - by) * (input.numel // rows), width)) do
+      if there[v] and v ~= 0 then shared = shared + 1 end
+    end
+    local value = label:values((row - by) * (label.numel // rows), 1)[1]
+    n = n + 1
+    if shared >= 0.5 * width or label.dtype:glob("float*|bfloat*") and there[value] then hits = hits + 1 end
+  end
+  return n > 0 and hits >= 0.5 * n
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Labels follow the inputs of the row beside",
+  needs    = { tensors = { "name", "data" } },
+  symptoms = { "labels-of-other-rows" },
+  options  = {
+    sure   = { default = 6.0,  doc = "Relation to the row beside, in deviations, worth reporting" },
+    own    = { default = 4.0,  doc = "Relation to the own row, of any two figures, from which the labels are theirs" },
+    ignore = { default = -100, doc = "Label that the loss leaves out" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    local dumped = case.tensors:where("match(name, 'batch.*|*.labels') and not match(name, 'battery.*') and "
+      .. "zero_share is not null and step is not null and numel >= 8")
+    -- Of each pair of an input and a label the figures of all dumps.
+    local steps, read = {}, 0
+    for labels in dumped:where(LABELS):sort("step"):slice(0, 24):rows() do
+      local rows = labels.shape and math.floor(labels.shape[1] or 0) or 0
+      if rows >= 8 and rows <= 4096 then
+        local y, kinds = figures(labels, rows, true, opt.ignore)
+        local inputs = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }:where(NOT_INPUTS)
+        for input in inputs:slice(0, 12):rows() do
+          if input.shape and input.shape[1] == rows and read < 8e6 then
+            read = read + input.numel
+            local key = labels.name .. " " .. input.name
+            local list = steps[key] or { label = labels.name, input = input.name }
+            if not steps[key] then steps[key], steps[#steps + 1] = list, list end
+            list[#list + 1] = { x = figures(input, rows, false, opt.ignore), y = y, kinds = kinds, rows = rows,
+              labels = labels, inputs = input }
+          end
+        end
+      end
+    end
+    local judged, best, own = false, nil, 0
+    for _, list in ipairs(steps) do
+      -- Classes by the first dump: those that it lacks are left out.
+      local wide, deep = #list[1].x, #list[1].y
+      for i = 1, wide do
+        for j = 1, deep do
+          for by = -2, 2 do
+            local a, b = {}, {}
+            for _, one in ipairs(list) do
+              local column = one.y[j]
+              if one.kinds then -- the same class in every dump
+                column = nil
+                for k, kind in ipairs(one.kinds) do if kind == list[1].kinds[j] then column = one.y[k] end end
+              end
+              for row = 1, one.x[i] and column and one.rows or 0 do
+                if column[row - by] then a[#a + 1], b[#b + 1] = one.x[i][row], column[row - by] end
+              end
+            end
+            local z, r = relation(a, b)
+            judged = judged or #a >= 24
+            if by == 0 then own = math.max(own, math.abs(z)) end
+            if by ~= 0 and (not best or math.abs(z) > math.abs(best.z)) then
+              best = { z = z, r = r, by = by, list = list, i = i, j = j, n = #a }
+            end
+          end
+        end
+      end
+    end
+    if not judged then return skip("24 dumped rows of labels beside inputs that have values or lengths") end
+    if not best or math.abs(best.z) < opt.sure or own >= opt.own then return end
+    local first = best.list[1]
+    if windows(first.inputs, first.labels, first.rows, best.by) then
+      return skip("rows that are not windows of one series: these follow each other")
+    end
+    report {
+      symptom  = "labels-of-other-rows",
+      score    = 0.95,
+      at       = { step = first.labels.step },
+      message  = ("%s follows %s of the row %d %s it: a rank correlation of %.2g over %d dumped rows, %.2g deviations, "
+        .. "while nothing in its own row is related to it by more than %.2g: labels and inputs are out of step"):format(
+        first.labels.name, first.inputs.name, math.abs(best.by), best.by > 0 and "behind" or "before", best.r, best.n,
+        math.abs(best.z), own),
+      evidence = { first.labels, first.inputs },
+    }
+  end,
+}
