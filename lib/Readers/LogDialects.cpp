@@ -192,6 +192,8 @@ bool LogDialects::pairsLine(const LogLine &L) {
 bool LogDialects::line(const LogLine &L, const LineScan &Scan) {
   if (Scan.Overflow && overflowLine(L))
     return true;
+  if ((L.Text.starts_with("|") || L.Text.starts_with("--")) && boxLine(L))
+    return true;
   if (Scan.Plan)
     planLine(L);
   bool Megatron = !Scan.Metric && L.Text.contains("number of nan iterations");

@@ -21,6 +21,7 @@
 ///   Epoch(train)  [1][  50/7330]  lr: 1.9780e-02  loss: 1.9800     MMEngine
 ///   64/64 [=====] - 0s 3ms/step - loss: 1.5 - val_loss: 1.6           Keras
 ///   Epoch: 001, Loss: 1.9800, Val: 0.7000        by epochs, as in many loops
+///   |    ep_rew_mean     | 22.4     |              Stable-Baselines3, a box
 ///
 /// Transformers prints Python dicts without a step; their steps follow from
 /// the progress bars between them, or from the number of rows and the length
@@ -46,6 +47,9 @@ bool isMetricsLine(llvm::StringRef Text);
 /// XGBoost, LightGBM or CleanRL.
 bool isWordlessLine(llvm::StringRef Text);
 
+/// Whether \p Text is a row of a box of metrics, of Stable-Baselines3.
+bool isBoxLine(llvm::StringRef Text);
+
 /// Reads the metrics of one log into rows. Not thread-safe.
 class LogDialects {
 public:
@@ -70,6 +74,7 @@ private:
   void planLine(const LogLine &L);
   bool pairsLine(const LogLine &L);
   bool otherLine(const LogLine &L);
+  bool boxLine(const LogLine &L);
   bool roundLine(const LogLine &L);
   bool gameLine(const LogLine &L);
   bool returnLine(const LogLine &L);
@@ -92,6 +97,8 @@ private:
   EpochSteps Steps;
   std::optional<double> Heading; ///< The epoch that a line above names.
   bool Stepped = false;          ///< A line had a step of its own.
+  std::vector<std::pair<std::string, double>> Box; ///< Of one not ended.
+  std::string Group;             ///< Of the rows of a box, with its slash.
 };
 
 } // namespace culprit

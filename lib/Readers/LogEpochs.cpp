@@ -113,8 +113,22 @@ struct BoostingRound {
 
   /// False when \p Text is no such line.
   bool parse(StringRef Text);
+
+private:
+  void nameHeldOut();
 };
 } // namespace
+
+/// LightGBM numbers its sets, and calls that of training by its name wherever
+/// it is among them: one set beside it is held out.
+void BoostingRound::nameHeldOut() {
+  if (Metrics.size() != 2 ||
+      !StringRef(Metrics[0].first).starts_with("training/"))
+    return;
+  std::string &Name = Metrics[1].first;
+  if (StringRef(Name).starts_with("valid_"))
+    Name = "val" + Name.substr(Name.find('/'));
+}
 
 bool BoostingRound::parse(StringRef Text) {
   if (!Text.consume_front("[") || Text.consumeInteger(10, Number) ||
@@ -134,6 +148,7 @@ bool BoostingRound::parse(StringRef Text) {
     Metrics.push_back(
         {Metric.empty() ? Set.str() : (Set + "/" + Metric).str(), *Value});
   }
+  nameHeldOut();
   return !Metrics.empty();
 }
 

@@ -163,7 +163,7 @@ static Signs countSigns(StringRef Head, bool Whole) {
     if (L.Stamped || L.Prefixed || L.Text.contains("%|") ||
         isTestResult(Line) || isStructuredLine(Line.ltrim()) ||
         parseAccessLine(Line) || parseDynamoLine(L) || isKernelLine(Line) ||
-        isLogfmtLine(Line)) {
+        isLogfmtLine(Line) || isBoxLine(Line.trim())) {
       ++Out.Marked;
     } else if (!InTraceback) { // which quotes code
       Out.Data += isDataObject(Line);

@@ -193,6 +193,12 @@ private:
                                      "in them",
                                      plural(Alone, "log line"))
                                  .str()
+                   : Clear ? formatv("insufficient: {0} checked, none a sign "
+                                     "of a fault, but not all of the input "
+                                     "could be read as it stands (see the "
+                                     "warnings)",
+                                     plural(Clear, "symptom"))
+                                 .str()
                            : "insufficient: these files hold nothing that "
                              "a detector can decide on",
                    "", "", Style.Width);

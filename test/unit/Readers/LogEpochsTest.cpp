@@ -141,7 +141,13 @@ TEST_F(LogEpochs, ReadsBoosting) {
   EXPECT_EQ(scalarsOf("[0]\ttrain-rmse:2.5\tvalid-rmse:3.5+0.25\n"),
             "0 train-rmse=2.5, 0 valid-rmse=3.5");
   EXPECT_EQ(scalarsOf("[1]\ttraining's l2: 2.5\tvalid_1's l2: 3.5\n"),
-            "1 training/l2=2.5, 1 valid_1/l2=3.5");
+            "1 training/l2=2.5, 1 val/l2=3.5");
+  EXPECT_EQ(scalarsOf("[1]\ttraining's binary_logloss: 0.5\tvalid_1's "
+                      "binary_logloss: 0.75\n"),
+            "1 loss=0.5, 1 val_loss=0.75");
+  EXPECT_EQ(scalarsOf("[1]\tvalid_0's l2: 2.5\tvalid_1's l2: 3.5\n"),
+            "1 valid_0/l2=2.5, 1 valid_1/l2=3.5")
+      << "which of two is held out nobody knows";
   EXPECT_EQ(scalarsOf("[1]\tSmith, J.: Losses of rmse: 2004\n"), "");
   EXPECT_EQ(match(R, "[0]\ttrain-rmse:2.5\n[1]\ttrain-rmse:2.4\n"),
             Match::Likely);
@@ -178,4 +184,24 @@ TEST(LogHeading, IsOneOfAnEpochAlone) {
   EXPECT_EQ(epochOfHeading("Epoch 3 of the story"), std::nullopt);
   EXPECT_EQ(epochOfHeading("Epoch three"), std::nullopt);
   EXPECT_EQ(epochOfHeading("Epoch 3 starts"), std::nullopt);
+}
+
+TEST_F(LogEpochs, ReadsBoxesOfStableBaselines) {
+  StringRef Box = "-----------------------------------\n"
+                  "| rollout/             |          |\n"
+                  "|    ep_rew_mean       | 22.5     |\n"
+                  "| time/                |          |\n"
+                  "|    total_timesteps   | 2048     |\n"
+                  "| train/               |          |\n"
+                  "|    approx_kl         | 0.0078125 |\n"
+                  "|    entropy_loss      | -0.5     |\n"
+                  "|    policy_gradien... | 3.5      |\n"
+                  "|    tensorboard       | off      |\n"
+                  "-----------------------------------\n";
+  EXPECT_EQ(scalarsOf(Box),
+            "2048 reward=22.5, 2048 policy_kl=0.0078125, 2048 entropy=0.5");
+  EXPECT_EQ(scalarsOf(("Using cpu device\n" + Box.drop_back(36)).str()), "")
+      << "a box without an end was cut off";
+  EXPECT_EQ(scalarsOf("| model | loss |\n|---|---|\n| small | 0.5 |\n"), "")
+      << "a table of Markdown";
 }

@@ -1,0 +1,80 @@
+//===- LogBoxes.cpp - Metrics in a box --------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// Stable-Baselines3 prints what its progress.csv has a row of:
+//
+//   -----------------------------------
+//   | rollout/             |          |
+//   |    ep_rew_mean       | 22.4     |
+//   | time/                |          |
+//   |    total_timesteps   | 2048     |
+//   -----------------------------------
+//
+// A name is that of its group and its own; long ones end in "...", and nobody
+// knows what they were.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogDialects.h"
+#include "Support/LooseJson.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+namespace {
+struct BoxRow {
+  StringRef Key, Value;
+  bool Group = false; ///< Names the group of the rows below.
+};
+} // namespace
+
+/// The two cells of a row; of Markdown's tables no cell is indented.
+static std::optional<BoxRow> boxRow(StringRef Text) {
+  if (!Text.consume_front("| ") || !Text.consume_back("|"))
+    return std::nullopt;
+  BoxRow Row;
+  auto [Key, Value] = Text.split('|');
+  Row.Key = Key.trim();
+  Row.Value = Value.trim();
+  Row.Group = Row.Key.ends_with("/") && Row.Value.empty();
+  if (Row.Key.empty() || Row.Key.contains(' ') || Value.contains('|') ||
+      !(Row.Group || Key.starts_with("   ")))
+    return std::nullopt;
+  return Row;
+}
+
+static bool isRule(StringRef Text) {
+  return Text.size() >= 10 && all_of(Text, [](char C) { return C == '-'; });
+}
+
+bool isBoxLine(StringRef Text) { return boxRow(Text).has_value(); }
+
+bool LogDialects::boxLine(const LogLine &L) {
+  StringRef Text = L.Text.rtrim();
+  if (isRule(Text)) {
+    bool Ends = !Box.empty();
+    if (Ends) {
+      begin(L);
+      for (const auto &[Name, Value] : Box)
+        Rows.number(Name, Value);
+      Rows.end();
+    }
+    Box.clear();
+    Group.clear();
+    return Ends;
+  }
+  std::optional<BoxRow> Row = boxRow(Text);
+  if (!Row)
+    return false;
+  if (Row->Group)
+    Group = Row->Key.str();
+  else if (std::optional<double> Value = parseNumber(Row->Value);
+           Value && !Group.empty() && !Row->Key.ends_with("..."))
+    Box.push_back({Group + Row->Key.str(), *Value});
+  return Row->Group || !Group.empty();
+}
+
+} // namespace culprit

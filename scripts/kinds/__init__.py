@@ -1,0 +1,16 @@
+"""Kinds of training, a function each, and the faults planted in them."""
+
+import importlib
+import pathlib
+
+from kinds.base import CASES
+
+MODULES = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("*.py")
+                 if p.stem not in ("__init__", "base", "data"))
+
+
+def everything():
+    """Name -> case of every run."""
+    for module in MODULES:
+        importlib.import_module(f"kinds.{module}")
+    return CASES
