@@ -11,7 +11,8 @@
 --- Print the standard deviation of `scores / (q @ k.T)`: it must be 1 / sqrt(head_dim).
 ---
 --- ## Known false positives
---- Query and key weights that are initialised larger than the rest of their layer, and inputs that are not normalised.
+--- Query and key weights that are initialised larger than the rest of their layer, and inputs that are not normalised,
+--- where that is so in half of the layers; in fewer it is not said, as layers share their code.
 --- Models whose head has fewer than 9 dimensions are not judged: the factor is too small to tell. T5 leaves the division
 --- out by design; normalised queries and keys have a learned factor. A factor that the config sets, and heads that are
 --- wider than their share of the model's width, are not judged by the weights.
@@ -166,6 +167,7 @@ return {
       return skip(("an untrained model: the first loss is %.3g, chance is %.3g"):format(loss.value,
         math.log(vocabulary)))
     end
+    local dropped = math.min(setting("*dropout|*dropout_rate|*dropout_prob|*drop_rate") or 0, 0.9)
     local found, worst, over, judged = nil, nil, 0, 0
     for row in all:where { metric = "max_attention_logit", step = first.step }:slice(0, 1000):rows() do
       -- The weights are logged for the layer itself or for the module that it is a part of.
@@ -193,8 +195,9 @@ return {
         for _, gains in ipairs({ without and 0 or false, with and width or false }) do
           local square = gains and (norm.value ^ 2 - gains) / matrices or 0
           if square > 0 then
-            -- Inputs of unit size make scores of a standard deviation of width * square, whose largest is about five.
-            local excess = row.value / (5.2 * width * square)
+            -- Inputs of unit size make scores of a standard deviation of width * square, whose largest is about five;
+            -- what dropout leaves of queries' and keys' inputs is larger by 1 / (1 - p) in the mean square.
+            local excess = row.value * (1 - dropped) / (5.2 * width * square)
             least, most = math.min(least or excess, excess), math.max(most or excess, excess)
           end
         end
@@ -209,7 +212,8 @@ return {
       end
     end
     if judged == 0 then return skip("queries, keys and scores of a layer; or the size of the attention's weights at step 0: weight_norm and weight_rms") end
-    if not found then return end
+    -- Layers share their code: where most have scores of the right size, the others' inputs are large.
+    if not found or 2 * over < judged then return end
     report {
       symptom  = "attention-scale-too-large",
       score    = 0.85,
