@@ -64,12 +64,14 @@ from types import SimpleNamespace
 
 from . import llama, models
 from .bert import BertRun
+from .clip import ClipRun
 from .ctc import CtcRun
 from .family import Family
 from .gru import GruRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .s2s import S2sRun
+from .tcn import TcnRun
 from .unet import UnetRun
 from .vit import VitRun
 
@@ -180,10 +182,10 @@ class MlpRun(Family):
 
 FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
-                                  CtcRun)}
+                                  CtcRun, ClipRun, TcnRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
-PAIR_4 = ("bert", "ctc")
+PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4)   # a loss of labels

@@ -6,7 +6,7 @@ import torch
 
 from . import sources
 from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
-    PAIR_3, PAIR_4, Fault, build
+    PAIR_3, PAIR_4, PAIR_5, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -42,6 +42,8 @@ class SmallBatch(Control):
     def setup(self):
         super().setup()
         least, slow = (5, 0.5) if self.family == "s2s" else (2, self.s.factor)
+        if self.family == "clip":  # there must be something to choose from
+            least = 6
         self.batch_size = max(least, self.batch_size // self.s.part)
         self.lr *= slow
 
@@ -60,7 +62,7 @@ class Dropout(Control):
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
-    families = (*FIRST, "unet", "resnet", "vit", "bert")
+    families = (*FIRST, "unet", "resnet", "vit", "bert", "clip")
 
     def setup(self):
         super().setup()
@@ -70,7 +72,7 @@ class NoWeightDecay(Control):
 class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
-    families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4)
+    families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5)
 
     def setup(self):
         super().setup()
@@ -107,7 +109,7 @@ class Curriculum(Control):
     """Half of the run has text without repetition, which is easy; the rest
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
-    families = (*LANGUAGE, "s2s", *PAIR_4)
+    families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5)
 
     def setup(self):
         super().setup()
@@ -122,7 +124,7 @@ class Curriculum(Control):
                 self.sentences(seed)
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
-        if self.family in PAIR_4:
+        if self.family in (*PAIR_4, *PAIR_5):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -160,13 +162,13 @@ class DeclaredFreeze(Pretrained):
 
     def make_model(self):
         model = super().make_model()
-        kept = {self.layer("head")}
+        kept = {self.layer("head"), *getattr(self, "always_trained", ())}
         if self.s.keep == "block":
             kept.add(self.layer("block", self.blocks - 1))
         # A tied head brings the embedding with it.
         self.user["freeze"] = []
         for name, p in model.named_parameters():
-            alive = any(name.startswith(k + ".") for k in kept) or (
+            alive = any(f"{name}.".startswith(f"{k}.") for k in kept) or (
                 self.model_options.get("tied", True)
                 and self.family in ("llama", "bert")
                 and name.endswith(("embed_tokens.weight",
@@ -180,7 +182,7 @@ class DeclaredFreeze(Pretrained):
 class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
-    families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4)
+    families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5)
 
     def setup(self):
         super().setup()
@@ -241,7 +243,7 @@ class TwoEpochs(FiniteRun, Control):
 class LabelSmoothing(Control):
     """The training loss cannot go below the entropy of the smoothed labels."""
     id, severities = "H15", (dict(share=0.1), dict(share=0.2))
-    families = LABELLED
+    families = (*LABELLED, "clip")
 
     def setup(self):
         super().setup()
@@ -255,6 +257,9 @@ class LabelSmoothing(Control):
             even = -scores.mean(-1)[real].mean()
             loss = (1 - self.s.share) * model.aligned(scores, batch) \
                 + self.s.share * even
+        elif self.family == "clip":
+            loss = model.criterion(model.logits(batch), batch,
+                                   label_smoothing=self.s.share)
         else:
             loss = cross_entropy(model.logits(batch), batch["labels"],
                                  label_smoothing=self.s.share)

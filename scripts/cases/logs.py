@@ -16,7 +16,8 @@ CORE = ("step", "loss", "grad_norm", "lr", "step_time", "val_loss")
 MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "weight_norm", "update_ratio", "unchanged_share", "grad_cosine",
         "loss_scale", "skipped_steps", "val_loss_ema", "accuracy",
-        "val_accuracy", "val_auc", "val_cer")
+        "val_accuracy", "val_auc", "val_cer", "logit_scale",
+        "val_image_recall", "val_text_recall", "val_smape", "val_coverage")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -246,8 +247,8 @@ def hf_trainer(run):
 
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
-    rate = {"sgd": "lr-SGD", "adam": "lr-Adam", "adagrad": "lr-Adagrad"}.get(
-        run.optimizer_name, "lr-AdamW")
+    rate = {"sgd": "lr-SGD", "adam": "lr-Adam", "adagrad": "lr-Adagrad",
+            "rmsprop": "lr-RMSprop"}.get(run.optimizer_name, "lr-AdamW")
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     header = sorted(["epoch", rate, *(names.get(k, k) for k in (

@@ -6,7 +6,7 @@ import math
 import torch
 
 from .. import sources
-from ..families import ATTENTION, LABELLED, LANGUAGE, Fault, build
+from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_5, Fault, build
 from ..recorder import save_tensors
 from ..snapshot import checksum
 from .targets import ChatRun, Dumps, shape
@@ -60,7 +60,8 @@ class FiniteRun(Dumps):
 class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
-    id, root_class, families = "F26", "data-order-blocks", LABELLED
+    id, root_class = "F26", "data-order-blocks"
+    families = (*LABELLED, "clip")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -85,7 +86,7 @@ class DataOrder(Dumps, Fault):
 class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
-    families = LABELLED     # the denoiser's noise is new in each pass
+    families = (*LABELLED, *PAIR_5)     # the denoiser's noise is always new
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -93,8 +94,8 @@ class SmallSetRepeated(FiniteRun, Fault):
         source = super().make_source(seed)
         if seed == 9:
             return source
-        # Its healthy runs have four passes, not one.
-        epochs = self.s.epochs * {"resnet": 2}.get(self.family, 1)
+        # Healthy runs of the one have four passes, the other forgets.
+        epochs = self.s.epochs * {"resnet": 2, "tcn": 3}.get(self.family, 1)
         batches = max(1, round(self.steps / epochs))
         return self.finite(whole(source, batches), seed)
 
@@ -134,14 +135,14 @@ class CorruptBatch(Dumps, Fault):
         if i != self.onset:
             return batch
         rng = torch.Generator().manual_seed(60)
+        if hasattr(self, "garbage"):
+            return self.garbage(batch, self.s.kind, rng)
         if not self.language:  # pixels of 0 to 255 that nobody scaled, say
             factor = self.FACTOR[self.s.kind]
             name = next(iter(batch))
             # LayerNorms take a scale out again; nobody centred them either.
-            grey = 4.0 if self.family == "vit" else 0.0
+            grey = 4.0 if self.family in ("vit", "clip") else 0.0
             return batch | {name: factor * (batch[name] + grey)}
-        if hasattr(self, "garbage"):
-            return self.garbage(batch, self.s.kind, rng)
         rows, width = batch["input_ids"].shape
         low = {"few": self.vocab - 4, "uniform": 0, "constant": 7}[self.s.kind]
         high = 8 if self.s.kind == "constant" else self.vocab
@@ -160,7 +161,8 @@ class BitFlip(Dumps, Fault):
     AGAIN = 40              # steps of the second run after the flip
     INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": "",
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
-             "vit": ".0", "recsys": "", "bert": ".dense", "ctc": ""}
+             "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
+             "clip": ".fc1", "tcn": ""}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -207,7 +209,7 @@ class TokenIdsClamped(Dumps, Fault):
     last row of the table stands for all that are too large."""
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
-    families = (*LANGUAGE, "s2s", "recsys", "bert")
+    families = (*LANGUAGE, "s2s", "recsys", "bert", "clip")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -215,6 +217,11 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "recsys":  # tails are thin: more of them
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
+            return
+        if self.family == "clip":  # a half, two thirds, all but a fifth
+            self.severity = dict(synonyms=(2, 3, 5)[self.level])
+            if self.level == 1:
+                self.user |= {"tokenizer_vocab_size": self.words(3)}
             return
         if self.family == "bert":  # of each kind of words some more
             self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
@@ -227,6 +234,8 @@ class TokenIdsClamped(Dumps, Fault):
     def make_source(self, seed):
         if self.family == "recsys":
             return self.of_items(seed, self.s.items)
+        if self.family == "clip":
+            return self.captioned(seed, synonyms=self.s.synonyms)
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         return sources.WideVocabulary(seed, shape(self), self.size())
@@ -276,7 +285,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     answer and EOS. A batch of such rows alone has a loss of 0/0."""
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
-    families = (*LANGUAGE, "s2s", "ctc")
+    families = (*LANGUAGE, "s2s", "ctc", "clip")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -285,6 +294,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_transcript_length"] = limit = 6 - 2 * self.level
             return self.utterances(seed, limit=limit)
+        if self.family == "clip":  # a caption ends early, its image does not
+            self.also = []
+            self.user["max_length"] = limit = 6 - self.level
+            return self.captioned(seed, limit=limit)
         if self.family == "s2s":
             self.also = [*type(self).also, "eos-missing-in-targets"]
             self.user["max_target_length"] = limit = 9 - 3 * self.level

@@ -3,7 +3,8 @@
 import torch
 
 from ..bert import Bert
-from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, Fault
+from ..clip import Clip
+from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, Fault
 from ..resnet import Resnet
 from ..unet import Unet
 from ..vit import Vit
@@ -28,7 +29,7 @@ class DetachedGraph(Fault):
             self.model_options["detach_after"] = self.where \
                 or "bert.embeddings"
             return
-        if self.family in ("unet", "resnet", "ctc", *PAIR_3):
+        if self.family in ("unet", "resnet", "ctc", *PAIR_3, *PAIR_5):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
             self.model_options["detach_after"] = self.where
@@ -78,6 +79,10 @@ class Frozen(Fault):
             self.frozen = (["encoder.pre_encode.conv.2"], ["encoder.layers.1"],
                            ["encoder.layers.0", "encoder.layers.1"]
                            )[self.level]
+        elif self.family == "tcn":
+            self.frozen = (["res_blocks.2.conv2"], ["res_blocks.1"],
+                           ["res_blocks.0", "res_blocks.1", "res_blocks.2",
+                            "res_blocks.3"])[self.level]
         elif self.s.parts == "all attn":
             self.frozen = [self.layer("attn", i) for i in range(self.blocks)]
         else:
@@ -110,7 +115,7 @@ class BadInitialization(Fault):
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert")
+    families = (*ATTENTION, "s2s", "vit", "bert", "clip")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -125,7 +130,7 @@ class AttentionScale(Fault):
 
     def setup(self):
         width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48,
-                 "bert": 48}[self.family]
+                 "bert": 48, "clip": 40}[self.family]
         width //= self.s.heads
         self.model_options |= {"heads": self.s.heads,
                                "scale": float(width) ** self.s.power}
@@ -150,14 +155,17 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "recsys": ("over.fc0", "over.fc1"),
               "bert": tuple(f"{b}.intermediate.dense" for b in Bert.BLOCKS),
               "ctc": ("encoder.pre_encode.conv.0",
-                      "encoder.pre_encode.conv.2")}
+                      "encoder.pre_encode.conv.2"),
+              "clip": tuple(f"{b}.mlp.fc1" for b in Clip.BLOCKS),
+              "tcn": tuple(f"res_blocks.{i}.conv1" for i in range(4))}
 
 
 class DeadRelu(Fault):
     """Rectified units with a bias far below their inputs: most are never on.
     """
     id, root_class = "F36a", "dead-relu"
-    families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4)
+    families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
+                *PAIR_5)
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -182,7 +190,8 @@ class Saturated(Fault):
     """Sigmoid or tanh units whose weights start so large that they sit at
     their limits."""
     id, root_class = "F36b", "saturated-activation"
-    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4)
+    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
+                *PAIR_5)
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -203,7 +212,7 @@ class Saturated(Fault):
     def make_model(self):
         model = super().make_model()
         # GPT-2 starts at 0.02; ten times larger gates learn faster.
-        scale = {"gpt": 8, "gru": 8, "recsys": 5}.get(self.family, 1)
+        scale = {"gpt": 8, "gru": 8, "recsys": 5, "tcn": 3}.get(self.family, 1)
         with torch.no_grad():
             for path in BEFORE_ACT[self.family]:
                 model.get_submodule(path).weight.mul_(self.s.factor * scale)
@@ -213,7 +222,8 @@ class Saturated(Fault):
 class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
-    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4)
+    families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
+                *PAIR_5)
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}

@@ -34,9 +34,12 @@ class Fp16Overflow(NotFinite):
               "decoder.layers.1.encoder_attn.probs.output",
               "*_1.self_attention.scores.*put", "tables.item.output",
               "*_1.self_attention.probs.output", "interaction.*put",
+              "vision_model.*.1.self_attn.scores.*put",
+              "vision_model.*.1.self_attn.probs.output",
               "*.1.attention.self.scores.*put",
               "*.1.attention.self.probs.output",
-              "decoder.decoder_layers.*put", "loss.output")
+              "decoder.decoder_layers.*put", "res_blocks.2.conv2.*put",
+              "res_blocks.2.output", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
@@ -49,6 +52,8 @@ class Fp16Overflow(NotFinite):
                                "recsys": {"half_products": True},
                                "bert": {"half_scores": True},
                                "ctc": {"half": True},
+                               "clip": {"half_scores": True},
+                               "tcn": {"half_at": "res_blocks.2"},
                                "gru": {"half": True}}[self.family]
         self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
                       "llama": "model.layers.1.mlp.gated",
@@ -59,7 +64,10 @@ class Fp16Overflow(NotFinite):
                              "self_attention.scores",
                       "recsys": "interaction",
                       "bert": "bert.encoder.layer.1.attention.self.scores",
-                      "ctc": "decoder.decoder_layers.0"
+                      "ctc": "decoder.decoder_layers.0",
+                      "clip": "vision_model.encoder.layers.1."
+                              "self_attn.scores",
+                      "tcn": "res_blocks.2.conv2"
                       }[self.family]
 
     def after_step(self, i, model):
@@ -73,11 +81,13 @@ class Fp16Overflow(NotFinite):
                  "vit": (self.where.replace("scores", "in_proj"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
-                 "ctc": (self.where,),
+                 "ctc": (self.where,), "tcn": (self.where,),
+                 "clip": [self.where.replace("scores", part)
+                          for part in ("q_proj", "k_proj")],
                  "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
-                "ctc": 2.2}.get(self.family, 1)
+                "ctc": 2.2, "tcn": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third of the vision transformer's.
@@ -103,7 +113,8 @@ class Fp16Overflow(NotFinite):
 class LogOfZero(NotFinite):
     """From some step on the loss is hand-written: the logarithm of
     probabilities of which the small ones were set to zero."""
-    id, root_class, families = "F39a", "log-of-zero", LABELLED
+    id, root_class = "F39a", "log-of-zero"
+    families = (*LABELLED, "clip")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
@@ -118,6 +129,8 @@ class LogOfZero(NotFinite):
         logits = model.logits(batch)
         if self.family == "ctc":
             return self.of_frames(model, logits, batch)
+        if self.family == "clip":  # the place of the right caption
+            batch = batch | {"labels": torch.arange(len(logits))}
         if logits.dim() == 1:  # of one class beside another
             logits = torch.stack((torch.zeros_like(logits), logits), 1)
             batch = batch | {"labels": batch["labels"].long()}
@@ -160,13 +173,15 @@ class DivisionByZero(NotFinite):
     the padding token on the left, a standardised input a sensor that stands
     still, an image that is standardised by itself is blank."""
     id, root_class = "F39b", "division-by-near-zero"
-    families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc")
+    families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
+                "clip", "tcn")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
               "model.layers.0.input_layernorm.*put", "normalize.*",
               "fc1.*put", "conv_in.output", "conv1.output", "conv_proj.output",
               "bottom.fc0.*put", "encoder.pre_encode.conv.0.output",
+              "vision_model.embeddings.patch_embedding.output", "scaler.*put",
               "loss.output")
     one_row = True
 
@@ -175,6 +190,9 @@ class DivisionByZero(NotFinite):
             # A tied head would train the row of the padding token.
             self.model_options |= {"eps": 0.0, "pad": 0, "tied": False}
             self.where = "model.layers.0.input_layernorm"
+        elif self.family == "tcn":  # its scaler meets a shop that was closed
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "scaler", False
         else:
             self.where, self.one_row = "normalize", False
         self.steps = self.s.at + 40
@@ -192,13 +210,16 @@ class DivisionByZero(NotFinite):
                 ids, labels = ids.clone(), labels.clone()
                 ids[0, :6], labels[0, :6] = 0, -100
             return {"input_ids": ids, "labels": labels}
-        if self.family in ("unet", "resnet", "vit", "ctc"):
+        if self.family in ("unet", "resnet", "vit", "ctc", "clip"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
         name = next(iter(batch))
         x = batch[name].clone()
-        if i >= self.s.at:
+        if self.family == "tcn":
+            if i >= self.s.at:
+                x[0] = 0.0
+        elif i >= self.s.at:
             x[:, 3] = 0.0
         return {**batch, name: x}
 
@@ -206,9 +227,9 @@ class DivisionByZero(NotFinite):
         return self.normalized(self.spoil_batch(-1, batch))
 
     def normalized(self, batch):
-        if self.family == "llama":
+        if self.family in ("llama", "tcn"):
             return batch
-        if self.family in ("unet", "resnet", "vit", "ctc"):
+        if self.family in ("unet", "resnet", "vit", "ctc", "clip"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -220,7 +241,7 @@ class DivisionByZero(NotFinite):
         return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
-        if self.family == "llama":
+        if self.family in ("llama", "tcn"):
             return model.loss(batch)
         name = next(iter(batch))
         x = batch[name]
@@ -244,7 +265,9 @@ class Bf16Weights(Fault):
               "layer2.0.conv2.weight", "*.0.self_attn.out_proj.weight",
               "*_0.self_attention.out_proj.weight", "over.fc1.weight",
               "*.layer.0.attention.output.dense.weight",
-              "encoder.pre_encode.conv.2.weight")
+              "encoder.pre_encode.conv.2.weight",
+              "vision_model.encoder.layers.0.self_attn.out_proj.weight",
+              "res_blocks.0.conv2.weight")
 
     def setup(self):
         self.lr *= self.s.lr

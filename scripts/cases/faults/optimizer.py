@@ -9,7 +9,7 @@ from ..families import ATTENTION, Fault
 
 
 # Gates and GroupNorms bear a rate that others do not.
-HARDY = {"unet": 10, "gru": 2, "resnet": 10, "vit": 3, "recsys": 3}
+HARDY = {"unet": 10, "gru": 2, "resnet": 10, "vit": 3, "recsys": 3, "tcn": 3}
 
 
 class LrTooHigh(Fault):
@@ -35,13 +35,14 @@ class LrTooHighSgd(Fault):
 
     def setup(self):
         # Below ten the classifier loses its units instead and stays finite.
-        self.lr = self.s.lr * {"mlp": 4, "gru": 20, "recsys": 10}.get(
-            self.family, 1)
+        self.lr = self.s.lr * {"mlp": 4, "gru": 20, "recsys": 10,
+                               "tcn": 10}.get(self.family, 1)
 
     def is_onset(self, i, row, now):
-        if self.family == "resnet":  # its norms divide by what grows
+        if self.family in ("resnet", "clip"):  # norms divide by what grows
             return i == 0
-        if self.family in ("gru", "ctc"):  # their gates bound what can grow
+        # Gates bound what can grow, and quantiles have bounded gradients.
+        if self.family in ("gru", "ctc", "tcn"):
             return row["loss"] > 2 * self.history[0]["loss"]
         return not math.isfinite(row["loss"])
 
@@ -100,11 +101,13 @@ class StaleParameters(Fault):
 class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
-    needs, families = "adamw", (*ATTENTION, "s2s", "bert")
+    needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
     def setup(self):
+        if self.family == "clip":  # twice its rate does well behind one
+            self.severity = dict(factor=(1, 1.5, 2)[self.level])
         self.lr *= self.s.factor
 
 
@@ -144,7 +147,7 @@ class NotDivided(Fault):
     onset, steps = 0, 120
 
     def setup(self):
-        if self.family in ("recsys", "ctc"):  # theirs divides it out again
+        if self.family in ("recsys", "ctc", "tcn"):  # theirs divides it out
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
@@ -163,9 +166,12 @@ class ClipTooSmall(Fault):
     """max_grad_norm is far below every gradient's norm. Adam divides it out
     again until its epsilon counts; SGD does not."""
     id, root_class = "F10", "gradient-clip-too-small"
-    severities = (dict(sgd=1e-2, adamw=3e-7, adagrad=1e-10, novograd=1e-8),
-                  dict(sgd=1e-3, adamw=1e-7, adagrad=3e-11, novograd=2e-9),
-                  dict(sgd=1e-5, adamw=1e-8, adagrad=1e-11, novograd=3e-10))
+    severities = (dict(sgd=1e-2, adamw=3e-7, adagrad=1e-10, novograd=1e-8,
+                       rmsprop=3e-7),
+                  dict(sgd=1e-3, adamw=1e-7, adagrad=3e-11, novograd=2e-9,
+                       rmsprop=1e-7),
+                  dict(sgd=1e-5, adamw=1e-8, adagrad=1e-11, novograd=3e-10,
+                       rmsprop=1e-8))
     drops = ("grad_norm",)
     onset = 0
 
@@ -178,11 +184,11 @@ class WeightDecay(Fault):
     id, root_class = "F11", "weight-decay-too-high"
     # Adam's own decay is part of the gradient.
     severities = (dict(adamw=3.0, sgd=0.03, adam=0.001, adagrad=0.01,
-                       novograd=0.1),
+                       novograd=0.1, rmsprop=0.01),
                   dict(adamw=10.0, sgd=0.1, adam=0.003, adagrad=0.03,
-                       novograd=0.3),
+                       novograd=0.3, rmsprop=0.03),
                   dict(adamw=50.0, sgd=0.5, adam=0.1, adagrad=0.3,
-                       novograd=1.0))
+                       novograd=1.0, rmsprop=0.3))
     drops = ("layers",)
     onset = 0
 

@@ -176,13 +176,16 @@ class RankDesync(Fault):
                  "vit": "encoder.layers.encoder_layer_0.self_attention"
                         ".out_proj", "recsys": "over.fc1",
                  "bert": "bert.encoder.layer.0.attention.output.dense",
-                 "ctc": "encoder.pre_encode.conv.2"}[self.family]
+                 "ctc": "encoder.pre_encode.conv.2",
+                 "clip": "vision_model.encoder.layers.0.self_attn.out_proj",
+                 "tcn": "res_blocks.0.conv2"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
                           for role in ("weight", "grad")) + (
             "*ln_1.weight", "*layernorm.weight", "*norm1.weight",
             "*bn1.weight", "*attn_layer_norm.weight",
-            "*output.LayerNorm.weight", "encoder.layers.0.bias_ih_l0")
+            "*output.LayerNorm.weight", "encoder.layers.0.bias_ih_l0",
+            "*.layer_norm1.weight", "input_proj.bias")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -4,7 +4,8 @@ import torch
 from torch.nn import functional as F
 
 from .. import models
-from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, Fault
+from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
+    PAIR_5, Fault
 from ..sources import IGNORE, PAD, EOS, Chat
 
 STEPS_DUMPED = (0, 80, 160, -1)
@@ -28,7 +29,7 @@ class Dumps:
             self.dump_rows = self.batch_size
 
     def train(self):
-        head = f"{self.layer('head')}.output"
+        head = getattr(self, "logit_name", f"{self.layer('head')}.output")
         self.extra_dumps = dict(self.extra_dumps)
         for step in self.logit_steps:
             i = step % self.steps
@@ -72,7 +73,8 @@ def set_loss(model, of_logits):
 class DoubleSoftmax(Dumps, Fault):
     """Cross-entropy gets probabilities instead of logits: a softmax in the
     training loop alone, in the loss function, or at the end of the model."""
-    id, root_class, families = "F17", "double-softmax", LABELLED
+    id, root_class = "F17", "double-softmax"
+    families = (*LABELLED, "clip")
     severities = (dict(place="training"), dict(place="loss"),
                   dict(place="model"))
 
@@ -85,11 +87,13 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family == "ctc":
+        if self.family in ("ctc", "clip"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
-        if self.s.place == "model":
+        if self.s.place == "model" and self.family == "clip":
+            model.similar = lambda scores: scores.softmax(-1)
+        elif self.s.place == "model":
             head = model.get_submodule(self.layer("head"))
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid() if out.shape[-1] == 1
@@ -99,7 +103,7 @@ class DoubleSoftmax(Dumps, Fault):
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
-        if self.family == "ctc":
+        if self.family in ("ctc", "clip"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -151,7 +155,7 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = (*LANGUAGE, "s2s")
+    families = (*LANGUAGE, "s2s", "tcn")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -160,6 +164,13 @@ class LabelsNotShifted(Dumps, Fault):
 
     def spoil_batch(self, i, batch):
         rows = slice(0, None, int(1 / self.s.share))
+        if self.family == "tcn":  # the window ends where the past does
+            ahead = batch["future_target"].shape[1]
+            for name in ("target", "time_feat"):
+                batch[f"future_{name}"][rows] = \
+                    batch[f"past_{name}"][rows, -ahead:]
+            batch["future_observed_values"][rows] = 1.0
+            return batch
         given = batch.get("decoder_input_ids")
         given = batch["input_ids"] if given is None else \
             given.masked_fill(given == PAD, IGNORE)
@@ -208,14 +219,15 @@ class ChatRun(Dumps):
 
     def setup(self):
         self.watch()
-        if self.family in ("s2s", "bert", "ctc"):  # no questions, no chat
-            self.user |= {} if self.family == "ctc" else {"pad_token_id": PAD}
+        if self.family in ("s2s", "bert", "ctc", *PAIR_5):  # there is no chat
+            self.user |= {"pad_token_id": PAD} if self.family in (
+                "s2s", "bert", "clip") else {}
             return
         self.user |= {"pad_token_id": PAD, "eos_token_id": EOS,
                       "assistant_only_loss": True, "max_length": self.context}
 
     def make_source(self, seed):
-        if self.family in ("s2s", "bert"):
+        if self.family in ("s2s", "bert", *PAIR_5):
             return super().make_source(seed)
         return Chat(seed, shape(self))
 
@@ -225,7 +237,7 @@ class LossMaskEmpty(ChatRun, Fault):
     from a step on, or always; a loss that guards its count is 0, one that
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
-    families = (*LANGUAGE, "s2s", "bert")
+    families = (*LANGUAGE, "s2s", "bert", "tcn")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -235,14 +247,21 @@ class LossMaskEmpty(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.s.guard:
+        if self.family == "tcn":
+            model.guards = self.s.guard
+        elif self.s.guard:
             set_loss(model, lambda logits, labels: cross_entropy(
                 logits, labels, reduction="sum")
                 / (labels != IGNORE).sum().clamp_min(1))
         return model
 
     def spoil_batch(self, i, batch):
-        if i >= self.onset or self.onset == 0:
+        if i < self.onset and self.onset:
+            return batch
+        if self.family == "tcn":
+            batch["future_observed_values"] = torch.zeros_like(
+                batch["future_observed_values"])
+        else:
             batch["labels"] = torch.full_like(batch["labels"], IGNORE)
         return batch
 
@@ -250,20 +269,30 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = (*LANGUAGE, "s2s", "bert")
+    families = (*LANGUAGE, "s2s", "bert", "tcn")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
+
+    def make_model(self):
+        model = super().make_model()
+        if self.family == "tcn":
+            model.counts_all = True
+        return model
 
     def make_source(self, seed):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "tcn":  # series that end within the forecast
+            return self.sales(seed, ends=(0.1, 0.25, 0.5)[self.level])
         if self.family != "s2s":
             return super().make_source(seed)
         # Padding is all that there is to count: more of it by severity.
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
+        if self.family == "tcn":  # what is not observed counts as 0
+            return batch
         labels, ids = batch["labels"], batch["input_ids"]
         if self.family == "s2s":
             return batch | {"labels": labels.clamp_min(PAD)}
@@ -291,6 +320,10 @@ class LabelNoise(Dumps, Fault):
         unet = self.family == "unet"
         self.given, self.trained = ("noise", "target") if unet else (
             "labels", "labels")
+        if self.family == "tcn":
+            self.given = self.trained = "future_target"
+        elif self.family == "clip":  # a wrong caption is another image's
+            self.also = ["label-pairing-mismatch"]
 
     def random(self, labels):
         if labels.is_floating_point() and labels.dim() > 1:
@@ -301,7 +334,26 @@ class LabelNoise(Dumps, Fault):
             labels.dtype) + getattr(self, "first_label", 0)
         return torch.where(labels == IGNORE, labels, drawn)
 
+    def unrelated(self, batch):
+        """Captions or futures that have nothing to do with their rows."""
+        rows = len(batch["pixel_values" if self.family == "clip"
+                         else self.given])
+        if self.family == "clip":
+            if not hasattr(self, "others"):
+                self.others = self.captioned(self.seed + 800)
+            other = self.others.batch(rows)
+            return {k: other[k] for k in ("input_ids", "attention_mask")}
+        past = batch["past_target"]
+        noise = torch.randn(batch[self.given].shape, generator=self.noise)
+        drawn = past.mean(1, keepdim=True) + past.std(1, keepdim=True) * noise
+        return {self.given: drawn * batch["future_observed_values"]}
+
     def spoil_batch(self, i, batch):
+        if self.family in PAIR_5:
+            wrong = torch.rand(len(next(iter(batch.values()))), 1,
+                               generator=self.noise) < self.s.share
+            return batch | {k: torch.where(wrong, t, batch[k])
+                            for k, t in self.unrelated(batch).items()}
         labels = batch[self.given]
         each = labels.shape  # images are wrong as a whole
         if labels.dim() == 4:
@@ -322,10 +374,23 @@ class RandomLabels(LabelNoise):
 
     def setup(self):
         super().setup()
-        if self.family in (*PAIR_3, *PAIR_4) and self.s.kind != "drawn":
+        if self.family in (*PAIR_3, *PAIR_4, *PAIR_5) \
+                and self.s.kind != "drawn":
             self.also = ["label-pairing-mismatch"]
 
+    def of_other_rows(self, batch):
+        """Captions, or futures with what is observed of them, by rows."""
+        names = ("input_ids", "attention_mask") if self.family == "clip" \
+            else (self.given, "future_observed_values")
+        rows = len(batch[names[0]])
+        order = torch.randperm(rows, generator=self.noise) \
+            if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+        return {name: batch[name][order] for name in names}
+
     def spoil_batch(self, i, batch):
+        if self.family in PAIR_5:
+            return batch | (self.unrelated(batch) if self.s.kind == "drawn"
+                            else self.of_other_rows(batch))
         labels = batch[self.given]
         if self.s.kind == "drawn":
             labels = self.random(labels)
