@@ -51,7 +51,8 @@ struct TokenChoice {
   std::optional<int64_t> Id = std::nullopt;
   /// In nats; none where it was null.
   std::optional<double> Logprob = std::nullopt;
-  std::optional<int64_t> Rank = std::nullopt; ///< In the vocabulary, where recorded.
+  /// In the vocabulary, where recorded.
+  std::optional<int64_t> Rank = std::nullopt;
   bool HasText = false;
 };
 

@@ -161,6 +161,25 @@ local function moved_in_all(pooled)
   return here > 2 * ahead and 0 or ahead > 2 * here and 1 or nil
 end
 
+--- The first mask of a dumped batch that counts nothing, with the loss of its step: that is 0 / 0 then, or 0 where the
+--- count is kept from being 0. A mask that is 0 where values count has another loss, so that alone says nothing.
+local function counts_nothing(case)
+  local masks = case.tensors:where("match(name, 'batch.*') and match(name, '*observed*|*loss_mask*|*loss_weight*|"
+    .. "*sample_weight*|*target_mask*|*label_mask*') and not match(name, '*unobserved*') and numel > 0 and "
+    .. "zero_share is not null and step is not null")
+  for mask in masks:sort("step"):slice(0, 400):rows() do
+    if mask:count_equal(0) == mask.numel then
+      local dump = case.tensors:where { run = mask.run, step = mask.step, variant = mask.variant }
+        :where("match(name, 'loss.output') and numel == 1"):first()
+      local row  = not dump and case.scalars:where { name = "loss", primary = true, run = mask.run, step = mask.step }
+        :first()
+      local none = dump and (dump.nonfinite > 0 or dump:count_equal(0) == 1)
+        or row and (row.value ~= row.value or math.abs(row.value) == math.huge or row.value == 0)
+      if none then return mask, dump or row, row and row.value == 0 or dump and dump.nonfinite == 0 end
+    end
+  end
+end
+
 local function report_all_ignored(batch, ignore)
   report {
     symptom  = "labels-all-ignored",
@@ -190,6 +209,17 @@ return {
     -- A dump of statistics alone has no values, and no share of zeros.
     local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null")
     local ids, labels = dumped:where(IDS), dumped:where(LABELS)
+    local mask_of_none, loss_of_none, is_zero = counts_nothing(case)
+    if mask_of_none then
+      report {
+        symptom  = "labels-all-ignored",
+        score    = 0.95,
+        at       = { step = mask_of_none.step },
+        message  = ("all %s values of %s at step %d are 0, and the loss of that step is %s: it is of nothing"):format(
+          units.count(mask_of_none.numel), mask_of_none.name, mask_of_none.step, is_zero and "0" or "not finite"),
+        evidence = { mask_of_none, loss_of_none },
+      }
+    end
     if ids:count() == 0 then
       -- Labels of which none counts need no ids to be told.
       for batch in labels:where("numel >= 2"):sort("step"):rows() do
@@ -212,6 +242,10 @@ return {
       either  = decoder:count() > 0
     end
     if decoder:count() > 0 then ids, other = decoder, false end
+    -- Labels end where the text does that the decoder is given, and not where the source does beside it.
+    local masks = decoder:count() > 0 and "*decoder_attention_mask" or "*attention_mask"
+    local translates = decoder:count() == 0 and case.config:where("match(key, '*is_encoder_decoder') and "
+      .. "(number != 0 or match(value, 'true|True'))"):count() > 0
     local others = { "labels-not-next", "labels-equal-inputs", "labels-two-ahead", "labels-partly-wrong",
       "labels-unrelated" } -- what takes more than the labels alone
     local pooled = { here = 0, ahead = 0, n = 0 }
@@ -228,7 +262,8 @@ return {
         if other_task(inputs, batch, opt.ignore) then other = "masked" end
         local mask = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
           numel = batch.numel }
-          :where("match(name, '*attention_mask') and not match(name, 'battery.*') and zero_share is not null"):first()
+          :where("match(name, ?)", masks):where("not match(name, 'battery.*') and zero_share is not null"):first()
+        if translates then mask = nil end
         if mask then
           lengths.add_padding(padding, inputs, mask, batch, opt.ignore)
           if lengths.alien_padding(padding) then

@@ -50,6 +50,7 @@ return {
     local padding = lengths.padding()
     local hides = case.config:where("match(key, '*mlm_probability|*mlm_prob|*masking_ratio|*masking_prob')")
       :where("number > 0 and number < 0.5"):first()
+    hides = masked.by(case) and hides or nil -- a collator has that share even where it hides nothing
     local shown = { text = 0, counted = 0, given = 0 } -- of a masked language model
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }

@@ -82,7 +82,8 @@ local function figures(tensor, rows, is_label, ignore)
   return columns
 end
 
---- The ranks of some numbers, equal ones the mean of theirs; nil where all are equal.
+--- The ranks of some numbers, equal ones the mean of theirs; nil where all but a few are equal: one rare value meets
+--- another by chance, and a few such meetings are many deviations.
 local function ranks(list)
   local order, out = {}, {}
   for i = 1, #list do order[i] = i end
@@ -91,7 +92,7 @@ local function ranks(list)
   while from <= #order do
     local to = from
     while to < #order and list[order[to + 1]] == list[order[from]] do to = to + 1 end
-    if to - from + 1 == #order then return nil end
+    if to - from + 1 > #order - 8 then return nil end
     for i = from, to do out[order[i]] = (from + to) / 2 end
     from = to + 1
   end

@@ -32,7 +32,9 @@ end
 ---@param case culprit.Case
 ---@return culprit.Row?
 function masked.by(case)
-  local setting = case.config:where("match(key, '*mlm|*mlm_probability|*mlm_prob|*masked_lm*|*mask_prob|"
+  -- Collators have a share to hide by default, which counts for nothing where hiding is off.
+  local off = case.config:where("match(key, 'mlm|*.mlm|*use_mlm') and match(value, 'false|False|0')"):count() > 0
+  local setting = not off and case.config:where("match(key, '*mlm|*mlm_probability|*mlm_prob|*masked_lm*|*mask_prob|"
     .. "*mlm_mask*|*masking_ratio|*masking_prob*') and (number > 0 or value == 'true')"):first()
     or case.config:where("match(key, '*architectures*|*model_class*|*objective|*task') and match(value, "
       .. "'*MaskedLM*|*masked_lm*|mlm|*ForPreTraining*|fill-mask')"):first()

@@ -71,12 +71,15 @@ function optimizers.begins_otherwise(case)
 end
 
 --- Whether the logged rate is not the one that updates are made with: one that the optimizer warms up, estimates or
---- multiplies within.
+--- multiplies within. Adafactor does so where its steps are relative, and logs one number then; without them, as the
+--- trainers of transformers set it, the rate is the logged one.
 ---@param case culprit.Case
+---@param rate culprit.Table  finite rates of one run
 ---@return boolean
-function optimizers.own_rate(case)
-  return optimizers.kind(case):glob("*free*|*prodigy*|*dadapt*|*d_adapt*|*adafactor*|*lbfgs*|*rprop*|*mechanic*")
-    or false
+function optimizers.own_rate(case, rate)
+  local kind = optimizers.kind(case)
+  return kind:glob("*free*|*prodigy*|*dadapt*|*d_adapt*|*lbfgs*|*rprop*|*mechanic*")
+    or kind:glob("*adafactor*") and rate:max("value") == rate:min("value") or false
 end
 
 --- Whether decay is taken from the weights beside the update (true) or added to the gradient (false); nil where the
@@ -86,7 +89,7 @@ end
 function optimizers.decoupled(case)
   local kind = optimizers.kind(case)
   local said = case.config:where("match(key, '*adam_w_mode|*decoupled_weight_decay|*decoupled_wd|*decouple')"):first()
-  if said then return (said.value:lower() == "true" or said.number == 1) end
+  if said then return tostring(said.value):lower() == "true" or said.number == 1 end
   -- Apex's Adam, which these take, is AdamW unless told otherwise.
   local apex = case.config:where("match(key, '*lr_decay_style|*tensor_model_parallel*|*zero_optimization*|"
     .. "*train_micro_batch_size_per_gpu|*pipeline_model_parallel*')"):count() > 0

@@ -11,6 +11,15 @@ function settings.number(case, name)
   return row and row.number
 end
 
+--- Those of some rows of case.config that switch something on, or set it: a number other than 0, or a value that is
+--- no word for off.
+---@param rows culprit.Table
+---@return culprit.Table
+function settings.on(rows)
+  return rows:where("number != 0 or number is null and value is not null and not match(value, "
+    .. "'false|False|none|None|null|0|')")
+end
+
 --- Keys of what counts, or warms up, something else than the training's updates: steps of an episode, of a sampler or
 --- of a profiler, the warm-up of a second loss or of an average.
 local elsewhere = "*kl_*|*ema_*|*profil*|*bench*|*beta*|*temperature*|*gan_*|*disc*|*aux*|*momentum*|*batch*|*curric*|"

@@ -138,7 +138,8 @@ end
 --- What the loss of a dump with logits, labels and lengths is of: "once" where it is the CTC loss of the logits,
 --- "twice" where it is that behind a second softmax, with its value and that of the logits. Every usual way to take the
 --- mean is tried, so the value has to be that of one of them to half a per cent.
----@return string? kind, number? value, number? once
+---@return string? kind "neither" where it is none of them, nil where that cannot be told
+---@return number? value, number? once
 local function of_alignments(here, logits, labels, value, blanks)
   local shape, rows = logits.shape, labels.shape[1]
   if #shape ~= 3 or #labels.shape ~= 2 or logits.numel > 400000 or rows > 64 then return nil end
@@ -165,6 +166,7 @@ local function of_alignments(here, logits, labels, value, blanks)
   end
   local ways = frame_counts(input, frames)
   if #ways == 0 and not input then ways[1] = {} end -- every row has all of them
+  if #ways == 0 then return nil end
   local totals
   for _, form in ipairs({ false, true }) do
     local scores = {}
@@ -194,7 +196,22 @@ local function of_alignments(here, logits, labels, value, blanks)
       end
     end
   end
-  return nil
+  return "neither"
+end
+
+--- The outputs of a name, of which more dumps have the loss of a second softmax than another one: a loss that falls
+--- passes any value by chance once.
+local function most_often(tally, plain)
+  for _, one in ipairs(tally) do
+    if one.times > plain + one.neither then return one.found end
+  end
+end
+
+--- What is counted of the outputs of a name.
+local function of_name(tally, name)
+  for _, one in ipairs(tally) do if one.name == name then return one end end
+  tally[#tally + 1] = { name = name, times = 0, neither = 0 }
+  return tally[#tally]
 end
 
 --- The dumps of a run with CTC: how many tell what the loss is of, and one whose loss is that of a second softmax.
@@ -205,30 +222,34 @@ local function ctc(case, dumped, truth)
   local blank = case.config:where("match(key, '*blank|*blank_id|*blank_idx|*blank_index|*blank_token_id') and "
     .. "number is not null"):first()
   local outputs = "role == 'output' and numel > 1 and not match(name, 'loss*|*.loss*')"
-  local judged, plain, times, found = 0, 0, 0, nil
+  local judged, plain, tally = 0, 0, {}
   for labels in dumped:where(truth):where("numel >= 8"):sort("step"):slice(0, 12):rows() do
     local here = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }
     local loss = here:where("match(name, 'loss.output') and numel == 1"):first()
     for logits in here:where(outputs):where("nonfinite == 0"):slice(0, 4):rows() do
       local classes = logits.shape and logits.shape[#logits.shape] or 0
-      if loss and loss.mean == loss.mean and labels.max < classes then
+      local fits = not blank or blank.number >= 0 and blank.number < classes
+      if loss and loss.mean == loss.mean and labels.max < classes and fits then
+        local one = of_name(tally, logits.name)
         local kind, value, once = of_alignments(here, logits, labels, loss.mean,
           blank and { math.floor(blank.number) } or { 0, classes - 1 })
         local probabilities = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * classes - 1) < 1e-3
-        if kind then judged = judged + 1 end
+        if kind == "once" or kind == "twice" then judged = judged + 1 end
         if kind == "once" and probabilities then
-          times = times + 1
-          found = { logits = logits, labels = labels, value = loss.mean, twice = value, already = true }
+          one.times = one.times + 1
+          one.found = { logits = logits, labels = labels, value = loss.mean, twice = value, already = true }
         elseif kind == "twice" and once and math.abs(once - value) > 0.1 * value then
-          times = times + 1
-          found = { logits = logits, labels = labels, value = loss.mean, once = once, twice = value }
+          one.times = one.times + 1
+          one.found = { logits = logits, labels = labels, value = loss.mean, once = once, twice = value }
         elseif kind == "once" then
           plain = plain + 1
+        elseif kind == "neither" then
+          one.neither = one.neither + 1
         end
       end
     end
   end
-  return judged, times > plain and found or nil
+  return judged, most_often(tally, plain)
 end
 
 --- The contrastive losses of a square of logits, against its diagonal: mean over rows, over columns, and of both.
@@ -245,7 +266,7 @@ end
 --- The dumps with a square of logits: how many tell what the loss is of, and one whose loss is that of a second
 --- softmax.
 local function contrastive(dumped)
-  local judged, plain, times, found = 0, 0, 0, nil
+  local judged, plain, tally = 0, 0, {}
   local squares = dumped:where("role == 'output' and nonfinite == 0 and zero_share is not null and numel >= 64 and "
     .. "numel <= 262144 and match(dtype, 'float*|bfloat*') and not match(name, '*loss*|*attn*|*attention*')")
   for logits in squares:sort("step"):slice(0, 200):rows() do
@@ -255,7 +276,7 @@ local function contrastive(dumped)
     if loss and loss.mean == loss.mean then
       local values, value = logits:values(0, logits.numel), loss.mean
       local once, twice = of_diagonal(values, n, false), of_diagonal(values, n, true)
-      local kind, at
+      local one, kind, at = of_name(tally, logits.name), nil, nil
       for i = 1, 3 do
         local near = 0.005 * math.abs(value)
         if math.abs(once[i] - value) <= near then kind, at = "once", i break end
@@ -266,17 +287,19 @@ local function contrastive(dumped)
       local probabilities = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * n - 1) < 1e-3
       if kind then judged = judged + 1 end
       if kind == "once" and probabilities then
-        times = times + 1
-        found = { logits = logits, labels = logits, value = value, twice = once[at], already = true }
+        one.times = one.times + 1
+        one.found = { logits = logits, labels = logits, value = value, twice = once[at], already = true }
       elseif kind == "twice" then
-        times = times + 1
-        found = { logits = logits, labels = logits, value = value, once = once[at], twice = twice[at] }
+        one.times = one.times + 1
+        one.found = { logits = logits, labels = logits, value = value, once = once[at], twice = twice[at] }
       elseif kind == "once" then
         plain = plain + 1
+      else
+        one.neither = one.neither + 1 -- a layer as wide as the batch is a square too
       end
     end
   end
-  return judged, times > plain and found or nil
+  return judged, most_often(tally, plain)
 end
 
 --- Elementwise losses of predictions and targets.

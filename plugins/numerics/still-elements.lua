@@ -18,6 +18,8 @@
 --- ## References
 --- https://arxiv.org/abs/2010.06192
 
+local optimizers = require("optimizers")
+
 --- Whether all values have the eight significant bits of bf16, as a bf16 weight has that was widened for the dump.
 ---@param values number[]
 ---@return boolean
@@ -45,7 +47,7 @@ return {
 
   run = function(case)
     local opt  = case.options
-    local adam = case.config:where("match(key, '*optim*') and match(value, '*adam*|*Adam*|*lion*|*Lion*')"):count() > 0
+    local adam  = optimizers.adam(case) or optimizers.kind(case):glob("*lion*")
     local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value) and value > 0")
     if not adam or rates:count() < 2 then
       return skip("the rate of an optimizer whose update is about it, Adam or Lion")

@@ -18,12 +18,14 @@
 --- https://arxiv.org/abs/2102.11245
 
 local runs = require("runs")
+local settings = require("settings")
 
 --- What overwrites weights by design: copies and averages that are swapped in, elements that are cut, matrices that are
---- merged or made new, norms that are kept.
-local DESIGNED = "match(key, '*prun*|*sparsity*|*relora*|*lookahead*|*swa|*swa_*|*use_ema|*ema_decay*|*reset_int*|"
-  .. "*reinit*|*shrink_perturb*|*weight_norm*|*normalize_weights|*weight_clip*|*clip_weights*|*diloco*|*outer_opt*|"
-  .. "*quantiz*') or match(key, '*optim*') and match(value, '*ookahead*|*free*|*Free*|*swa*|*SWA*')"
+--- merged or made new, norms that are kept. Attention over sliding windows is called SWA too, and changes no weight.
+local DESIGNED = "match(key, '*prun*|*sparsity*|*relora*|*lookahead*|*swa|*swa_start*|*swa_lr*|*swa_epoch*|*swa_freq*|"
+  .. "*swa_anneal*|*use_ema|*ema_decay*|*reset_int*|*reinit*|*shrink_perturb*|"
+  .. "*weight_norm*|*normalize_weights|*weight_clip*|*clip_weights*|*diloco*|*outer_opt*|*quantiz*') or "
+  .. "match(key, '*optim*') and match(value, '*ookahead*|*free*|*Free*|*swa*|*SWA*')"
 
 ---@type culprit.Detector
 return {
@@ -40,7 +42,7 @@ return {
     local norms  = all:where { metric = "weight_norm" }
     local ratios = all:where { metric = "update_ratio" }
     if ratios:count() == 0 then return skip("update ratios beside the weight norms") end
-    local designed = case.config:where(DESIGNED):where("not match(value, 'false|False|none|None|null|0|')"):first()
+    local designed = settings.on(case.config:where(DESIGNED)):first()
     if designed then
       return skip(("weights that the optimizer alone changes: %s changes them too"):format(designed.key))
     end

@@ -52,7 +52,7 @@ return {
         "first-updates-outgrow-weights")
     end
     local rates = all:where { name = "lr" }:sort("step")
-    local hot   = adam and rates:where("value >= ?", case.options.rate):first()
+    local hot   = adam and rates:where("step is not null and value >= ?", case.options.rate):first()
     if hot then
       report {
         symptom  = "first-updates-outgrow-weights",

@@ -19,6 +19,7 @@
 --- https://arxiv.org/abs/2303.06296 for the collapse of entropy; QK-norm: https://arxiv.org/abs/2302.05442
 
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -104,9 +105,9 @@ return {
     local loss  = runs.series(case, "loss"):first()
     local fresh = first.step <= 1 and size and loss and loss.step <= 1 and loss.value > 0.8 * math.log(size.number)
     -- Scores that fall with the distance by design, or are cosines times a scale, begin sharp.
-    local biased = case.config:where("match(key, '*alibi*|*qk_norm*|*cosine_att*|*kerple*|*position_bias*|"
-      .. "*retention*') and not match(value, 'false|False|none|None|null|0|') or match(value, '*alibi*|*ALiBi*|"
-      .. "*retnet*|*RetNet*')"):count() > 0
+    local biased = settings.on(case.config:where("match(key, '*alibi*|*qk_norm*|*cosine_att*|*kerple*|"
+      .. "*position_bias*|*retention*')")):count() > 0
+      or case.config:where("match(value, '*alibi*|*ALiBi*|*retnet*|*RetNet*')"):count() > 0
     local limit = fresh and not biased and opt.fresh or opt.collapse
     local sharp = begun:median("value") < limit and first.step <= 1
     if sharp then

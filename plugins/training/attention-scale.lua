@@ -1,7 +1,7 @@
 --- ## What it detects
 --- Attention scores of a fresh model that are too large by the root of the head's width, or by its square: they are not
---- divided by it, or multiplied instead. Where queries, keys and scores are dumped, the factor between them is measured;
---- else it is told from the size of the weights.
+--- divided by it, or multiplied instead. Where queries, keys and scores are dumped, the factor between them is
+--- measured; else it is told from the size of the weights.
 ---
 --- ## Why it matters
 --- At small initial weights the scores are small either way and the first loss says nothing. Their size follows from
@@ -13,18 +13,19 @@
 --- ## Known false positives
 --- Query and key weights that are initialised larger than the rest of their layer, and inputs that are not normalised,
 --- where that is so in half of the layers; in fewer it is not said, as layers share their code.
---- Models whose head has fewer than 9 dimensions are not judged: the factor is too small to tell. T5 leaves the division
---- out by design; normalised queries and keys have a learned factor. A factor that the config sets, and heads that are
---- wider than their share of the model's width, are not judged by the weights.
+--- Models whose head has fewer than 9 dimensions are not judged: the factor is too small to tell. T5 leaves the
+--- division out by design; normalised queries and keys have a learned factor. A factor that the config sets, and heads
+--- that are wider than their share of the model's width, are not judged by the weights.
 ---
 --- ## References
 --- https://arxiv.org/abs/1706.03762, section 3.2.1
 
 local places = require("places")
 local runs = require("runs")
+local settings = require("settings")
 
---- What the dumped scores of a layer are times the products of its queries and keys: the same factor at eight places, or
---- nil. Queries and keys are one tensor [row, 2, head, position, width] here, as the recorder stacks them.
+--- What the dumped scores of a layer are times the products of its queries and keys: the same factor at eight places,
+--- or nil. Queries and keys are one tensor [row, 2, head, position, width] here, as the recorder stacks them.
 ---@param scores culprit.Row  [row, head, position, position], before the mask
 ---@param stacked culprit.Row
 ---@return number?
@@ -148,7 +149,7 @@ return {
     -- A factor of its own, set or learned, makes scores of another size; so do heads wider than their share.
     local own = case.config:where("match(key, '*qk_norm*|*qk_layernorm*|*query_key_norm*|*attention_multiplier*|"
       .. "*query_pre_attn_scalar*|*attn_scale*|*attention_scale*|*softmax_scale*|*softcap*|*cosine_att*|*alibi*')")
-      :where("not match(value, 'false|False|none|None|null|0|')"):first()
+    own = settings.on(own):first()
     if own then
       return skip("scores that are divided by the root of the head's width: " .. own.key .. " sets another")
     end
@@ -211,7 +212,10 @@ return {
         end
       end
     end
-    if judged == 0 then return skip("queries, keys and scores of a layer; or the size of the attention's weights at step 0: weight_norm and weight_rms") end
+    if judged == 0 then
+      return skip("queries, keys and scores of a layer; or the size of the attention's weights at step 0: weight_norm "
+        .. "and weight_rms")
+    end
     -- Layers share their code: where most have scores of the right size, the others' inputs are large.
     if not found or 2 * over < judged then return end
     report {

@@ -15,6 +15,7 @@
 --- ## References
 --- https://www.tensorflow.org/api_docs/python/tf/train/ExponentialMovingAverage: min(decay, (1 + n) / (10 + n))
 
+local runs     = require("runs")
 local settings = require("settings")
 
 ---@type culprit.Detector
@@ -38,12 +39,15 @@ return {
     if warmed then return skip("an average with a constant decay: " .. warmed.key .. " is set") end
     if settings.loaded(case) then return skip("a run from random weights: it goes on from trained ones") end
     local judged = false
-    local losses = case.scalars:where("finite(value) and match(name, '*ema*loss*|*loss*ema*')")
+    -- Of an evaluation: an "ema" of the training loss is that loss smoothed, of the weights themselves.
+    local losses = case.scalars:where("finite(value) and match(name, '*ema*loss*|*loss*ema*') and match(name, "
+      .. "'*val*|*eval*|*valid*|*test*') and not match(name, '*semantic*|*schema*')")
     for run_name, name, rows in losses:group("run", "name") do
       local ema = rows:sort("step"):last()
-      local raw = case.scalars:where { name = { "val_loss", "loss" }, primary = true, run = run_name }
-        :where("finite(value) and step == ?", ema.step):sort("name"):last()
-      if raw then
+      local raw = case.scalars:where { name = "val_loss", primary = true, run = run_name }
+        :where("finite(value) and step == ?", ema.step):last()
+      -- The power of the decay is the number of updates, which epochs are not.
+      if raw and not runs.by_epochs(case, run_name, rows) then
         judged = true
         local left = decay.number ^ ema.step
         if left >= case.options.left and ema.value > (1 + case.options.worse) * raw.value then
@@ -59,6 +63,6 @@ return {
         end
       end
     end
-    if not judged then skip("a loss of the average beside one of the raw weights") end
+    if not judged then skip("a loss of the average beside one of the raw weights, by steps") end
   end,
 }

@@ -20,10 +20,13 @@
 
 local places = require("places")
 local runs = require("runs")
+local settings = require("settings")
 
---- What makes nearly all values zero on purpose: a sparse code, spikes, the best k of many.
-local SPARSE = "match(key, '*sparsity*|*sparse_code*|*sparse_auto*|*topk_act*|*k_sparse*|*l0_coef*|*l1_coef*|*spik*|"
-  .. "*dict_size*|*kwta*|*k_winner*') or match(value, '*sparse*autoencoder*|*spiking*|*SparseAutoencoder*|*snn*|*SNN*')"
+--- What makes nearly all values zero on purpose: a sparse code, spikes, the best k of many. Spikes of a loss are none,
+--- nor is the dictionary of a translator.
+local SPARSE = "match(key, '*sparsity*|*sparse_code*|*sparse_auto*|*topk_act*|*k_sparse*|*l0_coef*|*l1_coef*|"
+  .. "*spiking*|*spike_grad*|*snn_*|*sae*dict_size*|*kwta*|*k_winner*') or "
+  .. "match(value, '*sparse*autoencoder*|*spiking*|*SparseAutoencoder*|*snn*|*SNN*')"
 
 ---@type culprit.Detector
 return {
@@ -36,7 +39,7 @@ return {
   },
 
   run = runs.apart(function(case, run)
-    local sparse = case.config:where(SPARSE):where("not match(value, 'false|False|none|None|null|0|')"):first()
+    local sparse = settings.on(case.config:where(SPARSE)):first()
     if sparse then return skip(("units that are to fire: %s asks for zeros"):format(sparse.key)) end
     local shares = case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null and "
       .. "finite(value)")

@@ -28,11 +28,13 @@
 --- ## Known false positives
 --- A change of data or of loss weights in the middle of the run. A loss that swings on its way up overshoots, and
 --- counts as rising from the start only. Norms that were logged after clipping are smaller than the gradients: where
---- most of them equal the threshold, nothing is said of what they can pay for.
+--- most of them equal the threshold, nothing is said of what they can pay for. Losses of critics and of adversaries
+--- grow as returns and opponents do: beside those nothing is said of a loss that rises from the start.
 ---
 --- ## References
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
 
+local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
 
@@ -80,7 +82,7 @@ return {
 
     --- What an update of Adam is of the weights at most, by its rate and the model's width; nil where neither is known.
     local function bound_of_adam(run_name)
-      local adam  = case.config:where("match(key, '*optim*') and match(value, '*adam*|*Adam*')"):first()
+      local adam  = optimizers.adam(case)
       local width = case.config:where("match(key, '*hidden_size|*d_model|*n_embd|*embed_dim|*hidden_dim|"
         .. "*embedding_dim') and number >= 1"):max("number")
       local rate  = runs.series(case, "lr", run_name):where("value > 0"):max("value")
@@ -135,6 +137,12 @@ return {
       return found, true
     end
 
+    -- A policy that gets on meets larger returns, and an adversary that gets on makes the others' loss larger: both are
+    -- measured against a target that moves. The rewards of preferences are of fixed pairs.
+    local moving = case.scalars:where("match(name, '*return*|*reward*|ep_len*|*/ep_len*|*episode*|*td_error*|*q_value*|"
+      .. "*disc_*|*discriminator*|loss_d|*/loss_d|d_loss|*/d_loss') and not match(name, '*chosen*|*rejected*|*margin*|"
+      .. "*accurac*')"):count() > 0
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local rows = loss:count()
@@ -154,7 +162,7 @@ return {
         local deep   = loss:where("value < ?", -opt.below * scale):first()
         -- A loss thrown off by its first update swings over orders of magnitude, which is more noise than any level.
         -- But the first of n equal rows is the least of them once in n runs.
-        local thrown = rows >= 30 and loss:first().value > 0
+        local thrown = not moving and rows >= 30 and loss:first().value > 0
           and loss:where("value > ?", 1.3 * loss:first().value):count() >= opt.swung * (rows - 1)
         if thrown then early, start = true, loss:first().value end
         if deep and start > 0 and finish < -opt.below * scale then
@@ -177,11 +185,12 @@ return {
             score    = 0.9,
             at       = { step = loss:first().step },
             message  = ("the loss is thrown from %.4g at step %d to %.4g at step %d; it comes down since, to %.4g, and "
-              .. "is not back: the first updates went too far"):format(start, loss:first().step, peak.value, peak.step,
+              .. "is not back"):format(start, loss:first().step, peak.value, peak.step,
               finish),
             evidence = { loss:first(), peak, loss:last() },
           }
-        elseif early and finish > start * 1.3 and (thrown or finish - start > math.max(0.1, 4 * noise)) then
+        elseif early and not moving and finish > start * 1.3
+          and (thrown or finish - start > math.max(0.1, 4 * noise)) then
           report {
             symptom  = "loss-rises-from-start",
             score    = 0.95,
@@ -259,7 +268,10 @@ return {
         end
       end
     end
-    if below then
+    if moving then
+      skip("a loss against a target that stays: returns, rewards or a discriminator are logged beside it",
+        "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start")
+    elseif below then
       skip("a loss that is a cost: it is below 0 from the first rows on, and what a flipped term does to it is open",
         "loss-rises-from-start", "loss-rises-at-small-updates")
     end

@@ -30,15 +30,18 @@ return {
   run = function(case)
     local opt, judged = case.options, false
     local loads = case.scalars:where("finite(value) and value >= 0 and match(name, '*expert*') and match(name, "
-      .. "'*load*|*frac*|*share*|*usage*|*util*|*token*|*count*|*prob*')")
+      .. "'*load*|*frac*|*share*|*usage*|*util*|*token*|*count*|*prob*') and not match(name, '*drop*|*overflow*')")
 
-    --- A name without its last number: that of all experts of a layer; nil where it has none.
+    --- A name without its last number: that of all experts of a layer; nil where it has none, or where it numbers the
+    --- layers.
     local function family(name)
       local function is_digit(at) return tonumber(name:sub(at, at)) ~= nil end
       local stop = #name
       while stop > 0 and not is_digit(stop) do stop = stop - 1 end
       local start = stop
       while start > 1 and is_digit(start - 1) do start = start - 1 end
+      local before = name:sub(1, start - 1):lower()
+      if before:glob("*layer|*layer?|*layers?|*block|*block?|*blocks?|*stage?") then return nil end
       return stop > 0 and name:sub(1, start - 1) .. "*" .. name:sub(stop + 1) or nil
     end
 

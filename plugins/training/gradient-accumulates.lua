@@ -13,13 +13,13 @@
 --- ## Known false positives
 --- Steps on one and the same batch whose norm does not add up, steps that take the whole data, weights that hardly
 --- move, weights that explode, and a loss that climbs from the start: all are left out. Very large batches have a
---- cosine of a half at the start of training. Batches may agree by themselves, as where updates come late and the weights swing; arithmetic tells. Let n
---- be the norm, c the cosine with the gradient before, and b what a buffer that is not cleared holds: the norm before,
---- at most the clipping threshold. If the gradient is buffer + new, the new one has the norm
---- sqrt(n^2 + b^2 - 2 b n c) and the part n c - b in the buffer's direction. Where that part is larger than the buffer,
---- old gradients explain little. And as long as the weights have hardly moved, two batches have the same mean gradient:
---- their inner product is not negative, so a sum of both is at least sqrt(n^2 + b^2) long, 1.4 times the first where
---- nothing is clipped.
+--- cosine of a half at the start of training. Batches may agree by themselves, as where updates come late and the
+--- weights swing; arithmetic tells. Let n be the norm, c the cosine with the gradient before, and b what a buffer
+--- that is not cleared holds: the norm before, at most the clipping threshold. If the gradient is buffer + new, the
+--- new one has the norm sqrt(n^2 + b^2 - 2 b n c) and the part n c - b in the buffer's direction. Where that part is
+--- larger than the buffer, old gradients explain little. And as long as the weights have hardly moved, two batches
+--- have the same mean gradient: their inner product is not negative, so a sum of both is at least sqrt(n^2 + b^2)
+--- long, 1.4 times the first where nothing is clipped.
 ---
 --- The same of more steps: while the weights hardly move, a sum of k gradients is between sqrt(k) and k times as long
 --- as one, at each of the first steps. A direction that stays, as of a loss without a lower bound or of units that are
@@ -265,8 +265,16 @@ return {
     end
 
     local loss = runs.series(case, "loss")
-    if not proof and loss:count() >= opt.min_rows and loss:min("value") > 0.98 * loss:first().value then
+    local at_first = loss:count() >= opt.min_rows and loss:first().value
+    if not proof and at_first and loss:min("value") > 0.98 * at_first then
       return skip("a loss that falls at some time: one that only climbs keeps its direction")
+    end
+    -- The first step is the same with the buffer cleared or not, and the next ones go the same way: downhill. A loss
+    -- that goes up from there is not theirs, and the gradients that it meets on its way are longer and alike.
+    local soon = at_first and loss:slice(1, math.max(3, loss:count() // 10))
+    if at_first and at_first > 0 and loss:row(1).step - loss:first().step <= 2 and loss:last().value > 1.5 * at_first
+      and soon:min("value") > 0.95 * at_first and soon:max("value") > 1.5 * at_first then
+      return skip("a loss that falls at first: the first steps along a sum go downhill, and these do not")
     end
     if not tested then
       skip("gradient norms of the first two steps, or ones above a clipping threshold", "gradient-is-running-sum")

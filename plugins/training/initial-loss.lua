@@ -13,13 +13,14 @@
 --- Evaluate the untrained model on random tokens: ln V again means that the data knows something.
 ---
 --- ## Known false positives
---- Of two classes, one of which is rare, an output bias that begins at their rate gives a first loss far below ln 2: a
---- low one is reported of three classes and more. Logits of a fresh head are no zeros: independent ones of variance s
---- make about s / 2 nats, and usual heads behind a normalisation have a variance of 1/3 (uniform, PyTorch) to 2 (He),
---- so up to one nat is none. Fine-tuning: a pretrained model starts far below, and rightly so. It is reported as
---- information then. Losses with added terms (auxiliary losses of experts, z-loss) start above; where the config speaks
---- of a teacher or of distillation nothing is said. Losses that add up over the elements of a row or of the batch are
---- as many times larger; where the factor is such a number nothing is said.
+--- Of two classes, one of which is rare, an output bias that begins at their rate gives a first loss far below ln 2:
+--- a low one is reported of three classes and more. Logits of a fresh head are no zeros: independent ones of variance
+--- s make about s / 2 nats, and usual heads behind a normalisation have a variance of 1/3 (uniform, PyTorch) to 2
+--- (He), so up to one nat is none. Fine-tuning: a pretrained model starts far below, and rightly so. It is reported
+--- as information then. Losses with added terms (auxiliary losses of experts, z-loss) start above; where the config
+--- speaks of a teacher, of distillation or of pairs that are told apart (CLIP) nothing is said. Losses that add up
+--- over the elements of a row or of the batch are as many times larger; where the factor is such a number nothing is
+--- said.
 ---
 --- ## References
 --- Losses in bits instead of nats are 1.4427 times larger and are recognised by that factor; bits per byte are not
@@ -112,6 +113,11 @@ return {
     local mixed = case.config:where("match(key, '*distill*|*teacher*|*kd_alpha*|*kd_weight*|*kd_temp*') and "
       .. "not match(key, '*teacher_forc*') and not match(value, 'false|False|none|None|null|0|')"):first()
     if mixed then return skip("a loss of one part: " .. mixed.key .. " makes it a sum of several") end
+    -- Pairs that are told apart are as many as the batch, whatever the tokenizer's table, and a temperature spreads
+    -- the logits of a fresh model beyond what independent ones have.
+    local pairs_of = case.config:where("match(key, '*logit_scale*|*projection_dim|*contrastive*|*infonce*|*ntxent*|"
+      .. "*simclr*|*siglip*') or match(value, 'clip|*clip_model*|CLIPModel|*siglip*|*simclr*|*dual_encoder*')"):first()
+    if pairs_of then return skip("a loss of classes: " .. pairs_of.key .. " says that pairs are told apart") end
     local count, source = classes()
     if not count or count < 2 then
       local chance, sums, row, binary = silent()

@@ -114,8 +114,7 @@ return {
               score    = 0.95,
               at       = { run = run, layer = row.layer, step = row.step },
               message  = ("all %s weights of %s are %.4g: its units are all alike"):format(units.count(row.numel),
-                row.name,
-                row.mean),
+                row.name, row.mean),
               evidence = { row },
             }
             break
@@ -129,7 +128,8 @@ return {
           local put    = beside:where { role = "output" }:first()
           local scaled = taken and put and taken.rms and put.rms and put.rms < 0.3 * gain * taken.rms
           if gain > opt.gain and not scaled and not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*|*table*|"
-            .. "*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|*slots*|*memory*|*lookup*|*fourier*|*freq*") then
+            .. "*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|*slots*|*memory*|*lookup*|*fourier*|"
+            .. "*freq*") then
             found {
               symptom  = "weights-large-at-start",
               score    = 0.85,
@@ -150,8 +150,7 @@ return {
     if starts and starts.step <= 1 and not loaded then
       local wave, big
       -- Parts that a config thaws later on get their gradient later for that reason.
-      local thawed = case.config:where("match(key, '*freeze*|*frozen*') and not match(value, "
-        .. "'false|False|none|None|null|0')"):count() > 0
+      local thawed = settings.on(case.config:where("match(key, '*freeze*|*frozen*')")):count() > 0
       if not thawed then
         wave, zeros_told = first_updates.zero(all, starts.step)
         if not wave then
@@ -227,8 +226,12 @@ return {
     end
     -- Cosines times a scale, and margins, are large from the start by design; and logits so wide that the loss does not
     -- have what they add are not those that it takes.
-    local designed = case.config:where("match(key, '*logit_scale*|*arcface*|*cosface*|*margin*|*temperature*') or "
-      .. "match(value, '*arcface*|*cosface*|*sphereface*|*ArcFace*|*CosFace*|*infonce*|*InfoNCE*')"):count() > 0
+    -- A temperature divides them, and makes them large where it is far below 1; that of generation is another's.
+    local designed = settings.on(case.config:where("match(key, '*logit_scale*|*arcface*|*cosface*|*margin*')")):count()
+      + case.config:where("match(key, '*temperature*') and number > 0 and number < 0.5 and not match(key, "
+      .. "'*generat*|*sampl*|*decod*')"):count()
+      + case.config:where("match(value, '*arcface*|*cosface*|*sphereface*|*ArcFace*|*CosFace*|*infonce*|*InfoNCE*')")
+      :count() > 0
     local least = size and loss and loss.step <= 1 and math.log(size.number) + 0.1 * math.min(spread or 0, 4) ^ 2
     if spread and fresh and spread > opt.logits and (designed or least and loss.value < least) then
       skip("logits that the first loss is made of", "logits-large-at-start")

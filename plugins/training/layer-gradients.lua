@@ -13,8 +13,9 @@
 --- After one backward pass, list the parameters whose `.grad` is None or zero, with their `requires_grad`.
 ---
 --- ## Known false positives
---- Layers that are frozen on purpose and not declared. Layers named in a `freeze` setting of the config are left out,
---- as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
+--- Layers that are frozen on purpose and not declared; of a model that is logged as one layer, and whose output layer
+--- alone learns, nothing is said without the recorder's list. Layers named in a `freeze` setting of the config are left
+--- out, as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
 --- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole.
 ---
 --- ## References
@@ -137,14 +138,19 @@ return {
       end
     end
     local inner = #dead == 0 and part_alone(layered, optimizers.scale_free(case))
+    -- An output layer that learns alone is a probe of features as they are, or what is left of a graph that was cut.
+    if inner and not known and inner.part:lower():glob("*.fc|*head|*.classifier|*.proj_out|*probe") then
+      return skip(("which parameters have requires_grad off (manifest.json of culprit_recorder.watch): of %s its "
+        .. "output layer alone learns, as in a probe"):format(inner.layer))
+    end
     if inner and not declared(inner.layer) and not flagged(inner.layer) then
       report {
         symptom  = "layer-gradient-zero",
         score    = 0.9,
         at       = { run = run, layer = inner.layer, step = grads:sort("step"):first().step },
         message  = ("the gradient of %s is that of its part %s, to four digits at all of %d logged steps, and so is "
-          .. "its update: the rest, %s of its squared weight norm, gets none"):format(inner.layer, inner.part, inner.steps,
-          units.percent(inner.share)),
+          .. "its update: the rest, %s of its squared weight norm, gets none"):format(inner.layer, inner.part,
+          inner.steps, units.percent(inner.share)),
         evidence = { inner.rows },
       }
       -- A table that is the output layer's as well has its gradient from there.

@@ -101,7 +101,7 @@ return {
         :where("finite(value)"):join(zeros:select("step"), { "step" })
       local moving  = updates:where("value > 0"):distinct("step"):count()
       local no_rate = zeros:count() > 0 and (moving >= 2 and moving >= 0.5 * updates:distinct("step"):count()
-        or optimizers.own_rate(case) and rate:max("value") == 0)
+        or optimizers.own_rate(case, rate) and rate:max("value") == 0)
       if no_rate then
         skip("the rate that updates are made with: weights move where the logged one is 0", "lr-zero")
       elseif zeros:count() >= 3 and zeros:count() >= opt.zero_share * rate:count() then

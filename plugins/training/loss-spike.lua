@@ -13,7 +13,7 @@
 --- ## Known false positives
 --- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations. Where
 --- the task gets harder the loss jumps as well: nothing is reported of a step at which a logged stage, length or
---- resolution changes, or in front of which the log names a new stage.
+--- resolution changes that has stood for some rows, or in front of which the log names a new stage.
 ---
 --- ## References
 --- Megatron-LM calls a loss spiky at 10 times the largest of the first 100, which misses nearly all of them.
@@ -26,14 +26,30 @@ local TASK = "*stage*|*phase*|*curricul*|*difficult*|*seq_len*|*seqlen*|*sequenc
 local function new_task(case, run, before, spike)
   local tasks = case.scalars:where { run = run }:where("match(name, ?)", TASK)
   for name, rows in tasks:group("name") do
-    local was = rows:where("step <= ?", before.step):sort("step"):last()
-    local is  = rows:where("step > ? and step <= ?", before.step, spike.step):sort("step"):last()
-    if was and is and was.value ~= is.value then
+    local past = rows:where("step <= ?", before.step):sort("step")
+    local was  = past:last()
+    local is   = rows:where("step > ? and step <= ?", before.step, spike.step):sort("step"):last()
+    -- A length that differs from batch to batch tells of no stage: it has to have stood for some rows.
+    local kept = past:slice(math.max(0, past:count() - 32), 32)
+    local changes, last = 0, nil
+    for row in kept:rows() do
+      if last and row.value ~= last then changes = changes + 1 end
+      last = row.value
+    end
+    if was and is and was.value ~= is.value and 4 * changes <= kept:count() then
       return ("%s goes from %.4g to %.4g"):format(name, was.value, is.value)
     end
   end
-  local own = case.log_lines:where { line = spike.place }:first()
-  if not own or not own.text:contains(tostring(math.floor(spike.step))) then return nil end
+  -- Of several logs the line of that number is the spike's where it has both of its numbers.
+  local own
+  for line in case.log_lines:where { line = spike.place }:slice(0, 100):rows() do
+    local step, value = false, false
+    for _, number in ipairs(line.text:numbers()) do
+      step, value = step or number == spike.step, value or number == spike.value
+    end
+    if step and value then own = own or line end
+  end
+  if not own then return nil end
   local line = case.log_lines:where("line > ? and line < ? and source == ?", before.place, spike.place, own.source)
     :where("match(text, '*stage ?*|*Stage ?*|*STAGE ?*|*phase ?*|*Phase ?*|*PHASE ?*|*urriculum*')"):first()
   return line and "the log says: " .. line.text:trim()

@@ -15,9 +15,9 @@
 --- a warm-up. Plain descent, with momentum or without, and Adagrad have no second moments that forget: they start at
 --- their full rate as a rule, and nothing is said of it; nor of L-BFGS, which searches its step, nor of Muon, whose
 --- steps have a length of their own, nor of a network without attention whose config does not speak of a warm-up. An
---- optimizer that warms up within (schedule-free, Prodigy, Adafactor) logs a rate that is constant: no logged rate tells
---- of its warm-up. The first updates of Adagrad and RMSprop are long by design. A rate far too high jumps in the same
---- way behind a warm-up that is too short.
+--- optimizer that warms up within (schedule-free, Prodigy, Adafactor with relative steps) logs a rate that is constant:
+--- no logged rate tells of its warm-up. The first updates of Adagrad and RMSprop are long by design. A rate far too
+--- high jumps in the same way behind a warm-up that is too short.
 ---
 --- ## References
 --- https://arxiv.org/abs/1908.03265
@@ -44,7 +44,7 @@ return {
     local warmup = settings.warmup(case)
     local plain = optimizers.plain(case) or optimizers.begins_otherwise(case)
       or optimizers.kind(case):glob("*muon*|*lion*")
-    local hidden = optimizers.own_rate(case)
+    local any_hidden = false
     -- A config that says 0 tells of the steps before the first logged rate.
     local without = settings.warmup(case, true)
     -- Others than transformers are published without a warm-up as a rule, and learn; there it is no news.
@@ -55,6 +55,8 @@ return {
     for run_name, run in case.scalars:where { name = "lr", primary = true }:group("run") do
       local rate = run:sort("step"):where("finite(value)")
       local rows = rate:count()
+      local hidden = optimizers.own_rate(case, rate)
+      any_hidden = any_hidden or hidden
       if rows >= opt.min_rows and (rate:first().step <= 1 or without and not warmup) then
         judged = true
         local first = rate:first()
@@ -135,7 +137,7 @@ return {
       end
     end
     if not judged then skip("the learning rate of step 0 or 1") end
-    if hidden then
+    if any_hidden then
       skip(("the rate of each update: %s has a warm-up of its own"):format(optimizers.kind(case)), "warmup-absent")
     end
     if optimizers.begins_otherwise(case) then

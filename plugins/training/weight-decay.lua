@@ -163,7 +163,7 @@ return {
     end
 
     local worst, shrunk, judged = nil, 0, 0
-    local function judge(values, name)
+    local function judge(values, name, layer)
       local series = values:sort("step")
       if series:count() < opt.min_rows then return end
       local first, last = series:first(), series:last()
@@ -171,11 +171,12 @@ return {
       if last.value / first.value < opt.fall then
         shrunk = shrunk + 1
         if not worst or last.value / first.value < worst.ratio then
-          worst = { name = name, first = first, last = last, ratio = last.value / first.value, series = series }
+          worst = { name = name, layer = layer, first = first, last = last, ratio = last.value / first.value,
+            series = series }
         end
       end
     end
-    for layer, values in layers:group("layer") do judge(values, layer) end
+    for layer, values in layers:group("layer") do judge(values, layer, layer) end
     local whole = norms:where("layer is null"):with { square = "value * value" }
     if whole:count() == 0 then whole = norms:with { square = "value * value" } end
     whole = whole:aggregate({ "step" }, { sum = "sum square" }):sort("step")
@@ -201,11 +202,10 @@ return {
     report {
       symptom  = "weights-shrink",
       score    = worst.ratio < 0.4 and 0.95 or 0.8,
-      at       = { run = run, step = since, layer = worst.last.layer },
-      message  = ("the weight norm of %s falls from %.3g at step %d to %.3g at step %d, %.2g of it, %s; %d of %d "
-        .. "layers shrink")
+      at       = { run = run, step = since, layer = worst.layer },
+      message  = ("the weight norm of %s falls from %.3g at step %d to %.3g at step %d, %.2g of it, %s%s")
         :format(worst.name, worst.first.value, worst.first.step, worst.last.value, worst.last.step, worst.ratio, from,
-          shrunk, judged),
+          worst.layer and ("; %d of %d layers shrink"):format(shrunk, judged) or ""),
       evidence = { worst.first, worst.last },
     }
 
@@ -222,7 +222,7 @@ return {
       report {
         symptom  = "weights-follow-decay",
         score    = seen > 0.3 * taken and 0.95 or 0.8,
-        at       = { run = run, step = since, layer = worst.last.layer },
+        at       = { run = run, step = since, layer = worst.layer },
         message  = ("%s = %g at a mean learning rate of %.2g takes a factor of exp(-%.3g) over %d steps; the weights "
           .. "of %s lost "
           .. "exp(-%.3g) of it, %s"):format(decay.key, decay.number, rates:mean("value"), taken, steps, worst.name,

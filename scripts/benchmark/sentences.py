@@ -38,10 +38,10 @@ def sets(scores, first_reading=False):
     if "held out" in scores:
         known = {t.label["family"] for t in scores["dev"].tolds}
         seen = [f for f in families if f in known]
-        out.append("Detectors, weights and entries were made and fitted on the dev families, and their misses were "
-                   "read.")
-        out.append("Nothing was changed after the held-out set was told, and no diagnosis of a run of its "
-                   "families had been seen." if first_reading else
+        out.append("Detectors, weights and entries were made and fitted on the dev families (kb/fitted.yaml has the "
+                   "number of cases), and their misses were read.")
+        out.append("The held-out set was told once, when no diagnosis of a run of its families had been seen; what was "
+                   "mended for it since (fault-cases.md) is not in these figures." if first_reading else
                    "These runs were read before: the figures are of a set that was worked on.")
         if seen:
             out.append(f"Of the held-out set {listed(seen)} "

@@ -203,7 +203,7 @@ class TcnRun(Family):
     optimizer_name, lr, weight_decay, eps = "rmsprop", 2e-3, 0.0, 1e-8
     alpha, momentum, clip = 0.99, 0.0, 1.0
     warmup, schedule = 0, "reduce_on_plateau"
-    EPOCH, PATIENCE, FACTOR = 20, 1, 0.5
+    EPOCH, PATIENCE, PLATEAU_FACTOR = 20, 1, 0.5
     recipes = {"sgd": dict(lr=0.1, weight_decay=0.0, momentum=0.9),
                "adamw": dict(lr=4e-3, weight_decay=1e-4)}
     batch_size, context = 48, PAST
@@ -262,7 +262,7 @@ class TcnRun(Family):
             bad = 0 if mean < best else bad + 1
             best = min(best, mean)
             if bad > self.PATIENCE:
-                factor, bad = factor * self.FACTOR, 0
+                factor, bad = factor * self.PLATEAU_FACTOR, 0
         return factor
 
     def held_out_columns(self, batches):
@@ -289,7 +289,7 @@ class TcnRun(Family):
             del settings["betas"]
             settings |= {"alpha": self.alpha, "momentum": self.momentum}
         if self.schedule == "reduce_on_plateau":
-            settings |= {"lr_reduce_factor": self.FACTOR,
+            settings |= {"lr_reduce_factor": self.PLATEAU_FACTOR,
                          "lr_reduce_patience": self.PATIENCE,
                          "steps_per_epoch": self.EPOCH}
         return settings
