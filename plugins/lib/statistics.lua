@@ -44,4 +44,18 @@ function statistics.median(values)
   return n % 2 == 1 and values[n // 2 + 1] or (values[n // 2] + values[n // 2 + 1]) / 2
 end
 
+--- ln of the softmax of some numbers, of their softmax where `twice`.
+---@param x number[]
+---@param twice boolean?
+---@return number[]  in nats, of x's length
+function statistics.log_softmax(x, twice)
+  local top, total, out = -math.huge, 0, {}
+  for _, v in ipairs(x) do top = math.max(top, v) end
+  for _, v in ipairs(x) do total = total + math.exp(v - top) end
+  for i, v in ipairs(x) do out[i] = v - top - math.log(total) end
+  if not twice then return out end
+  for i, v in ipairs(out) do out[i] = math.exp(v) end
+  return statistics.log_softmax(out)
+end
+
 return statistics

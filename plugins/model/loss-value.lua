@@ -19,7 +19,9 @@
 --- https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html, Graves et al. (2006), Connectionist
 --- Temporal Classification
 
+local alignments = require("alignments")
 local places = require("places")
+local statistics = require("statistics")
 
 --- The loss of binary labels y, of logits x, is the mean of ln(1 + e^x) - y x.
 local function binary_loss(x, y, squash)
@@ -71,134 +73,6 @@ local function binary(dumped)
   return judged, times > plain and found or nil
 end
 
---- ln of the softmax of some numbers, of their softmax where `twice`.
-local function log_softmax(x, twice)
-  local top, total, out = -math.huge, 0, {}
-  for _, v in ipairs(x) do top = math.max(top, v) end
-  for _, v in ipairs(x) do total = total + math.exp(v - top) end
-  for i, v in ipairs(x) do out[i] = v - top - math.log(total) end
-  if not twice then return out end
-  for i, v in ipairs(out) do out[i] = math.exp(v) end
-  return log_softmax(out)
-end
-
---- ln(e^a + e^b)
-local function log_add(a, b)
-  if a < b then a, b = b, a end
-  return b == -math.huge and a or a + math.log(1 + math.exp(b - a))
-end
-
---- The CTC loss of one row: -ln of the probability of all alignments of some labels with its frames.
----@param scores number[][]  ln of the probabilities of each frame
----@param frames integer
----@param labels integer[]
----@param blank integer
----@return number?  nil where the labels do not fit into the frames
-local function alignments(scores, frames, labels, blank)
-  local states = { blank }
-  for _, label in ipairs(labels) do
-    states[#states + 1] = label
-    states[#states + 1] = blank
-  end
-  local now = {}
-  for s = 1, #states do now[s] = s <= 2 and scores[1][states[s] + 1] or -math.huge end
-  for t = 2, frames do
-    local after = {}
-    for s = 1, #states do
-      local sum = now[s]
-      if s > 1 then sum = log_add(sum, now[s - 1]) end
-      if s > 2 and states[s] ~= blank and states[s] ~= states[s - 2] then sum = log_add(sum, now[s - 2]) end
-      after[s] = sum + scores[t][states[s] + 1]
-    end
-    now = after
-  end
-  local loss = -log_add(now[#states], #states > 1 and now[#states - 1] or -math.huge)
-  return loss < math.huge and loss or nil
-end
-
---- How many frames the rows of a batch have behind the layers that make them fewer: each way that gives the longest row
---- as many as the logits have.
-local function frame_counts(lengths, frames)
-  local ways = {}
-  if not lengths then return ways end
-  local longest = 0
-  for _, n in ipairs(lengths) do longest = math.max(longest, n) end
-  for factor = 1, 16 do
-    for up = 0, factor > 1 and 1 or 0 do
-      if (longest + up * (factor - 1)) // factor == frames then
-        local way = {}
-        for i, n in ipairs(lengths) do way[i] = math.max(1, math.floor((n + up * (factor - 1)) // factor)) end
-        ways[#ways + 1] = way
-      end
-    end
-  end
-  return ways
-end
-
---- What the loss of a dump with logits, labels and lengths is of: "once" where it is the CTC loss of the logits,
---- "twice" where it is that behind a second softmax, with its value and that of the logits. Every usual way to take the
---- mean is tried, so the value has to be that of one of them to half a per cent.
----@return string? kind "neither" where it is none of them, nil where that cannot be told
----@return number? value, number? once
-local function of_alignments(here, logits, labels, value, blanks)
-  local shape, rows = logits.shape, labels.shape[1]
-  if #shape ~= 3 or #labels.shape ~= 2 or logits.numel > 400000 or rows > 64 then return nil end
-  local by_time = shape[1] ~= rows and shape[2] == rows
-  if not by_time and shape[1] ~= rows then return nil end
-  local frames, classes = shape[by_time and 1 or 2], shape[3]
-  local function lengths_of(names, most)
-    local row = here:where("match(name, ?) and match(dtype, 'int*')", names)
-      :where("numel == ? and max <= ?", rows, most):first()
-    return row and row:values(0, rows)
-  end
-  local target = lengths_of("*transcript_len*|*target_len*|*label_len*|*labels_len*|*text_len*|*y_len*|*token_len*",
-    labels.shape[2])
-  local input = lengths_of("*sig_len*|*input_len*|*audio_len*|*feat*_len*|*frame_len*|*src_len*|*x_len*|*wav_len*|"
-    .. "*signal_len*|*logit_len*|*output_len*", math.huge)
-  local width, wanted = labels.shape[2], {}
-  for i = 1, rows do
-    local list = {}
-    for t, v in ipairs(labels:values((i - 1) * width, width)) do
-      if v >= 0 and (not target or t <= target[i]) then list[#list + 1] = math.floor(v) end
-    end
-    if #list == 0 then return nil end
-    wanted[i] = list
-  end
-  local ways = frame_counts(input, frames)
-  if #ways == 0 and not input then ways[1] = {} end -- every row has all of them
-  if #ways == 0 then return nil end
-  local totals
-  for _, form in ipairs({ false, true }) do
-    local scores = {}
-    for i = 1, rows do
-      scores[i] = {}
-      for t = 1, frames do
-        local at = by_time and (t - 1) * rows + i - 1 or (i - 1) * frames + t - 1
-        scores[i][t] = log_softmax(logits:values(at * classes, classes), form)
-      end
-    end
-    for _, blank in ipairs(blanks) do
-      for _, way in ipairs(ways) do
-        local each, all, labels_ = 0, 0, 0
-        for i = 1, rows do
-          local loss = alignments(scores[i], math.min(way[i] or frames, frames), wanted[i], blank) or 0
-          each, all, labels_ = each + loss / #wanted[i] / rows, all + loss, labels_ + #wanted[i]
-        end
-        for kind, total in ipairs({ each, all, all / rows, all / labels_ }) do
-          local key = ("%d %d"):format(kind, blank)
-          if math.abs(total - value) <= 0.005 * math.abs(value) then
-            if not form then return "once", total, total end
-            return "twice", total, totals[key]
-          end
-          totals = totals or {}
-          totals[key] = totals[key] or total
-        end
-      end
-    end
-  end
-  return "neither"
-end
-
 --- The outputs of a name, of which more dumps have the loss of a second softmax than another one: a loss that falls
 --- passes any value by chance once.
 local function most_often(tally, plain)
@@ -231,7 +105,7 @@ local function ctc(case, dumped, truth)
       local fits = not blank or blank.number >= 0 and blank.number < classes
       if loss and loss.mean == loss.mean and labels.max < classes and fits then
         local one = of_name(tally, logits.name)
-        local kind, value, once = of_alignments(here, logits, labels, loss.mean,
+        local kind, value, once = alignments.loss_of(here, logits, labels, loss.mean,
           blank and { math.floor(blank.number) } or { 0, classes - 1 })
         local probabilities = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * classes - 1) < 1e-3
         if kind == "once" or kind == "twice" then judged = judged + 1 end
@@ -258,7 +132,7 @@ local function of_diagonal(values, n, twice)
   for i = 1, n do
     local row, column = {}, {}
     for j = 1, n do row[j], column[j] = values[(i - 1) * n + j], values[(j - 1) * n + i] end
-    across, down = across - log_softmax(row, twice)[i] / n, down - log_softmax(column, twice)[i] / n
+    across, down = across - statistics.log_softmax(row, twice)[i] / n, down - statistics.log_softmax(column, twice)[i] / n
   end
   return { across, down, (across + down) / 2 }
 end
