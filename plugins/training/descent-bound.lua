@@ -17,15 +17,30 @@
 --- Run 500 steps at ten times the rate: the loss falls about ten times as fast.
 ---
 --- ## Known false positives
---- Fine-tuning: a first loss far below that of chance is not judged. Gradients that vanish make the sum small as well:
---- the norm must not have fallen to a tenth in the run. A loss that fell by more than the bound, or by a tenth under
---- Adam, says that the bound is not one (the logged norm is not that of the whole gradient); nothing is said then. A
---- rate of zero is training/learning-rate's, and so is a schedule that still rises.
+--- Fine-tuning: a first loss far below that of chance is not judged. Gradients that vanish make the sum small as
+--- well: the norm must not have fallen to a tenth in the run, nor be so small from the first row on that a step as
+--- long as the weights would change nothing (a first update far too long ends in such a place). A loss that fell by
+--- more than the bound, or by a tenth under Adam, says that the bound is not one (the logged norm is not that of the
+--- whole gradient); nothing is said then. A rate of zero is training/learning-rate's, and so is a schedule that still
+--- rises.
 ---
 --- ## References
 --- https://arxiv.org/abs/1606.04838 (the descent lemma is its 4.2 and 4.3)
 
 local runs = require("runs")
+
+--- The norm of all weights, at its largest: of the model, or of the layers that are logged, which is less.
+---@param case culprit.Case
+---@param run_name string?
+---@return number?
+local function size_of_weights(case, run_name)
+  local norms = case.scalars:where { metric = "weight_norm", primary = true, run = run_name }:where("finite(value)")
+  local whole = norms:where("layer is null"):max("value")
+  if whole then return whole end
+  local square = norms:where("layer is not null"):with { square = "value * value" }
+    :aggregate({ "step" }, { sum = "sum square" }):max("sum")
+  return square and math.sqrt(square)
+end
 
 ---@type culprit.Detector
 return {
@@ -83,7 +98,13 @@ return {
           local usual = rows:median("value_right")
           local fades = rows:slice(count - count // 4, count):median("value_right")
             < 0.1 * rows:slice(0, 3):median("value_right")
-          if bound < opt.part * start and fell <= bound and not fades then
+          -- A step as long as the weights themselves moves the loss by |g| |w|, to first order: where that is nothing,
+          -- no rate is what is missing.
+          local weights = size_of_weights(case, run_name)
+          if weights and usual * weights < opt.part * start then
+            skip(("gradients that longer steps could use: %.3g times weights of %.3g move the loss by %.2g at any rate")
+              :format(usual, weights, usual * weights))
+          elseif bound < opt.part * start and fell <= bound and not fades then
             report {
               symptom  = "steps-too-short-to-descend",
               score    = bound < opt.part / 3 * start and 0.95 or 0.85,

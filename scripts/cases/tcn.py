@@ -256,7 +256,8 @@ class TcnRun(Family):
         if self.schedule != "reduce_on_plateau":
             return super().lr_factor(i)
         losses = [row["loss"] for row in getattr(self, "history", ())]
-        best, bad, factor = float("inf"), 0, 1.0
+        best, bad = float("inf"), 0
+        factor = min(1.0, (i + 1) / self.warmup) if self.warmup else 1.0
         for end in range(self.EPOCH, len(losses) + 1, self.EPOCH):
             mean = sum(losses[end - self.EPOCH:end]) / self.EPOCH
             bad = 0 if mean < best else bad + 1
