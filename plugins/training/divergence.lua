@@ -185,8 +185,7 @@ return {
             score    = 0.9,
             at       = { step = loss:first().step },
             message  = ("the loss is thrown from %.4g at step %d to %.4g at step %d; it comes down since, to %.4g, and "
-              .. "is not back"):format(start, loss:first().step, peak.value, peak.step,
-              finish),
+              .. "is not back"):format(start, loss:first().step, peak.value, peak.step, finish),
             evidence = { loss:first(), peak, loss:last() },
           }
         elseif early and not moving and finish > start * 1.3

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from . import models, sources
 from .family import Family
+from .models import Group
 
 PAD, CLS, SEP, MASK = range(4)
 SPECIAL, WORDS, TOPICS, ROLES = 4, 36, 4, 3
@@ -101,15 +102,6 @@ class Pairs(sources.Source):
         seen = torch.where(drawn[1] < self.MASKED, MASK, torch.where(
             drawn[1] < self.MASKED + self.OTHER, others, ids))
         return {"input_ids": torch.where(chosen, seen, ids), "labels": labels}
-
-
-class Group(nn.Module):
-    """Submodules by name."""
-
-    def __init__(self, /, **parts):
-        super().__init__()
-        for name, part in parts.items():
-            setattr(self, name, part)
 
 
 class Layer(nn.Module):

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from . import models
 from .family import Family
+from .models import Group
 
 SIZE, CHANNELS, PATCH, SIDE = 16, 3, 4, 8
 PAD, BOS, EOS = range(3)
@@ -131,15 +132,6 @@ class Captioned:
         ids = self.captions(kinds)
         return {"pixel_values": self.images(kinds), "input_ids": ids,
                 "attention_mask": (ids != PAD).long()}
-
-
-class Group(nn.Module):
-    """Submodules by name."""
-
-    def __init__(self, **parts):
-        super().__init__()
-        for name, part in parts.items():
-            setattr(self, name, part)
 
 
 class Layer(nn.Module):

@@ -257,17 +257,12 @@ class CtcRun(Family):
              "lr": "learning_rate", "val_cer": "val_wer",
              "step_time": "train_step_timing in s", "tokens": None}
 
-    @property
-    def moments(self):
-        """NovoGrad divides by the norm of a whole tensor's gradient."""
-        return "novograd" if self.optimizer_name == "novograd" \
-            else super().moments
+    # Divides by the norm of a whole tensor's gradient.
+    own_optimizer = "novograd"
 
-    def make_optimizer(self, model):
-        if self.optimizer_name != "novograd":
-            return super().make_optimizer(model)
-        return NovoGrad([p for p in model.parameters() if p.requires_grad],
-                        self.lr, self.betas, self.eps, self.weight_decay)
+    def make_own_optimizer(self, trained):
+        return NovoGrad(trained, self.lr, self.betas, self.eps,
+                        self.weight_decay)
 
     def make_model(self):
         return Recogniser(**self.model_options)

@@ -25,19 +25,24 @@ class Family(Run):
     battery = ()
     language = True
     level_seed = 0          # added to the seed by severity
+    own_optimizer = None    # name of one that make_own_optimizer() makes
     names = {}              # column -> name in metrics, None leaves it out
     recipes = {"sgd": dict(lr=0.2, weight_decay=0.0)}
 
     @property
     def moments(self):
-        """The optimizer by what it keeps: Adam of either kind, or SGD."""
-        return "sgd" if self.optimizer_name == "sgd" else "adamw"
+        """The optimizer by what it keeps: SGD, the family's own, or Adam of
+        either kind."""
+        name = self.optimizer_name
+        return name if name in ("sgd", self.own_optimizer) else "adamw"
 
     def setup(self):
         """The fault's; runs before anything else."""
 
     def make_optimizer(self, model):
         trained = [p for p in model.parameters() if p.requires_grad]
+        if self.optimizer_name == self.own_optimizer:
+            return self.make_own_optimizer(trained)
         if self.optimizer_name == "sgd":
             return torch.optim.SGD(trained, lr=self.lr, momentum=self.momentum,
                                    weight_decay=self.weight_decay)

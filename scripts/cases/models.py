@@ -96,6 +96,15 @@ class GaussianMixture:
         return {"input": self.centres[labels] + noise, "labels": labels}
 
 
+class Group(nn.Module):
+    """Submodules by name."""
+
+    def __init__(self, /, **parts):
+        super().__init__()
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+
 ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "sigmoid": nn.Sigmoid,
                "tanh": nn.Tanh, "silu": nn.SiLU, "none": nn.Identity}
 

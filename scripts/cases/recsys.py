@@ -207,16 +207,9 @@ class RecsysRun(Family):
              "grad_norm": "gnorm", "lr": "learning_rate",
              "step_time": "iter_time", "tokens": None}
 
-    @property
-    def moments(self):
-        """Adagrad keeps one sum and has no betas."""
-        return "adagrad" if self.optimizer_name == "adagrad" \
-            else super().moments
+    own_optimizer = "adagrad"   # keeps one sum and has no betas
 
-    def make_optimizer(self, model):
-        if self.optimizer_name != "adagrad":
-            return super().make_optimizer(model)
-        trained = [p for p in model.parameters() if p.requires_grad]
+    def make_own_optimizer(self, trained):
         return torch.optim.Adagrad(trained, lr=self.lr, eps=self.eps,
                                    weight_decay=self.weight_decay)
 

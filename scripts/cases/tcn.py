@@ -218,16 +218,9 @@ class TcnRun(Family):
              "val_smape": "val_SMAPE", "val_coverage": "val_coverage_80",
              "step_time": "step_time_s", "tokens": None}
 
-    @property
-    def moments(self):
-        """RMSprop keeps squares alone and has no betas."""
-        return "rmsprop" if self.optimizer_name == "rmsprop" \
-            else super().moments
+    own_optimizer = "rmsprop"   # keeps squares alone and has no betas
 
-    def make_optimizer(self, model):
-        if self.optimizer_name != "rmsprop":
-            return super().make_optimizer(model)
-        trained = [p for p in model.parameters() if p.requires_grad]
+    def make_own_optimizer(self, trained):
         return torch.optim.RMSprop(trained, lr=self.lr, alpha=self.alpha,
                                    eps=self.eps, momentum=self.momentum,
                                    weight_decay=self.weight_decay)
