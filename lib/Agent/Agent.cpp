@@ -17,6 +17,7 @@
 #include "Agent/Text.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -84,10 +85,24 @@ static int startThread() {
   return Error;
 }
 
+/// Takes the place of the one session. One that has said that it is done goes
+/// in some microseconds, on a busy machine in some milliseconds; who heard it
+/// may ask for the next in that time.
+static bool takeTurn() {
+  constexpr unsigned Most = 1000; // ms
+  for (unsigned Waited = 0;
+       __atomic_exchange_n(&Running, 1, __ATOMIC_ACQ_REL); ++Waited) {
+    if (!TheSession.isOver() || Waited == Most)
+      return false;
+    poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
 /// Begins a session as \p From says. 0; 1 when one is under way; 2 when there
 /// can be no thread.
 static int begin(const Session::Origin &From) {
-  if (__atomic_exchange_n(&Running, 1, __ATOMIC_ACQ_REL))
+  if (!takeTurn())
     return 1;
   TheOrigin = From;
   TheSession.start();

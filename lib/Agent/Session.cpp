@@ -70,7 +70,7 @@ void Session::start() {
   store(Phase, 1);
 }
 
-void Session::cancel() { store(Phase, 3); }
+void Session::cancel() { store(Phase, 4); }
 
 void Session::waitStarted(unsigned Timeout) {
   waitFor(Phase, 2, Timeout);
@@ -80,11 +80,11 @@ void Session::waitStarted(unsigned Timeout) {
 
 void Session::endAtExit(unsigned Timeout) {
   uint32_t P = load(Phase);
-  if (P == 0 || P == 3 || isChild())
+  if (P == 0 || P == 4 || isChild())
     return;
   store(ExitAsked, 1);
   wakeUp();
-  waitFor(Phase, 3, Timeout);
+  waitFor(Phase, 4, Timeout);
 }
 
 void Session::forget() {
@@ -143,15 +143,17 @@ void Session::run(const Origin &From) {
     M.Last.AgentCpu = agentTime();
     M.FinishTime = ticks() - Stopped;
     tellEnd(M);
-    Control.send(MessageType::Done, M);
     Records.close();
+    // Who hears this may attach again at once: what takes time is behind us.
+    store(Phase, 3);
+    Control.send(MessageType::Done, M);
   }
   closeOnce(File);
   Control.close();
   Alone = nullptr;
   closeWakeUp();
   ++Ended;
-  store(Phase, 3);
+  store(Phase, 4);
 }
 
 bool Session::begin(const Origin &From) {

@@ -47,6 +47,11 @@ public:
   bool isActive() const {
     return __atomic_load_n(&Phase, __ATOMIC_ACQUIRE) == 2;
   }
+  /// Whether the last session has said, or is about to say, that it is done:
+  /// its thread ends in no time.
+  bool isOver() const {
+    return __atomic_load_n(&Phase, __ATOMIC_ACQUIRE) >= 3;
+  }
   /// In a child after fork(), where the thread is not.
   void forget();
 
@@ -102,7 +107,7 @@ private:
   uint32_t Ended = 0; ///< Sessions before.
   bool HasExitHandler = false;
   // Words between threads, by atomic operations.
-  uint32_t Phase = 0; ///< 0 idle, 1 starting, 2 recording, 3 ended.
+  uint32_t Phase = 0; ///< 0 idle, 1 starting, 2 recording, 3 done, 4 gone.
   uint32_t ExitAsked = 0;
   uint32_t LetGo = 0; ///< The program goes on though it should wait.
   uint32_t Pid = 0;   ///< Of the process that has the thread.

@@ -1,7 +1,6 @@
 """cuptiFinalize breaks the capture of a graph on any thread: where one goes on, or may, CUPTI stays."""
 
 import os
-import time
 
 from .harness import FAILED, STARTED, Session, ask, test, text_of, want, want_true
 
@@ -24,12 +23,7 @@ def launched(place, **more):
 def detach(p, session, commands, expected):
     """Stops; the program does the commands again and again until the agent is done."""
     session.stop()
-    begin = time.time()
-    while time.time() < begin + 2.5:
-        for command in commands:
-            ask(p, command)
-        time.sleep(0.02)
-    want("detach", session.done()[1], expected)
+    want("detach", session.done_while(lambda: [ask(p, command) for command in commands])[1], expected)
     p.communicate("exit\n", timeout=60)
     # 77 where the simulated CUPTI saw a capture broken.
     want("status", p.returncode, 0)

@@ -5,7 +5,7 @@ import random
 import signal
 import time
 
-from .harness import EXIT, Settings, ask, test, want, want_true
+from .harness import EXIT, Settings, ask, test, wait_for, want, want_true
 
 
 @test
@@ -31,7 +31,7 @@ def killed(place):
 def check_end(place, command, status, lost):
     p = place.start("shell")
     ask(p, "launch 500")
-    time.sleep(0.5)
+    wait_for("kernels in the file", lambda: place.counts(broken=True)["kernel"] >= 500)
     ask(p, "launch 100")
     p.communicate(command + "\n", timeout=60)
     want("status", p.returncode, status)
@@ -59,15 +59,20 @@ def ends_by_abort(place):
 
 @test
 def ends_at_once(place):
-    """The agent's thread is woken up by the end: it costs no tenth of a second."""
-    took = []
-    for i in range(9):
-        began = time.monotonic()
-        place.run("spin", 10, environment=place.recorded(f"{i}.cprt"))
-        took.append(time.monotonic() - began)
+    """The agent's thread is woken up by the end: it costs no tenth of a second, for which it sleeps at a time."""
+    least = {}
+    for i in range(60):
+        for with_agent in (False, True):
+            environment = place.recorded(f"{i}.cprt") if with_agent else place.environment()
+            began = time.monotonic()
+            place.run("spin", 10, environment=environment)
+            took = time.monotonic() - began
+            least[with_agent] = min(took, least.get(with_agent, took))
         want("kernels", place.counts(f"{i}.cprt")["kernel"], 10)
-    # The quickest, as the machine may have more to do.
-    want_true(f"{min(took):.3f} s", min(took) < 0.09)
+        # The quickest of some, as the machine may have more to do.
+        if i >= 5 and least[True] - least[False] < 0.06:
+            return
+    want_true(f"{least[True]:.3f} s with the agent, {least[False]:.3f} s without", False)
 
 
 @test

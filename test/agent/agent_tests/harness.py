@@ -1,6 +1,7 @@
 """What the tests of the agent share: programs on the simulated device, culprit's
 end of the control socket, and counts of what a capture holds."""
 
+import glob
 import json
 import os
 import select
@@ -9,6 +10,8 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
+import time
 
 TESTS = {}
 
@@ -185,6 +188,49 @@ class Session:
                 self.peer.close()
                 return struct.unpack("<II", body[:8])
             want("message", kind, STATUS)
+
+
+    def done_while(self, work):
+        """done() of an agent that waits for the program, which works until then."""
+        said = []
+
+        def hear():
+            try:
+                said.append(self.done())
+            except Failed as error:
+                said.append(error)
+
+        hearer = threading.Thread(target=hear)
+        hearer.start()
+        try:
+            while hearer.is_alive():
+                work()
+                time.sleep(0.02)
+        finally:
+            hearer.join()
+        if isinstance(said[0], Failed):
+            raise said[0]
+        return said[0]
+
+
+def wait_for(name, holds, seconds=60):
+    """Until it holds. A busy machine takes its time, which is no failure."""
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            raise Failed(f"after {seconds} s not: {name}")
+        time.sleep(0.02)
+
+
+def names(process):
+    """What the threads of a program are called, in order; one may end while they are read."""
+    out = []
+    for path in glob.glob(f"/proc/{process.pid}/task/*/comm"):
+        try:
+            out.append(open(path).read().strip())
+        except OSError:
+            pass
+    return sorted(out)
 
 
 def text_of(body):
