@@ -19,6 +19,7 @@ namespace culprit {
 class CaptureReader : public Reader {
 public:
   llvm::StringRef name() const override { return "culprit capture"; }
+  llvm::StringRef endings() const override { return ".cprt"; }
   llvm::StringRef about() const override {
     return "*.cprt of `culprit attach` and `culprit record`: device work, CUDA "
            "calls, waits, allocations and NVTX ranges of one process";

@@ -24,6 +24,7 @@ namespace culprit {
 class GgufReader : public Reader {
 public:
   llvm::StringRef name() const override { return "GGUF model"; }
+  llvm::StringRef endings() const override { return ".gguf"; }
   llvm::StringRef about() const override {
     return "llama.cpp's models (.gguf): metadata and the list of tensors";
   }

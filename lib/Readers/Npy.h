@@ -19,6 +19,7 @@ namespace culprit {
 class NpyReader : public Reader {
 public:
   llvm::StringRef name() const override { return "NumPy array"; }
+  llvm::StringRef endings() const override { return ".npy"; }
   Match matches(const InputFile &File) const override;
   llvm::Error read(InputFile &File, Source &Into) const override;
 };

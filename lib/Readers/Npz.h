@@ -18,6 +18,7 @@ namespace culprit {
 class NpzReader : public Reader {
 public:
   llvm::StringRef name() const override { return "NumPy archive"; }
+  llvm::StringRef endings() const override { return ".npz"; }
   Match matches(const InputFile &File) const override;
   llvm::Error read(InputFile &File, Source &Into) const override;
 };

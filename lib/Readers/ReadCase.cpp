@@ -106,6 +106,30 @@ static const Reader *readerFor(const InputFile &File) {
   return Best;
 }
 
+/// Of a file that is not what it is named as: a reader whose files end so.
+static const Reader *promisedReader(StringRef Path) {
+  for (const Reader *R : readers()) {
+    SmallVector<StringRef, 4> Endings;
+    R->endings().split(Endings, ' ', -1, /*KeepEmpty=*/false);
+    if (is_contained(Endings, sys::path::extension(Path)))
+      return R;
+  }
+  return nullptr;
+}
+
+/// Nobody knows the file. It is listed as unknown, never guessed, unless it is
+/// clear that something else should be there.
+static Error unknownFile(const InputFile &File) {
+  if (File.head().starts_with("version https://git-lfs"))
+    return failure(File.path() + ": a pointer of Git LFS stands in its place",
+                   "fetch the file itself: git lfs pull");
+  if (const Reader *R = promisedReader(File.path()))
+    return failure(File.path() + ": its name says " + R->name() +
+                       ", its content does not",
+                   "copy it again from where it was written, or leave it out");
+  return Error::success();
+}
+
 /// Reads one file into \p S. The file stays open as long as the case: tensors
 /// point into its map.
 static Error readOne(Source &S) {
@@ -119,7 +143,7 @@ static Error readOne(Source &S) {
                    "out");
   const Reader *R = readerFor(*Shared);
   if (!R)
-    return Error::success(); // listed as unknown, never guessed
+    return unknownFile(*Shared);
   S.Format = R->name().str();
   Error E = R->read(*Shared, S);
   if (!Shared->truncation().empty())

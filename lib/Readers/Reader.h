@@ -44,6 +44,9 @@ public:
   virtual llvm::StringRef name() const = 0;
   /// What users know it as, for `culprit list formats`: one sentence part.
   virtual llvm::StringRef about() const { return ""; }
+  /// How files of it alone end, ".npy .npz": one that ends so and holds
+  /// something else has been cut, packed or exchanged, which is told.
+  virtual llvm::StringRef endings() const { return ""; }
   virtual Match matches(const InputFile &File) const = 0;
   virtual llvm::Error read(InputFile &File, Source &Into) const = 0;
 };

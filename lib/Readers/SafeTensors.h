@@ -20,6 +20,7 @@ namespace culprit {
 class SafeTensorsReader : public Reader {
 public:
   llvm::StringRef name() const override { return "safetensors"; }
+  llvm::StringRef endings() const override { return ".safetensors"; }
   Match matches(const InputFile &File) const override;
   llvm::Error read(InputFile &File, Source &Into) const override;
 };

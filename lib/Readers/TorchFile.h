@@ -21,6 +21,7 @@ namespace culprit {
 class TorchFileReader : public Reader {
 public:
   llvm::StringRef name() const override { return "PyTorch file"; }
+  llvm::StringRef endings() const override { return ".pt .pth"; }
   llvm::StringRef about() const override {
     return "what torch.save wrote: .pt, .pth, .bin; nothing of it is run";
   }

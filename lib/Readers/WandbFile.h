@@ -24,6 +24,7 @@ namespace culprit {
 class WandbFileReader : public Reader {
 public:
   llvm::StringRef name() const override { return "W&B run"; }
+  llvm::StringRef endings() const override { return ".wandb"; }
   llvm::StringRef about() const override {
     return "run-<id>.wandb, the log that W&B keeps of a run";
   }
