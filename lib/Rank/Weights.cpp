@@ -28,14 +28,11 @@ struct LogText {
 struct UnknownCause {
   culprit::Weights *W;
 };
-struct Calibration {
-  double Slope = 1, Offset = 0;
-};
 /// kb/fitted.yaml. What it says of itself is for the reader.
 struct FittedFile {
   std::string Date, Cases;
   double Pull = 0;
-  Calibration Map;
+  culprit::Weights::Curve Map;
   ByName Leaks;
   ByLink Links;
 };
@@ -66,9 +63,10 @@ template <> struct CustomMappingTraits<ByLink> {
   }
 };
 
-template <> struct MappingTraits<Calibration> {
-  static void mapping(IO &In, Calibration &C) {
-    In.mapOptional("slope", C.Slope);
+template <> struct MappingTraits<culprit::Weights::Curve> {
+  static void mapping(IO &In, culprit::Weights::Curve &C) {
+    In.mapOptional("low", C.Low);
+    In.mapOptional("high", C.High);
     In.mapOptional("offset", C.Offset);
   }
 };
@@ -169,8 +167,9 @@ std::optional<double> Weights::fitted(StringRef Class,
 double Weights::calibrated(double P) const {
   if (P <= 0 || P >= 1)
     return P;
-  return 1 / (1 + std::exp(-(CalibrationSlope * logOddsOf(P) +
-                             CalibrationOffset)));
+  return 1 / (1 + std::exp(-(Calibration.Low * std::log(P) -
+                             Calibration.High * std::log1p(-P) +
+                             Calibration.Offset)));
 }
 
 double Weights::minutesOf(StringRef Class) const {
@@ -305,7 +304,9 @@ Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
   FittedFile F;
   if (Error E = parseYaml(Yaml, Name, F))
     return E;
-  if (Error E = checkAbove(Name, "calibration.slope", F.Map.Slope, 0))
+  if (Error E = checkAbove(Name, "calibration.low", F.Map.Low, 0))
+    return E;
+  if (Error E = checkAbove(Name, "calibration.high", F.Map.High, 0))
     return E;
   if (!std::isfinite(F.Map.Offset))
     return failure(Name + ": 'calibration.offset' is no number",
@@ -317,8 +318,7 @@ Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
     for (const auto &[Symptom, Value] : Links)
       if (Error E = checkProbability(Name, Class + ": " + Symptom, Value))
         return E;
-  CalibrationSlope = F.Map.Slope;
-  CalibrationOffset = F.Map.Offset;
+  Calibration = F.Map;
   for (const auto &[Symptom, Value] : F.Leaks)
     Leaks[Symptom] = Value;
   for (auto &[Class, Links] : F.Links)

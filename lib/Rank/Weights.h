@@ -53,9 +53,14 @@ struct Weights {
   /// Groups of classes of which a run has one at most.
   std::vector<std::vector<std::string>> Exclusive;
   Experiments Cost;
-  /// What the log-odds of a cause are multiplied by and moved by, so that of
-  /// the causes said to be 70 % likely 7 in 10 are right. Keeps their order.
-  double CalibrationSlope = 1, CalibrationOffset = 0;
+  /// What becomes of the log-odds of a cause, so that of the causes said to be
+  /// 70 % likely 7 in 10 are right: a line of slope Low where they are small,
+  /// of slope High where they are large, bent in between, and Offset (beta
+  /// calibration). Keeps their order.
+  struct Curve {
+    double Low = 1, High = 1, Offset = 0;
+  };
+  Curve Calibration;
   /// The calibrated form of the probability \p P.
   double calibrated(double P) const;
   /// P(symptom | cause) from recorded cases, in place of the entry's word.

@@ -1,6 +1,14 @@
-"""How often a cause is right that is said with some log-odds: a line in the log-odds, by logistic regression."""
+"""How often a cause is right that is said with some log-odds: a beta calibration curve.
+
+Kull, Silva Filho, Flach: Beta calibration (AISTATS 2017). The log-odds of being right are
+`high * -log(1 - p) + low * log(p) + offset`: a line of slope `low` far below even odds, of slope `high` far above, bent
+between them. One slope does not do: small probabilities come out too large and large ones too large as well.
+"""
 
 import math
+
+# Slopes and offset that leave every probability as it is.
+START = 1.0, 1.0, 0.0
 
 
 def sigmoid(z):
@@ -11,48 +19,75 @@ def sigmoid(z):
     return power / (1 + power)
 
 
-def misfit(points, slope, offset):
-    """Minus the log-likelihood of (log-odds, right, weight) points."""
-    total = 0.0
-    for x, right, weight in points:
-        z = slope * x + offset
-        total += weight * (max(z, 0.0) + math.log1p(math.exp(-abs(z))) - right * z)
+def softplus(z):
+    """log(1 + e^z): of log-odds minus the log of the probability against."""
+    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+
+
+def terms(x):
+    """What the parameters (low, high, offset) are multiplied by at log-odds of x."""
+    return -softplus(-x), softplus(x), 1.0
+
+
+def misfit(points, curve):
+    """Minus the log of how well a curve agrees with (terms, right) points and with START."""
+    total = sum((c - start) ** 2 for c, start in zip(curve, START)) / 2
+    for at, right in points:
+        z = sum(c * t for c, t in zip(curve, at))
+        total += softplus(z) - right * z
     return total
 
 
-def logistic(points):
-    """Slope and offset of the log-odds of being right, of (log-odds said, right) pairs.
+def slopes(points, curve):
+    """Gradient and second derivatives of the misfit."""
+    gradient = [c - start for c, start in zip(curve, START)]
+    bends = [[1.0 if i == j else 0.0 for j in range(3)] for i in range(3)]
+    for at, right in points:
+        p = sigmoid(sum(c * t for c, t in zip(curve, at)))
+        for i in range(3):
+            gradient[i] += (p - right) * at[i]
+            for j in range(3):
+                bends[i][j] += p * (1 - p) * at[i] * at[j]
+    return gradient, bends
 
-    One cause more than was seen keeps the two finite where what is right and what is wrong lie apart, and is a weak
-    ridge to slope 1 and offset 0: half of it is said at log-odds of 2 and half at -2, each as often right as said.
-    Newton's method, each step halved until the misfit falls and no longer falls more, since a whole one may go astray.
+
+def solve(matrix, right):
+    """x of matrix x = right, of a symmetric matrix that is positive definite, by elimination."""
+    rows = [[*row, value] for row, value in zip(matrix, right)]
+    for i, row in enumerate(rows):
+        for other in rows[i + 1:]:
+            share = other[i] / row[i]
+            other[i:] = [b - share * a for a, b in zip(row[i:], other[i:])]
+    out = [0.0] * len(rows)
+    for i in reversed(range(len(rows))):
+        known = sum(a * b for a, b in zip(rows[i][i + 1:-1], out[i + 1:]))
+        out[i] = (rows[i][-1] - known) / rows[i][i]
+    return out
+
+
+def fit(points):
+    """(low, high, offset) of (log-odds said, right) pairs.
+
+    Each is taken to be about 1 from START, the curve that changes nothing: some hundred causes overrule that, and some
+    few, or such as lie apart, leave the curve near it. Newton's method, each step halved until the misfit falls and no
+    longer falls more, since a whole one may go astray.
     """
-    points = [(x, right, 1.0) for x, right in points] + [(x, sigmoid(x), 0.5) for x in (2.0, -2.0)]
-    slope, offset = 1.0, 0.0
-    least = misfit(points, slope, offset)
+    points = [(terms(x), right) for x, right in points]
+    curve = list(START)
+    least = misfit(points, curve)
     for _ in range(200):
-        gradient, hessian = [0.0, 0.0], [0.0, 0.0, 0.0]
-        for x, right, weight in points:
-            p = sigmoid(slope * x + offset)
-            gradient[0] += weight * (p - right) * x
-            gradient[1] += weight * (p - right)
-            bend = weight * p * (1 - p)
-            hessian[0] += bend * x * x
-            hessian[1] += bend * x
-            hessian[2] += bend
-        determinant = hessian[0] * hessian[2] - hessian[1] ** 2
-        if determinant <= 0:
-            break  # only by rounding, where all points are told for sure
-        steps = ((hessian[2] * gradient[0] - hessian[1] * gradient[1]) / determinant,
-                 (hessian[0] * gradient[1] - hessian[1] * gradient[0]) / determinant)
-        share, best = 1.0, least
+        gradient, bends = slopes(points, curve)
+        steps = solve(bends, gradient)
+        share, best, found = 1.0, least, None
         while share > 1e-9:
-            loss = misfit(points, slope - share * steps[0], offset - share * steps[1])
-            if best < least and loss >= best:
+            tried = [c - share * s for c, s in zip(curve, steps)]
+            loss = misfit(points, tried)
+            if found and loss >= best:
                 break  # the one before was the best
-            best = min(best, loss)
+            if loss < best:
+                best, found = loss, tried
             share /= 2
-        if best >= least:
+        if not found:
             break  # nothing near is less
-        slope, offset, least = slope - 2 * share * steps[0], offset - 2 * share * steps[1], best
-    return slope, offset
+        curve, least = found, best
+    return tuple(curve)

@@ -78,18 +78,19 @@ TEST(WeightsTest, FittedTakesThePlaceOfWordsAndLeaks) {
   EXPECT_EQ(W->fitted("c", "a"), 0.6);
   EXPECT_EQ(W->fitted("c", "b"), std::nullopt);
   EXPECT_EQ(W->fitted("d", "a"), std::nullopt);
-  EXPECT_EQ(W->calibrated(0.4), 0.4); // no map in the file: as it is
+  EXPECT_NEAR(W->calibrated(0.4), 0.4, 1e-12); // no map in the file: as it is
   EXPECT_FALSE(bool(W->loadFitted("/nowhere/fitted.yaml")));
 }
 
-// Log-odds of 0.5 are 0: 1 / (1 + exp(-1)) = 0.731059. Of 0.2 they are
-// ln 0.25 = -1.386294: 1 / (1 + exp(1.772589)) = 0.145221.
+// Of 0.5 the log-odds become 2 ln .5 - .5 ln .5 + 1 = -.039721, of 0.2
+// 2 ln .2 - .5 ln .8 + 1 = -2.107304, of 0.9 2 ln .9 - .5 ln .1 + 1 = 1.940572.
 TEST(WeightsTest, CalibrationMovesLogOdds) {
   Weights W;
-  EXPECT_FALSE(bool(
-      W.parseFitted("calibration: {slope: 2, offset: 1}\n", "f.yaml")));
-  EXPECT_NEAR(W.calibrated(0.5), 0.731059, 1e-6);
-  EXPECT_NEAR(W.calibrated(0.2), 0.145221, 1e-6);
+  EXPECT_FALSE(bool(W.parseFitted(
+      "calibration: {low: 2, high: 0.5, offset: 1}\n", "f.yaml")));
+  EXPECT_NEAR(W.calibrated(0.5), 0.490071, 1e-6);
+  EXPECT_NEAR(W.calibrated(0.2), 0.108389, 1e-6);
+  EXPECT_NEAR(W.calibrated(0.9), 0.874415, 1e-6);
   EXPECT_EQ(W.calibrated(0), 0);
   EXPECT_EQ(W.calibrated(1), 1);
 }

@@ -115,38 +115,41 @@ class Calibration(unittest.TestCase):
 
 
 class Curve(unittest.TestCase):
-    """Points at log-odds of 2 and -2, where half a cause more is right as said: 1 / (1 + e^-2) = .880797, .119203.
+    """Of the log-odds x the slope of large ones takes softplus(x), that of small ones -softplus(-x).
 
-    Two places and two parameters: the curve goes through the shares of both.
+    softplus(2) = 2.126928, softplus(0) = .693147, softplus(-2) = .126928.
     """
 
-    def curve(self, *points, slope, offset):
-        found = calibration.logistic(points)
-        self.assertAlmostEqual(found[0], slope, 5)
-        self.assertAlmostEqual(found[1], offset, 5)
+    def curve(self, *points, low, high, offset, digits=5):
+        found = calibration.fit(points)
+        for value, wanted in zip(found, (low, high, offset)):
+            self.assertAlmostEqual(value, wanted, digits)
 
-    def test_worse_when_surer(self):
-        # At 2 right (2 + .440399) of 5.5 = .443709, log-odds -.226123; mirrored at -2. Newton alone goes astray.
-        self.curve(*[(2, 0)] * 3, *[(2, 1)] * 2, *[(-2, 1)] * 3, *[(-2, 0)] * 2, slope=-0.113062, offset=0)
+    def test_through_shares(self):
+        # Three places and three parameters, and so many points that the pull is little: the curve goes through the
+        # shares, 5/6 (log-odds 1.609438) at 2, 1/2 (0) at 0, 1/9 (-2.079442) at -2. They rise by 1.433781 high +
+        # .566219 low from 0 to 2, by .566219 high + 1.433781 low from -2 to 0: with the determinant 1.735124
+        # high = 0.651344, low = 1.193096. At 0 they are .693147 (high - low) + offset = 0.
+        many = 2000
+        self.curve(*[(2, 1)] * 5 * many, *[(2, 0)] * many, *[(0, 1)] * many, *[(0, 0)] * many, *[(-2, 1)] * many,
+                   *[(-2, 0)] * 8 * many, low=1.193096, high=0.651344, offset=0.375514, digits=2)
+
+    def test_mirrored(self):
+        # n at 2, k of them right, and the mirror of it at -2: both slopes are one s, of which the derivative of the
+        # misfit is s - 1 + 2 (n / (1 + exp(-2 s)) - k) = 0. Of n = 5, k = 2 s = 0.
+        self.curve(*[(2, 0)] * 3, *[(2, 1)] * 2, *[(-2, 1)] * 3, *[(-2, 0)] * 2, low=0, high=0, offset=0)
 
     def test_apart(self):
-        # At 2 right (4 + .440399) of 4.5 = .986755, log-odds 4.310819.
-        self.curve(*[(2, 1)] * 4, *[(-2, 0)] * 4, slope=2.155410, offset=0)
-
-    def test_offset(self):
-        # At 2 right 4.440399 of 4.5 as above, at -2 right 4.059602 of 4.5 = .902134, log-odds 2.221160:
-        # half the difference by 2, and half the sum.
-        self.curve(*[(2, 1)] * 4, *[(-2, 1)] * 4, slope=0.522415, offset=3.265990)
+        # Of n = k = 4 as above s = 1.431833: finite, and not far from 1.
+        self.curve(*[(2, 1)] * 4, *[(-2, 0)] * 4, low=1.431833, high=1.431833, offset=0)
 
     def test_nothing_seen(self):
-        self.curve(slope=1, offset=0)
+        self.curve(low=1, high=1, offset=0)
 
     def test_far(self):
-        # No power overflows, and the half causes hold the slope, from which all others are sure.
-        slope, offset = calibration.logistic([(700, 1), (-700, 0)] * 5)
-        self.assertAlmostEqual(slope, 1, 5)
-        slope, offset = calibration.logistic([(700, 0), (-700, 1)] * 5)
-        self.assertTrue(-0.1 < slope < 0)
+        # No power overflows.
+        self.assertEqual([value > 0 for value in calibration.fit([(700, 1), (-700, 0)] * 5)[:2]], [True, True])
+        self.assertEqual([value < 0.01 for value in calibration.fit([(700, 0), (-700, 1)] * 5)[:2]], [True, True])
         self.assertEqual((calibration.sigmoid(800), calibration.sigmoid(-800)), (1, 0))
 
 
