@@ -74,6 +74,11 @@ Unexplained unexplained(const Model &M, ArrayRef<Hypothesis> Listed,
 static std::vector<LayerShare>
 layersOf(ArrayRef<std::pair<std::string, double>> Suspected, const Model &M,
          const Beliefs &B, const Vocabulary &Words, const Weights &W) {
+  // Thousands of sets ask for the layers of a few causes.
+  std::vector<StringRef> LayerOf(M.N.Causes.size());
+  for (unsigned C : B.Candidates)
+    if (static_cast<int>(C) != M.N.Unknown)
+      LayerOf[C] = layerOf(M.N.Causes[C].Class, Words);
   std::map<std::string, LayerShare> ByLayer;
   double Sum = 0;
   for (const auto &[Layer, Probability] : Suspected) {
@@ -84,11 +89,11 @@ layersOf(ArrayRef<std::pair<std::string, double>> Suspected, const Model &M,
   }
   for (auto &[Layer, L] : ByLayer) {
     L.Share /= Sum;
-    L.Probability = W.calibrated(
-        B.anyOf([&, Layer = StringRef(Layer)](unsigned Cause) {
-          return static_cast<int>(Cause) != M.N.Unknown &&
-                 layerOf(M.N.Causes[Cause].Class, Words) == Layer;
-        }));
+    std::vector<bool> Has(LayerOf.size());
+    for (unsigned C : B.Candidates)
+      Has[C] = LayerOf[C] == Layer;
+    L.Probability =
+        W.calibrated(B.anyOf([&](unsigned Cause) { return Has[Cause]; }));
   }
   std::vector<LayerShare> Out;
   for (auto &[Layer, L] : ByLayer)
