@@ -220,11 +220,12 @@ bool Session::begin(const Origin &From) {
   // What exists already is told now: a file that becomes full has it.
   A.ActivityFlushAll(0);
   prctl(PR_SET_NAME, "culprit");
-  Control.send(MessageType::Started, M);
-  NextSecond = ticks() + 1000000000u;
-  // After CUPTI was loaded, so as to run before CUPTI's own handlers.
+  // After CUPTI was loaded, so as to run before CUPTI's own handlers; before
+  // anybody hears that it began, as the program may end at once.
   if (!HasExitHandler)
     HasExitHandler = atexit(atExit) == 0;
+  Control.send(MessageType::Started, M);
+  NextSecond = ticks() + 1000000000u;
   return true;
 }
 
