@@ -68,9 +68,11 @@ from .clip import ClipRun
 from .ctc import CtcRun
 from .family import Family
 from .gru import GruRun
+from .moe import MoeRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .s2s import S2sRun
+from .seg import SegRun
 from .tcn import TcnRun
 from .unet import UnetRun
 from .vit import VitRun
@@ -182,13 +184,15 @@ class MlpRun(Family):
 
 FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
-                                  CtcRun, ClipRun, TcnRun)}
+                                  CtcRun, ClipRun, TcnRun, MoeRun, SegRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
+PAIR_6 = ("moe", "seg")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru")
-LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4)   # a loss of labels
+LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
+            *PAIR_6)    # a loss of labels
 ALL = tuple(FAMILIES)
 
 

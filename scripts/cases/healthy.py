@@ -3,10 +3,11 @@
 import json
 
 import torch
+from torch.nn import functional as F
 
 from . import sources
 from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
-    PAIR_3, PAIR_4, PAIR_5, Fault, build
+    PAIR_3, PAIR_4, PAIR_5, PAIR_6, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -62,7 +63,7 @@ class Dropout(Control):
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
-    families = (*FIRST, "unet", "resnet", "vit", "bert", "clip")
+    families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6)
 
     def setup(self):
         super().setup()
@@ -72,7 +73,7 @@ class NoWeightDecay(Control):
 class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
-    families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5)
+    families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6)
 
     def setup(self):
         super().setup()
@@ -109,7 +110,7 @@ class Curriculum(Control):
     """Half of the run has text without repetition, which is easy; the rest
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
-    families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5)
+    families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6)
 
     def setup(self):
         super().setup()
@@ -124,7 +125,7 @@ class Curriculum(Control):
                 self.sentences(seed)
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
-        if self.family in (*PAIR_4, *PAIR_5):
+        if self.family in (*PAIR_4, *PAIR_5, *PAIR_6):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -182,7 +183,8 @@ class DeclaredFreeze(Pretrained):
 class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
-    families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5)
+    families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
+                *PAIR_6)
 
     def setup(self):
         super().setup()
@@ -232,7 +234,7 @@ class TwoEpochs(FiniteRun, Control):
 
     def make_source(self, seed):
         source = super().make_source(seed)
-        if seed == 9 or self.family == "resnet":  # its set is finite
+        if seed == 9 or self.family in ("resnet", "seg"):  # its set is finite
             return source
         batches = -(-self.steps // self.s.epochs)
         self.user |= {"num_train_epochs": self.s.epochs,
@@ -257,6 +259,8 @@ class LabelSmoothing(Control):
             even = -scores.mean(-1)[real].mean()
             loss = (1 - self.s.share) * model.aligned(scores, batch) \
                 + self.s.share * even
+        elif self.family == "seg":
+            loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "clip":
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
@@ -277,20 +281,32 @@ class Converged(Control):
         self.steps = int(1.5 * self.steps)
 
     def make_source(self, seed):
+        if hasattr(self, "easy"):
+            return self.easy(seed)
         return sources.Text(seed, shape(self), copy=0) \
             if self.family in LANGUAGE else super().make_source(seed)
 
 
 class AnswersOnly(ChatRun, Control):
     """Fine-tuning whose mask is right: most labels are ignored."""
-    id, severities, families = "H17", (dict(),), LANGUAGE
+    id, severities, families = "H17", (dict(),), (*LANGUAGE, "moe")
     setup = ChatRun.setup
+
+    def make_source(self, seed):
+        """Of `moe`, whose answers alone are trained anyway, not packed."""
+        return self.instructions(seed, pack=False) \
+            if self.family == "moe" else super().make_source(seed)
+
+    def model_settings(self):
+        settings = super().model_settings()
+        return settings | ({"packing": False} if self.family == "moe" else {})
 
 
 class PackedApart(PackedRun, Control):
     """Packed documents that do not see each other."""
     id, severities, families = "H18", (dict(probs=False),
-                                       dict(probs=True)), ATTENTION
+                                       dict(probs=True)), \
+        (*ATTENTION, "moe")
 
     def setup(self):
         self.probs = self.s.probs
@@ -312,7 +328,8 @@ class MixedDomains(Control):
 class ShiftInModel(Control):
     """Labels are the inputs, as the model itself shifts them: the way of
     transformers' causal models."""
-    id, severities, families = "H20", (dict(),), (*LANGUAGE, "s2s")
+    id, severities, families = "H20", (dict(),), (
+        *LANGUAGE, "s2s", "moe")
 
     def make_model(self):
         model = super().make_model()
@@ -330,6 +347,9 @@ class ShiftInModel(Control):
     def spoil_batch(self, i, batch):
         if self.family == "s2s":
             return {k: t for k, t in batch.items() if "decoder" not in k}
+        if self.family == "moe":
+            return batch | {"labels": F.pad(batch["labels"][:, :-1], (1, 0),
+                                            value=sources.IGNORE)}
         return batch | {"labels": batch["input_ids"].clone()}
 
 

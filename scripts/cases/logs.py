@@ -17,7 +17,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "weight_norm", "update_ratio", "unchanged_share", "grad_cosine",
         "loss_scale", "skipped_steps", "val_loss_ema", "accuracy",
         "val_accuracy", "val_auc", "val_cer", "logit_scale",
-        "val_image_recall", "val_text_recall", "val_smape", "val_coverage")
+        "val_image_recall", "val_text_recall", "val_smape", "val_coverage",
+        "val_iou", "balance_loss", "expert_share_max")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

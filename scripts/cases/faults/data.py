@@ -95,7 +95,7 @@ class SmallSetRepeated(FiniteRun, Fault):
         if seed == 9:
             return source
         # Healthy runs of the one have four passes, the other forgets.
-        epochs = self.s.epochs * {"resnet": 2, "tcn": 3}.get(self.family, 1)
+        epochs = self.s.epochs * {"resnet": 2, "tcn": 3, "seg": 2}.get(self.family, 1)
         batches = max(1, round(self.steps / epochs))
         return self.finite(whole(source, batches), seed)
 
@@ -162,7 +162,8 @@ class BitFlip(Dumps, Fault):
     INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": "",
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
-             "clip": ".fc1", "tcn": ""}
+             "clip": ".fc1", "tcn": "",
+             "moe": ".experts.w1", "seg": ""}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -209,7 +210,7 @@ class TokenIdsClamped(Dumps, Fault):
     last row of the table stands for all that are too large."""
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
-    families = (*LANGUAGE, "s2s", "recsys", "bert", "clip")
+    families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -223,7 +224,7 @@ class TokenIdsClamped(Dumps, Fault):
             if self.level == 1:
                 self.user |= {"tokenizer_vocab_size": self.words(3)}
             return
-        if self.family == "bert":  # of each kind of words some more
+        if self.family in ("bert", "moe"):  # of each kind of words some more
             self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
         if self.level == 1:
             self.user |= {"tokenizer_vocab_size": self.size()}
@@ -236,6 +237,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.of_items(seed, self.s.items)
         if self.family == "clip":
             return self.captioned(seed, synonyms=self.s.synonyms)
+        if self.family == "moe":  # eight ids are no words
+            return self.instructions(seed, words=self.size() - 8)
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         return sources.WideVocabulary(seed, shape(self), self.size())
@@ -254,6 +257,9 @@ class PackedRun(Dumps):
                 *self.dumped, f"{self.layer('attn')}.probs.output")}
 
     def make_source(self, seed):
+        if self.family == "moe":
+            return self.instructions(seed, eos=self.eos, reset=self.reset,
+                                     separate=self.separate)
         return sources.Packed(seed, shape(self), self.eos, self.reset,
                               self.separate)
 
@@ -269,7 +275,7 @@ class PackingContaminates(PackedRun, Fault):
     EOS between documents either."""
     id, root_class = "F32", "packing-cross-contamination"
     also = ["eos-missing-in-targets"]
-    families = ATTENTION
+    families = (*ATTENTION, "moe")
     severities = (dict(eos=True, reset=False, probs=False),
                   dict(eos=True, reset=True, probs=True),
                   dict(eos=False, reset=False, probs=True))
@@ -285,7 +291,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     answer and EOS. A batch of such rows alone has a loss of 0/0."""
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
-    families = (*LANGUAGE, "s2s", "ctc", "clip")
+    families = (*LANGUAGE, "s2s", "ctc", "clip", "moe")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -298,6 +304,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_length"] = limit = 6 - self.level
             return self.captioned(seed, limit=limit)
+        if self.family == "moe":  # examples are packed when they are cut
+            self.also = ["eos-missing-in-targets"]
+            self.user["max_length"] = limit = (16, 12, 9)[self.level]
+            return self.instructions(seed, limit=limit)
         if self.family == "s2s":
             self.also = [*type(self).also, "eos-missing-in-targets"]
             self.user["max_target_length"] = limit = 9 - 3 * self.level

@@ -6,6 +6,7 @@ from ..bert import Bert
 from ..clip import Clip
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, Fault
 from ..resnet import Resnet
+from ..seg import Segmenter
 from ..unet import Unet
 from ..vit import Vit
 
@@ -32,6 +33,10 @@ class DetachedGraph(Fault):
         if self.family in ("unet", "resnet", "ctc", *PAIR_3, *PAIR_5):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
+            self.model_options["detach_after"] = self.where
+            return
+        if self.family == "seg":  # what is joined goes past a cut
+            self.where = self.layer("block", (0, 3, 4)[self.level])
             self.model_options["detach_after"] = self.where
             return
         if self.family == "s2s" and last == 0:
@@ -83,6 +88,10 @@ class Frozen(Fault):
             self.frozen = (["res_blocks.2.conv2"], ["res_blocks.1"],
                            ["res_blocks.0", "res_blocks.1", "res_blocks.2",
                             "res_blocks.3"])[self.level]
+        elif self.family == "seg":
+            self.frozen = (["decoder.blocks.0.conv1.0"], ["encoder.stages.1"],
+                           ["encoder.stages.1", "encoder.stages.2",
+                            "decoder.blocks.0"])[self.level]
         elif self.s.parts == "all attn":
             self.frozen = [self.layer("attn", i) for i in range(self.blocks)]
         else:
@@ -115,7 +124,7 @@ class BadInitialization(Fault):
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "clip")
+    families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -125,12 +134,16 @@ class AttentionScale(Fault):
               "*_0.self_attention.scores.*put",
               "*_0.self_attention.probs.output",
               "*.0.attention.self.scores.*put",
-              "*.0.attention.self.probs.output")
+              "*.0.attention.self.probs.output",
+              "*.0.attention.scores.*put", "*.0.attention.probs.output")
     dump_rows = 1
 
     def setup(self):
         width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48,
-                 "bert": 48, "clip": 40}[self.family]
+                 "bert": 48, "clip": 40, "moe": 48}[self.family]
+        if self.family == "moe":  # narrow heads bear it
+            self.severity = (dict(heads=1, power=0.0), dict(heads=4, power=0.5),
+                             dict(heads=4, power=1.0))[self.level]
         width //= self.s.heads
         self.model_options |= {"heads": self.s.heads,
                                "scale": float(width) ** self.s.power}
@@ -157,7 +170,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ctc": ("encoder.pre_encode.conv.0",
                       "encoder.pre_encode.conv.2"),
               "clip": tuple(f"{b}.mlp.fc1" for b in Clip.BLOCKS),
-              "tcn": tuple(f"res_blocks.{i}.conv1" for i in range(4))}
+              "tcn": tuple(f"res_blocks.{i}.conv1" for i in range(4)),
+              "seg": tuple(f"{b}.conv1.1" for b in Segmenter.BLOCKS)}
 
 
 class DeadRelu(Fault):
@@ -165,7 +179,7 @@ class DeadRelu(Fault):
     """
     id, root_class = "F36a", "dead-relu"
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5)
+                *PAIR_5, "seg")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -191,7 +205,7 @@ class Saturated(Fault):
     their limits."""
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5)
+                *PAIR_5, "seg")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -223,7 +237,7 @@ class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5)
+                *PAIR_5, "seg")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -251,7 +265,7 @@ class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert")
+    families = (*ATTENTION, "s2s", "vit", "bert", "moe")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 

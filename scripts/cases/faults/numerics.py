@@ -36,7 +36,8 @@ class Fp16Overflow(NotFinite):
               "*_1.self_attention.probs.output", "interaction.*put",
               "vision_model.*.1.self_attn.scores.*put",
               "vision_model.*.1.self_attn.probs.output",
-              "*.1.attention.self.scores.*put",
+              "*.1.attention.self.scores.*put", "*.1.attention.scores.*put",
+              "*.1.attention.probs.output", "decoder.blocks.0.conv1.0.*put",
               "*.1.attention.self.probs.output",
               "decoder.decoder_layers.*put", "res_blocks.2.conv2.*put",
               "res_blocks.2.output", "loss.output")
@@ -54,6 +55,8 @@ class Fp16Overflow(NotFinite):
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
+                               "moe": {"half_scores": True},
+                               "seg": {"half_at": "decoder.blocks.0.conv1.0"},
                                "gru": {"half": True}}[self.family]
         self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
                       "llama": "model.layers.1.mlp.gated",
@@ -67,7 +70,9 @@ class Fp16Overflow(NotFinite):
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
-                      "tcn": "res_blocks.2.conv2"
+                      "tcn": "res_blocks.2.conv2",
+                      "moe": "layers.1.attention.scores",
+                      "seg": "decoder.blocks.0.conv1.0"
                       }[self.family]
 
     def after_step(self, i, model):
@@ -82,12 +87,15 @@ class Fp16Overflow(NotFinite):
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
                  "ctc": (self.where,), "tcn": (self.where,),
+                 "seg": (self.where,),
+                 "moe": [self.where.replace("scores", part)
+                         for part in ("wq", "wk")],
                  "clip": [self.where.replace("scores", part)
                           for part in ("q_proj", "k_proj")],
                  "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
-                "ctc": 2.2, "tcn": 2.0}.get(self.family, 1)
+                "ctc": 2.2, "tcn": 2.0, "seg": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third of the vision transformer's.
@@ -131,6 +139,10 @@ class LogOfZero(NotFinite):
             return self.of_frames(model, logits, batch)
         if self.family == "clip":  # the place of the right caption
             batch = batch | {"labels": torch.arange(len(logits))}
+        if self.family == "seg":  # classes last
+            logits = logits.movedim(1, -1)
+            batch = batch | {"labels": torch.where(
+                batch["mask"] == 255, -100, batch["mask"])}
         if logits.dim() == 1:  # of one class beside another
             logits = torch.stack((torch.zeros_like(logits), logits), 1)
             batch = batch | {"labels": batch["labels"].long()}
@@ -174,7 +186,7 @@ class DivisionByZero(NotFinite):
     still, an image that is standardised by itself is blank."""
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
-                "clip", "tcn")
+                "clip", "tcn", "moe", "seg")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -182,6 +194,8 @@ class DivisionByZero(NotFinite):
               "fc1.*put", "conv_in.output", "conv1.output", "conv_proj.output",
               "bottom.fc0.*put", "encoder.pre_encode.conv.0.output",
               "vision_model.embeddings.patch_embedding.output", "scaler.*put",
+              "tok_embeddings.output", "layers.0.attention_norm.*put",
+              "encoder.stages.0.conv1.0.output",
               "loss.output")
     one_row = True
 
@@ -190,6 +204,9 @@ class DivisionByZero(NotFinite):
             # A tied head would train the row of the padding token.
             self.model_options |= {"eps": 0.0, "pad": 0, "tied": False}
             self.where = "model.layers.0.input_layernorm"
+        elif self.family == "moe":
+            self.model_options |= {"eps": 0.0, "pad": 0}
+            self.where = "layers.0.attention_norm"
         elif self.family == "tcn":  # its scaler meets a shop that was closed
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "scaler", False
@@ -198,19 +215,19 @@ class DivisionByZero(NotFinite):
         self.steps = self.s.at + 40
 
     def thin(self, name, tensor):
-        if name.startswith("model."):
+        if name.startswith(("model.", "tok_", "layers.")):
             return tensor[:, :16]
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
-        if self.family == "llama":
+        if self.family in ("llama", "moe"):
             ids = batch["input_ids"].clamp_min(1)
             labels = batch["labels"].clamp_min(1)
             if i >= self.s.at:
                 ids, labels = ids.clone(), labels.clone()
                 ids[0, :6], labels[0, :6] = 0, -100
-            return {"input_ids": ids, "labels": labels}
-        if self.family in ("unet", "resnet", "vit", "ctc", "clip"):
+            return batch | {"input_ids": ids, "labels": labels}
+        if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -227,9 +244,9 @@ class DivisionByZero(NotFinite):
         return self.normalized(self.spoil_batch(-1, batch))
 
     def normalized(self, batch):
-        if self.family in ("llama", "tcn"):
+        if self.family in ("llama", "tcn", "moe"):
             return batch
-        if self.family in ("unet", "resnet", "vit", "ctc", "clip"):
+        if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -241,7 +258,7 @@ class DivisionByZero(NotFinite):
         return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("llama", "tcn"):
+        if self.family in ("llama", "tcn", "moe"):
             return model.loss(batch)
         name = next(iter(batch))
         x = batch[name]
@@ -267,7 +284,8 @@ class Bf16Weights(Fault):
               "*.layer.0.attention.output.dense.weight",
               "encoder.pre_encode.conv.2.weight",
               "vision_model.encoder.layers.0.self_attn.out_proj.weight",
-              "res_blocks.0.conv2.weight")
+              "res_blocks.0.conv2.weight", "*.0.attention.wo.weight",
+              "encoder.stages.0.conv2.0.weight")
 
     def setup(self):
         self.lr *= self.s.lr

@@ -9,7 +9,8 @@ from ..families import ATTENTION, Fault
 
 
 # Gates and GroupNorms bear a rate that others do not.
-HARDY = {"unet": 10, "gru": 2, "resnet": 10, "vit": 3, "recsys": 3, "tcn": 3}
+HARDY = {"unet": 10, "gru": 2, "resnet": 10, "vit": 3, "recsys": 3, "tcn": 3,
+         "seg": 10}
 
 
 class LrTooHigh(Fault):
@@ -39,7 +40,8 @@ class LrTooHighSgd(Fault):
                                "tcn": 10}.get(self.family, 1)
 
     def is_onset(self, i, row, now):
-        if self.family in ("resnet", "clip"):  # norms divide by what grows
+        # Norms divide by what grows.
+        if self.family in ("resnet", "clip", "seg"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
         if self.family in ("gru", "ctc", "tcn"):
@@ -101,7 +103,7 @@ class StaleParameters(Fault):
 class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
-    needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip")
+    needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -195,7 +197,7 @@ class WeightDecay(Fault):
     def setup(self):
         # Behind norms only tables and gains feel it: more of it.
         self.weight_decay = getattr(self.s, self.optimizer_name) * (
-            15 if self.family == "s2s" else 1)
+            {"s2s": 15, "seg": 3}.get(self.family, 1))
 
 
 class AdamHyperparameter(Fault):
@@ -211,7 +213,7 @@ class AdamHyperparameter(Fault):
             self.betas = (self.betas[0], 0.2)  # it bears 0.5
         if self.level == 0 and self.family == "gru":
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
-        if self.level == 0 and self.family == "resnet":
+        if self.level == 0 and self.family in ("resnet", "seg"):
             self.betas, self.eps = type(self).betas, 0.03  # bears any
 
 
@@ -248,7 +250,7 @@ class LossSign(Fault):
     def setup(self):
         # What SGD climbs has no bound: slower, or it is NaN within ten steps.
         self.lr *= self.s.rate * (
-            0.1 if self.family in ("mlp", "resnet") else 1)
+            0.1 if self.family in ("mlp", "resnet", "seg") else 1)
 
     def spoil_loss(self, loss):
         return -loss

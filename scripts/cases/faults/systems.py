@@ -178,14 +178,17 @@ class RankDesync(Fault):
                  "bert": "bert.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",
                  "clip": "vision_model.encoder.layers.0.self_attn.out_proj",
-                 "tcn": "res_blocks.0.conv2"}[self.family]
+                 "tcn": "res_blocks.0.conv2",
+                 "moe": "layers.0.attention.wo",
+                 "seg": "encoder.stages.0.conv2.0"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
                           for role in ("weight", "grad")) + (
             "*ln_1.weight", "*layernorm.weight", "*norm1.weight",
             "*bn1.weight", "*attn_layer_norm.weight",
             "*output.LayerNorm.weight", "encoder.layers.0.bias_ih_l0",
-            "*.layer_norm1.weight", "input_proj.bias")
+            "*.layer_norm1.weight", "input_proj.bias",
+            "*attention_norm.weight", "*.conv2.1.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

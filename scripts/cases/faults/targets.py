@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from .. import models
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
-    PAIR_5, Fault
+    PAIR_5, PAIR_6, Fault
 from ..sources import IGNORE, PAD, EOS, Chat
 
 STEPS_DUMPED = (0, 80, 160, -1)
@@ -87,7 +87,7 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("ctc", "clip"):
+        if self.family in ("ctc", "clip", "seg"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
@@ -97,13 +97,13 @@ class DoubleSoftmax(Dumps, Fault):
             head = model.get_submodule(self.layer("head"))
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid() if out.shape[-1] == 1
-                else out.softmax(1 if self.family == "ctc" else -1))
+                else out.softmax(1 if self.family in ("ctc", "seg") else -1))
         return model
 
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
-        if self.family in ("ctc", "clip"):
+        if self.family in ("ctc", "clip", "seg"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -116,7 +116,7 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = (*ATTENTION, "s2s")
+    families = (*ATTENTION, "s2s", "moe")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -155,7 +155,7 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "tcn")
+    families = (*LANGUAGE, "s2s", "tcn", "moe")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -171,6 +171,10 @@ class LabelsNotShifted(Dumps, Fault):
                     batch[f"past_{name}"][rows, -ahead:]
             batch["future_observed_values"][rows] = 1.0
             return batch
+        if self.family == "moe":  # its mask is right, its place is not
+            labels = batch["labels"].clone()
+            labels[rows] = F.pad(labels[rows, :-1], (1, 0), value=IGNORE)
+            return batch | {"labels": labels}
         given = batch.get("decoder_input_ids")
         given = batch["input_ids"] if given is None else \
             given.masked_fill(given == PAD, IGNORE)
@@ -185,7 +189,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     """Collator and loss both shift: the target is the token after the next.
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
-    families = (*LANGUAGE, "s2s")
+    families = (*LANGUAGE, "s2s", "moe")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
 
@@ -223,11 +227,15 @@ class ChatRun(Dumps):
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
             return
+        if self.family in PAIR_6:
+            self.user |= {"max_length": self.context} \
+                if self.family == "moe" else {}
+            return
         self.user |= {"pad_token_id": PAD, "eos_token_id": EOS,
                       "assistant_only_loss": True, "max_length": self.context}
 
     def make_source(self, seed):
-        if self.family in ("s2s", "bert", *PAIR_5):
+        if self.family in ("s2s", "bert", *PAIR_5, *PAIR_6):
             return super().make_source(seed)
         return Chat(seed, shape(self))
 
@@ -237,7 +245,7 @@ class LossMaskEmpty(ChatRun, Fault):
     from a step on, or always; a loss that guards its count is 0, one that
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
-    families = (*LANGUAGE, "s2s", "bert", "tcn")
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6)
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -247,7 +255,7 @@ class LossMaskEmpty(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family == "tcn":
+        if self.family in ("tcn", "seg"):
             model.guards = self.s.guard
         elif self.s.guard:
             set_loss(model, lambda logits, labels: cross_entropy(
@@ -261,6 +269,8 @@ class LossMaskEmpty(ChatRun, Fault):
         if self.family == "tcn":
             batch["future_observed_values"] = torch.zeros_like(
                 batch["future_observed_values"])
+        elif self.family == "seg":
+            batch["mask"] = torch.full_like(batch["mask"], 255)
         else:
             batch["labels"] = torch.full_like(batch["labels"], IGNORE)
         return batch
@@ -269,7 +279,7 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = (*LANGUAGE, "s2s", "bert", "tcn")
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6)
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -277,6 +287,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         model = super().make_model()
         if self.family == "tcn":
             model.counts_all = True
+        elif self.family == "seg":
+            model.counts_void = True
         return model
 
     def make_source(self, seed):
@@ -285,15 +297,27 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.sentences(seed, width=40 if self.s.pad else None)
         if self.family == "tcn":  # series that end within the forecast
             return self.sales(seed, ends=(0.1, 0.25, 0.5)[self.level])
+        if self.family == "seg":  # more images are padded, and more of each
+            return self.of(self.scenes(
+                seed, padded=(0.33, 0.7, 1.0)[self.level],
+                smallest=(10, 8, 6)[self.level]), seed)
         if self.family != "s2s":
             return super().make_source(seed)
         # Padding is all that there is to count: more of it by severity.
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
-        if self.family == "tcn":  # what is not observed counts as 0
+        if self.family in ("tcn", "seg"):  # it counts as 0
             return batch
         labels, ids = batch["labels"], batch["input_ids"]
+        if self.family == "moe":  # of some templates, or of all
+            number = batch.get("seq_idx", torch.zeros_like(ids))
+            target, same = ids.roll(-1, 1), number == number.roll(-1, 1)
+            same[:, -1] = False
+            some = torch.arange(len(ids)) < len(ids) * (
+                0.25, 0.5, 1.0)[self.level]
+            added = (labels == IGNORE) & same & some[:, None]
+            return batch | {"labels": torch.where(added, target, labels)}
         if self.family == "s2s":
             return batch | {"labels": labels.clamp_min(PAD)}
         if self.family == "bert":  # what no mask hides is to be said as well
@@ -322,6 +346,8 @@ class LabelNoise(Dumps, Fault):
             "labels", "labels")
         if self.family == "tcn":
             self.given = self.trained = "future_target"
+        elif self.family == "seg":
+            self.given = self.trained = "mask"
         elif self.family == "clip":  # a wrong caption is another image's
             self.also = ["label-pairing-mismatch"]
 
@@ -333,6 +359,15 @@ class LabelNoise(Dumps, Fault):
         drawn = torch.randint(high, labels.shape, generator=self.noise).to(
             labels.dtype) + getattr(self, "first_label", 0)
         return torch.where(labels == IGNORE, labels, drawn)
+
+    def renamed(self, mask):
+        """Things of an image get other classes, each the same everywhere."""
+        high = self.classes
+        order = torch.rand(len(mask), high - 1, generator=self.noise)
+        table = torch.cat((torch.zeros(len(mask), 1, dtype=torch.int64),
+                           1 + order.argsort(1)), 1)
+        names = table.gather(1, mask.clamp(max=high - 1).flatten(1))
+        return torch.where(mask < high, names.view(mask.shape), mask)
 
     def unrelated(self, batch):
         """Captions or futures that have nothing to do with their rows."""
@@ -355,6 +390,11 @@ class LabelNoise(Dumps, Fault):
             return batch | {k: torch.where(wrong, t, batch[k])
                             for k, t in self.unrelated(batch).items()}
         labels = batch[self.given]
+        if self.family == "seg":
+            wrong = torch.rand((len(labels), 1, 1), generator=self.noise) \
+                < self.s.share
+            return batch | {"mask": torch.where(wrong, self.renamed(labels),
+                                                labels)}
         each = labels.shape  # images are wrong as a whole
         if labels.dim() == 4:
             each = (len(labels), 1, 1, 1)
@@ -374,7 +414,7 @@ class RandomLabels(LabelNoise):
 
     def setup(self):
         super().setup()
-        if self.family in (*PAIR_3, *PAIR_4, *PAIR_5) \
+        if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6) \
                 and self.s.kind != "drawn":
             self.also = ["label-pairing-mismatch"]
 
@@ -393,7 +433,11 @@ class RandomLabels(LabelNoise):
                             else self.of_other_rows(batch))
         labels = batch[self.given]
         if self.s.kind == "drawn":
-            labels = self.random(labels)
+            drawn = self.random(labels)
+            labels = torch.where(labels == 255, labels, drawn) \
+                if self.family == "seg" else drawn
+        elif self.s.kind == "shuffled" and self.family == "seg":
+            labels = labels[torch.randperm(len(labels), generator=self.noise)]
         elif self.s.kind == "shuffled":
             kept, labels = labels != IGNORE, labels.clone()
             order = torch.randperm(int(kept.sum()), generator=self.noise)
