@@ -1,7 +1,8 @@
 --- ## What it detects
 --- One dumped batch whose inputs are distributed unlike those of all the others: by mean or deviation, by one value
 --- throughout (of token ids between start, end and padding), by rows that repeat each other, or, of token ids, by
---- neighbours that stand beside each other in no other batch.
+--- neighbours that stand beside each other in no other batch. Or one whose targets are of another size beside their
+--- inputs than those of all the others: a shard in another unit.
 ---
 --- ## Why it matters
 --- A corrupt shard, a stuck tokenizer or a binary file in the corpus shows up as one batch that makes the loss jump.
@@ -172,6 +173,54 @@ local function repeated_rows(batch)
   return equal / n
 end
 
+--- Of the batches of which targets and inputs are numbers: the logarithm of the size of each row's target over that of
+--- its input, a list for each step, and the tensors; nil where fewer than `least` steps have both.
+local function sizes_beside(dumped, target_name, input_name, least)
+  local figures = {}
+  for target in dumped:where { name = target_name }:slice(0, 100):rows() do
+    local input = dumped:where { name = input_name, step = target.step, run = target.run, variant = target.variant }
+      :first()
+    local rows = target.shape and #target.shape >= 1 and target.shape[1] or 0
+    if input and rows >= 4 and rows <= 10000 and input.shape and #input.shape >= 2 and input.shape[1] == rows then
+      local list, said = {}, target:along(0, "rms")
+      for row, given in ipairs(input:along(0, "rms")) do
+        local own = said[row]
+        if own and own > 0 and given > 0 and own < math.huge and given < math.huge then
+          list[#list + 1] = math.log(own / given)
+        end
+      end
+      if #list >= 4 then figures[#figures + 1] = { step = target.step, size = list, target = target, input = input } end
+    end
+  end
+  return #figures >= least and figures or nil
+end
+
+--- The one step at which half the rows or more are of another size than all rows of the others, by `factor` times what
+--- they differ by from batch to batch or within one; with the medians of its rows and of the others.
+local function of_another_size(figures, factor)
+  local middles = {}
+  for i, one in ipairs(figures) do
+    local sorted = {}
+    for k, v in ipairs(one.size) do sorted[k] = v end
+    table.sort(sorted)
+    one.middle = sorted[(#sorted + 1) // 2]
+    one.width  = (sorted[math.max(1, (3 * #sorted) // 4)] - sorted[#sorted // 4 + 1]) / math.sqrt(#sorted)
+    middles[i] = one.middle
+  end
+  table.sort(middles)
+  local n = #middles
+  local usual = middles[(n + 1) // 2]
+  local spread = math.max(middles[math.max(1, (3 * n) // 4)] - middles[n // 4 + 1], 1e-3)
+  local far
+  for _, one in ipairs(figures) do
+    if not far or math.abs(one.middle - usual) > math.abs(far.middle - usual) then far = one end
+  end
+  for _, one in ipairs(figures) do if one ~= far then spread = math.max(spread, one.width) end end
+  if math.abs(far.middle - usual) >= factor * spread and most_rows_beyond(figures, far.step, "size") then
+    return far, usual
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -280,6 +329,31 @@ return {
               .. "dumped batch, of the others %s at most"):format(most.batch.step, units.percent(most.share),
               most.pairs, name, units.percent(next_.share)),
             evidence = { most.batch, batches },
+          }
+        end
+      end
+    end
+    local numbers = case.tensors:where("match(dtype, 'float*|bfloat*') and match(name, 'batch.*') and "
+      .. "zero_share is not null and step is not null"):sort("step")
+    local answers = numbers:where("match(name, '*target|*targets|*label|*labels|batch.y|*future_values') and "
+      .. "not match(name, '*past*')")
+    local questions = numbers:where("(match(name, '*past*') or not match(name, '*target*|*label*|batch.y|*future*')) "
+      .. "and not match(name, '*mask*|*observed*|*time_feat*|*weight*|*noise*|*timestep*|*sigma*|*position*')")
+    for target_name in answers:group("name") do
+      for input_name in questions:group("name") do
+        local figures = sizes_beside(numbers, target_name, input_name, case.options.min_batches)
+        judged = judged or figures
+        local far, usual = nil, 0
+        if figures then far, usual = of_another_size(figures, case.options.factor) end
+        if far then
+          return report {
+            symptom  = "batch-outlier",
+            score    = 0.95,
+            at       = { step = far.step },
+            message  = ("the batch of step %d stands out: %s is %.3g times the size of %s in the middle of its rows, "
+              .. "in the other %d %.3g times, and half its rows are beyond all of theirs"):format(far.step, target_name,
+              math.exp(far.middle), input_name, #figures - 1, math.exp(usual)),
+            evidence = { far.target, far.input },
           }
         end
       end

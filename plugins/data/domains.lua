@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Batches that are mostly of one domain or class each, while the run as a whole has several: rows come in blocks
 --- instead of mixed. Classes may be integers, or the 0 and 1 of a binary cross-entropy, however rare one of them is.
+--- Where rows have neither, words or classes of pixels that some batches have in most rows and others in hardly any.
 ---
 --- ## Why it matters
 --- The model forgets one domain while it sees another; the loss saw-tooths with the blocks, and the last block wins.
@@ -9,13 +10,17 @@
 --- Train on with a shuffle over the whole set.
 ---
 --- ## Known false positives
---- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell.
+--- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell, and settings of
+--- a sampler that makes them do. Rows of like length, and several answers to one prompt, are together by design: where
+--- lengths go with the batch, or rows of a batch begin alike, words are not looked at.
 ---
 --- ## References
 --- The test is a chi-square of batches against domains; of batches of one row, the runs test for several kinds (Barton
---- and David 1957).
+--- and David 1957). That of words is as a normal deviate (Wilson and Hilferty 1931), since many words are tried.
 
 --- How many standard deviations the runs of one kind in a list are fewer than those of a shuffled list.
+local elements = require("elements")
+
 local function lack_of_runs(list)
   local n, runs, counts = #list, 0, {}
   for i, kind in ipairs(list) do
@@ -42,6 +47,93 @@ local function classes(tensors)
   return floats
 end
 
+local IDS = "match(dtype, 'int*|uint*') and match(name, '*input_ids|*tokens|*label|*labels|*target|*targets|*mask|"
+  .. "*masks|*segmentation') and not match(name, '*attention*|*padding*|*loss_mask|*assistant*|*completion*|"
+  .. "*token_mask')"
+local GROUPED = "*homogen*|*group_by*|*grouped*|*num_generations|*group_size|*bucket*|*task_sampl*|*batch_sampler*|"
+  .. "*captions_per*|*n_views|*num_views|*repeated_aug*|*num_samples|*patches_per*|*crops_per*|*samples_per*"
+local VALUES  = 2e6 -- that are read, at most
+
+--- The sum over batches of how far `of` is from what its share of all would be, of things that a row has or has not;
+--- and by how much rows of one batch are more alike than those of the run, as a share of what they could be.
+local function unevenness(of, sizes, rows)
+  local all, chi, same, pairs_ = 0, 0, 0, 0
+  for b = 1, #sizes do all = all + (of[b] or 0) end
+  local p = all / rows
+  for b, n in ipairs(sizes) do
+    local own = of[b] or 0
+    chi   = chi + (own - n * p) ^ 2 / (n * p * (1 - p))
+    same  = same + own * (own - 1) + (n - own) * (n - own - 1)
+    pairs_ = pairs_ + n * (n - 1)
+  end
+  return chi, (same / pairs_ - p * p - (1 - p) ^ 2) / (2 * p * (1 - p)), p
+end
+
+--- Whether rows of a batch belong together by design: they are of like length, or begin with the same eight ids.
+local function together_by_design(list)
+  local n, sum, square, within, alike, pairs_ = 0, 0, 0, 0, 0, 0
+  for _, one in ipairs(list) do
+    local own, own_square = 0, 0
+    for _, v in ipairs(one.lengths) do own, own_square = own + v, own_square + v * v end
+    n, sum, square = n + #one.lengths, sum + own, square + own_square
+    within = within + own_square - own * own / #one.lengths
+    for i = 2, #one.begins do
+      pairs_ = pairs_ + 1
+      if one.begins[i] == one.begins[i - 1] then alike = alike + 1 end
+    end
+  end
+  local total = square - sum * sum / n
+  return total > 0 and within < 0.7 * total * (n - #list) / (n - 1) or pairs_ > 0 and alike >= 0.2 * pairs_
+end
+
+--- Ids that a tenth to nine tenths of all rows have, and the rows of some batches far more often than those of others:
+--- the one of which it is surest, with the batches that have it in most rows and in hardly any.
+local function uneven_ids(batches, opt)
+  local list, with, sizes, rows, read = {}, {}, {}, 0, 0
+  for batch in batches:rows() do
+    local n = math.floor(batch.shape[1])
+    local width = batch.numel // n
+    if n >= 4 and width >= 4 and read < VALUES then
+      local one = { batch = batch, lengths = {}, begins = {} }
+      list[#list + 1], sizes[#sizes + 1], rows, read = one, n, rows + n, read + n * math.min(width, 16384)
+      for row = 0, n - 1 do
+        local ids = elements.spread(batch, row * width, width, 16384)
+        local seen, stop = {}, width
+        while stop > 1 and ids[stop] == ids[stop - 1] do stop = stop - 1 end
+        one.lengths[#one.lengths + 1] = stop
+        one.begins[#one.begins + 1] = table.concat(ids, " ", 1, math.min(8, width))
+        for _, v in ipairs(ids) do
+          if not seen[v] then
+            seen[v], with[v] = true, with[v] or {}
+            with[v][#list] = (with[v][#list] or 0) + 1
+          end
+        end
+      end
+    end
+  end
+  if #list < 6 or rows < opt.rows then return nil, false end
+  if #batches:first().shape == 2 and together_by_design(list) then return nil, true end
+  local free, best = #list - 1, nil
+  for id, of in pairs(with) do
+    local chi, alike, p = unevenness(of, sizes, rows)
+    if p >= 0.1 and p <= 0.9 and alike >= opt.alike then
+      local sure = ((chi / free) ^ (1 / 3) - 1 + 2 / (9 * free)) / math.sqrt(2 / (9 * free))
+      local high, low = 0, 0
+      for b, n in ipairs(sizes) do
+        local share = (of[b] or 0) / n
+        if share >= (1 + p) / 2 then high = high + 1 elseif share <= p / 2 then low = low + 1 end
+      end
+      -- One document that fills a batch is no block: several batches have it, and several have not.
+      if sure >= opt.sure and high >= 2 and low >= 2 and (not best or sure > best.sure
+        or sure == best.sure and id < best.id) then
+        best = { id = id, sure = sure, p = p, high = high, low = low, alike = alike, rows = rows, batches = #list,
+          first = list[1].batch }
+      end
+    end
+  end
+  return best, true
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -51,6 +143,7 @@ return {
   options  = {
     rows   = { default = 64,  doc = "Dumped rows below which chance makes blocks of its own" },
     alike  = { default = 0.22, doc = "Likeness within batches beyond that of the run, as a share of the largest" },
+    sure   = { default = 5.5, doc = "Standard deviations of which a word has to be uneven, as many words are tried" },
     lack   = { default = 3.3, doc = "Standard deviations by which runs are too few: one case in 2,000 by chance" },
   },
 
@@ -86,6 +179,35 @@ return {
           .. "in blocks"):format(#single, what, runs - 1, usual - 1),
         evidence = { domains:slice(0, 5) },
       }
+    end
+    if #batches == 0 then
+      local found, judged
+      local apart = case.config:where("match(key, ?)", GROUPED)
+        :where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+      local several = dumped:where(IDS):where("step is not null")
+      for _, own in (apart and several:slice(0, 0) or several):group("name") do
+        own = own:sort("step")
+        -- A mask of two axes says how long rows are; eight pictures are hardly all cut out of one.
+        local shape = own:first().shape or {}
+        if #shape == 2 and not own:first().name:glob("*mask|*masks") or #shape >= 3 and shape[1] >= 8 then
+          local best, enough = uneven_ids(own, case.options)
+          judged = judged or enough
+          if best and (not found or best.sure > found.sure) then found = best end
+        end
+      end
+      if found then
+        return report {
+          symptom  = "domains-in-blocks",
+          score    = 0.9,
+          at       = { step = found.first.step },
+          message  = ("%s of the rows have the id %g in %s, in %d of %d dumped batches far more and in %d hardly any "
+            .. "(%d rows, %.1f standard deviations from mixed rows): what belongs together comes in blocks"):format(
+            units.percent(found.p), found.id, found.first.name, found.high, found.batches, found.low, found.rows,
+            found.sure),
+          evidence = { found.first },
+        }
+      end
+      if judged then return end
     end
     local kinds, most_rows = 0, 0
     for _, n in pairs(total) do kinds, most_rows = kinds + 1, math.max(most_rows, n) end

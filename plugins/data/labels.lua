@@ -221,8 +221,15 @@ return {
       }
     end
     if ids:count() == 0 then
-      -- Labels of which none counts need no ids to be told.
+      -- Labels of which none counts need no ids to be told. Those of pixels are ignored as 255, or as a setting says.
+      local named = case.config:where("match(key, '*ignore_index|*ignore_label|*void_label') and number is not null")
+        :first()
       for batch in labels:where("numel >= 2"):sort("step"):rows() do
+        local void = named and named.number or batch.shape and #batch.shape >= 3 and 255
+        if void and void ~= opt.ignore and batch:count_equal(void) == batch.numel then
+          report_all_ignored(batch, void)
+          break
+        end
         if batch:count_equal(opt.ignore) == batch.numel then
           report_all_ignored(batch, opt.ignore)
           break

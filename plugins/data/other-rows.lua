@@ -1,7 +1,8 @@
 --- ## What it detects
 --- Labels that follow the inputs of the row beside and not those of their own row: numbers of the two (how long each
---- is, the value or the class of a label; the columns of an input, or its means along the others) are held against each
---- other row by row, and once more with the labels moved by a row or two.
+--- is, the value or the class of a label, how often it has a word or a class of pixels; the columns of an input, or its
+--- means along the others) are held against each other row by row, and once more with the labels moved by a row or two.
+--- What is said of a picture or a sound is its label where there is no other, and the future that of a past.
 ---
 --- ## Why it matters
 --- A list that has lost a row, or one of two that was shuffled or rolled, gives each input the label of a neighbour. No
@@ -19,16 +20,52 @@
 --- Spearman's rank correlation of n independent rows r gives atanh(r) sqrt(n - 3), near a normal number of deviation 1;
 --- the largest of some thousand of them is seldom above 4.5.
 
+local elements = require("elements")
+
 local LABELS = "match(name, 'batch.label*|batch.target*|batch.y|batch.text*|batch.transcript*|batch.score*|"
-  .. "batch.click*|batch.tgt*|batch.caption*|*.labels') and not match(name, '*mask*|*hash*|*weight*')"
-local NOT_INPUTS = "not match(name, '*label*|*target*|batch.y|batch.y_*|*text*|*transcript*|*score*|*click*|*tgt*|"
-  .. "*caption*|*hash*|*weight*|*reward*|*noise*|*domain*|*.id|*index|*indices|*.ids|*input_ids|*position*|*type_ids|"
-  .. "*seed*|*group*')"
+  .. "batch.click*|batch.tgt*|batch.caption*|batch.future_target|batch.future_values|*.labels') "
+  .. "and not match(name, '*mask*|*hash*|*weight*')"
+-- What is said of a picture or a sound is its label, where there is no other.
+local SAID = "match(name, 'batch.input_ids|batch.*caption*_ids|batch.text_ids|batch.tokens') and match(dtype, 'int*')"
+local SEEN = "match(name, 'batch.*pixel*|batch.*image*|batch.*audio*|batch.*video*|batch.*feature*|batch.*signal*') "
+  .. "and match(dtype, 'float*|bfloat*|uint8')"
+local NOT_INPUTS = "(match(name, '*past*') or not match(name, '*target*')) and "
+  .. "not match(name, '*label*|batch.future_values|*observed*|batch.y|batch.y_*|*text*|*transcript*|*score*|*click*|"
+  .. "*tgt*|*caption*|*hash*|*weight*|*reward*|*noise*|*domain*|*.id|*index|*indices|*.ids|*input_ids|"
+  .. "*position*|*type_ids|*seed*|*group*')"
 local COLUMNS = 24    -- figures of a tensor, at most
-local VALUES  = 65536 -- values of a row, at most
+local VALUES  = 16384 -- values of a row, at most
+
+--- How often each row has the ids that about half the rows have, those of most use to tell rows apart: of words and of
+--- the classes of pixels. `chosen` are those of the first dump.
+local function counts_of_ids(tensor, rows, width, ignore, chosen)
+  local of, with = {}, {}
+  for row = 1, rows do
+    of[row] = {}
+    for _, v in ipairs(elements.spread(tensor, (row - 1) * width, width, VALUES)) do
+      if v ~= ignore then
+        if not of[row][v] then with[v] = (with[v] or 0) + 1 end
+        of[row][v] = (of[row][v] or 0) + 1
+      end
+    end
+  end
+  local kinds, columns, names = chosen or {}, {}, {}
+  for v in pairs(chosen and {} or with) do kinds[#kinds + 1] = v end
+  if not chosen then
+    table.sort(kinds, function(a, b)
+      local p, q = math.abs(with[a] - rows / 2), math.abs(with[b] - rows / 2)
+      return p < q or p == q and a < b
+    end)
+  end
+  for i = 1, math.min(#kinds, COLUMNS - 1) do
+    columns[i], names[i] = {}, kinds[i]
+    for row = 1, rows do columns[i][row] = of[row][kinds[i]] or 0 end
+  end
+  return columns, names
+end
 
 --- Figures of each row of a tensor, a list of columns; of classes also which of them each column is.
-local function figures(tensor, rows, is_label, ignore)
+local function figures(tensor, rows, is_label, ignore, chosen)
   local width, whole = tensor.numel // rows, tensor.dtype:glob("int*|uint*|bool*")
   local last = tensor.shape[#tensor.shape]
   local columns = {}
@@ -37,15 +74,18 @@ local function figures(tensor, rows, is_label, ignore)
     local list = {}
     for row = 1, rows do
       local n = 0
-      for _, v in ipairs(tensor:values((row - 1) * width, math.min(width, VALUES))) do
+      for _, v in ipairs(elements.spread(tensor, (row - 1) * width, width, VALUES)) do
         if v ~= ignore and v ~= 0 then n = n + 1 end
       end
       list[row] = n
     end
-    return { list }
+    if not is_label then return { list } end
+    local columns_, kinds = counts_of_ids(tensor, rows, width, ignore, chosen)
+    columns_[#columns_ + 1] = list -- the last, that is of no id
+    return columns_, kinds, true
   end
   local all = {}
-  for row = 1, rows do all[row] = tensor:values((row - 1) * width, math.min(width, VALUES)) end
+  for row = 1, rows do all[row] = elements.spread(tensor, (row - 1) * width, width, VALUES) end
   if whole and is_label then -- classes have no order
     local seen, kinds = {}, {}
     for row = 1, rows do
@@ -60,17 +100,17 @@ local function figures(tensor, rows, is_label, ignore)
     if #columns > 0 then return columns, kinds end
   end
   -- Each column of few; of many the means along all axes but the last, and of equal parts of the row.
-  local parts = width <= COLUMNS and width or COLUMNS // 2
+  local parts, read = width <= COLUMNS and width or COLUMNS // 2, #all[1]
   for i = 1, parts do
     columns[i] = {}
-    local from, to = (i - 1) * width // parts + 1, i * width // parts
+    local from, to = (i - 1) * read // parts + 1, i * read // parts
     for row = 1, rows do
       local sum = 0
-      for t = from, math.min(to, #all[row]) do sum = sum + all[row][t] end
+      for t = from, to do sum = sum + all[row][t] end
       columns[i][row] = sum
     end
   end
-  for i = 1, width > COLUMNS and last > 1 and last <= COLUMNS // 2 and last or 0 do
+  for i = 1, width > COLUMNS and read == width and last > 1 and last <= COLUMNS // 2 and last or 0 do
     local list = {}
     for row = 1, rows do
       local sum = 0
@@ -149,19 +189,22 @@ return {
       .. "zero_share is not null and step is not null and numel >= 8")
     -- Of each pair of an input and a label the figures of all dumps.
     local steps, read = {}, 0
-    for labels in dumped:where(LABELS):sort("step"):slice(0, 24):rows() do
+    local answers, given, chosen = dumped:where(LABELS), NOT_INPUTS, {}
+    if answers:count() == 0 and dumped:where(SEEN):count() > 0 then answers, given = dumped:where(SAID), SEEN end
+    for labels in answers:sort("step"):slice(0, 24):rows() do
       local rows = labels.shape and math.floor(labels.shape[1] or 0) or 0
       if rows >= 8 and rows <= 4096 then
-        local y, kinds = figures(labels, rows, true, opt.ignore)
-        local inputs = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }:where(NOT_INPUTS)
+        local y, kinds, words = figures(labels, rows, true, opt.ignore, chosen[labels.name])
+        if words then chosen[labels.name] = kinds end
+        local inputs = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }:where(given)
         for input in inputs:slice(0, 12):rows() do
-          if input.shape and input.shape[1] == rows and read < 8e6 then
-            read = read + input.numel
+          if input.shape and input.shape[1] == rows and read < 4e6 then
+            read = read + math.min(input.numel, rows * VALUES)
             local key = labels.name .. " " .. input.name
             local list = steps[key] or { label = labels.name, input = input.name }
             if not steps[key] then steps[key], steps[#steps + 1] = list, list end
-            list[#list + 1] = { x = figures(input, rows, false, opt.ignore), y = y, kinds = kinds, rows = rows,
-              labels = labels, inputs = input }
+            list[#list + 1] = { x = figures(input, rows, false, opt.ignore), y = y, kinds = kinds, words = words,
+              rows = rows, labels = labels, inputs = input }
           end
         end
       end
@@ -176,7 +219,7 @@ return {
             local a, b = {}, {}
             for _, one in ipairs(list) do
               local column = one.y[j]
-              if one.kinds then -- the same class in every dump
+              if one.kinds and not one.words then -- the same class in every dump; ids are those of the first
                 column = nil
                 for k, kind in ipairs(one.kinds) do if kind == list[1].kinds[j] then column = one.y[k] end end
               end

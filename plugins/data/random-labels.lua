@@ -16,7 +16,9 @@
 --- data that are easier. Where the config declares the first, nothing is said; the gap has to be above what one batch
 --- of a held-out set can be easier than others; and where dropout, of units or of whole branches, is declared, the
 --- share has to be above its rate and a tenth, and a tenth of images, which are turned and cut more often than configs
---- say. Rows that are told from the others of their batch have no classes, and are left out.
+--- say. Rows that are told from the others of their batch have no classes, and are left out, but for texts beside
+--- pictures or sounds: of these another row's text is what chance says, and the gap has to grow from the first look on,
+--- since a larger or smaller batch would be another task from the start.
 ---
 --- ## References
 --- With a share q of random labels the loss of any predictor is (1 - q) L + q R, where L is its loss on true labels and
@@ -24,6 +26,7 @@
 --- -log p over all classes of dumped rows: so q = (train - val) / (R - val), and (A - train) / (A - 1 / K). Without
 --- logits R is more than where the run began; twice the share is then asked for.
 
+local elements = require("elements")
 local places = require("places")
 
 local HARDER = "*mixup*|*aux_loss*|*z_loss*|*erasing*|*jitter*|*cutmix*|*cutout*|*spec_augment*|*specaug*|*randaug*|"
@@ -67,9 +70,11 @@ local function second_half(train, val, sign)
     end
   end
   if used < 2 then return nil end
+  local begun = around(train, val:first().step, reach)
   -- Neighbouring looks share rows, so that their errors are not averaged away.
   return { train = sum / used, val = held / used, error = math.sqrt(error_ / used), batch = math.sqrt(batch / used),
-    all = worse == used, first = looks:first(), last = looks:last() }
+    all = worse == used, begun = begun and (begun - val:first().value) * sign, first = looks:first(),
+    last = looks:last() }
 end
 
 --- A dumped batch whose labels are its own ids, those of the next place or of the same: none of them is random.
@@ -86,9 +91,43 @@ local function own_ids(case, allowed)
   end
 end
 
+--- Whether the second axis of `out` is that of the classes and its others those of `labels`, as of pictures.
+local function classes_second(out, labels)
+  local a, b = out.shape or {}, labels.shape or {}
+  if #a < 3 or #a ~= #b + 1 or a[1] ~= b[1] or a[2] < 2 or a[2] > 1024 then return false end
+  for i = 3, #a do if a[i] ~= b[i - 1] then return false end end
+  return true
+end
+
+--- The cross-entropy of logits whose classes are the second axis, and the mean of -log p over all classes.
+local function by_places(out, labels, ignore)
+  local rows, classes = math.floor(out.shape[1]), math.floor(out.shape[2])
+  local places_, own, all, n = out.numel // (rows * classes), 0, 0, 0
+  for row = 0, rows - 1 do
+    if (row + 1) * classes * places_ > 2e6 then return nil end
+    local x, y = elements.of(out, row * classes * places_, classes * places_), elements.of(labels, row * places_,
+      places_)
+    for p = 1, places_ do
+      if not ignore(y[p]) then
+        if y[p] >= classes then return nil end
+        local top, total, mean = -math.huge, 0, 0
+        for c = 0, classes - 1 do
+          local v = x[c * places_ + p]
+          top, mean = math.max(top, v), mean + v / classes
+        end
+        for c = 0, classes - 1 do total = total + math.exp(x[c * places_ + p] - top) end
+        local z = top + math.log(total)
+        own, all, n = own + z - x[math.floor(y[p]) * places_ + p], all + z - mean, n + 1
+      end
+    end
+  end
+  if n > 0 then return own / n, all / n, classes end
+end
+
 --- The loss that random labels would have: the mean of -log p over all classes, of the logits whose cross-entropy with
 --- the labels of their step is the loss there; the latest such logits of the second half. And the number of classes.
 local function random_loss(case, from)
+  local tried = 0
   local other = nil -- false: logits were dumped, and the loss is another one than theirs
   local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null and step is not null")
   local labels = dumped:where("match(name, '*label|*labels|*target|*targets|batch.y|*click|*clicks') and numel >= 8")
@@ -108,7 +147,7 @@ local function random_loss(case, from)
     for out in (value and outputs:slice(0, 200) or outputs:slice(0, 0)):rows() do
       local classes = out.shape and out.shape[#out.shape] or 0
       if binary and out.numel == batch.numel and batch.numel <= 20000 then
-        local x, y = out:values(0, out.numel), batch:values(0, batch.numel)
+        local x, y = elements.of(out, 0, out.numel), elements.of(batch, 0, batch.numel)
         local own, even, same, positive = 0, 0, 0, batch.mean
         for i = 1, #x do
           local soft = math.max(x[i], 0) + math.log(1 + math.exp(-math.abs(x[i])))
@@ -116,6 +155,11 @@ local function random_loss(case, from)
         end
         other = false
         if math.abs(own / #x - value) <= 0.02 * value then return math.max(even, same) / #x, 2, out, positive end
+      elseif not binary and batch.dtype:glob("int*|uint*") and tried < 4 and classes_second(out, batch) then
+        tried = tried + 1
+        local own, all, of = by_places(out, batch, function(v) return v < 0 or v == 255 end)
+        if own then other = false end
+        if own and math.abs(own - value) <= 0.02 * value then return all, of, out end
       -- As many classes as rows: the others of the batch are what each is told from, and a larger batch is harder.
       elseif not binary and batch.dtype:glob("int*|uint*") and classes >= 2 and classes ~= batch.numel
         and out.numel == batch.numel * classes and batch.max < classes then
@@ -124,7 +168,7 @@ local function random_loss(case, from)
         if own and math.abs(own - value) <= 0.3 * value then
           classes = math.floor(classes)
           local most, rows, sum, square = math.max(1, 200000 // classes), 0, 0, 0
-          for row, label in ipairs(batch:values(0, math.min(batch.numel, 65536))) do
+          for row, label in ipairs(elements.of(batch, 0, math.min(batch.numel, 65536))) do
             if label >= 0 and rows < most then -- of masked tokens few labels count
               local x = out:values((row - 1) * classes, classes)
               local top, total, mean = -math.huge, 0, 0
@@ -146,6 +190,43 @@ local function random_loss(case, from)
   return other
 end
 
+--- The same of texts that are sought for pictures or sounds, and these for texts: what a text of another row costs, by
+--- the latest logits, square of the batch, whose cross-entropy with their diagonal is the loss there. Not of two views
+--- of one picture, of which training makes other ones than validation.
+local function pairs_loss(case, from)
+  local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null and step is not null")
+  local texts = dumped:where("match(name, 'batch.*input_ids|batch.*text*|batch.*caption*|batch.tokens') and "
+    .. "match(dtype, 'int*') and step >= ?", from):sort("-step")
+  for text in texts:slice(0, 20):rows() do
+    local here = dumped:where { run = text.run, step = text.step, variant = text.variant }
+    local rows = text.shape and math.floor(text.shape[1] or 0) or 0
+    local shown = here:where("match(name, 'batch.*pixel*|batch.*image*|batch.*audio*|batch.*video*|batch.*mel*') and "
+      .. "match(dtype, 'float*|bfloat*|uint8')"):first()
+    local said = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
+    local outputs = here:where("role == 'output' and nonfinite == 0 and match(dtype, 'float*|bfloat*')")
+      :where("numel == ?", rows * rows)
+    for out in (shown and said and rows >= 8 and rows <= 512 and outputs:slice(0, 4) or outputs:slice(0, 0)):rows() do
+      local x = elements.of(out, 0, rows * rows)
+      local found, own, other = 0, 0, 0 -- logarithms of sums; of the pairs; of all others
+      for i = 1, rows do
+        for _, one in ipairs({ { (i - 1) * rows + 1, i * rows, 1 }, { i, rows * rows, rows } }) do
+          local top, total = -math.huge, 0
+          for k = one[1], one[2], one[3] do top = math.max(top, x[k]) end
+          for k = one[1], one[2], one[3] do total = total + math.exp(x[k] - top) end
+          found = found + (top + math.log(total)) / (2 * rows)
+        end
+        for k = 1, rows do
+          local v = x[(i - 1) * rows + k]
+          if k == i then own = own + v / rows else other = other + v / (rows * (rows - 1)) end
+        end
+      end
+      if #out.shape == 2 and math.abs(found - own - said.mean) <= 0.02 * said.mean then
+        return found - other, rows, out
+      end
+    end
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -157,6 +238,8 @@ return {
     dropped = { default = 0.10, doc = "The same where dropout is declared: at least this, and its rate" },
     batch   = { default = 1.3,  doc = "Deviations of a batch by which a held-out set may be easier, of two measures" },
     alone   = { default = 1.6,  doc = "The same of one measure" },
+    paired  = { default = 0.15, doc = "Share of wrong pairs worth reporting, of texts beside pictures or sounds" },
+    grown   = { default = 1.3,  doc = "Times the gap at the first look that of later ones has to be, of pairs" },
   },
 
   run = function(case)
@@ -196,9 +279,20 @@ return {
       local hits = second_half(series("accuracy"), series("val_accuracy"), -1)
       local by_loss, by_hits, chance, logits, classes
       if loss then chance, classes, logits = random_loss(case, series("loss"):last().step // 2) end
+      local pairs_, of_pairs = nil, false
+      if loss and not chance then pairs_, classes, logits = pairs_loss(case, series("loss"):last().step // 2) end
+      if pairs_ then
+        -- Other numbers of candidates are another task, and differ from the start; wrong pairs are told from others no
+        -- sooner than right ones are.
+        local shared = case.config:where("match(key, '*world_size') and number > 1"):first()
+          or case.config:where("match(key, '*eval*batch_size*|*val*batch_size*|*test*batch_size*') and number != ?",
+            classes):first()
+        local same = not shared and loss.begun and loss.train - loss.val >= opt.grown * loss.begun
+        chance, classes, of_pairs = same and pairs_ or nil, nil, true
+      end
       -- Without logits: random labels cost a model that has learned something more than knowing nothing does.
-      local least = loss and chance == nil and dropout and series("loss"):slice(0, 3):median("value")
-      local wanted = least and 2 * needed or needed
+      local least = loss and chance == nil and not of_pairs and dropout and series("loss"):slice(0, 3):median("value")
+      local wanted = least and 2 * needed or of_pairs and math.max(needed, opt.paired) or needed
       chance = chance or least or nil
       classes = classes or known and known.number
       -- Of smoothed labels the loss of training has another floor, and of summed ones another scale.

@@ -13,7 +13,8 @@
 ---
 --- ## Known false positives
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
---- `pad_token_id` it is left out, and so is one that fills the ends of rows or stands once in each, and the mask token
+--- `pad_token_id` it is left out, and so is one that fills the ends of rows, stands in long runs as the places of an
+--- image do, or stands once in each row, and the mask token
 --- of a masked language model, which stands where labels count and is none. Of V ids that mean nothing by their number
 --- one in V runs has the last as its most common: that alone counts for less. A last row that is meant for all rare
 --- values looks like clamped ids.
@@ -39,6 +40,7 @@ local function table_rows(case)
   return rows and math.floor(rows), "vocab_size of the config"
 end
 
+local elements = require("elements")
 local places = require("places")
 
 --- Whether an id hides what is to be predicted: of the places whose labels count it stands at half, and is the label of
@@ -51,7 +53,7 @@ local function hides_labels(case, batches, id)
       :where { numel = batch.numel }:first()
     if labels then
       local n = math.min(batch.numel, 65536)
-      local x, y = batch:values(0, n), labels:values(0, n)
+      local x, y = elements.of(batch, 0, n), elements.of(labels, 0, n)
       for i = 1, n do
         if y[i] >= 0 then
           counted = counted + 1
@@ -84,7 +86,7 @@ local function clamped_category(case, factor)
     local counts, total = {}, 0
     for column = 1, columns do counts[column] = {} end
     for batch in (columns <= 256 and series or series:slice(0, 0)):rows() do
-      for i, id in ipairs(batch:values(0, math.min(batch.numel, 262144) // columns * columns)) do
+      for i, id in ipairs(elements.of(batch, 0, math.min(batch.numel, 262144) // columns * columns)) do
         local of = counts[(i - 1) % columns + 1]
         of[id] = (of[id] or 0) + 1
       end
@@ -203,21 +205,27 @@ return {
     local last = rows - 1
     if last < 16 or valued:max("max") > last then return end
     for _, special in ipairs({ "*eos_token_id*", "*pad_token_id*", "*bos_token_id*", "*unk_token_id*",
-      "*mask_token_id*", "*cls_token_id*", "*sep_token_id*", "*decoder_start_token_id*", "*blank_id*" }) do
+      "*mask_token_id*", "*cls_token_id*", "*sep_token_id*", "*decoder_start_token_id*", "*blank_id*",
+      "*image_token*", "*video_token*", "*audio_token*" }) do
       if setting(case, special) == last then return end
     end
     if hides_labels(case, valued, last) then return end
-    -- How often the last id and up to 64 before it stand, and how often at the end of a row behind itself.
-    local span, counts, total, behind, lines = math.min(64, last // 2), {}, 0, 0, 0
+    -- How often the last id and up to 64 before it stand, and how often it fills the end or the start of a row, as
+    -- padding does, or stands in long runs, as the places of an image do; a clamped id stands behind itself by chance.
+    local span, counts, total, behind, runs, lines = math.min(64, last // 2), {}, 0, 0, 0, 0
     for batch in valued:rows() do
+      local width = #batch.shape >= 2 and math.floor(batch.shape[#batch.shape]) or batch.numel
       lines = lines + (#batch.shape >= 2 and batch.shape[1] or 1)
-      for line = 0, math.min(batch.numel, 262144) - 1, 8192 do
-        local before
-        for _, id in ipairs(batch:values(line, 8192)) do
-          counts[id] = (counts[id] or 0) + 1
-          if id == last and before == last then behind = behind + 1 end
-          before, total = id, total + 1
+      for line = 0, math.min(batch.numel, math.max(width, 262144)) - 1, math.max(1, width) do
+        local ids = elements.of(batch, line, math.min(width, 262144))
+        for i, id in ipairs(ids) do
+          counts[id], total = (counts[id] or 0) + 1, total + 1
+          if id == last and ids[i - 1] == last then runs = runs + 1 end
         end
+        local stop, start = #ids, 1
+        while stop > 0 and ids[stop] == last do stop = stop - 1 end
+        while start <= stop and ids[start] == last do start = start + 1 end
+        behind = behind + math.max(0, #ids - stop - 1) + math.max(0, start - 2)
       end
     end
     local others, most = {}, 0
@@ -225,7 +233,7 @@ return {
     for id, times in pairs(counts) do if id ~= last then most = math.max(most, times) end end
     table.sort(others)
     local high, count = others[math.ceil(0.9 * #others)], counts[last] or 0
-    if count < 20 or behind >= 0.5 * count then return end
+    if count < 20 or behind >= 0.5 * count or runs >= 0.75 * count then return end
     if count >= case.options.factor * math.max(high, 1) then
       report {
         symptom = "token-ids-clamped", score = tokenizer and 0.95 or 0.85, at = { step = begin },

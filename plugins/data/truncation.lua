@@ -3,7 +3,8 @@
 --- whole width: they were cut off at the limit, and their answer and end with them. Where no config names the end token
 --- it is the label that all shorter rows end in; rows that fill the width and end in another were cut. Where labels are
 --- of no tokens, as of sound or images with lengths of their own: rows of the greatest number of labels whose inputs
---- are longer than those of so many labels are, by what shorter rows have, and a setting that is this number.
+--- are longer than those of so many labels are, by what shorter rows have, and a setting that is this number. Of what
+--- is said of pictures and sounds: most texts as long as a limit of the settings, and none longer.
 ---
 --- ## Why it matters
 --- A row without labels is paid for and teaches nothing; a batch of such rows alone has a loss of 0/0. Answers without
@@ -14,7 +15,7 @@
 ---
 --- ## Known false positives
 --- Rows of a conversation whose turns are by design not trained on. Of a masked language model's rows a short one may
---- have no hidden token: these are left out.
+--- have no hidden token: these are left out. Texts of one length by nature, with a limit set to it, count for less.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
@@ -107,6 +108,43 @@ local function cut_short(inputs, labels, limit)
   end
 end
 
+--- Texts beside pictures or sounds, without labels of their own: they are what is to be found or told. How many tokens
+--- each has, by its mask or up to the padding that it ends in.
+local function lengths_of_texts(dumped, pad)
+  local lengths, first = {}, nil
+  if dumped:where("match(name, 'batch.*label*|batch.*target*')"):count() > 0 then return lengths end
+  for batch in dumped:where("match(name, 'batch.input_ids|batch.*caption*_ids|batch.text_ids|batch.tokens') and "
+    .. "match(dtype, 'int*') and step is not null"):slice(0, 100):rows() do
+    local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
+    local shown = here:where("match(name, 'batch.*pixel*|batch.*image*|batch.*audio*|batch.*video*|batch.*mel*|"
+      .. "batch.*waveform*') and match(dtype, 'float*|bfloat*|uint8')"):first()
+    local shape = batch.shape or {}
+    if shown and #shape == 2 and shown.shape and shown.shape[1] == shape[1] then
+      local seen = here:where("match(name, '*attention_mask|*text_mask')"):where { numel = batch.numel }:first()
+      local width = math.floor(shape[2])
+      for line = 0, math.min(batch.numel, 65536) - width, width do
+        local m, n = (seen or batch):values(line, width), width
+        while n > 0 and (seen and m[n] == 0 or not seen and pad and m[n] == pad) do n = n - 1 end
+        lengths[#lengths + 1] = n
+      end
+      first = first or batch
+    end
+  end
+  return lengths, first
+end
+
+--- Whether dumped batches have targets that are numbers and no sequence of ids: there is no text then whose end could
+--- be lost.
+local function numbers_alone(dumped)
+  local batch = dumped:where("match(name, 'batch.*') and step is not null")
+  if batch:where("match(name, '*target|*targets|*label|*labels|batch.y|*future_values') and "
+    .. "match(dtype, 'float*|bfloat*')"):count() == 0 then return false end
+  for row in batch:where("match(dtype, 'int*|uint*')"):slice(0, 200):rows() do
+    if row.shape and #row.shape >= 2 and row.numel > row.shape[1] then return false end
+  end
+  return true
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -186,6 +224,27 @@ return {
         end
         return skip("rows of tokens of which some are ignored", "rows-without-labels")
       end
+      local texts, said = lengths_of_texts(dumped, pad)
+      if said and #texts >= 32 then
+        local most, at, others = 0, 0, 0
+        for _, n in ipairs(texts) do most = math.max(most, n) end
+        for _, n in ipairs(texts) do if n == most then at = at + 1 else others = others + 1 end end
+        local limit_ = case.config:where("match(key, '*max*len*|*context_length|*max*token*|*max*word*|*max_text*|"
+          .. "*max*caption*|*truncat*') and number == ?", most):first()
+        if limit_ and most >= 3 and at >= 0.5 * #texts then
+          report {
+            symptom  = "rows-cut-at-limit",
+            score    = others > 0 and 0.9 or 0.7,
+            at       = { step = said.step },
+            message  = ("%d of %d dumped texts have %d tokens, which is %s, and none has more: %s"):format(at, #texts,
+              most, limit_.key, others > 0 and "what else was said was cut off"
+              or "cut off there, unless they are of one length"),
+            evidence = { said, limit_ },
+          }
+        end
+        return skip("rows of tokens of which some are ignored", "rows-without-labels")
+      end
+      if numbers_alone(dumped) then return end
       return skip("a dumped batch with labels of which some are ignored, and padding that attention_mask or "
         .. "pad_token_id "
         .. "in config.json tells (culprit_recorder.watch)")

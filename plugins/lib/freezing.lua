@@ -130,9 +130,10 @@ function freezing.declared(case)
   end
 end
 
---- The share of a layer's elements, or the model's, that no update changes: the same number, to four digits, at every
---- logged step from the first on, while the rest moves. What is lost in rounding, has no gradient for this batch or
---- belongs to tokens that it lacks comes and goes. Nil where it is none; `known` is whether it could be told.
+--- The share of a layer's elements, or the model's, that no update changes: the same number, to four digits, at nearly
+--- every logged step from the first on, and never less, while the rest moves. What is lost in rounding, has no gradient
+--- for this batch or belongs to tokens that it lacks comes and goes; where updates are smallest, some of it is added.
+--- Nil where it is none; `known` is whether it could be told.
 ---@param shares culprit.Table  unchanged_share, of one layer or of the model
 ---@param ratios culprit.Table  update_ratio, of the same
 ---@param least number          a smaller share is not told: rows of an embedding that no text has
@@ -143,8 +144,11 @@ function freezing.still(shares, ratios, least)
   local moving = both:where("value_right > 1e-5"):sort("step")
   if moving:count() < 4 then return nil, false end
   local low, high = moving:min("value"), moving:max("value")
-  if low >= least and high < 1 and high - low <= 2e-3 * low and moving:count() >= 0.5 * both:count() then
-    return moving:median("value"), true
+  -- The same elements at each step: their number is the least, and the usual.
+  local same = moving:where("value <= ?", low + 2e-3 * low):count()
+  if low >= least and high < 1 and same >= math.max(4, 0.8 * moving:count()) and high - low <= 0.02 * low
+    and moving:count() >= 0.5 * both:count() then
+    return low, true
   end
   return nil, true
 end

@@ -2,6 +2,8 @@
 --- own places. What is right for a model that predicts what comes next is not for them: labels stand at their own
 --- tokens, most of them are ignored, ends too, and a model says at a place that is not hidden what stands there.
 
+local elements = require("elements")
+
 local masked = {}
 
 --- Whether two tensors of ids and labels are of masked tokens: of the places whose label counts and is not the id that
@@ -13,7 +15,7 @@ local masked = {}
 ---@return boolean
 function masked.hides(ids, labels, ignore)
   local n = math.min(ids.numel, 16384)
-  local x, y = ids:values(0, n), labels:values(0, math.min(labels.numel, n))
+  local x, y = elements.of(ids, 0, n), elements.of(labels, 0, math.min(labels.numel, n))
   local label, at, all, places = {}, {}, {}, 0
   for i = 1, math.min(#x, #y) do
     all[x[i]] = (all[x[i]] or 0) + 1

@@ -1,6 +1,8 @@
 --- Where the rows of ids and those of labels end: labels that were made for these ids end with them, or some places
 --- before.
 
+local elements = require("elements")
+
 local lengths = {}
 
 --- In how many rows the labels count behind the last token, and in how many they end three places before it or more, of
@@ -63,7 +65,7 @@ end
 ---@param ignore integer
 function lengths.add_padding(counts, ids, mask, labels, ignore)
   local n = math.min(labels.numel, 65536)
-  local x, m, y = ids:values(0, n), mask:values(0, n), labels:values(0, n)
+  local x, m, y = elements.of(ids, 0, n), elements.of(mask, 0, n), elements.of(labels, 0, n)
   for i = 1, n do
     -- The first place of padding is left out: where labels end by a token later than ids it is one of the text.
     if m[i] == 0 and y[i] ~= ignore and (i == 1 or m[i - 1] == 0) then

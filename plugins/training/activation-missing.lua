@@ -11,10 +11,12 @@
 ---
 --- ## Known false positives
 --- tanh is symmetric about zero too, but never beyond 1; where all values are below 1 symmetry is not judged, nor is it
---- in gated networks, whose product of two factors is symmetric. Dropout in evaluation, shortcuts, clamps and what else
---- may pass a value on by design are left out by name, containers because they have parts or weights. Between a linear
---- layer and its activation there may be a norm: only what multiplies by a matrix makes one linear layer of two. A code
---- that is narrower than both sides is linear by design, in autoencoders, low-rank factors and adapters.
+--- in gated networks, whose product of two factors is symmetric. A rectifier whose few units that fire are huge has a
+--- mean of next to nothing of its root mean square as well; but it has zeros. Dropout in evaluation, shortcuts, clamps
+--- and what else may pass a value on by design are left out by name, containers because they have parts or weights.
+--- Between a linear layer and its activation there may be a norm: only what multiplies by a matrix makes one linear
+--- layer of two. A code that is narrower than both sides is linear by design, in autoencoders, low-rank factors and
+--- adapters.
 ---
 --- ## References
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
@@ -208,7 +210,11 @@ return {
       local largest = all:where { metric = "activation_max", layer = layer }:max("value") or 0
       -- Where inputs are small every smooth activation is a straight line; only large ones tell.
       local told = sized:where("size >= 0.5")
-      if told:count() >= 3 and largest > 2 then
+      -- No linear map gives exact zeros.
+      local zeros = all:where { metric = "zero_share", layer = layer }
+      if zeros:count() > 0 and zeros:median("value") >= 0.01 then
+        seen = seen + 1
+      elseif told:count() >= 3 and largest > 2 then
         seen = seen + 1
         local even = told:where("ratio > -0.05 and ratio < 0.05")
         if even:count() >= 0.8 * told:count() then

@@ -1,19 +1,22 @@
 --- ## What it detects
 --- Layers whose units output zero for all inputs. Of several the first in forward order is named, of those that are so
---- when it begins: what lies behind it inherits its zeros.
+--- when it begins: what lies behind it inherits its zeros. Of a fresh model nearly all is enough.
 ---
 --- ## Why it matters
 --- A rectified unit that is negative for every input has no gradient and cannot come back. A layer without a rectifier
---- that gives zeros only has weights of zero.
+--- that gives zeros only has weights of zero. Fresh weights are drawn evenly about zero, so that whatever comes in, a
+--- unit is as likely above zero as below: where nine of ten outputs are zero something pushes all units down.
 ---
 --- ## How to confirm
 --- Feed a thousand samples and count the units that never fire.
 ---
 --- ## Known false positives
---- Half of a rectified layer is zero in health, and up to nine tenths in large language models; only all of it is
---- reported. A padded or masked batch is zero by design at single steps. Masks, one-hot codes and the routing of
---- mixtures are zero nearly everywhere by design, and are left out by name; so is a branch that is dropped at random.
---- A config that asks for sparse codes or spikes asks for zeros, and nothing is judged.
+--- Half of a rectified layer is zero in health, and up to nine tenths in large language models that were trained; of
+--- these only all of it is reported. A padded or masked batch is zero by design at single steps. Masks, one-hot codes
+--- and the routing of mixtures are zero nearly everywhere by design, and are left out by name; so is a branch that is
+--- dropped at random. A config that asks for sparse codes or spikes asks for zeros, and nothing is judged. Inputs that
+--- are zero themselves, as a black margin or padding, give zeros without any fault; a fresh layer behind them is not
+--- judged.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733
@@ -35,7 +38,8 @@ return {
   needs    = { scalars = { "step", "value", "layer", metric = "zero_share" } },
   symptoms = { "dead-units", "layer-output-zero" },
   options  = {
-    dead = { default = 0.99, doc = "Share of zeros that makes a layer dead" },
+    dead  = { default = 0.99, doc = "Share of zeros that makes a layer dead" },
+    fresh = { default = 0.90, doc = "Share of a fresh model's layer, which is a half where weights are even" },
   },
 
   run = runs.apart(function(case, run)
@@ -52,6 +56,7 @@ return {
       return layer:lower():glob("*attn|*attention|*proj|*head|*embed*|*norm*|*ln_*|*.q|*.k|*.v|*_q|*_k|*_v")
         and not layer:lower():glob("*act*|*relu*") or false
     end
+    local dead
     for _, symptom in ipairs({ "dead-units", "layer-output-zero" }) do
       local wanted = symptom == "layer-output-zero"
       local found = places.over(shares, case.options.dead, function(layer)
@@ -61,6 +66,7 @@ return {
       end)
       if found then
         local first = found.first
+        dead = true
         report {
           symptom  = symptom,
           score    = 0.85,
@@ -70,6 +76,30 @@ return {
           evidence = places.rows(found),
         }
       end
+    end
+    if dead or settings.loaded(case) then return end
+
+    -- In the order of the model: what a layer takes comes from the one before it.
+    local before
+    for layer, values in case.scalars:where { metric = "zero_share", primary = true }
+      :where("layer is not null and finite(value)"):group("layer") do
+      local start = values:sort("step"):first()
+      local judged = shares:where { layer = layer }:count() >= 3 and not linear(layer)
+        and not layer:lower():glob("*loss*|*hinge*|*margin*")
+      if judged and before and before.step == start.step and before.value < 0.1 and start.step <= 1
+        and start.value >= case.options.fresh and values:median("value") >= case.options.fresh then
+        report {
+          symptom  = "dead-units",
+          score    = 0.75,
+          at       = { run = run, layer = layer, step = start.step },
+          message  = ("%.3g %% of %s is zero at step %d and %.3g %% later on, and hardly anything of %s before it: "
+            .. "weights that are drawn evenly about zero give a half"):format(100 * start.value, layer, start.step,
+            100 * values:median("value"), before.layer),
+          evidence = { values:slice(0, 3), before },
+        }
+        return
+      end
+      before = start
     end
   end),
 }

@@ -52,6 +52,8 @@ return {
     below    = { default = 1e4, doc = "Loss below zero over its first size, or over 1, from which it has no bound" },
     far      = { default = 10,  doc = "Highest over first loss from which it was thrown and did not climb" },
     swung    = { default = 0.98, doc = "Share of the rows above the first one from which that is no noise" },
+    swings   = { default = 0.02, doc = "Share of the rows that fall half the way back from which the loss swings" },
+    whole    = { default = 0.7, doc = "Part of the squared gradient norm that layers on record must have to pay" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
 
@@ -60,14 +62,18 @@ return {
 
     --- The largest update of the median layer until the loss has doubled, and the next one logged; nil where none is.
     --- Adam's first updates are the rate in every element, so that only those of the weights' size count among them.
-    --- Then whether the loss swings.
+    --- Then whether the loss swings: half the way back is no noise of a batch where more than one row in fifty has it.
     local function climbs(run_name, loss, start)
-      local top, swings, crossed = -math.huge, false, nil
+      local top, above, back, crossed = -math.huge, 0, 0, nil
       for row in loss:rows() do
         top = math.max(top, row.value)
-        swings  = swings or top > 2 * start and row.value < start + 0.5 * (top - start)
+        if top > 2 * start then
+          above = above + 1
+          if row.value < start + 0.5 * (top - start) then back = back + 1 end
+        end
         crossed = crossed or row.value > 1.3 * start and row.step or nil
       end
+      local swings = back > opt.swings * above
       local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
         :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
       local from  = sizes:first()
@@ -102,6 +108,8 @@ return {
         end
       end
       local limit = settings.clipping(case):first()
+      local whole, parts_of_it = {}, {}
+      for row in runs.series(case, "grad_norm", run_name):rows() do whole[row.step] = row.value end
       local pays, steps, clipped = {}, {}, 0
       for step, layers in pairs(parts) do
         local sum, squares, known = 0, 0, 0
@@ -112,10 +120,14 @@ return {
           squares = squares + (part.grad_norm or 0) ^ 2
         end
         if known > 0 then steps[#steps + 1], pays[step] = step, sum end
+        if (whole[step] or 0) > 0 then parts_of_it[#parts_of_it + 1] = squares / whole[step] ^ 2 end
         if limit and math.abs(math.sqrt(squares) / limit.number - 1) < 0.02 then clipped = clipped + 1 end
       end
       table.sort(steps)
       if #steps < 4 or clipped >= 0.5 * #steps then return nil, false end
+      -- What no layer holds, as a temperature that is learned, moves the loss as well.
+      table.sort(parts_of_it)
+      if #parts_of_it > 0 and parts_of_it[1] < opt.whole then return nil, false end
       -- Three deviations of the difference of two medians, which are a quarter wider than those of means.
       local noise = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
       local function least(rows)
@@ -219,7 +231,7 @@ return {
             }
             skip("a loss that its own gradient moves", "loss-rises-at-small-updates")
           elseif not told then
-            skip("gradient norms before clipping, update ratios and weight norms of layers",
+            skip("gradient norms before clipping, of layers that have it all, update ratios and weight norms of layers",
               "loss-rises-beyond-gradient")
           end
           if not beyond and largest and largest <= opt.small and not swings then

@@ -25,7 +25,10 @@
 --- as one, at each of the first steps. A direction that stays, as of a loss without a lower bound or of units that are
 --- stuck, has a cosine of 1 as well and neither of these: its norm is level at first, or grows by a factor a step,
 --- which soon is more than the number of steps, or ends in nothing, where a sum keeps the length of what went in: what
---- would shorten it to a tenth has to cancel it.
+--- would shorten it to a tenth, or on its way to a hundredth, has to cancel it.
+---
+--- One parameter with a gradient far longer than all others, as a temperature that is learned, may give the whole a
+--- direction that no layer has.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html
@@ -65,6 +68,16 @@ return {
     -- Cleared every few steps, one step in a few is new and the others repeat.
     local cosine = late:quantile("value", 0.6)
     if cosine < opt.cosine then return end
+    -- Where the whole repeats and no layer does, it is one parameter that keeps its direction, as a temperature that
+    -- is learned: nobody leaves that alone uncleared.
+    local most
+    for _, layer in rows:where("layer is not null and step >= ?", late:first().step):group("layer") do
+      if layer:count() >= 3 then most = math.max(most or -1, layer:quantile("value", 0.6)) end
+    end
+    if most and most < opt.cosine then
+      return skip(("a direction that some layer keeps: none has a cosine above %.2g in most of the later half"):format(
+        most))
+    end
 
     local batches = case.scalars:where { name = "batch_hash", primary = true }
     local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
@@ -261,6 +274,17 @@ return {
       end
       if grown < 1 / opt.apart and grown * early < 0.5 * (limit and limit.number or math.huge) then
         return skip("norms that stay: these end in nothing, and a sum of gradients does not")
+      end
+    end
+    -- Nor does it come to nothing on its way; here those of the layers tell where the whole is not on record.
+    local lengths = top and norms or case.scalars:where { metric = "grad_norm", primary = true }
+      :where("finite(value) and layer is not null"):aggregate({ "step" }, { value = "median value" }):sort("step")
+    if not proof and lengths:count() >= opt.min_rows then
+      local least = lengths:with { level = lengths:col("value"):rolling(3, "median") }:min("level")
+      local long  = lengths:slice(0, 2):min("value")
+      if least < long / opt.apart ^ 2 and least < 0.05 * (limit and limit.number or math.huge) then
+        return skip(("norms that stay: these come from %.3g to %.2g, where a sum of gradients keeps what went in")
+          :format(long, least))
       end
     end
 

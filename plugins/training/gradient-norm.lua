@@ -1,16 +1,22 @@
 --- ## What it detects
 --- The global gradient norm: a jump, by how many steps it came before one of the loss, a rise by an order of magnitude
---- and when it would overflow, zeros, NaN or Inf.
+--- and when it would overflow, zeros, NaN or Inf. And one that hardly moves from row to row while the loss does.
 ---
 --- ## Why it matters
 --- It leads the loss by a few steps. A jump with a spike of the loss points at a batch, a slow rise at growing
 --- activations or step size, and exact zeros at a loss that is cut off from the parameters.
 ---
+--- What a batch's loss has too much its gradient has as well, and more of it: over batches the gradient is the noisier
+--- of the two. A norm that moves by a twentieth of what the loss does is not that of the batch; old gradients make most
+--- of it, as they do where a buffer is never cleared.
+---
 --- ## How to confirm
 --- Log the norm per layer: the first one to rise, or the last one that is not zero, names the place.
 ---
 --- ## Known false positives
---- Norms logged after clipping are flat by construction.
+--- Norms logged after clipping are flat by construction, and those of private training are its noise's: one that drifts
+--- by less than a third over the run is not called smooth. Accumulated batches make a norm smoother by the root of
+--- their number, which is allowed for where the config has it.
 ---
 --- ## References
 --- nanoGPT does not log it at all; Hugging Face's Trainer does since 4.38.
@@ -22,7 +28,8 @@ return {
   api      = 1,
   summary  = "The gradient norm jumps, grows, vanishes or breaks",
   needs    = { scalars = { "step", "value", metric = "grad_norm" } },
-  symptoms = { "grad-norm-spike", "grad-norm-leads-loss", "grad-norm-rising", "grad-norm-zero", "grad-norm-nonfinite" },
+  symptoms = { "grad-norm-spike", "grad-norm-leads-loss", "grad-norm-rising", "grad-norm-zero", "grad-norm-nonfinite",
+    "grad-norm-smoother-than-loss" },
   options  = {
     window   = { default = 64,   doc = "Rows in the trailing window" },
     sigmas   = { default = 8.0,  doc = "Robust deviations that count as a jump" },
@@ -30,14 +37,31 @@ return {
     growth   = { default = 10.0, doc = "Factor over the run that counts as a rise" },
     lead     = { default = 5,    doc = "Rows before a jump of the loss in which a jump of the norm announces it" },
     zero     = { default = 1e-12, doc = "A norm at or below this is zero" },
+    smooth   = { default = 0.05, doc = "Noise of the norm over that of the loss, both of logarithms, of no one batch" },
+    drift    = { default = 1.3,  doc = "Largest over smallest norm below which clipping or design may hold it" },
     min_rows = { default = 20,   doc = "Logged values below which a trend is not judged" },
   },
 
   run = function(case)
     local opt = case.options
+
+    --- Noise of the logarithms of norm and loss from row to row, in the last two thirds, and the rows; nil where they
+    --- are too few.
+    local function noises(norm, loss)
+      local both = norm:where("finite(value) and value > 0"):distinct("step"):select("step", "value")
+        :join(loss:where("finite(value)"):distinct("step"):select("step", "value"), { "step" }):sort("step")
+      both = both:slice(both:count() // 3, both:count())
+      if both:count() < 8 or both:min("value_right") <= 0 then return nil end
+      local function noise(column) return (both:col(column):log():diff():robust_std() or 0) / math.sqrt(2) end
+      return noise("value"), noise("value_right"), both
+    end
+
+    -- Each row's norm may be that of many batches, and its loss that of the last one.
+    local pieces = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*')")
+      :max("number") or 1
     local all = case.scalars:where { name = "grad_norm", primary = true }
     if all:count() == 0 then return skip("the global gradient norm") end
-    local jumps_judged, trend_judged, alone = false, false, false
+    local jumps_judged, trend_judged, alone, smooth_alone = false, false, false, false
     for _, run in all:group("run") do
       local norm   = run:sort("step")
       local broken = norm:where("value is not null and not finite(value)")
@@ -71,6 +95,22 @@ return {
             good:count(),
             zeros:first().step),
           evidence = { zeros:slice(0, 5) },
+        }
+      end
+
+      local steady, swing, both = noises(norm, runs.series(case, "loss", run:first().run))
+      if not both then
+        smooth_alone = true
+      elseif swing >= 0.01 and steady <= math.min(opt.smooth, opt.smooth * swing / math.sqrt(math.max(1, pieces)))
+        and good:max("value") >= opt.drift * good:min("value") then
+        report {
+          symptom  = "grad-norm-smoother-than-loss",
+          score    = 0.9,
+          at       = { step = both:first().step },
+          message  = ("from step %d on the gradient norm moves by %.2g %% from row to row, about %.4g, and the loss by "
+            .. "%.2g %%: it is not the gradient of these batches alone"):format(both:first().step, 100 * steady,
+            both:median("value"), 100 * swing),
+          evidence = { both:slice(0, 5) },
         }
       end
 
@@ -143,6 +183,7 @@ return {
     end
     if not jumps_judged then skip("at least 9 logged gradient norms", "grad-norm-spike", "grad-norm-leads-loss") end
     if not trend_judged then skip(("at least %d logged gradient norms"):format(opt.min_rows), "grad-norm-rising") end
+    if smooth_alone then skip("eight losses above 0 beside the gradient norm", "grad-norm-smoother-than-loss") end
     if alone then skip("the loss of 9 steps beside the gradient norm", "grad-norm-leads-loss") end
   end,
 }

@@ -15,7 +15,9 @@
 --- ## Known false positives
 --- Output projections and second factors of LoRA that begin at zero on purpose: they move at once. Pretrained weights:
 --- a first loss well below ln V says that the model is not fresh, and its logits are not judged. An output layer that
---- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default.
+--- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. What
+--- begins at zero on purpose, as a bias does, stays there where nothing moves it: a layer that has a gradient is kept
+--- at zero by its optimizer or its rate, and where nothing in the model has one, the loss may be what is cut off.
 ---
 --- ## References
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
@@ -68,12 +70,17 @@ return {
       and (not (size and loss) or loss.step > 1 or loss.value > 0.9 * math.log(size.number))
 
     -- Zero from the first to the last logged step.
-    local zero, other = {}, 0
+    local zero, other, named = {}, 0, {}
+    local pushed = all:where { metric = "grad_norm" }
+    local lost   = pushed:count() > 0 and pushed:max("value") == 0
     for layer, values in all:where { metric = "weight_norm" }:group("layer") do
-      -- The second factor of LoRA begins at zero on purpose; that it stays there is not the start's doing.
+      local grads = pushed:where { layer = layer }
+      -- The second factor of LoRA begins at zero on purpose; that it stays there is not the start's doing. Nor is it
+      -- where a gradient would move it at once.
       if layer:lower():glob("*lora_b*|*lora_up*") then
+      elseif values:count() >= 3 and values:max("value") == 0 and grads:count() > 0 and grads:median("value") > 0 then
       elseif values:count() >= 3 and values:max("value") == 0 then
-        zero[#zero + 1] = layer
+        zero[#zero + 1], named[layer] = layer, true
       else
         other = other + 1
       end
@@ -81,12 +88,15 @@ return {
     for layer, values in all:where { metric = "zero_share" }:where("match(layer, "
       .. "'*attn|*attention|*proj|*head|*embed*')")
       :group("layer") do
-      if values:count() >= 3 and values:min("value") == 1 and all:where { metric = "weight_norm",
+      if not named[layer] and values:count() >= 3 and values:min("value") == 1 and all:where { metric = "weight_norm",
         layer = layer }:count() > 0 then
         zero[#zero + 1] = layer
       end
     end
-    if #zero > 0 and other > 0 then
+    -- Without a gradient anywhere zeros are kept, whatever they are for, unless they are what keeps it away.
+    local hidden = lost and first and not first_updates.zero(all, first.step)
+      and not first_updates.ends(all, first.step)
+    if #zero > 0 and other > 0 and not hidden then
       found {
         symptom  = "weights-zero",
         score    = 0.95,

@@ -17,6 +17,8 @@
 --- alone learns, nothing is said without the recorder's list. Layers named in a `freeze` setting of the config are left
 --- out, as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
 --- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole.
+--- Nor does a branch with an input of its own, as the other tower of two: what is cut in one leaves it as it is. Units
+--- that are zero for every input let nothing through, and the graph is whole there.
 ---
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
@@ -60,6 +62,81 @@ local function part_alone(layered, scale_free)
         and moved:where("abs(way - own) > 0.01 * own"):count() == 0 then
         return { layer = layer, part = parts[1], share = share, steps = grads:count(),
           rows = layered:where { metric = "grad_norm", layer = { layer, parts[1] } }:slice(0, 4) }
+      end
+    end
+  end
+end
+
+--- The module that a layer is in, as the towers of a model have one each; words for a whole model are none.
+local function branch(layer)
+  for _, part in ipairs(layer:split(".")) do
+    if not part:lower():glob("model|module|net|network|base_model|_orig_mod") then return part end
+  end
+  return layer
+end
+
+--- A layer that takes up inputs, with which a branch begins.
+local INTAKE = "*emb*|*patch*|*stem*|*wte*|*tok*|*input*"
+
+--- Modules that get no gradient from what takes up their inputs to some place: no other module that is recorded before
+--- it is upstream of the place.
+---@param states table[]  { layer, dead } in the order of the forward pass
+---@return table<string, string>  by module, "whole" where nothing of it learns, "part" where it does behind the place
+local function cut_branches(states)
+  local known, cut = {}, {}
+  for _, state in ipairs(states) do
+    local name = branch(state.layer)
+    known[name] = known[name] or { intake = false, learns = false, first = true }
+    local one = known[name]
+    if state.dead then
+      one.intake = one.intake or state.layer:lower():glob(INTAKE)
+      if one.learns then one.first = false end
+    else
+      one.learns = true
+    end
+  end
+  for name, one in pairs(known) do
+    if one.intake and one.first then cut[name] = one.learns and "part" or "whole" end
+  end
+  return cut
+end
+
+--- A layer between the first one that gets no gradient and the next one that does, all of whose outputs are zero.
+local function silent_between(layered, weights, dead, states)
+  local from  = weights:where { layer = dead[1] }:min("place")
+  local last  = weights:where { layer = dead[#dead] }:min("place")
+  local until_
+  for _, state in ipairs(states) do
+    local place = not state.dead and weights:where { layer = state.layer }:min("place")
+    if place and last and place > last and (not until_ or place < until_) then until_ = place end
+  end
+  if not from or not until_ then return nil end
+  for layer, zeros in layered:where { metric = "zero_share" }:group("layer") do
+    local place = zeros:min("place")
+    local inside = place and place > from and place < until_
+    if inside and zeros:count() >= 3 and zeros:median("value") >= 0.99 then return layer end
+  end
+end
+
+--- Embeddings that are logged as one layer, of whose rows as many stand still as the table of positions has: of the
+--- rows of words, positions, segments and a norm, by the config, to four digits. Tokens that no text has leave another
+--- number; a table of sines, which is fixed by design, is too large to be among them.
+local function positions_still(case, layered)
+  local freezing = require("freezing")
+  local function size(keys)
+    local row = case.config:where("match(key, ?) and number >= 2", keys):first()
+    return row and row.number
+  end
+  local words, width = size("*vocab_size|*n_vocab"), size("*hidden_size|*n_embd|*d_model|*embed_dim")
+  local places = size("*max_position_embeddings|*n_positions|*n_ctx|*block_size|*max_seq_len")
+  if not words or not places then return nil end
+  for layer, shares in layered:where { metric = "unchanged_share" }:where("match(layer, '*emb*')"):group("layer") do
+    local share = freezing.still(shares, layered:where { metric = "update_ratio", layer = layer }, 0.01)
+    local norm  = layered:where { metric = "weight_norm", layer = layer }:first()
+    local sines = width and norm and norm.value ^ 2 >= 0.5 * places * width
+    for more = 0, share and not sines and 8 or -1 do
+      if math.abs(share - places / (words + places + more)) <= 5e-5 then
+        return { layer = layer, share = share, places = places, rows = words + places + more, shares = shares }
       end
     end
   end
@@ -137,6 +214,18 @@ return {
         end
       end
     end
+    local table_ = #dead == 0 and not known and positions_still(case, layered)
+    if table_ then
+      report {
+        symptom  = "position-layer-without-gradient",
+        score    = 0.85,
+        at       = { run = run, layer = table_.layer, step = grads:sort("step"):first().step },
+        message  = ("%.4g %% of %s never changes, which is what %d positions are of its %d rows: the model does not "
+          .. "use them"):format(100 * table_.share, table_.layer, table_.places, table_.rows),
+        evidence = { table_.shares:slice(0, 4) },
+      }
+      return skip("gradient norms by tensor", "layer-gradient-zero")
+    end
     local inner = #dead == 0 and part_alone(layered, optimizers.scale_free(case))
     -- An output layer that learns alone is a probe of features as they are, or what is left of a graph that was cut.
     if inner and not known and inner.part:lower():glob("*.fc|*head|*.classifier|*.proj_out|*probe") then
@@ -181,12 +270,28 @@ return {
     for index, state in ipairs(states) do
       if state.dead then last_dead = index end
     end
+    local cut = cut_branches(states)
+    local beside, inside -- a module that is cut while another learns before it; what learns in that of a dead layer
     for index = 1, last_dead do
       local state = states[index]
+      -- Patches are pixels, which no head gives out.
       local shared = tied and state.layer:lower():glob("*embed*|*emb*|*wte*|*tok*")
-        and not state.layer:lower():glob("*pos*|*wpe*")
-      if not state.dead and not shared then between = between or state.layer end
+        and not state.layer:lower():glob("*pos*|*wpe*|*patch*")
+      if not state.dead and not shared then
+        local upstream, own = false, false
+        for other = index + 1, last_dead do
+          local name = branch(states[other].layer)
+          if states[other].dead then
+            own      = own or name == branch(state.layer)
+            upstream = upstream or not cut[name]
+            beside   = beside or cut[name] and name
+          end
+        end
+        -- What learns in the same module is surer to be upstream than another one.
+        if own then inside = inside or state.layer elseif upstream then between = between or state.layer end
+      end
     end
+    between = inside or between
 
     local names = table.concat(dead, ", ", 1, math.min(6, #dead)) .. (#dead > 6 and (" and %d more")
       :format(#dead - 6) or "")
@@ -222,6 +327,12 @@ return {
           "position-layer-without-gradient")
       end
     end
+    local silent = not unasked and silent_between(layered, weights, dead, states)
+    if silent then
+      return skip(("units that let a gradient through: all that comes out of %s is zero"):format(silent),
+        "gradient-cut-upstream", "gradient-in-head-alone", "gradient-missing-between",
+        "position-layer-without-gradient")
+    end
     local head, positions = true, 0
     for _, state in ipairs(states) do
       local last = state.layer:lower():glob("*head*|*out|*output*|*classifier*|*ln_f*|*norm*")
@@ -239,6 +350,9 @@ return {
         message  = ("%s gets no gradient and is all that does not: the model does not use it"):format(names),
         evidence = { rows:slice(0, 5) },
       }
+    elseif not between and beside and cut[beside] == "whole" then
+      skip(("a layer of %s that learns: nothing of it does, as where it is frozen or its output is cut off"):format(
+        beside), "gradient-cut-upstream", "gradient-missing-between", "gradient-in-head-alone")
     elseif between and known and not unasked then
       skip(("a list of what asks for a gradient that has %s: it asks for one, and is passed by or not used"):format(
         dead[#dead]), "gradient-missing-between")
@@ -266,9 +380,8 @@ return {
         symptom  = "gradient-cut-upstream",
         score    = tied and 0.75 or 0.9,
         at       = at,
-        message  = ("everything from %s to %s gets no gradient and what follows does: the graph is cut after %s")
-          :format(
-          dead[1], dead[#dead], dead[#dead]),
+        message  = ("everything %sfrom %s to %s gets no gradient and what follows does: the graph is cut after %s")
+          :format(beside and ("of %s "):format(beside) or "", dead[1], dead[#dead], dead[#dead]),
         evidence = { rows:slice(0, 5) },
       }
     end

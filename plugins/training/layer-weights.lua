@@ -14,7 +14,9 @@
 --- ## Known false positives
 --- Layers that are frozen on purpose and not declared. Layers named in a `freeze` setting of the config are left out,
 --- as is all but the adapters where the config speaks of LoRA. Rows of an embedding for tokens that no text has: a
---- layer of such a name is not judged in part, nor one whose units are dead or whose weights started at zero.
+--- layer of such a name is not judged in part, nor one whose units are dead or whose weights started at zero. Updates
+--- are of the steps that are logged: a layer that is stepped at others, by turns with the rest, has another weight norm
+--- from row to row, and does change.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/6700
@@ -70,12 +72,17 @@ return {
 
     ---@type string[], string[], integer, integer, culprit.Table?, culprit.Table?
     local still, pushed, moving, judged, example, push = {}, {}, 0, 0, nil, nil
-    local part
+    local part, between = nil, 0
     for layer, values in layered:where { metric = "update_ratio" }:group("layer") do
       if values:count() >= case.options.min_rows and not declared(layer) then
         judged = judged + 1
         local grads = layered:where { metric = "grad_norm", layer = layer }
-        if values:max("value") == 0 then
+        -- Norms have four digits. What moves them was an update of a step that is not logged.
+        local norms = layered:where { metric = "weight_norm", layer = layer }
+        local moved = norms:count() > 1 and norms:max("value") - norms:min("value") > 3e-4 * norms:max("value")
+        if values:max("value") == 0 and moved then
+          between = between + 1
+        elseif values:max("value") == 0 then
           still[#still + 1] = layer
           example = example or values
           -- With requires_grad off .grad is what was left there before.
@@ -90,6 +97,9 @@ return {
       end
     end
     if judged == 0 then return skip("update ratios of layers at 3 steps or more") end
+    if #still == 0 and moving == 0 and between > 0 then
+      return skip("updates of the steps between those that are logged, at which alone these layers move")
+    end
     if #still == 0 and part and moving > 1 then
       report {
         symptom  = "layer-weights-unchanged",

@@ -4,7 +4,8 @@
 ---
 --- ## Why it matters
 --- One NaN reaches every weight within one optimizer step; everything after the first one is a consequence. A run that
---- is NaN from its first step has a different cause than one that breaks after hundreds of good ones.
+--- is NaN from its first step has a different cause than one that breaks after hundreds of good ones. Where rows are
+--- far apart the first one may be NaN long after the first step: finite gradients of earlier steps say so.
 ---
 --- ## How to confirm
 --- Replay the step before the first one with `torch.autograd.set_detect_anomaly(True)`.
@@ -41,7 +42,10 @@ return {
             or "no finite value was logged before"),
           evidence = { first, good or first },
         }
-        if first.step == loss:first().step then
+        -- A gradient that was finite before is of a loss that was.
+        local before = case.scalars:where { metric = "grad_norm", primary = true, run = first.run }
+          :where("finite(value) and value > 0 and step < ?", first.step - 1)
+        if first.step == loss:first().step and before:count() == 0 then
           report {
             symptom  = "loss-nonfinite-at-first-step",
             score    = 0.99,

@@ -4,7 +4,9 @@
 ---
 --- That size needs no layers. Adam's first update is the rate in each of N elements, so update ratio times weight norm
 --- over rate is the root of N, a number of the model; later updates are a fraction of it. A run that comes back to
---- exactly that number made a first step again.
+--- exactly that number made a first step again. So did one that comes back to most of it for a moment, as units that
+--- have died since have no gradient and take no part, while gradient and rate are what they were: moments that were
+--- kept answer a usual gradient with a usual update.
 ---
 --- ## Why it matters
 --- Adam's first update after a reset moves every parameter by the whole learning rate, whatever its gradient: five
@@ -15,7 +17,10 @@
 ---
 --- ## Known false positives
 --- Runs that reset the optimizer on purpose, between stages. A fine-tuning that counts its steps from the pretraining's
---- end stays behind by a constant without any jump; it is reported only where the record begins before the reset.
+--- end stays behind by a constant without any jump; it is reported only where the record begins before the reset. A
+--- counter that goes on more slowly than the run, as one of several batches an update or of tensors that are stepped by
+--- turns, has not begun anew. Parts that are thawed later make a first step of their own: of a run whose config says
+--- so, nothing is said of sizes that are not exactly the first.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
@@ -33,6 +38,9 @@ return {
   options  = {
     same = { default = 0.03, doc = "Distance from the first step's size up to which an update is a first one" },
     jump = { default = 2.5, doc = "Factor of the update over the learning rate that is a first step's" },
+    most = { default = 0.7, doc = "Share of the first step's size that is a first step of the elements still in use" },
+    calm = { default = 1.5, doc = "Factor over the largest gradient of the rows before that is a usual one" },
+    even = { default = 1.25, doc = "Factor from row to row up to which a rate is what it was" },
   },
 
   run = runs.apart(function(case, run)
@@ -46,6 +54,12 @@ return {
       -- loss scaler skips while it searches.
       local reset = fallen:where("fall < 0 or (slip >= 3 and slip > 0.5 * step and value < 0.5 * step "
         .. "and step >= 50)"):first()
+      -- What lost its steps at one place keeps pace from there on; what goes on slowly never had it.
+      if reset and reset.fall >= 0 then
+        local later = fallen:where("step > ?", reset.step)
+        local slow  = later:count() == 0 or later:last().lag - reset.lag > 0.1 * (later:last().step - reset.step)
+        if slow then reset = nil end
+      end
       if reset then
         local before = values:where("step < ?", reset.step):last()
         report {
@@ -81,17 +95,39 @@ return {
         :join(of("weight_norm"):with { norm = "value" }:select("step", "norm"), { "step" })
         :join(rates:distinct("step"):with { rate = "value" }:select("step", "rate"), { "step" })
         :where("value > 0 and rate > 0")
-      local sizes, first = {}, nil
-      for row in whole:sort("step"):slice(0, 20000):rows() do
+      local sizes, rows, first = {}, {}, nil
+      for row in whole:sort("step"):slice(0, 20000):rows() do rows[#rows + 1] = row end
+      local thawed = case.config:where("match(key, '*freeze*|*frozen*|*thaw*|*gradual*')"):count() > 0
+
+      --- Whether the gradient of a row is one of those before it, and its rate that of its neighbours: then an update
+      --- of another size has other moments, and nothing else that is new.
+      local function usual(i)
+        local norms = all:where { name = "grad_norm" }:where("layer is null")
+        local here  = norms:where { step = rows[i].step }:first()
+        local past  = norms:where("step < ? and step >= ?", rows[i].step, rows[math.max(1, i - 8)].step)
+        if thawed or not here or past:count() < 5 or here.value > opt.calm * past:max("value") then return false end
+        for _, j in ipairs({ i - 1, i + 1 }) do
+          local factor = rows[j] and rows[j].rate / rows[i].rate
+          if factor and (factor > opt.even or factor < 1 / opt.even) then return false end
+        end
+        return true
+      end
+      --- Whether it is a jump of one row: the one before was at the old level, and the next is on its way there.
+      local function alone(i, size)
+        local after = rows[i + 1]
+        return size > opt.jump * sizes[#sizes] and after ~= nil and after.value * after.norm / after.rate < 0.7 * size
+      end
+      for i, row in ipairs(rows) do
         local size = row.value * row.norm / row.rate
         first = first or { step = row.step, size = size }
         local before = {}
-        for i = math.max(1, #sizes - 7), #sizes do before[#before + 1] = sizes[i] end
-        if #sizes >= 5 and first.step <= 1 and math.abs(size / first.size - 1) < opt.same
-          and size > opt.jump * statistics.median(before) then
+        for k = math.max(1, #sizes - 7), #sizes do before[#before + 1] = sizes[k] end
+        local high = #sizes >= 5 and first.step <= 1 and size > opt.jump * statistics.median(before)
+        local less = high and size < first.size and size >= opt.most * first.size
+        if high and math.abs(size / first.size - 1) < opt.same or less and alone(i, size) and usual(i) then
           report {
             symptom  = "optimizer-state-reset",
-            score    = 0.95,
+            score    = math.abs(size / first.size - 1) < opt.same and 0.95 or 0.85,
             at       = { run = run, step = row.step },
             message  = ("the update of step %d is %.4g times the learning rate, that of step %d was %.4g times, and "
               .. "%.3g was usual before: Adam's first step again, its moments begin anew"):format(row.step, size,

@@ -13,6 +13,8 @@
 --- ## Known false positives
 --- A task whose floor is high, such as text with much entropy. A level below `min_level` of the first loss is taken for
 --- a floor and not reported; so is one of a run that started far below chance, with weights that were trained before.
+--- A loss that its updates threw far above its start is not one that stayed at the score of knowing nothing, wherever
+--- it ends.
 ---
 --- ## References
 --- Identical curves come from a learning rate of zero and from an optimizer that holds other parameters; only `lr`
@@ -111,7 +113,10 @@ return {
 
         -- At chance although the weights went far, or the gradients of a model that fits the frequencies shrank.
         if chance and math.abs(finish - chance) <= math.max(0.01 * chance, 2 * noise / math.sqrt(fifth))
-          and math.abs(start - chance) <= 0.25 * chance and low >= 0.97 * chance then
+          and math.abs(start - chance) <= 0.25 * chance and low >= 0.97 * chance
+          -- What its updates threw above that and above its start, for two rows and more, has not stayed there.
+          and loss:with { both = loss:col("value"):rolling(2, "min") }:slice(1, rows):max("both")
+            <= 1.1 * math.max(chance, loss:first().value) then
           local far  = travel(run_name)
           local norm = case.scalars:where { name = "grad_norm", primary = true, run = run_name }:sort("step")
             :where("finite(value) and value > 0")

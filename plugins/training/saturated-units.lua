@@ -1,9 +1,12 @@
 --- ## What it detects
 --- Sigmoid or tanh layers whose units sit at their limits. Of several the first in forward order is named, of those
---- that are so when it begins.
+--- that are so when it begins. Of a fresh model fewer are enough, where as many are at one limit as at the other.
 ---
 --- ## Why it matters
---- There the derivative is near zero: what lies upstream gets no gradient, and the layer passes on signs only.
+--- There the derivative is near zero: what lies upstream gets no gradient, and the layer passes on signs only. Weights
+--- are drawn so that what goes into an activation has a spread of about 1, and 5/3 before a tanh. Of values with that
+--- spread a sigmoid has 0.0004 % within a hundredth of its limits, which are 4.6 away, and a tanh, whose are 2.3 away,
+--- 17 %. Where 15 % of a fresh sigmoid's units are there the spread is 3.2, and where 35 % of a tanh's are it is 2.5.
 ---
 --- ## How to confirm
 --- Plot the inputs of the activation: beyond 5 in magnitude sigmoid's derivative is below 0.01.
@@ -11,13 +14,15 @@
 --- ## Known false positives
 --- Gates that are meant to be open or closed, after long training. Single steps are not reported. The probability that
 --- a model ends in: where one label in a hundred is 1 it is near 0 for nearly all rows, and rightly. So a last layer
---- that is the only one at a limit, whose mean is near 0 or 1 and which has values elsewhere, is left out.
+--- that is the only one at a limit, whose mean is near 0 or 1 and which has values elsewhere, is left out. A gate that
+--- begins open or closed has a bias, and its units are at one limit; a model that was trained before is not fresh.
 ---
 --- ## References
 --- https://proceedings.mlr.press/v9/glorot10a.html
 
 local places = require("places")
 local runs = require("runs")
+local settings = require("settings")
 
 --- Whether no layer with weights is recorded behind this one. Blocks that are recorded as a whole behind their parts
 --- are no layers of their own.
@@ -40,14 +45,42 @@ return {
   needs    = { scalars = { "step", "value", "layer", metric = "saturated_share" } },
   symptoms = { "saturated-units" },
   options  = {
-    share = { default = 0.50, doc = "Share of the units at a limit that saturates a layer" },
+    share   = { default = 0.50, doc = "Share of the units at a limit that saturates a layer" },
+    sigmoid = { default = 0.15, doc = "Share of a fresh sigmoid's units at its limits, as many at either" },
+    tanh    = { default = 0.35, doc = "The same of a tanh" },
   },
 
   run = runs.apart(function(case, run)
     local shares = case.scalars:where { metric = "saturated_share", primary = true }
       :where("layer is not null and finite(value)")
     local found = places.over(shares, case.options.share, function() return true end)
-    if not found then return end
+    if not found then
+      if settings.loaded(case) then return end
+      -- What a fresh model's weights make of its inputs, before any of them has moved.
+      for layer, values in shares:where("not match(layer, '*gate*|*mask*|*gumbel*|*binar*|*quant*|*probs*')")
+        :group("layer") do
+        local start = values:sort("step"):first()
+        local own   = case.scalars:where { primary = true, layer = layer, step = start.step }
+        local mean  = own:where { metric = "activation_mean" }:first()
+        local least = mean and (math.abs(mean.value - 0.5) <= 0.1 and case.options.sigmoid
+          or math.abs(mean.value) <= 0.2 and case.options.tanh)
+        if least and start.step <= 1 and start.value >= least and values:count() >= 3
+          and values:median("value") >= least then
+          report {
+            symptom  = "saturated-units",
+            score    = 0.8,
+            at       = { run = run, layer = layer, step = start.step },
+            message  = ("%s of the units of %s are at a limit of their activation at step %d, as many at one as at "
+              .. "the other (their mean is %.2g), and %s later on: what goes into it is far wider than fresh weights "
+              .. "make it"):format(units.percent(start.value), layer, start.step, mean.value,
+              units.percent(values:median("value"))),
+            evidence = { values:slice(0, 3), mean },
+          }
+          return
+        end
+      end
+      return
+    end
     -- Of all that are recorded with such a share it is the last, and nothing but it is at a limit.
     local last, count = nil, 0
     for layer, values in shares:group("layer") do

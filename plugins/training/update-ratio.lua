@@ -6,7 +6,12 @@
 --- Between a thousandth and a hundredth a step is healthy. A tenth and more tears the weights up; below a
 --- ten-thousandth a model that starts from nothing does not get anywhere. Nor does one whose updates add up to less
 --- than a tenth of the weights, since no way is longer than the sum of its steps. Nor can weights grow faster than they
---- are updated, so that a run that broke before its updates were logged tells their size by its weights.
+--- are updated, so that a run that broke before its updates were logged tells their size by its weights. Where the
+--- gradient dies between two of the first logged steps, the updates that did it are not on record, and that none was
+--- large is not said.
+---
+--- Plain descent's first updates are as short as the gradients: those of the first ten steps that are large already are
+--- taken to the full rate as well.
 ---
 --- ## How to confirm
 --- Compare one parameter before and after `optimizer.step()`, in the middle of the schedule.
@@ -20,6 +25,7 @@
 --- ## References
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
 
+local dying = require("dying")
 local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
@@ -210,17 +216,38 @@ return {
           .. "first at step %d"):format(worst.ratio, worst.step, opt.high, high:count(), usual:count(), first.step),
         evidence = { high:top(5, "ratio"), ratios:where { step = worst.step }:top(3, "value") },
       }
+    else
+      -- Where the gradient dies between two of the first logged steps, what threw the weights stands between them.
+      local died = dying.early(case, dying.usual)
+      local next_one = died and usual:where("step > ?", died.first.step + 2):first()
+      if next_one and next_one.step > died.first.step + 5 then
+        skip(("updates of the steps %d to %d, in which the gradient dies"):format(died.first.step + 1,
+          next_one.step - 1), "update-ratio-high")
+      end
     end
 
     -- The first updates, before weights have grown to them, at the rate that the warm-up leads to. A quarter of the
     -- layers may have begun at zero or nearly so.
     local begin = usual:sort("step"):where("ratio > 0"):first()
+    --- The part of the full rate that the warm-up has come to at a step, and the row that says so.
+    local function part_at(step)
+      local near = rates:where("step >= ? and step <= ?", step - 1, step + 1)
+        :with { far = ("abs(step - %d)"):format(math.floor(step)) }:sort("far"):first()
+      return near and peak > 0 and near.value / peak
+        or not near and set and math.min(1, (step + 1) / set.number) or 1, near
+    end
     if begin and begin.step <= 2 then
-      local near = rates:where("step >= ? and step <= ?", begin.step - 1, begin.step + 1)
-        :with { far = ("abs(step - %d)"):format(math.floor(begin.step)) }:sort("far"):first()
-      local part = near and peak > 0 and near.value / peak
-        or not near and set and math.min(1, (begin.step + 1) / set.number) or 1
+      local part, near = part_at(begin.step)
       local small = ratios:where { step = begin.step }:quantile("value", 0.25)
+      -- Of the next ones those that are large already, on their way up: gradients of plain descent grow as well.
+      if part < 0.7 and small / part < opt.ramp then
+        for row in usual:where("step > ? and step <= 10 and ratio > 0", begin.step):rows() do
+          local later, now = ratios:where { step = row.step }:quantile("value", 0.25), part_at(row.step)
+          if now < 0.7 and later >= 0.5 * opt.high and later / now > math.max(opt.ramp, small / part) then
+            begin, small, part, near = row, later, now, select(2, part_at(row.step))
+          end
+        end
+      end
       -- At the full rate at once: Adam's later updates are about a fifth of its first, as gradients are mostly noise,
       -- so that half of the weights at first is a tenth of them later on. Adagrad's go on falling.
       local adam = optimizers.adam(case)

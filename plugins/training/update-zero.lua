@@ -3,13 +3,15 @@
 ---
 --- ## Why it matters
 --- Zero everywhere with a gradient and a learning rate above zero means that the optimizer holds other parameters than
---- the model uses. With a learning rate of zero it is the schedule's doing.
+--- the model uses. With a learning rate of zero it is the schedule's doing. An optimizer that moves the parameters at
+--- later steps holds them, and its step was left out.
 ---
 --- ## How to confirm
 --- Compare one parameter before and after `optimizer.step()`, and its `id()` with those in `optimizer.param_groups`.
 ---
 --- ## Known false positives
---- The last step of a schedule that ends at zero; single steps are not reported. Steps that a loss scaler skipped.
+--- The last step of a schedule that ends at zero; single steps are not reported. Steps that a loss scaler skipped, or
+--- another guard: parameters that move again are held, and of those that moved before less is said.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/optim.html
@@ -30,14 +32,16 @@ return {
     local rows = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)"):sort("step")
     ---@type integer[], integer, culprit.Table?, integer?
     local zero, steps, from, since = {}, 0, nil, nil
+    local before, again -- steps at which something moves: the last before the first zero, the first behind it
     for step, layers in rows:group("step") do
       steps = steps + 1
-      if layers:max("value") == 0 then
+      if layers:max("value") > 0 then
+        if #zero == 0 then before = step else again = again or step end
+        since = nil
+      elseif layers:max("value") == 0 then
         zero[#zero + 1] = step
         since = since or step
         from  = from or layers
-      else
-        since = nil
       end
     end
     if steps < opt.min_steps then
@@ -66,15 +70,19 @@ return {
       skip("learning rate and gradient norm of three steps without an update", "update-zero-despite-gradient")
     end
     if driven:count() >= 3 and driven:count() >= 0.8 * both:count() then
+      if again then
+        return skip(("steps without an update and none behind them that has one: the optimizer moves at step %d what "
+          .. "it left as it was at step %d, and so it holds it"):format(again, zero[1]), "update-zero-despite-gradient")
+      end
       local first = driven:first()
       report {
         symptom  = "update-zero-despite-gradient",
-        score    = 0.95,
+        score    = before and 0.7 or 0.95,
         at       = { step = first.step },
         message  = ("no parameter changes at %d logged steps whose learning rate (%.3g at step %d) and gradient norm "
-          .. "(%.3g) "
-          .. "are above zero: the optimizer does not hold the model's parameters"):format(driven:count(), first.value,
-          first.step, first.value_right),
+          .. "(%.3g) are above zero: the optimizer does not hold the model's parameters%s"):format(driven:count(),
+          first.value, first.step, first.value_right,
+          before and (" any more, or its step is left out; it moved them at step %d"):format(before) or ""),
         evidence = { driven:slice(0, 5), from:slice(0, 3) },
       }
     end
