@@ -118,12 +118,12 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   std::vector<std::pair<std::string, double>> Suspected, Unlisted;
   Beliefs B = posterior(M.N, M.Seen);
   for (const CausePosterior &P : B.Causes) {
+    double Calibrated = W.calibrated(P.Probability);
     if (static_cast<int>(P.Cause) == M.N.Unknown) {
-      D.Unknown = W.calibrated(P.Probability);
+      D.Unknown = Calibrated;
       continue;
     }
-    double Calibrated = W.calibrated(P.Probability);
-    if (Calibrated < ListedFrom)
+    if (Calibrated < CountedFrom)
       continue;
     if (M.isShown(M.N.Causes[P.Cause])) {
       Hypothesis H = makeHypothesis(M, P, Symptoms, Words);
@@ -136,6 +136,13 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
           {layerOf(M.N.Causes[P.Cause].Class, Words).str(), Calibrated});
     }
   }
+  // What is unlikely is no news beside what is not.
+  auto isListed = [](const Hypothesis &H) {
+    return H.Probability >= ListedFrom;
+  };
+  if (llvm::any_of(D.Hypotheses, isListed))
+    llvm::erase_if(D.Hypotheses,
+                   [&](const Hypothesis &H) { return !isListed(H); });
 
   int64_t Most = 0;
   for (const Hypothesis &H : D.Hypotheses)

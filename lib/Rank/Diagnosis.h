@@ -180,7 +180,7 @@ struct LayerShare {
 
 struct Diagnosis {
   Verdict Result = Verdict::Insufficient;
-  std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.05.
+  std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.01.
   std::vector<LayerShare> Layers;     ///< Likeliest first.
   /// Probability of a cause that is in no entry. Not among Hypotheses.
   double Unknown = 0;
@@ -197,9 +197,12 @@ inline constexpr llvm::StringLiteral UnknownClass = "unknown";
 inline constexpr double SuspectedFrom = 0.15;
 inline constexpr unsigned ManyLayers = 3;
 
-/// Probability below which a hypothesis is not listed, and from which a cause
-/// is claimed.
-inline constexpr double ListedFrom = 0.05, ClaimedFrom = 0.5;
+/// Probability from which a cause is claimed; below which one is not listed
+/// where others reach it; and below which one is not listed at all, nor counts
+/// among the suspects of its layer: many that are unlikely each may be likely
+/// together, as after an out-of-memory error.
+inline constexpr double ClaimedFrom = 0.5, ListedFrom = 0.05,
+                        CountedFrom = 0.01;
 
 /// Ranks the causes of \p Entries. \p Symptoms has one element a symptom that
 /// any detector declares. Entries without a class take no part. A cause that
