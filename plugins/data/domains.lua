@@ -51,7 +51,9 @@ local IDS = "match(dtype, 'int*|uint*') and match(name, '*input_ids|*tokens|*lab
   .. "*masks|*segmentation') and not match(name, '*attention*|*padding*|*loss_mask|*assistant*|*completion*|"
   .. "*token_mask')"
 local GROUPED = "*homogen*|*group_by*|*grouped*|*num_generations|*group_size|*bucket*|*task_sampl*|*batch_sampler*|"
-  .. "*captions_per*|*n_views|*num_views|*repeated_aug*|*num_samples|*patches_per*|*crops_per*|*samples_per*"
+  .. "*captions_per*|*n_views|*num_views|*repeated_aug*|*num_samples|*patches_per*|*crops_per*|*samples_per*|"
+  .. "*n_passages|*num_passages|*negatives*|*n_neg*|*hard_neg*|*n_way*|*n_shot*|*episodic*|*frames_per*|*slices_per*|"
+  .. "*clip_len*|*curriculum*|*sortagrad*|*continual*|*class_incremental*"
 local VALUES  = 2e6 -- that are read, at most
 
 --- The sum over batches of how far `of` is from what its share of all would be, of things that a row has or has not;
@@ -89,18 +91,23 @@ end
 --- Ids that a tenth to nine tenths of all rows have, and the rows of some batches far more often than those of others:
 --- the one of which it is surest, with the batches that have it in most rows and in hardly any.
 local function uneven_ids(batches, opt)
-  local list, with, sizes, rows, read = {}, {}, {}, 0, 0
+  local list, with, sizes, rows, read, known = {}, {}, {}, 0, 0, {}
   for batch in batches:rows() do
     local n = math.floor(batch.shape[1])
     local width = batch.numel // n
-    if n >= 4 and width >= 4 and read < VALUES then
+    -- Of few rows the same batch comes once more, and tells nothing new.
+    local same = ("%d %.17g %.17g"):format(batch.numel, batch.mean or 0, batch.std or 0)
+    local again = known[same]
+    known[same] = #batch.shape == 2 -- of a few classes maps agree by chance
+    if n >= 4 and width >= 4 and read < VALUES and not again then
       local one = { batch = batch, lengths = {}, begins = {} }
       list[#list + 1], sizes[#sizes + 1], rows, read = one, n, rows + n, read + n * math.min(width, 16384)
       for row = 0, n - 1 do
         local ids = elements.spread(batch, row * width, width, 16384)
-        local seen, stop = {}, width
+        local seen, start, stop = {}, 1, #ids
         while stop > 1 and ids[stop] == ids[stop - 1] do stop = stop - 1 end
-        one.lengths[#one.lengths + 1] = stop
+        while start < stop and ids[start] == ids[start + 1] do start = start + 1 end
+        one.lengths[#one.lengths + 1] = stop - start
         one.begins[#one.begins + 1] = table.concat(ids, " ", 1, math.min(8, width))
         for _, v in ipairs(ids) do
           if not seen[v] then
@@ -119,10 +126,18 @@ local function uneven_ids(batches, opt)
     if p >= 0.1 and p <= 0.9 and alike >= opt.alike then
       local sure = ((chi / free) ^ (1 / 3) - 1 + 2 / (9 * free)) / math.sqrt(2 / (9 * free))
       local high, low = 0, 0
+      local neighbours, turns, before = 0, 0, nil
       for b, n in ipairs(sizes) do
         local share = (of[b] or 0) / n
         if share >= (1 + p) / 2 then high = high + 1 elseif share <= p / 2 then low = low + 1 end
+        local own = { step = list[b].batch.step, many = share > p }
+        if before and own.step - before.step <= 2 and own.step > before.step then
+          neighbours, turns = neighbours + 1, turns + (own.many ~= before.many and 1 or 0)
+        end
+        before = own
       end
+      -- Batches of one kind each that follow each other mixed are so by design.
+      if neighbours >= 4 and turns >= 0.8 * neighbours * 2 * p * (1 - p) then high = 0 end
       -- One document that fills a batch is no block: several batches have it, and several have not.
       if sure >= opt.sure and high >= 2 and low >= 2 and (not best or sure > best.sure
         or sure == best.sure and id < best.id) then

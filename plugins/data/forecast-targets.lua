@@ -12,9 +12,11 @@
 ---
 --- ## Known false positives
 --- Models that give their input back (autoencoders, imputation, masked pre-training) have targets as long as their
---- inputs or say so in the config, and are left out. So are series that repeat themselves to the last digit, targets of
---- less than three values, and those that are only in part among the inputs, as where a decoder begins with some known
---- days. That past and future have one course is asked of tensors of one name alone (`past_target`, `future_target`).
+--- inputs or say so in the config, and are left out. So are series that repeat themselves to the last digit, or may do
+--- so as soon as the past ends; targets of less than three values; those that are only in part among the inputs, as
+--- where a decoder begins with some known days; and those of other names than past and future that are not as long as
+--- the horizon of the config, as where each step is told by those before it. That past and future have one course is
+--- asked of tensors of one name alone (`past_target`, `future_target`), and of no targets that are strides apart.
 ---
 --- ## References
 --- https://ts.gluon.ai/stable/api/gluonts/gluonts.transform.split.html (past and future of a window)
@@ -51,6 +53,8 @@ local function found_at(x, y, step)
     while k <= #y and x[from + k] == y[k] do k = k + 1 end
     if k > #y then
       local back, same = #x - from, 0
+      -- A past that is one period long begins as its future does.
+      if from == 0 then return nil end
       for t = back + 1, #x do if x[t] == x[t - back] then same = same + 1 end end
       if same > 0 and same >= 0.5 * (#x - back) then return nil end
       return back
@@ -118,10 +122,11 @@ return {
         local steps = #shape == 3 and math.floor(shape[3]) or 1
         -- One value a moment is sought in each column; several as they stand.
         local columns = steps == 1 and deep <= COLUMNS and deep or 1
-        if (named or ahead) and #own >= 2 and #own <= 3 and long // columns > width and long <= 16384
+        -- Targets that are the inputs from some step on are those of a model that tells each step by those before it.
+        local horizon = ahead and width // steps == ahead.number
+        if (named or horizon) and #own >= 2 and #own <= 3 and long // columns > width and long <= 16384
           and (columns > 1 or deep == steps) then
           local same = target.name:replace("future", "") == input.name:replace("past", "") and deep == 1
-          pair = same and pair or pair
           for row = 0, math.min(lines, ROWS) - 1 do
             local y = elements.of(target, row * width, width)
             local list = series(elements.of(input, row * long, long), long, columns)
@@ -139,7 +144,7 @@ return {
             for _, v in ipairs(counts) do all = all and v ~= 0 end
             if same and all and width >= 4 then
               local a, b, c, d = courses(list[1], y)
-              if a then
+              if a and d == d and d < math.huge then
                 past[#past + 1], seam[#seam + 1], future[#future + 1], spread[#spread + 1] = a, b, c, d
                 pair = { target = target, input = input }
               end
@@ -165,6 +170,11 @@ return {
           distance == width and ", its last ones" or ""),
         evidence = { example.target, example.input },
       }
+    end
+    local apart = case.config:where("match(key, '*stride*|*horizons*|*lead_time*|*gap') and "
+      .. "(number > 1 or number is null)"):first()
+    if apart then
+      return skip("targets that go on where their past ends: the config has " .. apart.key, "labels-unrelated")
     end
     if #past < opt.rows then return skip("64 rows of past and future of one name", "labels-unrelated") end
     local before, over, after = summary(past), { summary(seam) }, { summary(future) }

@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Labels of pixels that are noise: single pixels with a label that none of their eight neighbours has, though these
---- are of one label, in the ground as in what lies on it; or neighbours that agree no more often than any two pixels.
+--- are of one label, in the ground as in what lies on it, and some of them the label of another ground; or neighbours
+--- that agree as often as any two pixels do, neither more nor less.
 ---
 --- ## Why it matters
 --- A thing has an extent, so pixels beside each other nearly always have one label. Where they do not, labels were
@@ -11,8 +12,11 @@
 ---
 --- ## Known false positives
 --- Points that are marked on purpose (clicks, stars, cells of one pixel) stand on the ground alone, and have one label:
---- single pixels count where they stand on two labels at least. Maps that are smaller than eight pixels or of one
---- label are not judged, nor are those without an image beside them (puzzles, boards), masks of two values, as a masked
+--- single pixels count where they stand on two labels at least. Small things (signs, far persons in a map that was made
+--- smaller) are none of the labels that cover large parts, and strewn labels are these as well: some of the single
+--- pixels have to be of a ground. A map of land by its pixels may have such specks in truth. Maps that are smaller than
+--- eight pixels or of one label are not judged, nor are those without an image beside them of at most four times their
+--- side (puzzles, boards, lines of letters), bytes that are named a target (pictures), masks of two values, as a masked
 --- autoencoder draws them, and labels of very many kinds (codes of a tokenizer of images, shades of grey).
 ---
 --- ## References
@@ -22,8 +26,9 @@ local elements = require("elements")
 
 local LABELS = "match(name, 'batch.*label|batch.*labels|batch.*target|batch.*targets|batch.*mask|batch.*masks|"
   .. "batch.*segmentation*') and match(dtype, 'int*|uint*') and not match(name, '*pixel_mask*|*attention*|*padding*|"
-  .. "*valid*|*loss_mask*|*bool_masked*')"
+  .. "*valid*|*loss_mask*|*bool_masked*') and not (match(name, '*target*') and match(dtype, 'uint*'))"
 local SIDE, PIXELS = 8, 200000 -- of a map at least; that are read at most
+local LESS = 4 -- times smaller than its image a map is, at most
 
 --- Adds the map of `height` lines in `ids` to the counts.
 local function add_map(counts, ids, height, width, ignored)
@@ -38,6 +43,11 @@ local function add_map(counts, ids, height, width, ignored)
           counts.pairs = counts.pairs + 1
           if right == own then counts.alike = counts.alike + 1 end
         end
+        local under = y < height and ids[at + width]
+        if under and not ignored(under) then
+          counts.pairs = counts.pairs + 1
+          if under == own then counts.alike = counts.alike + 1 end
+        end
         if x > 1 and x < width and y > 1 and y < height then
           local ground = ids[at - 1]
           local one = not ignored(ground) and ids[at + 1] == ground
@@ -46,7 +56,11 @@ local function add_map(counts, ids, height, width, ignored)
           end
           if one then
             counts.on[ground] = (counts.on[ground] or 0) + 1
-            if own ~= ground then counts.single[ground] = (counts.single[ground] or 0) + 1 end
+            if own ~= ground then
+              local single = counts.single[ground] or { n = 0, of = {} }
+              single.n, single.of[own] = single.n + 1, (single.of[own] or 0) + 1
+              counts.single[ground] = single
+            end
           end
         end
       end
@@ -84,8 +98,11 @@ return {
         local drawn = false
         for row in image:slice(0, 20):rows() do
           local a = row.shape or {}
+          local function covers(height, width)
+            return height >= shape[2] and width >= shape[3] and height <= LESS * shape[2] and width <= LESS * shape[3]
+          end
           drawn = drawn or #a == 4 and a[1] == shape[1] and row.name ~= batch.name
-            and (a[3] >= shape[2] and a[4] >= shape[3] or a[2] >= shape[2] and a[3] >= shape[3])
+            and (covers(a[3], a[4]) or covers(a[2], a[3]))
         end
         if not drawn or batch.name:glob("*mask*") and batch:distinct_values(3) <= 2 then size = 0 end
         for row = 0, size == 0 and -1 or math.min(shape[1], math.max(1, PIXELS // (4 * size))) - 1 do
@@ -104,7 +121,8 @@ return {
       return skip("label maps of eight pixels a side beside their images, of two labels or more")
     end
     local share = (counts.alike / counts.pairs - even) / (1 - even)
-    if share <= opt.above and large >= 2 then
+    -- Neighbours that differ more often than chance makes them follow a rule, as digits of a puzzle do.
+    if share <= opt.above and share >= -math.max(opt.above, 4 / math.sqrt(counts.pairs)) and large >= 2 then
       report {
         symptom  = "labels-unrelated",
         score    = 0.9,
@@ -116,13 +134,20 @@ return {
       }
       return
     end
-    local grounds, wrong, seen = 0, 0, 0
+    local grounds, wrong, seen, crossed, expected = 0, 0, 0, 0, 0
+    local function is_ground(label) return (counts.on[label] or 0) >= 100 end
+    local all_grounds = 0
+    for ground in pairs(counts.on) do if is_ground(ground) then all_grounds = all_grounds + 1 end end
     for ground, n in pairs(counts.on) do
-      local alone = counts.single[ground] or 0
-      seen, wrong = seen + n, wrong + alone
-      if n >= 100 and alone >= math.max(5, opt.single * n) then grounds = grounds + 1 end
+      local single = counts.single[ground] or { n = 0, of = {} }
+      seen, wrong = seen + n, wrong + single.n
+      if n >= 100 and single.n >= math.max(5, opt.single * n) then grounds = grounds + 1 end
+      if is_ground(ground) then
+        expected = expected + single.n * (all_grounds - 1) / (kinds - 1)
+        for label, times in pairs(single.of) do if is_ground(label) then crossed = crossed + times end end
+      end
     end
-    if grounds >= 2 and wrong >= opt.single * seen then
+    if grounds >= 2 and crossed >= math.max(2, 0.5 * expected) and wrong >= opt.single * seen then
       report {
         symptom  = "labels-partly-wrong",
         score    = 0.9,

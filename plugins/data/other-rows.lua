@@ -153,8 +153,25 @@ local function relation(a, b)
   return 0.5 * math.log((1 + r) / (1 - r)) * math.sqrt(n - 3), r
 end
 
+--- Whether some values stand in others, four or more of them, up to a shift and a scale: windows may be normalised.
+local function stands_in(y, x)
+  local n, mean, square = #y, 0, 0
+  for _, v in ipairs(y) do mean = mean + v / n end
+  for _, v in ipairs(y) do square = square + (v - mean) ^ 2 end
+  for from = 0, (n < 4 or square == 0) and -1 or #x - n do
+    local own, xx, xy = 0, 0, 0
+    for k = 1, n do own = own + x[from + k] / n end
+    for k = 1, n do
+      xx = xx + (x[from + k] - own) ^ 2
+      xy = xy + (x[from + k] - own) * (y[k] - mean)
+    end
+    if xx > 0 and xy > 0.9999 * math.sqrt(xx * square) then return true end
+  end
+  return false
+end
+
 --- Whether rows are windows that follow each other: at half of them or more the label, or half of the values of the
---- input, stand in the input of the row that the label is related to.
+--- input, stand in the input of the row that the label is related to, or the label's course does.
 local function windows(input, label, rows, by)
   local hits, n, width = 0, 0, math.min(input.numel // rows, 4096)
   if not input.dtype:glob("float*|bfloat*") or width < 2 then return false end
@@ -166,9 +183,14 @@ local function windows(input, label, rows, by)
     end
     local value = label:values((row - by) * (label.numel // rows), 1)[1]
     n = n + 1
-    if shared >= 0.5 * width or label.dtype:glob("float*|bfloat*") and there[value] then hits = hits + 1 end
+    if shared >= 0.5 * width or label.dtype:glob("float*|bfloat*") and there[value] then
+      hits = hits + 1
+    elseif label.dtype:glob("float*|bfloat*") and n <= 64 then
+      local own = label:values((row - by) * (label.numel // rows), math.min(64, label.numel // rows))
+      if stands_in(own, input:values(row * (input.numel // rows), math.min(width, 1024))) then hits = hits + 1 end
+    end
   end
-  return n > 0 and hits >= 0.5 * n
+  return n > 0 and hits >= 0.5 * math.min(n, 64)
 end
 
 ---@type culprit.Detector

@@ -103,8 +103,8 @@ end
 local function by_places(out, labels, ignore)
   local rows, classes = math.floor(out.shape[1]), math.floor(out.shape[2])
   local places_, own, all, n = out.numel // (rows * classes), 0, 0, 0
+  if out.numel > 2e6 then return nil end
   for row = 0, rows - 1 do
-    if (row + 1) * classes * places_ > 2e6 then return nil end
     local x, y = elements.of(out, row * classes * places_, classes * places_), elements.of(labels, row * places_,
       places_)
     for p = 1, places_ do

@@ -14,8 +14,9 @@
 --- ## Known false positives
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
 --- `pad_token_id` it is left out, and so is one that fills the ends of rows, stands in long runs as the places of an
---- image do, or stands once in each row, and the mask token
---- of a masked language model, which stands where labels count and is none. Of V ids that mean nothing by their number
+--- image do, is less than one in fifty of all ids or never stands behind itself though so many would (marks between
+--- texts), unless the tokenizer's own number is known to be larger, and the mask token of a masked language model,
+--- which stands where labels count and is none. Of V ids that mean nothing by their number
 --- one in V runs has the last as its most common: that alone counts for less. A last row that is meant for all rare
 --- values looks like clamped ids.
 ---
@@ -234,6 +235,9 @@ return {
     table.sort(others)
     local high, count = others[math.ceil(0.9 * #others)], counts[last] or 0
     if count < 20 or behind >= 0.5 * count or runs >= 0.75 * count then return end
+    -- Marks between texts are as rare as texts are long, or never beside each other.
+    local marks = count < 0.02 * total or count * count >= 5 * total and runs == 0
+    if marks and not (tokenizer and tokenizer > rows) then return end
     if count >= case.options.factor * math.max(high, 1) then
       report {
         symptom = "token-ids-clamped", score = tokenizer and 0.95 or 0.85, at = { step = begin },

@@ -15,7 +15,8 @@
 ---
 --- ## Known false positives
 --- Rows of a conversation whose turns are by design not trained on. Of a masked language model's rows a short one may
---- have no hidden token: these are left out. Texts of one length by nature, with a limit set to it, count for less.
+--- have no hidden token: these are left out. Texts of one length by nature, with a limit set to it, count for less, and
+--- so do those whose longest end in the same token as the shorter ones: a limit may just fit them, or keep their end.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
@@ -109,10 +110,10 @@ local function cut_short(inputs, labels, limit)
 end
 
 --- Texts beside pictures or sounds, without labels of their own: they are what is to be found or told. How many tokens
---- each has, by its mask or up to the padding that it ends in.
+--- each has, by its mask or up to the padding, and the last token of each.
 local function lengths_of_texts(dumped, pad)
-  local lengths, first = {}, nil
-  if dumped:where("match(name, 'batch.*label*|batch.*target*')"):count() > 0 then return lengths end
+  local lengths, ends, first = {}, {}, nil
+  if dumped:where("match(name, 'batch.*label*|batch.*target*')"):count() > 0 then return lengths, ends end
   for batch in dumped:where("match(name, 'batch.input_ids|batch.*caption*_ids|batch.text_ids|batch.tokens') and "
     .. "match(dtype, 'int*') and step is not null"):slice(0, 100):rows() do
     local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
@@ -123,14 +124,21 @@ local function lengths_of_texts(dumped, pad)
       local seen = here:where("match(name, '*attention_mask|*text_mask')"):where { numel = batch.numel }:first()
       local width = math.floor(shape[2])
       for line = 0, math.min(batch.numel, 65536) - width, width do
-        local m, n = (seen or batch):values(line, width), width
-        while n > 0 and (seen and m[n] == 0 or not seen and pad and m[n] == pad) do n = n - 1 end
-        lengths[#lengths + 1] = n
+        -- Padding stands on either side; by no mask and no other name than its config's it is one id again and again.
+        local ids, m = batch:values(line, width), seen and seen:values(line, width)
+        local from, n = 1, width
+        local function padded(t) if m then return m[t] == 0 end return pad and ids[t] == pad end
+        while n > 0 and padded(n) do n = n - 1 end
+        while from < n and padded(from) do from = from + 1 end
+        while not m and n > from and ids[n] == ids[n - 1] do n = n - 1 end
+        while not m and not pad and from < n and ids[from] == ids[from + 1] do from = from + 1 end
+        lengths[#lengths + 1] = n - from + 1
+        ends[#ends + 1] = n > 0 and ids[n] or -1
       end
       first = first or batch
     end
   end
-  return lengths, first
+  return lengths, ends, first
 end
 
 --- Whether dumped batches have targets that are numbers and no sequence of ids: there is no text then whose end could
@@ -224,20 +232,27 @@ return {
         end
         return skip("rows of tokens of which some are ignored", "rows-without-labels")
       end
-      local texts, said = lengths_of_texts(dumped, pad)
+      local texts, ends, said = lengths_of_texts(dumped, pad)
       if said and #texts >= 32 then
         local most, at, others = 0, 0, 0
         for _, n in ipairs(texts) do most = math.max(most, n) end
-        for _, n in ipairs(texts) do if n == most then at = at + 1 else others = others + 1 end end
+        local last, kept = {}, 0 -- what shorter texts end in; longest ones that do so
+        for i, n in ipairs(texts) do
+          if n == most then at = at + 1 else others, last[ends[i]] = others + 1, true end
+        end
+        for i, n in ipairs(texts) do if n == most and last[ends[i]] then kept = kept + 1 end end
+        local sure = others > 0 and kept < 0.5 * at
         local limit_ = case.config:where("match(key, '*max*len*|*context_length|*max*token*|*max*word*|*max_text*|"
           .. "*max*caption*|*truncat*') and number == ?", most):first()
-        if limit_ and most >= 3 and at >= 0.5 * #texts then
+        -- Long rows that are all full are packed, or cut out of something longer on purpose.
+        if limit_ and most >= 3 and at >= 0.5 * #texts and (others > 0 or most <= 256) then
           report {
             symptom  = "rows-cut-at-limit",
-            score    = others > 0 and 0.9 or 0.7,
+            score    = sure and 0.9 or others > 0 and 0.8 or 0.7,
             at       = { step = said.step },
             message  = ("%d of %d dumped texts have %d tokens, which is %s, and none has more: %s"):format(at, #texts,
-              most, limit_.key, others > 0 and "what else was said was cut off"
+              most, limit_.key, sure and "what else was said was cut off"
+              or others > 0 and "what else was said was cut off, unless so many are as long by themselves"
               or "cut off there, unless they are of one length"),
             evidence = { said, limit_ },
           }

@@ -42,7 +42,16 @@ function dying.early(case, opt)
   local passed = epochs:count() >= 4 and epochs:last().value - epochs:first().value
   local whole  = passed and passed >= 0.9 * (epochs:last().step - epochs:first().step)
     or case.config:where("match(key, '*full_batch') and match(value, 'true|True') or match(key, '*batch_size') and "
-      .. "match(value, 'full|all|-1')"):count() > 0
+      .. "match(value, 'full|all|-1') or match(key, '*overfit_batch*|*overfit_one*|*single_batch*') and match(value, "
+      .. "'true|True|1') or match(key, '*optim*|*optimizer*') and match(value, '*bfgs*|*BFGS*')"):count() > 0
+  -- So have batches that are all the same one.
+  local hashes = case.scalars:where { name = "batch_hash", primary = true }
+  whole = whole or hashes:count() >= 4 and hashes:distinct("value"):count() <= 0.1 * hashes:count()
+  local batch = case.config:where("match(key, 'batch_size|*.batch_size|*train_batch_size') and number > 0")
+    :max("number")
+  local size  = case.config:where("match(key, '*num_samples|*num_examples|*dataset_size|*n_train|*train_size|"
+    .. "*num_train*samples|*max_train_samples') and number > 1"):min("number")
+  whole = whole or batch and size and batch >= size
   local some = deep or case.config:where("match(key, '*batch_size') and number > 0"):count() > 0
   if whole or not some then return nil, "batches that differ: steps may take the whole data" end
 

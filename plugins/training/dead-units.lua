@@ -16,7 +16,7 @@
 --- and the routing of mixtures are zero nearly everywhere by design, and are left out by name; so is a branch that is
 --- dropped at random. A config that asks for sparse codes or spikes asks for zeros, and nothing is judged. Inputs that
 --- are zero themselves, as a black margin or padding, give zeros without any fault; a fresh layer behind them is not
---- judged.
+--- judged, nor experts and pooled places, most of which have no input at all.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733
@@ -85,7 +85,7 @@ return {
       :where("layer is not null and finite(value)"):group("layer") do
       local start = values:sort("step"):first()
       local judged = shares:where { layer = layer }:count() >= 3 and not linear(layer)
-        and not layer:lower():glob("*loss*|*hinge*|*margin*")
+        and not layer:lower():glob("*loss*|*hinge*|*margin*|*expert*|*pool*|*roi*|*code*")
       if judged and before and before.step == start.step and before.value < 0.1 and start.step <= 1
         and start.value >= case.options.fresh and values:median("value") >= case.options.fresh then
         report {

@@ -29,7 +29,8 @@
 --- A change of data or of loss weights in the middle of the run. A loss that swings on its way up overshoots, and
 --- counts as rising from the start only. Norms that were logged after clipping are smaller than the gradients: where
 --- most of them equal the threshold, nothing is said of what they can pay for. Losses of critics and of adversaries
---- grow as returns and opponents do: beside those nothing is said of a loss that rises from the start.
+--- grow as returns and opponents do: beside those nothing is said of a loss that rises from the start. Nor is it where
+--- a curriculum makes the task harder, a queue of negatives fills or the weight of a term goes up.
 ---
 --- ## References
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
@@ -155,6 +156,22 @@ return {
       .. "*disc_*|*discriminator*|loss_d|*/loss_d|d_loss|*/d_loss') and not match(name, '*chosen*|*rejected*|*margin*|"
       .. "*accurac*')"):count() > 0
 
+    -- A curriculum makes the examples harder, a queue of negatives fills, a term's weight goes up: none is the weights'
+    -- doing.
+    local harder = settings.on(case.config:where("match(key, '*curriculum*|*seqlen_start|*seq_len_start|*seq_len_warm*|"
+      .. "*seqlen_warm*|*kl_anneal*|*kl_warm*|*beta_anneal*|*beta_warm*|*aug*_warm*|*aug*_ramp*|*difficulty*|*moco_k|"
+      .. "*queue_size|*queue_len*')")):first()
+    local what = harder and harder.key
+    if not harder then
+      for _, own in case.scalars:where("match(name, 'kl_weight|*/kl_weight|*kl_coef*|*kl_beta*|beta|*/beta|"
+        .. "*curriculum*|*difficulty*|seq_len|*/seq_len|*seqlen*') and finite(value)"):group("name") do
+        local by_step = own:sort("step")
+        if by_step:last().value > 1.2 * by_step:first().value then what = what or by_step:last().name end
+      end
+    end
+    local pulled = moving
+    moving = moving or what ~= nil
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local rows = loss:count()
@@ -279,7 +296,10 @@ return {
         end
       end
     end
-    if moving then
+    if what and not pulled then
+      skip(("a loss of one and the same task: %s makes it another one on the way"):format(what),
+        "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start")
+    elseif moving then
       skip("a loss against a target that stays: returns, rewards or a discriminator are logged beside it",
         "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start")
     elseif below then

@@ -14,6 +14,9 @@
 --- validation means dropout or smoothing.
 ---
 --- ## Known false positives
+--- Sets of another kind are apart as soon as training has learned its own. Where they are so at the first evaluation,
+--- and training has not come down to half since, nothing was seen to open.
+---
 --- Dropout, augmentation, weights of classes, negatives drawn more seldom and losses with added terms keep training
 --- above validation by design: where the config declares one, nothing is reported. Label smoothing does so within a
 --- bound: against targets of 1 - e + e / K and e / K the loss of the best model is above its own cross-entropy by
@@ -74,6 +77,7 @@ return {
   symptoms = { "generalisation-gap", "train-loss-above-val" },
   options  = {
     gap       = { default = 0.50, doc = "Validation over training, less one, that is far" },
+    stored    = { default = 0.50, doc = "Last over first training level, by which rows are stored after a first gap" },
     least     = { default = 0.01, doc = "Distance over the first loss that is worth a word" },
     above     = { default = 0.08, doc = "Training over validation, less one, that needs a reason" },
     sure      = { default = 2.5,  doc = "Noise of a batch's loss by which training has to be above validation" },
@@ -86,6 +90,7 @@ return {
 
   run = function(case)
     local opt, judged, epochs = case.options, false, false
+    local opened, apart_at_first
     local mixed = settings.distilled(case)
     if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
     local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
@@ -160,8 +165,14 @@ return {
           -- Of small batches the noise is that large that single looks do not tell, and all of them together do.
           local pooled = not above and all_above(points, half, needed - opt.above, excess, noise, opt)
           above = above or pooled
-          if far and last.eval.value - last.train > then_.eval.value - then_.train + 0.02 * first
-            and last.train < 0.8 * first then
+          local grows = far and last.eval.value - last.train > then_.eval.value - then_.train + 0.02 * first
+            and last.train < 0.8 * first
+          -- A gap that opens is of rows that are stored, and each that is makes training's loss less.
+          local known = grows and is_far(points[1]) and last.train > opt.stored * points[1].train
+          if known then
+            apart_at_first = points[1]
+          elseif grows then
+            opened = true
             local step = points[since(points, n - 2, is_far)].eval.step
             report {
               symptom  = "generalisation-gap",
@@ -192,6 +203,11 @@ return {
           end
         end
       end
+    end
+    if apart_at_first and not opened then
+      skip(("an evaluation before the gap opens: at the first, at step %d, validation is at %.4g and training at %.4g, "
+        .. "which hardly falls from there on"):format(apart_at_first.eval.step, apart_at_first.eval.value,
+        apart_at_first.train), "generalisation-gap")
     end
     if not judged and epochs then return skip("validation at the steps of training: it has the numbers of epochs") end
     if not judged then skip(("at least %d evaluations beside 10 training losses"):format(opt.min_evals)) end

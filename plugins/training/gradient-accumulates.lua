@@ -12,8 +12,12 @@
 ---
 --- ## Known false positives
 --- Steps on one and the same batch whose norm does not add up, steps that take the whole data, weights that hardly
---- move, weights that explode, and a loss that climbs from the start: all are left out. Very large batches have a
---- cosine of a half at the start of training. Batches may agree by themselves, as where updates come late and the
+--- move, weights that explode, and a loss that climbs from the start: all are left out, and so are the steps whose
+--- updates are below a tenth of the usual ones, as at the end of a schedule. Very large batches have a cosine of a half
+--- at the start of training. Batches that come in blocks of one kind agree within a block, and turn the gradient round
+--- at its end, at full length: all of it is new there.
+---
+--- Batches may agree by themselves, as where updates come late and the
 --- weights swing; arithmetic tells. Let n be the norm, c the cosine with the gradient before, and b what a buffer
 --- that is not cleared holds: the norm before, at most the clipping threshold. If the gradient is buffer + new, the
 --- new one has the norm sqrt(n^2 + b^2 - 2 b n c) and the part n c - b in the buffer's direction. Where that part is
@@ -49,6 +53,7 @@ return {
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
     way      = { default = 0.30, doc = "Sum of the updates over the weights up to which a run has not left its start" },
     still    = { default = 0.05, doc = "Updates over the weights, added up, up to which batches see the same weights" },
+    turned   = { default = -0.8, doc = "Cosine of a gradient that is all new, where it is of the usual length" },
     apart    = { default = 10.,  doc = "Norm over that of a sum of as many gradients, or the reverse, that is no sum" },
   },
 
@@ -64,15 +69,26 @@ return {
     if count < opt.min_rows then
       return skip(("the cosine of consecutive gradients at %d steps"):format(opt.min_rows))
     end
-    local late = all:slice(count // 2, count)
+    -- Where weights stand still, as at the end of a schedule, gradients agree anyway.
+    local moved   = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
+    local updates = moved:aggregate({ "step" }, { size = "median value" })
+    local moving  = all
+    if updates:count() > 0 then
+      moving = all:join(updates, { "step" }, "left"):where("size is null or size >= ?", 0.1 * updates:median("size"))
+        :sort("step")
+    end
+    local late   = moving:slice(moving:count() // 2, moving:count())
     -- Cleared every few steps, one step in a few is new and the others repeat.
-    local cosine = late:quantile("value", 0.6)
-    if cosine < opt.cosine then return end
+    local cosine = late:median("value")
+    if not cosine or cosine < opt.cosine then return end
+    if moving:count() < opt.min_rows then
+      return skip(("the cosine of consecutive gradients at %d steps whose updates are usual ones"):format(opt.min_rows))
+    end
     -- Where the whole repeats and no layer does, it is one parameter that keeps its direction, as a temperature that
     -- is learned: nobody leaves that alone uncleared.
     local most
     for _, layer in rows:where("layer is not null and step >= ?", late:first().step):group("layer") do
-      if layer:count() >= 3 then most = math.max(most or -1, layer:quantile("value", 0.6)) end
+      if layer:count() >= 3 then most = math.max(most or -1, layer:median("value")) end
     end
     if most and most < opt.cosine then
       return skip(("a direction that some layer keeps: none has a cosine above %.2g in most of the later half"):format(
@@ -81,7 +97,6 @@ return {
 
     local batches = case.scalars:where { name = "batch_hash", primary = true }
     local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
-    local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
     -- A step that is an epoch has the whole data in its batch.
     local epochs = runs.series(case, "epoch")
     local passed = epochs:count() >= 4 and epochs:last().value - epochs:first().value
@@ -142,7 +157,11 @@ return {
     local span = moved:count() > 0 and moved:max("step") - moved:min("step") or 0
     local little = moved:count() > 0 and (moved:median("value") < 1e-5
       or span >= 100 and moved:mean("value") * span < 0.1)
-    if not little and moved:count() > 0 and moved:median("value") > 0.05 then
+    -- The whole has few rows with large updates between many without, where layers are logged more seldom.
+    local layered = moved:where("layer is not null"):aggregate({ "step" }, { size = "median value" })
+    local torn    = moved:count() > 0 and moved:median("value") > 0.05
+      or layered:count() >= opt.min_rows and layered:median("size") > 0.05
+    if not little and torn then
       return skip("small updates: of weights that are torn up gradients agree anyway")
     end
 
@@ -211,6 +230,17 @@ return {
     local function new_part(n, c, b)
       local size = math.sqrt(math.max(0, n * n + b * b - 2 * b * n * c))
       return size, size > 0 and (n * c - b) / size or 1
+    end
+
+    -- A sum of many is not turned round by one that is no longer than they are.
+    local sorted = {}
+    for _, row in ipairs(pairs_of) do sorted[#sorted + 1] = row.n end
+    table.sort(sorted)
+    for _, row in ipairs(pairs_of) do
+      if row.step > 10 and row.c < opt.turned and row.n >= sorted[(#sorted + 1) // 2] then
+        return skip(("gradients that keep their direction: at step %d it is turned round (a cosine of %.2f) at full "
+          .. "length, and so new"):format(row.step, row.c))
+      end
     end
 
     local proof, tested

@@ -13,9 +13,9 @@
 ---
 --- ## Known false positives
 --- Steps that take the whole data end where their gradient is zero, at any loss: those of a network without layers on
---- record, or of a config that says so, are not judged. Targets that are probabilities have a loss above zero at their
---- best; no run comes within a ten-thousandth of that in its first tenth. A norm of exactly zero is
---- training/gradient-norm's.
+--- record, or of a config that says so, are not judged, nor are those on one batch again and again. Targets that are
+--- probabilities have a loss above zero at their best; no run comes within a ten-thousandth of that in its first tenth.
+--- A norm of exactly zero is training/gradient-norm's.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733 (units that die), https://arxiv.org/abs/2110.09348 (embeddings that collapse)

@@ -129,7 +129,9 @@ local function positions_still(case, layered)
   end
   local words, width = size("*vocab_size|*n_vocab"), size("*hidden_size|*n_embd|*d_model|*embed_dim")
   local places = size("*max_position_embeddings|*n_positions|*n_ctx|*block_size|*max_seq_len")
-  if not words or not places then return nil end
+  local kept = case.config:where("match(key, '*freeze*|*frozen*') and match(key, '*pos*') or match(key, '*freeze*|"
+    .. "*frozen*') and match(value, '*pos*')"):count() > 0
+  if not words or not places or kept then return nil end
   for layer, shares in layered:where { metric = "unchanged_share" }:where("match(layer, '*emb*')"):group("layer") do
     local share = freezing.still(shares, layered:where { metric = "update_ratio", layer = layer }, 0.01)
     local norm  = layered:where { metric = "weight_norm", layer = layer }:first()
@@ -221,7 +223,8 @@ return {
         score    = 0.85,
         at       = { run = run, layer = table_.layer, step = grads:sort("step"):first().step },
         message  = ("%.4g %% of %s never changes, which is what %d positions are of its %d rows: the model does not "
-          .. "use them"):format(100 * table_.share, table_.layer, table_.places, table_.rows),
+          .. "use them, unless they are fixed by design"):format(100 * table_.share, table_.layer, table_.places,
+          table_.rows),
         evidence = { table_.shares:slice(0, 4) },
       }
       return skip("gradient norms by tensor", "layer-gradient-zero")
@@ -292,6 +295,22 @@ return {
       end
     end
     between = inside or between
+    -- A model beside the one that learns, as a teacher or the average of it: either takes up inputs of its own.
+    local begins, ends, size, whose = {}, {}, {}, nil
+    for _, state in ipairs(states) do
+      local name = branch(state.layer)
+      if begins[name] == nil then begins[name] = state end
+      size[name], ends[name] = (size[name] or 0) + 1, (ends[name] or false) or state.dead ~= begins[name].dead
+    end
+    for name, state in pairs(begins) do
+      local intake = state.layer:lower():glob("*emb*|*patch*|*stem*|*wte*|*conv1") and state.layer:lower():glob("*.*")
+      if intake and not state.dead and size[name] >= 2 and not ends[name] then whose = name end
+    end
+    for _, layer in ipairs(dead) do
+      local name = branch(layer)
+      if not cut[name] or cut[name] ~= "whole" or size[name] < 2 then whose = nil end
+    end
+    if whose and not between then beside = beside or branch(dead[1]) end
 
     local names = table.concat(dead, ", ", 1, math.min(6, #dead)) .. (#dead > 6 and (" and %d more")
       :format(#dead - 6) or "")
@@ -347,7 +366,8 @@ return {
         symptom  = "position-layer-without-gradient",
         score    = 0.9,
         at       = at,
-        message  = ("%s gets no gradient and is all that does not: the model does not use it"):format(names),
+        message  = ("%s gets no gradient and is all that does not: the model does not use it, unless it is fixed "
+          .. "by design"):format(names),
         evidence = { rows:slice(0, 5) },
       }
     elseif not between and beside and cut[beside] == "whole" then

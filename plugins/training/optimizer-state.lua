@@ -19,14 +19,16 @@
 --- Runs that reset the optimizer on purpose, between stages. A fine-tuning that counts its steps from the pretraining's
 --- end stays behind by a constant without any jump; it is reported only where the record begins before the reset. A
 --- counter that goes on more slowly than the run, as one of several batches an update or of tensors that are stepped by
---- turns, has not begun anew. Parts that are thawed later make a first step of their own: of a run whose config says
---- so, nothing is said of sizes that are not exactly the first.
+--- turns, has not begun anew, nor has one that stands at 0 until its layer is thawed. Parts that are thawed later make
+--- a first step of their own: of a run whose config says so nothing is said of sizes, and where it freezes anything, of
+--- those that are not exactly the first.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
 
 local optimizers = require("optimizers")
 local runs = require("runs")
+local settings = require("settings")
 local statistics = require("statistics")
 
 ---@type culprit.Detector
@@ -53,7 +55,7 @@ return {
       -- A counter that falls, or that loses at least half of the steps logged before; not among the first, which a
       -- loss scaler skips while it searches.
       local reset = fallen:where("fall < 0 or (slip >= 3 and slip > 0.5 * step and value < 0.5 * step "
-        .. "and step >= 50)"):first()
+        .. "and step >= 50 and value > fall)"):first()
       -- What lost its steps at one place keeps pace from there on; what goes on slowly never had it.
       if reset and reset.fall >= 0 then
         local later = fallen:where("step > ?", reset.step)
@@ -98,6 +100,12 @@ return {
       local sizes, rows, first = {}, {}, nil
       for row in whole:sort("step"):slice(0, 20000):rows() do rows[#rows + 1] = row end
       local thawed = case.config:where("match(key, '*freeze*|*frozen*|*thaw*|*gradual*')"):count() > 0
+      -- Parts of one size, each of which makes a first step of its own.
+      local turns = settings.on(case.config:where("match(key, '*unfreez*|*unfrozen*|*thaw*|*gradual*|*freeze_until*|"
+        .. "*freeze*_steps|*freeze*_epochs')")):first()
+      if turns then
+        return skip(("first steps of the whole model alone: by %s parts make theirs later"):format(turns.key))
+      end
 
       --- Whether the gradient of a row is one of those before it, and its rate that of its neighbours: then an update
       --- of another size has other moments, and nothing else that is new.

@@ -15,7 +15,8 @@
 --- Gates that are meant to be open or closed, after long training. Single steps are not reported. The probability that
 --- a model ends in: where one label in a hundred is 1 it is near 0 for nearly all rows, and rightly. So a last layer
 --- that is the only one at a limit, whose mean is near 0 or 1 and which has values elsewhere, is left out. A gate that
---- begins open or closed has a bias, and its units are at one limit; a model that was trained before is not fresh.
+--- begins open or closed has a bias, and its units are at one limit; a model that was trained before is not fresh. Nor
+--- is a fresh layer judged whose largest or least value is short of its limit, as where padding gives the rest.
 ---
 --- ## References
 --- https://proceedings.mlr.press/v9/glorot10a.html
@@ -64,7 +65,12 @@ return {
         local mean  = own:where { metric = "activation_mean" }:first()
         local least = mean and (math.abs(mean.value - 0.5) <= 0.1 and case.options.sigmoid
           or math.abs(mean.value) <= 0.2 and case.options.tanh)
-        if least and start.step <= 1 and start.value >= least and values:count() >= 3
+        -- A mean in the middle has units at both limits, or at one and the rest beyond the middle, as with padding.
+        local top = own:where { metric = "activation_max" }:first()
+        local low = own:where { metric = "activation_min" }:first()
+        local floor = mean and mean.value > 0.3 and 0.01 or -0.99
+        local both  = (not top or top.value >= 0.99) and (not low or low.value <= floor)
+        if least and both and start.step <= 1 and start.value >= least and values:count() >= 3
           and values:median("value") >= least then
           report {
             symptom  = "saturated-units",

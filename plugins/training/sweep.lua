@@ -12,7 +12,8 @@
 --- ## Known false positives
 --- A sweep goes up to rates that fail on purpose; what is said of them is true nevertheless. Runs that differ in any
 --- other setting than rate, seed, name or place are not compared. A run has failed whose loss is not finite at its end,
---- or no better than the worst that the others began with; one has learned whose loss came down to half.
+--- or no better than the worst that the others began with after half their steps; one has learned whose loss came down
+--- to half.
 ---
 --- ## References
 --- https://arxiv.org/abs/1803.09820 (a range test of rates)
@@ -27,6 +28,7 @@ return {
     apart    = { default = 2.0, doc = "Lowest rate that fails over the highest that learns" },
     learned  = { default = 0.5, doc = "Last over first loss of a run that has learned" },
     others   = { default = 2,   doc = "Runs that have learned below which nothing is compared" },
+    long     = { default = 0.5, doc = "Steps over those of the shortest that learned, of a run that has failed" },
     min_rows = { default = 3,   doc = "Logged losses of a run below which it is not judged" },
   },
 
@@ -46,7 +48,7 @@ return {
       return rate, table.concat(rest, "\n")
     end
 
-    local same, low, high, begin = nil, {}, {}, 0
+    local same, low, high, begin, least = nil, {}, {}, 0, math.huge
     local all = {}
     for name, run in case.scalars:where { name = "loss", primary = true }:where("run is not null"):group("run") do
       local rate, rest = settings_of(name)
@@ -59,14 +61,18 @@ return {
     end
     for _, one in ipairs(all) do
       local finite = one.loss:where("finite(value)")
-      one.broken = one.loss:where("value is not null and not finite(value)"):count() > 0
+      local last = one.loss:where("value is not null"):last()
+      one.broken = last ~= nil and last.value - last.value ~= 0
       one.first, one.finish = finite:first(), finite:slice(math.max(0, finite:count() - 3), 3):median("value")
-      if not one.broken and one.first and one.finish <= opt.learned * one.first.value then
+      if not one.broken and one.first and one.first.value > 0 and one.finish <= opt.learned * one.first.value then
         low[#low + 1], begin = one, math.max(begin, one.first.value)
+        least = math.min(least, one.loss:last().step)
       end
     end
     for _, one in ipairs(all) do
-      if one.broken or one.finish and one.finish > begin and begin > 0 then high[#high + 1] = one end
+      -- What was stopped by hand soon after its start has not failed yet.
+      local long = one.loss:last().step >= opt.long * least
+      if one.broken or long and one.finish and one.finish > begin and begin > 0 then high[#high + 1] = one end
     end
     if #low < opt.others then
       return skip(("%d runs that learn, side by side, with settings of their own"):format(opt.others))

@@ -160,7 +160,10 @@ return {
     local rows   = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
     -- A second factor that begins at zero is small against its updates for long.
     local layers = rows:where("layer is not null and not match(layer, '*lora_b*|*lora_B*|*lora_up*')")
-    local ratios = (layers:count() > 0 and layers or rows):sort("step")
+    local ratios = (layers:count() > 0 and layers or rows:where("layer is null")):sort("step")
+    if ratios:count() == 0 and rows:count() > 0 then
+      return skip("update ratios of weights that do not begin at zero, as second factors do")
+    end
     local usual  = ratios:aggregate({ "step" }, { ratio = "median value",
       largest = "max value" }):renamed("update ratios")
     local high = usual:where("ratio >= ?", opt.high)

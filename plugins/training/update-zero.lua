@@ -11,7 +11,8 @@
 ---
 --- ## Known false positives
 --- The last step of a schedule that ends at zero; single steps are not reported. Steps that a loss scaler skipped, or
---- another guard: parameters that move again are held, and of those that moved before less is said.
+--- another guard: parameters that move again are held, and of those that moved before less is said, or nothing where
+--- the rate has come down to a tenth.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/optim.html
@@ -74,7 +75,14 @@ return {
         return skip(("steps without an update and none behind them that has one: the optimizer moves at step %d what "
           .. "it left as it was at step %d, and so it holds it"):format(again, zero[1]), "update-zero-despite-gradient")
       end
-      local first = driven:first()
+      -- What a rate a tenth as high does to weights of few digits is lost in rounding.
+      local first  = driven:first()
+      local usual  = before and case.scalars:where { metric = "lr", primary = true }:where("step <= ?", before)
+        :max("value") or 0
+      if driven:max("value") < 0.1 * usual then
+        return skip(("updates at a rate like the one that moved them: it is %.3g and was %.3g, and what is left may be "
+          .. "lost in rounding"):format(first.value, usual), "update-zero-despite-gradient")
+      end
       report {
         symptom  = "update-zero-despite-gradient",
         score    = before and 0.7 or 0.95,
