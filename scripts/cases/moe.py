@@ -22,7 +22,7 @@ WORDS = VOCAB - SPECIAL - SKILLS
 
 
 class Instructions(sources.Source):
-    """Examples of 14 to 30 tokens, packed into rows; the last one is cut off.
+    """Examples of 15 to 28 tokens, packed into rows; the last one is cut off.
 
     Example: USER skill prompt ASSISTANT answer EOS. Each of the four skills is
     a language of its own over one alphabet: a word is with 0.5 the one of two

@@ -222,7 +222,8 @@ class DivisionByZero(NotFinite):
     def spoil_batch(self, i, batch):
         if self.family in ("llama", "moe"):
             ids = batch["input_ids"].clamp_min(1)
-            labels = batch["labels"].clamp_min(1)
+            labels = torch.where(batch["labels"] == -100, batch["labels"],
+                                 batch["labels"].clamp_min(1))
             if i >= self.s.at:
                 ids, labels = ids.clone(), labels.clone()
                 ids[0, :6], labels[0, :6] = 0, -100
