@@ -2,6 +2,10 @@
 --- Rows of several documents (`cu_seqlens`) whose position ids do not begin anew at a document's start, whose attention
 --- weights reach from one document into another, or whose documents do not end with an end token.
 ---
+--- Where the batch has no bounds and the config says that rows are packed, an end token inside of a row is one:
+--- position ids that count on behind it in every row, none of them beginning anew, are told with less certainty, since
+--- the turns of one long conversation may end so as well.
+---
 --- ## Why it matters
 --- Packed documents that see each other train the model on contexts that do not exist; quality falls and no curve shows
 --- it.
@@ -16,7 +20,37 @@
 --- ## References
 --- https://huggingface.co/blog/packing-with-FA2
 
+local elements = require("elements")
 local places = require("places")
+local settings = require("settings")
+
+local LEAST_ROWS = 8
+
+--- How many packed rows of a batch without bounds have an end token inside, and in how many the positions begin anew.
+---@return {rows: integer, ended: integer, anew: integer, first: culprit.Row?}
+local function counted(dumped, eos)
+  local out = { rows = 0, ended = 0, anew = 0 }
+  for counts in dumped:where("match(name, '*position_ids') and match(dtype, 'int*') and numel <= 1000000")
+    :sort("step"):rows() do
+    local ids = dumped:where { run = counts.run, step = counts.step, variant = counts.variant }
+      :where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
+    local width = counts.shape[#counts.shape]
+    if #counts.shape == 2 and ids and ids.numel == counts.numel then
+      local at, id = elements.of(counts, 0, counts.numel), elements.of(ids, 0, ids.numel)
+      for row = 0, #at // width - 1 do
+        local ended, anew = false, false
+        for i = row * width + 2, (row + 1) * width do
+          ended = ended or id[i - 1] == eos and id[i] ~= eos
+          anew = anew or at[i] <= at[i - 1]
+        end
+        out.rows, out.first = out.rows + 1, out.first or counts
+        if ended then out.ended = out.ended + 1 end
+        if anew then out.anew = out.anew + 1 end
+      end
+    end
+  end
+  return out
+end
 
 ---@type culprit.Detector
 return {
@@ -31,10 +65,25 @@ return {
   run = function(case)
     local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
     local bounds = dumped:where("match(name, '*cu_seqlens*|*cu_seq_lens*') and numel <= 10000")
+    local setting = case.config:where("match(key, '*eos_token_id') and number is not null"):first()
     if bounds:count() == 0 then
+      local packed = settings.on(case.config:where("match(key, '*packing|*pack_sequences|packed|*.packed') "
+        .. "and not match(key, '*eval*')")):first()
+      local seen = packed and setting and counted(dumped, setting.number)
+      -- Padding begins anew too, or stands still: such rows are not judged.
+      if seen and seen.rows >= LEAST_ROWS and seen.anew == 0 and seen.ended >= 0.5 * seen.rows then
+        report {
+          symptom = "positions-run-on", score = 0.85, at = { step = seen.first.step },
+          message = ("position ids count on through each of %d packed rows (%s = %s), and %d of these have an end "
+            .. "token inside: what comes behind it does not begin at 0, unless all of a row are turns of one "
+            .. "conversation")
+            :format(seen.rows, packed.key, packed.value, seen.ended),
+          evidence = { seen.first, packed },
+        }
+        return skip("batch.cu_seqlens, the bounds of packed documents", "attention-crosses-documents", "eos-absent")
+      end
       return skip("batch.cu_seqlens, the bounds of packed documents, beside position_ids or attention probabilities")
     end
-    local setting = case.config:where("match(key, '*eos_token_id') and number is not null"):first()
     local eos, starts, on, ends, ended, judged = setting and setting.number, 0, 0, 0, 0, false
     local first, worst, crossing, clean, layers, count = nil, nil, nil, {}, {}, 0
     for bound in bounds:sort("step"):rows() do
