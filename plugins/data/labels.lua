@@ -18,7 +18,8 @@
 --- tags of tokens are told by what stands where they count, and left out too, but for the rows that they belong to:
 --- tags of other rows end behind the tokens in some rows and before them in others. Tasks of copying have labels that
 --- are ids of other places, up to 8 away, and a training loss far below the entropy of the labels says that they can be
---- learned: neither is random.
+--- learned: neither is random. Wrong labels all of which stand a multiple of some places apart are where pieces of
+--- rows meet, and no noise, which is at any place.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
@@ -122,6 +123,33 @@ local function some_lag(ids, labels, width, ignore)
     end
     if places >= 16 and equal >= 0.5 * places then return lag end
   end
+end
+
+--- Adds the places in a row, counted from its start, of the labels that differ from the next token.
+local function add_odd(odd, ids, labels, width, ignore)
+  local n = math.min(labels.numel, 4096) // width * width
+  local x, y = ids:values(0, n), labels:values(0, n)
+  for first = 0, n - width, width do
+    for t = 1, width - 1 do
+      local counts = y[first + t] ~= ignore and y[first + t + 1] ~= ignore -- the last one's next token is no other's
+      if counts and y[first + t] ~= x[first + t + 1] then odd[#odd + 1] = t end
+    end
+  end
+end
+
+--- The distance of 2 or more at which all labels of some batches stand that differ from the next token; nil where they
+--- are so by chance once in ten thousand times or more often. Labels that are noise are wrong at any place.
+local function every(batches, ignore)
+  local period, odd = 0, {}
+  for _, pair in ipairs(batches) do
+    add_odd(odd, pair[1], pair[2], math.floor(pair[2].shape[#pair[2].shape]), ignore)
+  end
+  for i = 2, #odd do
+    local a, b = period, math.abs(odd[i] - odd[1])
+    while b > 0 do a, b = b, a % b end
+    period = a
+  end
+  return period >= 2 and (#odd - 1) * math.log(period) > math.log(1e4) and period or nil
 end
 
 --- The entropy of the labels that count, in nats: random ones leave no loss far below it.
@@ -259,6 +287,7 @@ return {
     local of, rows, example, shift, empty, judged = { [0] = 0, 0, 0, next = 0 }, 0, {}, nil, nil, 0
     local swapped, ends, lag -- labels of other rows, and whether that is known; the lag at which labels are ids
     local padding = lengths.padding()
+    local looked = {} -- batches and their inputs
     local right, compared = 0, 0 -- of the rows whose labels are best at the next token
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
       local inputs = ids:where { run = batch.run, step = batch.step, variant = batch.variant }:first()
@@ -285,6 +314,7 @@ return {
         end
         lag = lag or some_lag(inputs, batch, batch.shape[#batch.shape], opt.ignore)
         judged, shift = judged + 1, shift or moved(case, batch, opt.ignore, pooled)
+        if #looked < 8 then looked[#looked + 1] = { inputs, batch } end
         for _, row in ipairs(lags(inputs, batch, batch.shape[#batch.shape], opt.ignore)) do
           rows = rows + 1
           if row.share >= opt.equal and row.second < row.share then
@@ -366,6 +396,10 @@ return {
     elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong and sampled then
       return skip("labels and the tokens that were there: the config has " .. sampled.key .. ", which replaces some of "
         .. "what the decoder is given", "labels-partly-wrong")
+    elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong and every(looked, opt.ignore) then
+      return skip(("labels that are wrong at any place: those that differ from the next token stand %d apart or a "
+        .. "multiple of it, as where pieces of rows were put together"):format(every(looked, opt.ignore)),
+        "labels-partly-wrong")
     elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong then
       report {
         symptom  = "labels-partly-wrong",

@@ -12,6 +12,8 @@
 --- Print one row with the counted labels marked.
 ---
 --- ## Known false positives
+--- Labels that are not the token that the mask stands at belong to another place, and it says nothing of them.
+---
 --- Texts of pre-training mixed into a batch of conversations count as a whole, rightly. Questions trained on purpose;
 --- say so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out. Ends are seldom among the tokens
 --- that a masked language model is asked for, and are not looked at there. Labels of another kind than tokens, one for
@@ -112,7 +114,8 @@ return {
               if counts and not (at == text + 1 and x[at] == eos) then n.padding = n.padding + 1 end
             elseif a and a[at] == 0 then
               n.marked = n.marked + 1
-              if counts then n.prompt = n.prompt + 1 end
+              -- A mask tells of the token that it stands at, and of no label that is another one.
+              if counts and (own or y[t] == x[at]) then n.prompt = n.prompt + 1 end
             end
             if eos and x[at] == eos and at > 1 and x[at - 1] ~= eos and (not a or a[at] == 1 or at == text + 1) then
               n.eos = n.eos + 1

@@ -2,9 +2,10 @@
 --- Rows of several documents (`cu_seqlens`) whose position ids do not begin anew at a document's start, whose attention
 --- weights reach from one document into another, or whose documents do not end with an end token.
 ---
---- Where the batch has no bounds and the config says that rows are packed, an end token inside of a row is one:
---- position ids that count on behind it in every row, none of them beginning anew, are told with less certainty, since
---- the turns of one long conversation may end so as well.
+--- Where the batch has no bounds and the config says that rows are packed, an end token inside of a row is one, and so
+--- is what lies between two answers, by the mask of the answers (`completion_mask`): position ids that count on behind
+--- it in every row, none of them beginning anew, are told with less certainty, since the turns of one long conversation
+--- may end so as well.
 ---
 --- ## Why it matters
 --- Packed documents that see each other train the model on contexts that do not exist; quality falls and no curve shows
@@ -26,25 +27,30 @@ local settings = require("settings")
 
 local LEAST_ROWS = 8
 
---- How many packed rows of a batch without bounds have an end token inside, and in how many the positions begin anew.
----@return {rows: integer, ended: integer, anew: integer, first: culprit.Row?}
+--- How many packed rows of a batch without bounds have an end token or two answers inside, and in how many the
+--- positions begin anew.
+---@return {rows: integer, ended: integer, twice: integer, anew: integer, first: culprit.Row?}
 local function counted(dumped, eos)
-  local out = { rows = 0, ended = 0, anew = 0 }
+  local out = { rows = 0, ended = 0, twice = 0, anew = 0 }
   for counts in dumped:where("match(name, '*position_ids') and match(dtype, 'int*') and numel <= 1000000")
     :sort("step"):rows() do
     local ids = dumped:where { run = counts.run, step = counts.step, variant = counts.variant }
       :where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
     local width = counts.shape[#counts.shape]
     if #counts.shape == 2 and ids and ids.numel == counts.numel then
+      local mask = dumped:where { run = counts.run, step = counts.step, variant = counts.variant }
+        :where("match(name, '*completion_mask|*assistant_mask*') and numel == ?", counts.numel):first()
+      local answer = mask and elements.of(mask, 0, mask.numel)
       local at, id = elements.of(counts, 0, counts.numel), elements.of(ids, 0, ids.numel)
       for row = 0, #at // width - 1 do
-        local ended, anew = false, false
+        local ended, anew, answers = false, false, answer and answer[row * width + 1] == 1 and 1 or 0
         for i = row * width + 2, (row + 1) * width do
           ended = ended or id[i - 1] == eos and id[i] ~= eos
+          if answer and answer[i] == 1 and answer[i - 1] ~= 1 then answers = answers + 1 end
           anew = anew or at[i] <= at[i - 1]
         end
         out.rows, out.first = out.rows + 1, out.first or counts
-        if ended then out.ended = out.ended + 1 end
+        if ended then out.ended = out.ended + 1 elseif answers >= 2 then out.twice = out.twice + 1 end
         if anew then out.anew = out.anew + 1 end
       end
     end
@@ -69,15 +75,16 @@ return {
     if bounds:count() == 0 then
       local packed = settings.on(case.config:where("match(key, '*packing|*pack_sequences|packed|*.packed') "
         .. "and not match(key, '*eval*')")):first()
-      local seen = packed and setting and counted(dumped, setting.number)
+      local seen = packed and counted(dumped, setting and setting.number)
       -- Padding begins anew too, or stands still: such rows are not judged.
-      if seen and seen.rows >= LEAST_ROWS and seen.anew == 0 and seen.ended >= 0.5 * seen.rows then
+      if seen and seen.rows >= LEAST_ROWS and seen.anew == 0
+        and seen.ended + seen.twice >= 0.5 * seen.rows then
         report {
           symptom = "positions-run-on", score = 0.85, at = { step = seen.first.step },
           message = ("position ids count on through each of %d packed rows (%s = %s), and %d of these have an end "
-            .. "token inside: what comes behind it does not begin at 0, unless all of a row are turns of one "
-            .. "conversation")
-            :format(seen.rows, packed.key, packed.value, seen.ended),
+            .. "token inside%s: what comes behind it does not begin at 0, unless all of a row are turns of one "
+            .. "conversation"):format(seen.rows, packed.key, packed.value, seen.ended,
+            seen.twice > 0 and (" and %d more two answers"):format(seen.twice) or ""),
           evidence = { seen.first, packed },
         }
         return skip("batch.cu_seqlens, the bounds of packed documents", "attention-crosses-documents", "eos-absent")

@@ -17,9 +17,12 @@
 ---
 --- ## Known false positives
 --- Two or three epochs on purpose: below `passes` nothing is said; nor where the config plans as many epochs, as is
---- usual for images. One batch at every step is the whole set, of a graph, of points of an equation or for a method
---- that needs all of it, unless the config has more rows than a batch. What is drawn from a memory of past steps, as a
---- game's, comes again by design.
+--- usual for images. Where a held-out loss is logged, does not rise and is as good as that of training, nothing was
+--- learned by heart, however many passes there were: training may be better by one batch's noise, since a held-out set
+--- may be harder than others by as much. Held-out rows that are among those of training prove nothing of the kind. One
+--- batch at every step is the whole set, of a graph, of points of an equation or for a method that needs all of it,
+--- unless the config has more rows than a batch. What is drawn from a memory of past steps, as a game's, comes again by
+--- design.
 ---
 --- ## References
 --- https://en.wikipedia.org/wiki/Good%E2%80%93Turing_frequency_estimation (rows seen once and new rows),
@@ -71,6 +74,26 @@ local function passed(set, all, different, pairs_, equal)
 end
 
 local places = require("places")
+local runs = require("runs")
+
+--- The rows of a held-out loss that show no distance to training and do not rise, each by more than the noise of one
+--- batch: the last two of three or more, beside the training losses between these two, or in the last third of the
+--- run where so few are logged. nil where there are none.
+local function as_good(case)
+  for run_name, series in case.scalars:where { metric = "val_loss", primary = true }:group("run") do
+    local val, train = series:where("finite(value)"):sort("step"), runs.series(case, "loss", run_name)
+    local rows = val:count()
+    if rows >= 3 and train:count() >= 12 then
+      local late  = train:slice(train:count() - train:count() // 3, train:count())
+      local noise = (late:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+      local last  = val:slice(rows - 2, 2):mean("value")
+      local now   = train:where("step > ? and step <= ?", val:row(rows - 2).step, val:last().step)
+      if now:count() < 5 then now = late end
+      if last > now:median("value") + noise or last > val:min("value") + noise then return nil end
+      return val
+    end
+  end
+end
 
 ---@type culprit.Detector
 return {
@@ -98,12 +121,41 @@ return {
     local planned = case.config:where("match(key, '*epochs|*num_train_epochs|*max_epochs|*n_epochs') and number > 1")
       :max("number")
     -- Rows of a few dumped batches repeat only if the set is small; rows of all steps tell how often.
+    local leaks = false
     local longest = case.scalars:where("primary == true"):max("step")
+    if held:count() > 0 and all >= 32 then
+      local _, _, kept = distinct(held)
+      local hits, example, seen = 0, nil, {}
+      for row in held:rows() do
+        for from = 0, math.min(row.numel, LIMIT) - 1, 8192 do
+          for _, hash in ipairs(row:values(from, 8192)) do
+            if set[hash] and not seen[hash] then seen[hash], hits, example = true, hits + 1, example or row end
+          end
+        end
+      end
+      local chance = known * kept
+      if hits >= 2 and hits >= chance + opt.leaked * kept
+        and hits >= chance + opt.sure * math.sqrt(chance * (1 - known)) then
+        leaks = true
+        report {
+          symptom = "eval-rows-in-training", score = 0.97, at = { step = begin },
+          message = ("from the start %s of %s distinct held-out rows (%s) are among the recorded training rows%s")
+            :format(units.count(hits), units.count(kept), units.percent(hits / kept), chance >= 1
+            and (", where %s would be by chance"):format(units.count(math.floor(chance + 0.5))) or ""),
+          evidence = { example, trained:slice(0, 3) },
+        }
+      end
+    end
+    local good = not leaks and as_good(case)
+    local sound = good and ("a held-out loss that is worse than training's, or rises: it is %.4g at step %d, no worse "
+      .. "than that of training, and nothing was learned by heart"):format(good:last().value, good:last().step)
     if all >= 32 then
       judged = true
       if passes >= opt.passes and planned and planned >= 0.8 * passes then
         skip(("a plan of fewer passes than the %d of the config"):format(math.floor(planned)), "training-rows-repeat",
           "training-set-passed-often")
+      elseif passes >= opt.passes and sound then
+        skip(sound, "training-rows-repeat", "training-set-passed-often")
       elseif passes >= opt.passes then
         report {
           symptom = "training-rows-repeat", score = math.min(0.95, 0.75 + 0.01 * passes), at = { step = begin },
@@ -123,29 +175,6 @@ return {
         end
       end
     end
-    if held:count() > 0 and all >= 32 then
-      local _, _, kept = distinct(held)
-      local hits, example, seen = 0, nil, {}
-      for row in held:rows() do
-        for from = 0, math.min(row.numel, LIMIT) - 1, 8192 do
-          for _, hash in ipairs(row:values(from, 8192)) do
-            if set[hash] and not seen[hash] then seen[hash], hits, example = true, hits + 1, example or row end
-          end
-        end
-      end
-      local chance = known * kept
-      if hits >= 2 and hits >= chance + opt.leaked * kept
-        and hits >= chance + opt.sure * math.sqrt(chance * (1 - known)) then
-        report {
-          symptom = "eval-rows-in-training", score = 0.97, at = { step = begin },
-          message = ("from the start %s of %s distinct held-out rows (%s) are among the recorded training rows%s")
-            :format(units.count(hits), units.count(kept), units.percent(hits / kept), chance >= 1
-            and (", where %s would be by chance"):format(units.count(math.floor(chance + 0.5))) or ""),
-          evidence = { example, trained:slice(0, 3) },
-        }
-      end
-    end
-
     local replay = case.config:where("match(key, '*replay*|*buffer_size|*memory_size|*learning_starts')")
       :where("not match(key, '*shuffle*|*bucket*|*read_buffer*') and number > 1"):first()
     for _, run in case.scalars:where { metric = "batch_hash", primary = true }:group("run") do
@@ -174,6 +203,8 @@ return {
           skip(replay and "batches that are no draws of a memory, as those of the config's " .. replay.key .. " are"
             or whole and "the number of training rows in a config: one batch at every step may be all of them"
             or ("a plan of fewer passes than the %d of the config"):format(math.floor(planned)), "training-rows-repeat")
+        elseif again >= 0.5 * count and rounds >= opt.passes and sound and period > 1 then
+          skip(sound, "training-rows-repeat")
         elseif again >= 0.5 * count and rounds >= opt.passes then
           report {
             symptom = "training-rows-repeat", score = 0.9, at = { step = series:first().step },

@@ -17,6 +17,7 @@
 --- Rows of a conversation whose turns are by design not trained on. Of a masked language model's rows a short one may
 --- have no hidden token: these are left out. Texts of one length by nature, with a limit set to it, count for less, and
 --- so do those whose longest end in the same token as the shorter ones: a limit may just fit them, or keep their end.
+--- Packed rows are all full: one of them that has an end token was not cut for having no label.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
@@ -168,6 +169,7 @@ return {
     local opt    = case.options
     local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
+    local cut_ended = 0 -- rows that are cut, and have an end all the same
     local rows, full, cut, endless, short, short_ended, empty, with = 0, 0, 0, 0, 0, 0, 0, 0
     local first, limit, judged
     local short_lasts, full_lasts = {}, {} -- the last labels of rows, where no eos_token_id is known
@@ -207,7 +209,10 @@ return {
             if ended then short_ended = short_ended + 1 end
           else
             full = full + 1
-            if counted == 0 then cut = cut + 1 end
+            if counted == 0 then
+              cut = cut + 1
+              if ended then cut_ended = cut_ended + 1 end
+            end
             if eos and not ended then endless = endless + 1 first = first or batch end
           end
         end
@@ -269,6 +274,8 @@ return {
     local common = not eos and common_end(short_lasts)
     for _, last in ipairs(common and full_lasts or {}) do if last ~= common then endless = endless + 1 end end
     if common then short_ended = short end
+    -- Where all rows are full, packed ones or pieces of a text, that says nothing of one that has an end.
+    if short == 0 then cut = cut - cut_ended end
     -- Shorter rows end with eos and full ones do not: the end was cut.
     local lost = short_ended >= 0.8 * short and short > 0 and endless or 0
     if math.max(cut, lost) >= math.max(1, opt.share * rows) then

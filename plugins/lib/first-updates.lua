@@ -17,6 +17,19 @@ local first_updates = {}
 ---@return table?  message, layer, evidence; nil: not so
 ---@return boolean  whether it could be told
 function first_updates.zero(layered, step)
+  -- An activation that puts out nothing but zeros lets no gradient through either, whatever the weights are: the first
+  -- output that is all zeros is of a module that has no weights, nor has one it is part of, but for those whose parts
+  -- are logged.
+  local outputs = layered:where { metric = "zero_share", step = step }:sort("place")
+  local mute = outputs:where("value == 1"):first()
+  if mute and outputs:first().value < 1 then
+    local own, weighed = false, layered:where("match(metric, 'weight_norm|grad_norm|update_ratio')"):distinct("layer")
+    for row in weighed:slice(0, 5000):rows() do
+      local part = row.layer == mute.layer or mute.layer:starts_with(row.layer .. ".")
+      own = own or part and weighed:where("match(layer, ?)", row.layer .. ".*"):count() == 0
+    end
+    if not own then return nil, false end
+  end
   local grads  = layered:where { metric = "grad_norm", step = step }
   local second = layered:where { metric = "grad_norm", step = step + 1 }
   local silent, unmoved, example = {}, 0, nil

@@ -20,6 +20,51 @@ function settings.on(rows)
     .. "'false|False|none|None|null|0|')")
 end
 
+--- What changes the task on the way by design, from one step to the next: harder examples, longer rows.
+local STAGES = "*curriculum*|*seqlen_start|*seq_len_start|*seq_len_warm*|*seqlen_warm*|*difficulty*"
+--- What does so little by little: the weight of a term or of an augmentation goes up, a queue of negatives fills.
+local RAMPS = "*kl_anneal*|*kl_warm*|*beta_anneal*|*beta_warm*|*aug*_warm*|*aug*_ramp*|*moco_k|*queue_size|*queue_len*"
+
+--- The setting by which the task becomes another one on the way, at once or little by little, and the loss moves
+--- without the weights' doing; nil where there is none.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.harder(case)
+  return settings.on(case.config:where("match(key, ?)", STAGES .. "|" .. RAMPS)):first()
+end
+
+--- The setting by which the task becomes another one between two steps. Where it names steps ("start_step": 100) one of
+--- these has to lie there, or the end of its warm-up behind them; where it names none any step may be one. A ramp moves
+--- no loss at once and is none. nil where there is none.
+---@param case culprit.Case
+---@param from number  the last step that is known to be of the task before
+---@param to number    the step that may be of the next one
+---@return culprit.Row?
+function settings.stage(case, from, to)
+  local open, found
+  local named = false
+  local function at(row, step, lasts)
+    if step <= 0 then return end
+    named = true
+    if step >= from and (lasts or step <= to) then found = found or row end
+  end
+  for row in settings.on(case.config:where("match(key, ?)", STAGES)):slice(0, 100):rows() do
+    local key = row.key:lower()
+    open = open or row
+    if row.number then
+      if key:glob("*step*") then at(row, row.number, key:glob("*warm*")) end
+    else
+      -- In a list of stages steps are the numbers behind the word, of one place or in brackets.
+      for i, piece in ipairs(tostring(row.value):lower():split("step")) do
+        local head = piece:split(",")[1]
+        local numbers = (head:contains("[") and piece:split("]")[1] or head):numbers()
+        for _, step in ipairs(i > 1 and numbers or {}) do at(row, step) end
+      end
+    end
+  end
+  return found or not named and open or nil
+end
+
 --- Keys of what counts, or warms up, something else than the training's updates: steps of an episode, of a sampler or
 --- of a profiler, the warm-up of a second loss or of an average.
 local elsewhere = "*kl_*|*ema_*|*profil*|*bench*|*beta*|*temperature*|*gan_*|*disc*|*aux*|*momentum*|*batch*|*curric*|"

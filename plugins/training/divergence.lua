@@ -158,9 +158,7 @@ return {
 
     -- A curriculum makes the examples harder, a queue of negatives fills, a term's weight goes up: none is the weights'
     -- doing.
-    local harder = settings.on(case.config:where("match(key, '*curriculum*|*seqlen_start|*seq_len_start|*seq_len_warm*|"
-      .. "*seqlen_warm*|*kl_anneal*|*kl_warm*|*beta_anneal*|*beta_warm*|*aug*_warm*|*aug*_ramp*|*difficulty*|*moco_k|"
-      .. "*queue_size|*queue_len*')")):first()
+    local harder = settings.harder(case)
     local what = harder and harder.key
     if not harder then
       for _, own in case.scalars:where("match(name, 'kl_weight|*/kl_weight|*kl_coef*|*kl_beta*|beta|*/beta|"

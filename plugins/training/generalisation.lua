@@ -23,9 +23,12 @@
 --- e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most, reached where it is sure of each row; half as much again is
 --- still taken for it. Averaged weights are better by what the noise of the last steps costs: half as much again is
 --- taken for that, unless they have a validation loss of their own. Where the config speaks of a teacher or of
---- distillation the two losses are of different kinds, and nothing is said.
+--- distillation the two losses are of different kinds, and nothing is said. Batch normalisation takes each batch's own
+--- mean and deviation in training, which few rows tell badly, and those of many batches in evaluation: below 16 rows a
+--- batch its noise makes models worse by itself, and training is not said to be above validation.
 ---
 --- ## References
+--- https://arxiv.org/abs/1803.08494 (figure 1: error by rows a batch under batch normalisation).
 --- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
 
 local places = require("places")
@@ -69,6 +72,21 @@ local function all_above(points, half, more, excess, of_batch, opt)
     and train - val > math.max(opt.pooled_sure * of_batch, 5 * error_)
 end
 
+--- What says that batches are normalised by their own statistics and are small, or of no known size; nil where nothing
+--- does.
+local function batch_normalised(case, least)
+  local size = case.config:where("match(key, '*batch_size*|*batchsize|*samples_per_gpu|*imgs_per_gpu') and "
+    .. "not match(key, '*val*|*eval*|*test*') and number >= 1"):min("number")
+  if size and size >= least then return nil end
+  local set = settings.on(case.config:where("match(key, '*batchnorm*|*batch_norm*|*use_bn')"):where("not match(key, "
+    .. "'*freeze*|*frozen*|*sync*|*momentum*|*eps*')")):first()
+  if set then return set.key end
+  local layer = case.scalars:where("match(layer, 'bn|bn?|*.bn|*.bn?|*batchnorm*|*batch_norm*|*BatchNorm*')"):first()
+  if layer then return layer.layer end
+  local kept = case.tensors:where("match(name, '*running_mean|*running_var')"):first()
+  return kept and kept.name
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -86,11 +104,13 @@ return {
     averaged  = { default = 0.50, doc = "The same where averaged weights may be what is validated" },
     smoothed  = { default = 1.50, doc = "Multiple of what label smoothing can account for" },
     min_evals = { default = 4,    doc = "Evaluations below which nothing is judged" },
+    batch     = { default = 16,   doc = "Rows of a batch below which its own statistics raise the training loss" },
   },
 
   run = function(case)
     local opt, judged, epochs = case.options, false, false
-    local opened, apart_at_first
+    local opened, apart_at_first, few_rows
+    local normalised = batch_normalised(case, opt.batch)
     local mixed = settings.distilled(case)
     if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
     local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
@@ -183,6 +203,8 @@ return {
                 then_.eval.step, then_.eval.value, then_.train, units.percent(opt.gap), step),
               evidence = { then_.eval, last.eval, last.rows },
             }
+          elseif above and normalised then
+            few_rows = true
           elseif above and not declared and not summed(last.train / last.eval.value) then
             -- Data and loss are chosen before the first step: so at the first look is so from the start.
             local begin = since(points, half, pooled and function(p) return p.train > (1 + needed) * p.eval.value end
@@ -208,6 +230,9 @@ return {
       skip(("an evaluation before the gap opens: at the first, at step %d, validation is at %.4g and training at %.4g, "
         .. "which hardly falls from there on"):format(apart_at_first.eval.step, apart_at_first.eval.value,
         apart_at_first.train), "generalisation-gap")
+    end
+    if few_rows then
+      skip("a training loss without batch normalisation by few rows: " .. normalised, "train-loss-above-val")
     end
     if not judged and epochs then return skip("validation at the steps of training: it has the numbers of epochs") end
     if not judged then skip(("at least %d evaluations beside 10 training losses"):format(opt.min_evals)) end

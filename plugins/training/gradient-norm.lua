@@ -17,12 +17,15 @@
 --- Norms logged after clipping are flat by construction, and those of private training are its noise's: one that drifts
 --- by less than a third over the run is not called smooth. Accumulated batches make a norm smoother by the root of
 --- their number, which is allowed for where the config has it. Where a fifth of the norms are the largest one they are
---- held there, and nothing is said of their noise.
+--- held there, and nothing is said of their noise. Where the config has a curriculum or a growth of lengths no jump is
+--- reported as long as half of the trailing window is of the task before: up to the steps that it names, or anywhere
+--- where it names none.
 ---
 --- ## References
 --- nanoGPT does not log it at all; Hugging Face's Trainer does since 4.38.
 
 local runs = require("runs")
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -62,6 +65,7 @@ return {
       :max("number") or 1
     local all = case.scalars:where { name = "grad_norm", primary = true }
     if all:count() == 0 then return skip("the global gradient norm") end
+    local harder
     local jumps_judged, trend_judged, alone, smooth_alone = false, false, false, false
     for _, run in all:group("run") do
       local norm   = run:sort("step")
@@ -124,7 +128,14 @@ return {
         usual = good:col("value"):rolling(opt.window, "median") }
         :where("z > ? and value > usual * ?", opt.sigmas, opt.factor)
       local spike = hot:top(1, "z"):first()
-      if spike then
+      -- Until half of its rows are of the new task the trailing median is that of the old one.
+      local past  = spike and good:where("step < ?", spike.step)
+      local since = past and past:slice(math.max(0, past:count() - opt.window // 2), 1):first()
+      local stage = since and settings.stage(case, since.step, spike.step)
+      if stage then
+        harder = ("the gradient of one task: at step %d, where its norm jumps, %s makes it another one"):format(
+          spike.step, stage.key)
+      elseif spike then
         report {
           symptom  = "grad-norm-spike",
           score    = math.min(0.99, 1 - 0.5 * opt.sigmas / spike.z),
@@ -186,6 +197,7 @@ return {
         end
       end
     end
+    if harder then skip(harder, "grad-norm-spike", "grad-norm-leads-loss") end
     if not jumps_judged then skip("at least 9 logged gradient norms", "grad-norm-spike", "grad-norm-leads-loss") end
     if not trend_judged then skip(("at least %d logged gradient norms"):format(opt.min_rows), "grad-norm-rising") end
     if smooth_alone then skip("eight losses above 0 beside the gradient norm", "grad-norm-smoother-than-loss") end

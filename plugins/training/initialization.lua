@@ -17,7 +17,9 @@
 --- a first loss well below ln V says that the model is not fresh, and its logits are not judged. An output layer that
 --- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. What
 --- begins at zero on purpose, as a bias does, stays there where nothing moves it: a layer that has a gradient is kept
---- at zero by its optimizer or its rate, and where nothing in the model has one, the loss may be what is cut off.
+--- at zero by its optimizer or its rate, and where nothing in the model has one, the loss may be what is cut off. An
+--- activation all of whose outputs are zero stops the gradient too: where it is the first to put out zeros alone, the
+--- weights behind it are not judged by their gradients.
 ---
 --- ## References
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html

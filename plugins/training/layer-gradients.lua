@@ -265,6 +265,11 @@ return {
       return
     end
     if #dead == 0 or alive == 0 or grads:count() == 0 then return end
+    -- A loss that is no number, as 0 / 0 where no label counts, leaves layers to the gradient of the terms beside it.
+    local losses = case.scalars:where { name = "loss", primary = true }:where("value is not null")
+    if losses:count() > 0 and losses:where("finite(value)"):count() == 0 then
+      return skip("a loss that is a number at some step: what learns has its gradient from terms beside it")
+    end
 
     -- A layer that learns upstream of a dead one has its gradient through it, unless its weight is the head's too.
     local tied = case.config:where("match(key, '*tie*') and match(value, 'true|True')"):count() > 0

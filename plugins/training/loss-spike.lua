@@ -13,10 +13,14 @@
 --- ## Known false positives
 --- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations. Where
 --- the task gets harder the loss jumps as well: nothing is reported of a step at which a logged stage, length or
---- resolution changes that has stood for some rows, or in front of which the log names a new stage.
+--- resolution changes that has stood for some rows, or in front of which the log names a new stage. Nor is it where the
+--- config has a curriculum or a growth of lengths, as long as half of the trailing window is of the task before: up to
+--- the steps that it names, or anywhere where it names none.
 ---
 --- ## References
 --- Megatron-LM calls a loss spiky at 10 times the largest of the first 100, which misses nearly all of them.
+
+local settings = require("settings")
 
 local TASK = "*stage*|*phase*|*curricul*|*difficult*|*seq_len*|*seqlen*|*sequence_length*|*context_len*|*resolution*|"
   .. "*image_size*|*img_size*"
@@ -129,6 +133,11 @@ return {
       end
       local before = spike and loss:where("step < ?", spike.step):last()
       local why = before and new_task(case, run_name, before, spike)
+      -- Until half of its rows are of the new task the trailing median is that of the old one.
+      local past  = spike and loss:where("step < ?", spike.step)
+      local since = past and past:slice(math.max(0, past:count() - opt.window // 2), 1):first()
+      local stage = since and settings.stage(case, since.step, spike.step)
+      if stage then why = why or stage.key .. " makes it another one" end
       if why then
         harder = ("the loss of one task: at step %d, where it jumps, %s"):format(spike.step, why)
       elseif spike then
