@@ -92,7 +92,7 @@ static bool takeTurn() {
   constexpr unsigned Most = 1000; // ms
   for (unsigned Waited = 0;
        __atomic_exchange_n(&Running, 1, __ATOMIC_ACQ_REL); ++Waited) {
-    if (!TheSession.isOver() || Waited == Most)
+    if (!TheSession.isDone() || Waited == Most)
       return false;
     poll(nullptr, 0, 1);
   }

@@ -48,8 +48,8 @@ public:
     return __atomic_load_n(&Phase, __ATOMIC_ACQUIRE) == 2;
   }
   /// Whether the last session has said, or is about to say, that it is done:
-  /// its thread ends in no time.
-  bool isOver() const {
+  /// its thread ends in microseconds, on a busy machine in milliseconds.
+  bool isDone() const {
     return __atomic_load_n(&Phase, __ATOMIC_ACQUIRE) >= 3;
   }
   /// In a child after fork(), where the thread is not.

@@ -102,6 +102,9 @@ return {
       .. "*forecast_horizon|*horizon|*output_chunk_length|*n_ahead|*steps_ahead') and number > 0"):first()
     local gives_back = case.config:where("match(key, '*imput*|*reconstruct*|*autoencod*|*mask_ratio*|*masking_ratio*')")
       :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+    if gives_back then
+      return skip("targets that are not the inputs by design: the config has " .. gives_back.key)
+    end
     local floats = case.tensors:where("match(name, 'batch.*') and match(dtype, 'float*|bfloat*') and numel >= 8 and "
       .. "zero_share is not null and step is not null")
     local targets = floats:where(TARGETS):sort("step"):slice(0, 64)
@@ -114,7 +117,7 @@ return {
       local here  = floats:where { run = target.run, step = target.step, variant = target.variant }
       local given = here:where(GIVEN):slice(0, 12)
       local seen  = here:where("match(name, '*future*observed*')"):where { numel = target.numel }:first()
-      for input in (#shape >= 2 and width >= 3 and not gives_back and given or given:slice(0, 0)):rows() do
+      for input in (#shape >= 2 and width >= 3 and given or given:slice(0, 0)):rows() do
         local own   = input.shape or {}
         local long  = lines > 0 and own[1] == lines and input.numel // lines or 0
         local named = target.name:glob("*future*") and input.name:glob("*past*")
@@ -176,7 +179,9 @@ return {
     if apart then
       return skip("targets that go on where their past ends: the config has " .. apart.key, "labels-unrelated")
     end
-    if #past < opt.rows then return skip("64 rows of past and future of one name", "labels-unrelated") end
+    if #past < opt.rows then
+      return skip(("%d rows of past and future of one name"):format(opt.rows), "labels-unrelated")
+    end
     local before, over, after = summary(past), { summary(seam) }, { summary(future) }
     table.sort(spread)
     local size = spread[(#spread + 1) // 2]

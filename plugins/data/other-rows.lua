@@ -170,12 +170,12 @@ local function stands_in(y, x)
   return false
 end
 
---- Whether rows are windows that follow each other: at half of them or more the label, or half of the values of the
---- input, stand in the input of the row that the label is related to, or the label's course does.
+--- Whether rows are windows that follow each other: at half of the first 64 or more the label, or half of the values of
+--- the input, stand in the input of the row that the label is related to, or the label's course does.
 local function windows(input, label, rows, by)
   local hits, n, width = 0, 0, math.min(input.numel // rows, 4096)
   if not input.dtype:glob("float*|bfloat*") or width < 2 then return false end
-  for row = math.max(0, by), math.min(rows, rows + by) - 1 do
+  for row = math.max(0, by), math.min(rows, rows + by, math.max(0, by) + 64) - 1 do
     local there, shared = {}, 0
     for _, v in ipairs(input:values(row * (input.numel // rows), width)) do there[v] = true end
     for _, v in ipairs(input:values((row - by) * (input.numel // rows), width)) do
@@ -185,12 +185,12 @@ local function windows(input, label, rows, by)
     n = n + 1
     if shared >= 0.5 * width or label.dtype:glob("float*|bfloat*") and there[value] then
       hits = hits + 1
-    elseif label.dtype:glob("float*|bfloat*") and n <= 64 then
+    elseif label.dtype:glob("float*|bfloat*") then
       local own = label:values((row - by) * (label.numel // rows), math.min(64, label.numel // rows))
       if stands_in(own, input:values(row * (input.numel // rows), math.min(width, 1024))) then hits = hits + 1 end
     end
   end
-  return n > 0 and hits >= 0.5 * math.min(n, 64)
+  return n > 0 and hits >= 0.5 * n
 end
 
 ---@type culprit.Detector

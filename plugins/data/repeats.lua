@@ -78,7 +78,7 @@ local runs = require("runs")
 
 --- The rows of a held-out loss that show no distance to training and do not rise, each by more than the noise of one
 --- batch: the last two of three or more, beside the training losses between these two, or in the last third of the
---- run where so few are logged. nil where there are none.
+--- run where so few are logged. Of the first run that has them; nil where there are none.
 local function as_good(case)
   for run_name, series in case.scalars:where { metric = "val_loss", primary = true }:group("run") do
     local val, train = series:where("finite(value)"):sort("step"), runs.series(case, "loss", run_name)
@@ -120,7 +120,6 @@ return {
     local passes, alike, known = passed(set, all, different, pairs_, equal)
     local planned = case.config:where("match(key, '*epochs|*num_train_epochs|*max_epochs|*n_epochs') and number > 1")
       :max("number")
-    -- Rows of a few dumped batches repeat only if the set is small; rows of all steps tell how often.
     local leaks = false
     local longest = case.scalars:where("primary == true"):max("step")
     if held:count() > 0 and all >= 32 then
@@ -149,6 +148,7 @@ return {
     local good = not leaks and as_good(case)
     local sound = good and ("a held-out loss that is worse than training's, or rises: it is %.4g at step %d, no worse "
       .. "than that of training, and nothing was learned by heart"):format(good:last().value, good:last().step)
+    -- Rows of a few dumped batches repeat only if the set is small; rows of all steps tell how often.
     if all >= 32 then
       judged = true
       if passes >= opt.passes and planned and planned >= 0.8 * passes then

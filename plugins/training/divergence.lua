@@ -28,7 +28,8 @@
 --- ## Known false positives
 --- A change of data or of loss weights in the middle of the run. A loss that swings on its way up overshoots, and
 --- counts as rising from the start only. Norms that were logged after clipping are smaller than the gradients: where
---- most of them equal the threshold, nothing is said of what they can pay for. Losses of critics and of adversaries
+--- most of them equal the threshold, nothing is said of what they can pay for, nor where the layers on record have
+--- less than seven tenths of the squared norm of all at any step. Losses of critics and of adversaries
 --- grow as returns and opponents do: beside those nothing is said of a loss that rises from the start. Nor is it where
 --- a curriculum makes the task harder, a queue of negatives fills or the weight of a term goes up.
 ---
@@ -97,7 +98,8 @@ return {
     end
 
     --- The stretch to the end of the run in which the loss rises most beyond what gradients and updates of the layers
-    --- can move it by, nil where they can pay for it; and whether that can be told: norms that clipping left cannot.
+    --- can move it by, nil where they can pay for it; and whether that can be told: norms that clipping left
+    --- cannot, nor layers that lack a part of the whole.
     local function unpaid(run_name, loss, tenth, finish)
       local own = case.scalars:where { primary = true, run = run_name }:where("finite(value) and layer is not null")
       local parts = {}
@@ -246,7 +248,7 @@ return {
             }
             skip("a loss that its own gradient moves", "loss-rises-at-small-updates")
           elseif not told then
-            skip("gradient norms before clipping, of layers that have it all, update ratios and weight norms of layers",
+            skip("gradient norms before clipping, of all layers, with their update ratios and weight norms",
               "loss-rises-beyond-gradient")
           end
           if not beyond and largest and largest <= opt.small and not swings then

@@ -25,7 +25,8 @@
 --- taken for that, unless they have a validation loss of their own. Where the config speaks of a teacher or of
 --- distillation the two losses are of different kinds, and nothing is said. Batch normalisation takes each batch's own
 --- mean and deviation in training, which few rows tell badly, and those of many batches in evaluation: below 16 rows a
---- batch its noise makes models worse by itself, and training is not said to be above validation.
+--- batch, or where the config names no size, its noise makes models worse by itself, and training is not said to be
+--- above validation.
 ---
 --- ## References
 --- https://arxiv.org/abs/1803.08494 (figure 1: error by rows a batch under batch normalisation).
@@ -232,7 +233,8 @@ return {
         apart_at_first.train), "generalisation-gap")
     end
     if few_rows then
-      skip("a training loss without batch normalisation by few rows: " .. normalised, "train-loss-above-val")
+      skip(("a training loss without batch normalisation (%s), or a batch size of %d or more in the config")
+        :format(normalised, opt.batch), "train-loss-above-val")
     end
     if not judged and epochs then return skip("validation at the steps of training: it has the numbers of epochs") end
     if not judged then skip(("at least %d evaluations beside 10 training losses"):format(opt.min_evals)) end

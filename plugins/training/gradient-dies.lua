@@ -12,8 +12,9 @@
 --- Restart with a tenth of the rate: the norm stays within a factor of a hundred of its first value.
 ---
 --- ## Known false positives
---- Steps that take the whole data end where their gradient is zero, at any loss: those of a network without layers on
---- record, or of a config that says so, are not judged, nor are those on one batch again and again. Targets that are
+--- Steps that take the whole data end where their gradient is zero, at any loss: those of a run that has neither three
+--- layers on record nor a batch size in its config, or whose config or batches say so, are not judged, nor are those on
+--- one batch again and again, nor norms beside a loss scale that falls or grows a hundredfold. Targets that are
 --- probabilities have a loss above zero at their best; no run comes within a ten-thousandth of that in its first tenth.
 --- A norm of exactly zero is training/gradient-norm's.
 ---
@@ -30,7 +31,7 @@ return {
   needs    = { scalars = { "step", "value", metric = "grad_norm" } },
   symptoms = { "gradient-dies-early" },
   options  = {
-    gone     = { default = 1e-4, doc = "Median norm over the first one from which it is gone" },
+    gone     = { default = 1e-4, doc = "Median norm over the larger of the first two from which it is gone" },
     ever     = { default = 1e-2, doc = "Largest norm over the first one that it may come back to" },
     level    = { default = 0.4,  doc = "Last over first loss from which nothing much was learned" },
     part     = { default = 0.1,  doc = "Part of the run in which it dies" },

@@ -99,7 +99,7 @@ return {
         :where("value > 0 and rate > 0")
       local sizes, rows, first = {}, {}, nil
       for row in whole:sort("step"):slice(0, 20000):rows() do rows[#rows + 1] = row end
-      local thawed = case.config:where("match(key, '*freeze*|*frozen*|*thaw*|*gradual*')"):count() > 0
+      local frozen = settings.on(case.config:where("match(key, '*freeze*|*frozen*')")):count() > 0
       -- Parts of one size, each of which makes a first step of its own.
       local turns = settings.on(case.config:where("match(key, '*unfreez*|*unfrozen*|*thaw*|*gradual*|*freeze_until*|"
         .. "*freeze*_steps|*freeze*_epochs')")):first()
@@ -113,7 +113,7 @@ return {
         local norms = all:where { name = "grad_norm" }:where("layer is null")
         local here  = norms:where { step = rows[i].step }:first()
         local past  = norms:where("step < ? and step >= ?", rows[i].step, rows[math.max(1, i - 8)].step)
-        if thawed or not here or past:count() < 5 or here.value > opt.calm * past:max("value") then return false end
+        if frozen or not here or past:count() < 5 or here.value > opt.calm * past:max("value") then return false end
         for _, j in ipairs({ i - 1, i + 1 }) do
           local factor = rows[j] and rows[j].rate / rows[i].rate
           if factor and (factor > opt.even or factor < 1 / opt.even) then return false end

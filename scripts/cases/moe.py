@@ -56,7 +56,7 @@ class Instructions(sources.Source):
 
     def examples(self, count):
         """Ids (count, longest) of as many examples, PAD behind each; where
-        answers lie; and the skills."""
+        answers lie; and how long each is."""
         rng, (least, most) = self.rng, self.PROMPT
         skill = torch.randint(self.skills, (count,), generator=rng)
         if self.block:
@@ -349,8 +349,7 @@ class MoeRun(Family):
 
     def lessons(self, seed):
         """Answers of one skill that repeat nothing, and all."""
-        return self.instructions(seed, copy=0.0, skills=1), \
-            self.instructions(seed)
+        return self.easy(seed), self.instructions(seed)
 
     def easy(self, seed):
         return self.instructions(seed, copy=0.0, skills=1)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models, sources
+from . import models
 from .family import Family
 
 SIZE, CHANNELS, CLASSES, VOID, KINDS = 16, 3, 5, 255, 4

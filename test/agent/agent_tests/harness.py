@@ -189,7 +189,6 @@ class Session:
                 return struct.unpack("<II", body[:8])
             want("message", kind, STATUS)
 
-
     def done_while(self, work):
         """done() of an agent that waits for the program, which works until then."""
         said = []
@@ -197,7 +196,7 @@ class Session:
         def hear():
             try:
                 said.append(self.done())
-            except Failed as error:
+            except Exception as error:  # to be raised where it is seen
                 said.append(error)
 
         hearer = threading.Thread(target=hear)
@@ -208,7 +207,7 @@ class Session:
                 time.sleep(0.02)
         finally:
             hearer.join()
-        if isinstance(said[0], Failed):
+        if isinstance(said[0], Exception):
             raise said[0]
         return said[0]
 
