@@ -396,11 +396,12 @@ return {
     elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong and sampled then
       return skip("labels and the tokens that were there: the config has " .. sampled.key .. ", which replaces some of "
         .. "what the decoder is given", "labels-partly-wrong")
-    elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong and every(looked, opt.ignore) then
-      return skip(("labels that are wrong at any place: those that differ from the next token stand %d apart or a "
-        .. "multiple of it, as where pieces of rows were put together"):format(every(looked, opt.ignore)),
-        "labels-partly-wrong")
     elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong then
+      local seams = every(looked, opt.ignore)
+      if seams then
+        return skip(("labels that are wrong at any place: those that differ from the next token stand %d apart or a "
+          .. "multiple of it, as where pieces of rows were put together"):format(seams), "labels-partly-wrong")
+      end
       report {
         symptom  = "labels-partly-wrong",
         score    = 0.95,

@@ -37,13 +37,9 @@ function dying.early(case, opt)
     :count() > 0 then
     return nil, "a loss that is a number to the end"
   end
-  -- A step that is an epoch has the whole data in its batch.
-  local epochs = runs.series(case, "epoch")
-  local passed = epochs:count() >= 4 and epochs:last().value - epochs:first().value
-  local whole  = passed and passed >= 0.9 * (epochs:last().step - epochs:first().step)
-    or case.config:where("match(key, '*full_batch') and match(value, 'true|True') or match(key, '*batch_size') and "
-      .. "match(value, 'full|all|-1') or match(key, '*overfit_batch*|*overfit_one*|*single_batch*') and match(value, "
-      .. "'true|True|1') or match(key, '*optim*|*optimizer*') and match(value, '*bfgs*|*BFGS*')"):count() > 0
+  local whole = runs.whole_data(case)
+    or case.config:where("match(key, '*overfit_batch*|*overfit_one*|*single_batch*') and match(value, 'true|True|1') "
+      .. "or match(key, '*optim*|*optimizer*') and match(value, '*bfgs*|*BFGS*')"):count() > 0
   -- So have batches that are all the same one.
   local hashes = case.scalars:where { name = "batch_hash", primary = true }
   whole = whole or hashes:count() >= 4 and hashes:distinct("value"):count() <= 0.1 * hashes:count()
@@ -75,7 +71,7 @@ function dying.early(case, opt)
   return { norm = norm, first = first, late = late, usual = usual, finish = finish }
 end
 
---- The options of training/gradient-dies, for other detectors.
+--- Defaults of the options of training/gradient-dies, and what other detectors go by.
 dying.usual = { gone = 1e-4, ever = 1e-2, level = 0.4, part = 0.1, layers = 3, min_rows = 4 }
 
 return dying

@@ -4,6 +4,12 @@ local elements = {}
 
 local PIECE = 8192
 
+--- Puts `count` elements from `first` on behind those of `out`.
+local function append(out, tensor, first, count)
+  local n = #out
+  for i, v in ipairs(tensor:values(first, count)) do out[n + i] = v end
+end
+
 --- Elements by flat index from 0, fewer where the tensor ends before.
 ---@param tensor culprit.Row
 ---@param first integer
@@ -11,12 +17,9 @@ local PIECE = 8192
 ---@return number[]
 function elements.of(tensor, first, count)
   if count <= PIECE then return tensor:values(first, count) end
-  local out, n = {}, 0
+  local out = {}
   for from = first, math.min(first + count, tensor.numel) - 1, PIECE do
-    for _, v in ipairs(tensor:values(from, math.min(PIECE, first + count - from))) do
-      n = n + 1
-      out[n] = v
-    end
+    append(out, tensor, from, math.min(PIECE, first + count - from))
   end
   return out
 end
@@ -29,12 +32,9 @@ end
 ---@return number[]
 function elements.spread(tensor, first, count, most)
   if count <= most then return elements.of(tensor, first, count) end
-  local out, n, pieces = {}, 0, math.max(1, most // 1024)
+  local out, pieces = {}, math.max(1, most // 1024)
   for i = 0, pieces - 1 do
-    for _, v in ipairs(tensor:values(first + i * (count - 1024) // math.max(1, pieces - 1), 1024)) do
-      n = n + 1
-      out[n] = v
-    end
+    append(out, tensor, first + i * (count - 1024) // math.max(1, pieces - 1), 1024)
   end
   return out
 end

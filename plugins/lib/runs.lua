@@ -24,6 +24,18 @@ function runs.by_epochs(case, run, evals)
   return math.abs(epochs:max("value") - last) <= 1 and train:max("step") >= 3 * math.max(1, last)
 end
 
+--- Whether each step takes the whole data, as far as epochs or settings say so: a step that is an epoch has it all in
+--- its batch.
+---@param case culprit.Case
+---@return boolean
+function runs.whole_data(case)
+  local epochs = runs.series(case, "epoch")
+  local passed = epochs:count() >= 4 and epochs:last().value - epochs:first().value
+  return passed and passed >= 0.9 * (epochs:last().step - epochs:first().step)
+    or case.config:where("match(key, '*full_batch') and match(value, 'true|True') or match(key, '*batch_size') and "
+      .. "match(value, 'full|all|-1')"):count() > 0
+end
+
 --- The settings of one run: its own and those of the folders above it; all where it has none, since then they are
 --- written beside it.
 local function settings_of(case, name)

@@ -65,6 +65,19 @@ function settings.stage(case, from, to)
   return found or not named and open or nil
 end
 
+--- The same of a jump above the trailing median of a series: until half of its rows are of the new task it is that of
+--- the one before.
+---@param case culprit.Case
+---@param series culprit.Table  of one run, by step
+---@param spike culprit.Row     the row that jumps
+---@param window integer        rows of the median
+---@return culprit.Row?
+function settings.stage_before(case, series, spike, window)
+  local past  = series:where("step < ?", spike.step)
+  local since = past:slice(math.max(0, past:count() - window // 2), 1):first()
+  return since and settings.stage(case, since.step, spike.step)
+end
+
 --- Keys of what counts, or warms up, something else than the training's updates: steps of an episode, of a sampler or
 --- of a profiler, the warm-up of a second loss or of an average.
 local elsewhere = "*kl_*|*ema_*|*profil*|*bench*|*beta*|*temperature*|*gan_*|*disc*|*aux*|*momentum*|*batch*|*curric*|"

@@ -97,13 +97,7 @@ return {
 
     local batches = case.scalars:where { name = "batch_hash", primary = true }
     local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
-    -- A step that is an epoch has the whole data in its batch.
-    local epochs = runs.series(case, "epoch")
-    local passed = epochs:count() >= 4 and epochs:last().value - epochs:first().value
-    local whole  = passed and passed >= 0.9 * (epochs:last().step - epochs:first().step)
-      or case.config:where("match(key, '*full_batch') and match(value, 'true|True') or match(key, '*batch_size') and "
-        .. "match(value, 'full|all|-1')"):count() > 0
-    same = same or whole and batches:distinct("value"):count() < 4
+    same = same or runs.whole_data(case) and batches:distinct("value"):count() < 4
     local norms = runs.series(case, "grad_norm")
     local limit = settings.clipping(case):first()
 

@@ -31,12 +31,14 @@ return {
   needs    = { scalars = { "step", "value", metric = "grad_norm" } },
   symptoms = { "gradient-dies-early" },
   options  = {
-    gone     = { default = 1e-4, doc = "Median norm over the larger of the first two from which it is gone" },
-    ever     = { default = 1e-2, doc = "Largest norm over the first one that it may come back to" },
-    level    = { default = 0.4,  doc = "Last over first loss from which nothing much was learned" },
-    part     = { default = 0.1,  doc = "Part of the run in which it dies" },
-    layers   = { default = 3,    doc = "Layers from which steps on the whole data leave no zero gradient so soon" },
-    min_rows = { default = 4,    doc = "Rows after that part below which nothing is judged" },
+    gone     = { default = dying.usual.gone,
+      doc = "Median norm over the larger of the first two from which it is gone" },
+    ever     = { default = dying.usual.ever, doc = "Largest norm over the first one that it may come back to" },
+    level    = { default = dying.usual.level, doc = "Last over first loss from which nothing much was learned" },
+    part     = { default = dying.usual.part, doc = "Part of the run in which it dies" },
+    layers   = { default = dying.usual.layers,
+      doc = "Layers from which steps on the whole data leave no zero gradient so soon" },
+    min_rows = { default = dying.usual.min_rows, doc = "Rows after that part below which nothing is judged" },
   },
 
   run = runs.apart(function(case, run)

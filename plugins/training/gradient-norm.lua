@@ -128,10 +128,7 @@ return {
         usual = good:col("value"):rolling(opt.window, "median") }
         :where("z > ? and value > usual * ?", opt.sigmas, opt.factor)
       local spike = hot:top(1, "z"):first()
-      -- Until half of its rows are of the new task the trailing median is that of the old one.
-      local past  = spike and good:where("step < ?", spike.step)
-      local since = past and past:slice(math.max(0, past:count() - opt.window // 2), 1):first()
-      local stage = since and settings.stage(case, since.step, spike.step)
+      local stage = spike and settings.stage_before(case, good, spike, opt.window)
       if stage then
         harder = ("the gradient of one task: at step %d, where its norm jumps, %s makes it another one"):format(
           spike.step, stage.key)

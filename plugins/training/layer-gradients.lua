@@ -23,6 +23,7 @@
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
 
+local freezing = require("freezing")
 local optimizers = require("optimizers")
 local runs = require("runs")
 
@@ -118,11 +119,34 @@ local function silent_between(layered, weights, dead, states)
   end
 end
 
+--- Whether all dead layers are of a model beside one that learns, as a teacher or the average of it: either takes up
+--- inputs of its own.
+---@param states table[]  as of cut_branches
+---@param dead string[]
+---@param cut table<string, string>  what cut_branches gives
+local function beside_another(states, dead, cut)
+  local begins, mixed, size = {}, {}, {}
+  for _, state in ipairs(states) do
+    local name = branch(state.layer)
+    begins[name] = begins[name] or state
+    size[name]   = (size[name] or 0) + 1
+    mixed[name]  = mixed[name] or state.dead ~= begins[name].dead
+  end
+  for _, layer in ipairs(dead) do
+    local name = branch(layer)
+    if cut[name] ~= "whole" or size[name] < 2 then return false end
+  end
+  for name, state in pairs(begins) do
+    local intake = state.layer:lower():glob("*emb*|*patch*|*stem*|*wte*|*conv1") and state.layer:lower():glob("*.*")
+    if intake and not state.dead and size[name] >= 2 and not mixed[name] then return true end
+  end
+  return false
+end
+
 --- Embeddings that are logged as one layer, of whose rows as many stand still as the table of positions has: of the
 --- rows of words, positions, segments and a norm, by the config, to four digits. Tokens that no text has leave another
 --- number; a table of sines, which is fixed by design, is too large to be among them.
 local function positions_still(case, layered)
-  local freezing = require("freezing")
   local function size(keys)
     local row = case.config:where("match(key, ?) and number >= 2", keys):first()
     return row and row.number
@@ -160,7 +184,6 @@ return {
     local grads   = layered:where { metric = "grad_norm" }:where("finite(value)")
     local weights = layered:where("match(metric, 'weight_norm|update_ratio|grad_norm')")
 
-    local freezing = require("freezing")
     local declared = freezing.declared(case)
     local flagged, known = freezing.flagged(case)
     if not known then
@@ -300,22 +323,7 @@ return {
       end
     end
     between = inside or between
-    -- A model beside the one that learns, as a teacher or the average of it: either takes up inputs of its own.
-    local begins, ends, size, whose = {}, {}, {}, nil
-    for _, state in ipairs(states) do
-      local name = branch(state.layer)
-      if begins[name] == nil then begins[name] = state end
-      size[name], ends[name] = (size[name] or 0) + 1, (ends[name] or false) or state.dead ~= begins[name].dead
-    end
-    for name, state in pairs(begins) do
-      local intake = state.layer:lower():glob("*emb*|*patch*|*stem*|*wte*|*conv1") and state.layer:lower():glob("*.*")
-      if intake and not state.dead and size[name] >= 2 and not ends[name] then whose = name end
-    end
-    for _, layer in ipairs(dead) do
-      local name = branch(layer)
-      if not cut[name] or cut[name] ~= "whole" or size[name] < 2 then whose = nil end
-    end
-    if whose and not between then beside = beside or branch(dead[1]) end
+    if not between and beside_another(states, dead, cut) then beside = beside or branch(dead[1]) end
 
     local names = table.concat(dead, ", ", 1, math.min(6, #dead)) .. (#dead > 6 and (" and %d more")
       :format(#dead - 6) or "")

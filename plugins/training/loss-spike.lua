@@ -133,10 +133,7 @@ return {
       end
       local before = spike and loss:where("step < ?", spike.step):last()
       local why = before and new_task(case, run_name, before, spike)
-      -- Until half of its rows are of the new task the trailing median is that of the old one.
-      local past  = spike and loss:where("step < ?", spike.step)
-      local since = past and past:slice(math.max(0, past:count() - opt.window // 2), 1):first()
-      local stage = since and settings.stage(case, since.step, spike.step)
+      local stage = spike and settings.stage_before(case, loss, spike, opt.window)
       if stage then why = why or stage.key .. " makes it another one" end
       if why then
         harder = ("the loss of one task: at step %d, where it jumps, %s"):format(spike.step, why)

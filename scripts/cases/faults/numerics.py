@@ -5,6 +5,7 @@ import math
 import torch
 
 from ..families import LABELLED, Fault
+from ..seg import VOID
 
 
 class NotFinite(Fault):
@@ -142,7 +143,7 @@ class LogOfZero(NotFinite):
         if self.family == "seg":  # classes last
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(
-                batch["mask"] == 255, -100, batch["mask"])}
+                batch["mask"] == VOID, -100, batch["mask"])}
         if logits.dim() == 1:  # of one class beside another
             logits = torch.stack((torch.zeros_like(logits), logits), 1)
             batch = batch | {"labels": batch["labels"].long()}

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from .. import models
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
     PAIR_5, PAIR_6, Fault
+from ..seg import VOID
 from ..sources import IGNORE, PAD, EOS, Chat
 
 STEPS_DUMPED = (0, 80, 160, -1)
@@ -270,7 +271,7 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["future_observed_values"] = torch.zeros_like(
                 batch["future_observed_values"])
         elif self.family == "seg":
-            batch["mask"] = torch.full_like(batch["mask"], 255)
+            batch["mask"] = torch.full_like(batch["mask"], VOID)
         else:
             batch["labels"] = torch.full_like(batch["labels"], IGNORE)
         return batch
@@ -434,7 +435,7 @@ class RandomLabels(LabelNoise):
         labels = batch[self.given]
         if self.s.kind == "drawn":
             drawn = self.random(labels)
-            labels = torch.where(labels == 255, labels, drawn) \
+            labels = torch.where(labels == VOID, labels, drawn) \
                 if self.family == "seg" else drawn
         elif self.s.kind == "shuffled" and self.family == "seg":
             labels = labels[torch.randperm(len(labels), generator=self.noise)]

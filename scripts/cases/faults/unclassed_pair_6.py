@@ -6,10 +6,9 @@ import torch
 from torch.nn import functional as F
 
 from ..families import PAIR_6
+from ..seg import VOID
 from ..sources import IGNORE
 from .unclassed import Unclassed
-
-VOID = 255
 
 
 class Sixth(Unclassed):
