@@ -226,6 +226,11 @@ private:
       std::optional<TableId> Id = findTable(Name.split(' ').first);
       std::string Need = Id && !R.Evidence.has(*Id) ? recordingOf(Name).str()
                                                     : Missing;
+      // A log without errors is no log that is missing.
+      if (Id == TableId::errors && R.Evidence.has(TableId::log_lines))
+        Need = "an error in the log, which has none";
+      if (Missing == "tensors.variant")
+        Need = "dumps of one computation in two variants";
       if (Id && !Profiled && isOfProfile(*Id))
         return "a GPU profile";
       if (First.empty())
@@ -237,7 +242,7 @@ private:
   /// What was not checked, by what would have to be recorded for it; what
   /// would decide most first.
   void notChecked() {
-    constexpr size_t MostLines = 8;
+    constexpr size_t MostLines = 8, MostNames = 3;
     std::map<std::string, std::vector<std::string>> ByNeed;
     for (const SymptomEvidence &S : R.Symptoms)
       if (S.State == Presence::Unknown && !S.Missing.empty() &&
@@ -254,14 +259,13 @@ private:
         Rest += Symptoms.size();
         continue;
       }
-      if (Symptoms.size() > 4) {
-        size_t More = Symptoms.size() - 3;
-        Symptoms.resize(3);
-        Symptoms.push_back(formatv("{0} more", More).str());
-      }
-      std::string Label = Lines++ == 0 ? "not checked: " : "             ";
-      printWrapped(OS, join(Symptoms, ", ") + " (needs " + Need + ")", Label,
-                   std::string(15, ' '), Style.Width);
+      // Of many the names say less than how many they are.
+      std::string What = Symptoms.size() > MostNames
+                             ? plural(Symptoms.size(), "symptom") + " need "
+                             : join(Symptoms, ", ") +
+                                   (Symptoms.size() == 1 ? " needs " : " need ");
+      std::string Label = Lines++ == 0 ? "not checked  " : "             ";
+      printWrapped(OS, What + Need, Label, std::string(15, ' '), Style.Width);
     }
     if (Rest)
       OS << "             and " << plural(Rest, "symptom")
