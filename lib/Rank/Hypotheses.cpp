@@ -12,24 +12,6 @@ using namespace llvm;
 
 namespace culprit {
 
-namespace {
-
-/// How well \p E's own signals fit, to show the right one of several entries.
-double fitOf(const Entry &E, ArrayRef<SymptomEvidence> Symptoms) {
-  double Fit = 0;
-  for (const Signal &S : E.Signals)
-    for (const SymptomEvidence &Evidence : Symptoms)
-      if (Evidence.Symptom == S.Symptom) {
-        double Sign = S.How == Frequency::Never ? -1 : 1;
-        Fit += Evidence.State == Presence::Present  ? Sign
-               : Evidence.State == Presence::Absent ? -0.5 * Sign
-                                                    : 0;
-      }
-  return Fit;
-}
-
-} // namespace
-
 Unchecked unchecked(const SymptomEvidence &E, const Vocabulary &Words) {
   Unchecked U;
   U.Symptom = E.Symptom;
@@ -70,7 +52,7 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
     // Without signals an entry says nothing of how well it fits.
     if (A->Signals.empty() != B->Signals.empty())
       return B->Signals.empty();
-    return fitOf(*A, Symptoms) > fitOf(*B, Symptoms);
+    return M.fitOf(*A) > M.fitOf(*B);
   });
 
   // A symptom that other causes show more often measures their time, not

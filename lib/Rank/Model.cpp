@@ -80,6 +80,10 @@ double Model::weight(StringRef Class, unsigned Symptom, Frequency F) const {
   if (F != Frequency::Required && F != Frequency::Never)
     if (std::optional<double> P = W.fitted(Class, N.Symptoms[Symptom].Id))
       return *P;
+  return weight(F);
+}
+
+double Model::weight(Frequency F) const {
   switch (F) {
   case Frequency::Required:
     return 1;
@@ -93,6 +97,28 @@ double Model::weight(StringRef Class, unsigned Symptom, Frequency F) const {
     return W.Never;
   }
   llvm_unreachable("unknown frequency");
+}
+
+double Model::mildly(double Weight, unsigned Symptom) const {
+  return Seen[Symptom].State == Presence::Absent
+             ? 1 - std::pow(1 - Weight, W.AbsentPower)
+             : Weight;
+}
+
+double Model::fitOf(const Entry &E) const {
+  double Fit = 0;
+  for (const Signal &S : E.Signals) {
+    std::optional<unsigned> Node = symptom(S.Symptom);
+    if (!Node)
+      continue; // no detector knows it
+    double Weight = weight(S.How);
+    if (S.How != Frequency::Required)
+      Weight = mildly(Weight, *Node);
+    Fit += worthOf(N, {*Node, Weight, S.How == Frequency::Never}, Seen);
+  }
+  if (const LogEvidence *L = quoted(E.Class); L && L->Quoted == &E)
+    Fit += std::log(W.LogTextCause / W.LogTextLeak);
+  return Fit;
 }
 
 void Model::addCause(const std::string &Class,
@@ -122,10 +148,8 @@ void Model::addCause(const std::string &Class,
     if (How.Requiring && !Required)
       How.Most = Frequency::Always;
     double Weight = weight(Class, Symptom, How.Most);
-    // What is missing is missing together: a fault that came out mildly shows
-    // none of its consequences.
-    if (!Required && Seen[Symptom].State == Presence::Absent)
-      Weight = 1 - std::pow(1 - Weight, W.AbsentPower);
+    if (!Required)
+      Weight = mildly(Weight, Symptom);
     Cause.Links.push_back(
         {Symptom, Weight, How.Most == Frequency::Never, Required});
   }

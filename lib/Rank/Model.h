@@ -53,11 +53,21 @@ public:
   /// of its entries always shows is there.
   bool isShown(const CauseNode &Cause) const;
 
+  /// How well \p E fits on its own, in nats: what was seen of its signals, by
+  /// their words, and a line that quotes it. Tells variants of one class apart.
+  double fitOf(const Entry &E) const;
+
   /// The log line that quotes an entry of \p Class; null when there is none.
   const LogEvidence *quoted(llvm::StringRef Class) const;
 
 private:
   unsigned addSymptom(llvm::StringRef Id, double Leak);
+  /// What the word \p F alone is worth.
+  double weight(Frequency F) const;
+  /// What is left of a link's weight where the symptom is absent: what is
+  /// missing is missing together, as a fault that came out mildly shows none of
+  /// its consequences.
+  double mildly(double Weight, unsigned Symptom) const;
   /// Weight of a link: what cases made of it, else what the word is worth.
   double weight(llvm::StringRef Class, unsigned Symptom, Frequency F) const;
   /// Several entries of one class are its variants: a symptom counts as often

@@ -291,6 +291,13 @@ private:
 
 } // namespace
 
+double worthOf(const Network &N, const Link &L, ArrayRef<Observation> Seen) {
+  const Observation &O = Seen[L.Symptom];
+  return O.State == Presence::Unknown
+             ? 0
+             : typical(Likelihood(N, L.Symptom, O), L);
+}
+
 Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
   assert(Seen.size() == N.Symptoms.size() && "one observation a symptom");
   std::vector<Likelihood> Likelihoods;

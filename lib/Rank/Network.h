@@ -171,6 +171,11 @@ private:
 /// observation a symptom of \p N.
 Beliefs posterior(const Network &N, llvm::ArrayRef<Observation> Seen);
 
+/// What was seen of the symptom of \p L is worth for its cause alone, against
+/// no cause: the log of a likelihood ratio, 0 where nobody looked.
+double worthOf(const Network &N, const Link &L,
+               llvm::ArrayRef<Observation> Seen);
+
 /// P(\p Symptom on) where the causes of \p S are present and no others.
 double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,
                 unsigned Symptom);

@@ -40,4 +40,35 @@ TEST(ModelTest, WhatTheUnknownCauseShows) {
   EXPECT_DOUBLE_EQ(Links[2].Weight, 0.5);
 }
 
+// Two variants of one class: what the first shows often is there; what the
+// second shows often is not, nor are four that it never shows.
+//   a:  P(on) = 1 - 0.98 * 0.3 = 0.706, seen 0.702488 + 0.001463 = 0.703951,
+//       without a cause 0.019900 + 0.004876 = 0.024776; ln 28.413 = 3.3468
+//   b:  not seen 0.003512 + 0.292537 = 0.296050, without a cause 0.975224;
+//       ln 0.303571 = -1.1921
+//   n:  the leak is 0.001: 0.994035 to 0.975224; ln 1.019289 = 0.019105 each
+// That many a symptom is not there which it never shows says little for it.
+TEST(ModelTest, TheVariantThatWasSeenFits) {
+  Weights W;
+  W.Leak = 0.02;
+  std::vector<SymptomEvidence> Seen = {present("a")};
+  for (const char *Id : {"b", "n1", "n2", "n3", "n4"}) {
+    Seen.push_back(present(Id));
+    Seen.back().State = Presence::Absent;
+  }
+  std::vector<Entry> Entries(2);
+  Entries[0].Class = Entries[1].Class = "c";
+  Entries[0].Signals = {{"a", Frequency::Often}};
+  Entries[1].Signals = {{"b", Frequency::Often},  {"n1", Frequency::Never},
+                        {"n2", Frequency::Never}, {"n3", Frequency::Never},
+                        {"n4", Frequency::Never}, {"nobody", Frequency::Often}};
+  EXPECT_NEAR(Model(Seen, {}, Entries, W).fitOf(Entries[0]), 3.3468, 1e-3);
+  EXPECT_NEAR(Model(Seen, {}, Entries, W).fitOf(Entries[1]), -1.1157, 1e-3);
+
+  // A line that quotes it: ln(0.6 / 0.005) = 4.7875 more.
+  LogEvidence Line;
+  Line.Quoted = &Entries[1];
+  EXPECT_NEAR(Model(Seen, Line, Entries, W).fitOf(Entries[1]), 3.6718, 1e-3);
+}
+
 } // namespace
