@@ -21,12 +21,23 @@ static constexpr double OftenShown = 0.5;
 static constexpr double WorthRecording = 0.05;
 static constexpr size_t MostShifts = 3;
 
-/// The likeliest of \p After, which has one element a candidate.
+/// The likeliest of \p After, which has one element a candidate, of those that
+/// are listed now or would be for \p Symptom: what only common sights speak for
+/// is no news.
 static std::vector<Shift> shifts(const Model &M, const Beliefs &B,
-                                 const Weights &W, ArrayRef<double> After) {
+                                 const Weights &W, ArrayRef<double> After,
+                                 std::optional<unsigned> Symptom = {}) {
+  auto isListed = [&](unsigned C) {
+    const CauseNode &Cause = M.N.Causes[C];
+    return static_cast<int>(C) == M.N.Unknown || M.isShown(Cause) ||
+           llvm::any_of(Cause.Links, [&](const Link &L) {
+             return L.Symptom == Symptom && !L.Never;
+           });
+  };
   std::vector<Shift> Out;
   for (size_t C = 0; C != After.size(); ++C)
-    if (double P = W.calibrated(After[C]); P >= ListedFrom)
+    if (double P = W.calibrated(After[C]);
+        P >= ListedFrom && isListed(B.Candidates[C]))
       Out.push_back({M.N.Causes[B.Candidates[C]].Class, P});
   llvm::stable_sort(Out, [](const Shift &X, const Shift &Y) {
     if (X.Probability != Y.Probability)
@@ -78,12 +89,10 @@ static NextCheck recordingOf(StringRef Class, const Unchecked &U,
   Check.Needs = U.Needs;
   Check.Experiment = "Record " + U.Needs + ".";
   Check.Confirms = "It shows whether " + U.Text + " (" + U.Symptom + ").";
-  Check.IfSo = shifts(M, B, W, B.after([&](const CauseSet &S) {
-    return chanceOf(M.N, B, S, Symptom);
-  }));
-  Check.IfNot = shifts(M, B, W, B.after([&](const CauseSet &S) {
-    return 1 - chanceOf(M.N, B, S, Symptom);
-  }));
+  auto seen = [&](const CauseSet &S) { return chanceOf(M.N, B, S, Symptom); };
+  auto notSeen = [&](const CauseSet &S) { return 1 - seen(S); };
+  Check.IfSo = shifts(M, B, W, B.after(seen), Symptom);
+  Check.IfNot = shifts(M, B, W, B.after(notSeen), Symptom);
   return Check;
 }
 
