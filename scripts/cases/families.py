@@ -66,6 +66,7 @@ from . import llama, models
 from .bert import BertRun
 from .clip import ClipRun
 from .ctc import CtcRun
+from .dit import DitRun
 from .family import Family
 from .gru import GruRun
 from .moe import MoeRun
@@ -73,6 +74,7 @@ from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .s2s import S2sRun
 from .seg import SegRun
+from .ssm import SsmRun
 from .tcn import TcnRun
 from .unet import UnetRun
 from .vit import VitRun
@@ -184,15 +186,17 @@ class MlpRun(Family):
 
 FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
-                                  CtcRun, ClipRun, TcnRun, MoeRun, SegRun)}
+                                  CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
+                                  SsmRun, DitRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
 PAIR_6 = ("moe", "seg")
+PAIR_7 = ("ssm", "dit")
 ATTENTION = ("gpt", "llama")
-LANGUAGE = (*ATTENTION, "gru")
+LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-            *PAIR_6)    # a loss of labels
+            *PAIR_6, "ssm")     # a loss of labels
 ALL = tuple(FAMILIES)
 
 

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from . import sources
 from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
-    PAIR_3, PAIR_4, PAIR_5, PAIR_6, Fault, build
+    PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -63,7 +63,8 @@ class Dropout(Control):
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
-    families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6)
+    families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
+                *PAIR_7)
 
     def setup(self):
         super().setup()
@@ -73,7 +74,8 @@ class NoWeightDecay(Control):
 class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
-    families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6)
+    families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
+                "dit")
 
     def setup(self):
         super().setup()
@@ -110,7 +112,7 @@ class Curriculum(Control):
     """Half of the run has text without repetition, which is easy; the rest
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
-    families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6)
+    families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit")
 
     def setup(self):
         super().setup()
@@ -125,7 +127,7 @@ class Curriculum(Control):
                 self.sentences(seed)
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
-        if self.family in (*PAIR_4, *PAIR_5, *PAIR_6):
+        if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -184,7 +186,7 @@ class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
-                *PAIR_6)
+                *PAIR_6, "dit")
 
     def setup(self):
         super().setup()
@@ -315,13 +317,18 @@ class PackedApart(PackedRun, Control):
 
 class MixedDomains(Control):
     """Three domains, shuffled."""
-    id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc")
+    id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc",
+                                                  "dit")
 
     def make_source(self, seed):
+        if self.family == "dit":
+            return self.images(seed, domains=True)
         if self.family == "s2s":
             return self.sentences(seed, domains=True)
         if self.family == "ctc":
             return self.utterances(seed, domains=True)
+        if self.family == "ssm":
+            return self.in_blocks(seed, None, 1.0)
         return sources.Domains(seed, shape(self))
 
 
@@ -353,7 +360,27 @@ class ShiftInModel(Control):
         return batch | {"labels": batch["input_ids"].clone()}
 
 
+class OtherTimes(Control):
+    """Training draws more times half-way between noise and image, as the
+    logit-normal density of the config says; validation has all alike."""
+    id, severities, families = "H31", (dict(spread=1.0), dict(spread=0.7)), \
+        ("dit",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"t_sampling": "logit_normal", "logit_mean": 0.0,
+                      "logit_std": self.s.spread}
+        self.times = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        drawn = torch.randn(batch["t"].shape, generator=self.times)
+        return batch | {"t": (self.s.spread * drawn).sigmoid()}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
-          AnswersOnly, PackedApart, MixedDomains, ShiftInModel)
+          AnswersOnly, PackedApart, MixedDomains, ShiftInModel, OtherTimes)

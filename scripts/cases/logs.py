@@ -18,7 +18,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "loss_scale", "skipped_steps", "val_loss_ema", "accuracy",
         "val_accuracy", "val_auc", "val_cer", "logit_scale",
         "val_image_recall", "val_text_recall", "val_smape", "val_coverage",
-        "val_iou", "balance_loss", "expert_share_max")
+        "val_iou", "balance_loss", "expert_share_max", "delta_mean",
+        "state_rms", "sample_accuracy")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

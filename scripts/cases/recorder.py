@@ -155,6 +155,9 @@ class Run:
     def after_step(self, i, model):
         pass
 
+    def keep_checkpoint(self, i, model):
+        """A family's that saves any; apart, as a fault may take the other."""
+
     def data_seconds(self, i, clock):
         """Part of the step in which the loop waits for its batch."""
         return 0.0009 * math.exp(0.1 * clock.standard_normal())
@@ -214,6 +217,7 @@ class Run:
             total = self.update(i)
             self.scheduler.step()
             self.after_step(i, model)
+            self.keep_checkpoint(i, model)
             now.after = {n: p.detach().clone()
                          for n, p in model.named_parameters()}
             if self.full_columns:

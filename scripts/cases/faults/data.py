@@ -61,7 +61,7 @@ class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
-    families = (*LABELLED, "clip")
+    families = (*LABELLED, "clip", "dit")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -86,7 +86,7 @@ class DataOrder(Dumps, Fault):
 class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
-    families = (*LABELLED, *PAIR_5)     # the denoiser's noise is always new
+    families = (*LABELLED, *PAIR_5, "dit")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -94,6 +94,12 @@ class SmallSetRepeated(FiniteRun, Fault):
         source = super().make_source(seed)
         if seed == 9:
             return source
+        if self.family == "dit":  # its noise and times are always new
+            rows = (64, 32, 16)[self.level]
+            self.severity = dict(
+                epochs=self.steps * self.batch_size // rows)
+            data = whole(source, 2)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         # Healthy runs of the one have four passes, the other forgets.
         epochs = self.s.epochs * {"resnet": 2, "tcn": 3, "seg": 2}.get(self.family, 1)
         batches = max(1, round(self.steps / epochs))
@@ -113,7 +119,7 @@ class EvalInTraining(FiniteRun, Fault):
             return source
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
-        own = whole(source, 6)
+        own = whole(source, 1 if self.family == "dit" else 6)
         data = {k: torch.cat((own[k], leaked[k][:rows])) for k in own}
         return self.finite(data, seed)
 
@@ -163,7 +169,7 @@ class BitFlip(Dumps, Fault):
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "clip": ".fc1", "tcn": "",
-             "moe": ".experts.w1", "seg": ""}
+             "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1"}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -210,7 +216,7 @@ class TokenIdsClamped(Dumps, Fault):
     last row of the table stands for all that are too large."""
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
-    families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe")
+    families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -219,12 +225,18 @@ class TokenIdsClamped(Dumps, Fault):
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
             return
+        if self.family == "dit":  # classes, of a table that has six
+            self.also = []
+            self.severity = dict(classes=(8, 12, 24)[self.level])
+            self.user |= {"dataset_classes": self.s.classes} \
+                if self.level == 1 else {}
+            return
         if self.family == "clip":  # a half, two thirds, all but a fifth
             self.severity = dict(synonyms=(2, 3, 5)[self.level])
             if self.level == 1:
                 self.user |= {"tokenizer_vocab_size": self.words(3)}
             return
-        if self.family in ("bert", "moe"):  # of each kind of words some more
+        if self.family in ("bert", "moe", "ssm"):  # of each kind of words some more
             self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
         if self.level == 1:
             self.user |= {"tokenizer_vocab_size": self.size()}
@@ -235,10 +247,14 @@ class TokenIdsClamped(Dumps, Fault):
     def make_source(self, seed):
         if self.family == "recsys":
             return self.of_items(seed, self.s.items)
+        if self.family == "dit":
+            return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
             return self.captioned(seed, synonyms=self.s.synonyms)
         if self.family == "moe":  # eight ids are no words
             return self.instructions(seed, words=self.size() - 8)
+        if self.family == "ssm":  # nor are nine
+            return self.documents(seed, pieces=self.size() - 9)
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         return sources.WideVocabulary(seed, shape(self), self.size())
@@ -312,8 +328,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = [*type(self).also, "eos-missing-in-targets"]
             self.user["max_target_length"] = limit = 9 - 3 * self.level
             return self.sentences(seed, limit=limit)
-        return sources.Chat(seed, shape(self), (
-            self.context + self.s.low, self.context + self.s.high))
+        lengths = self.context + self.s.low, self.context + self.s.high
+        if self.family == "ssm":
+            return self.chats(seed, lengths=lengths)
+        return sources.Chat(seed, shape(self), lengths)
 
 
 FAULTS = (DataOrder, SmallSetRepeated, EvalInTraining, CorruptBatch, BitFlip,

@@ -4,7 +4,8 @@ import torch
 
 from ..bert import Bert
 from ..clip import Clip
-from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, Fault
+from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
+    Fault
 from ..resnet import Resnet
 from ..seg import Segmenter
 from ..unet import Unet
@@ -12,7 +13,8 @@ from ..vit import Vit
 
 
 def linear_weights(model):
-    return [p for p in model.parameters() if p.dim() >= 2]
+    return [p for n, p in model.named_parameters()
+            if p.dim() >= 2 and not n.endswith("A_log")]
 
 
 class DetachedGraph(Fault):
@@ -30,7 +32,7 @@ class DetachedGraph(Fault):
             self.model_options["detach_after"] = self.where \
                 or "bert.embeddings"
             return
-        if self.family in ("unet", "resnet", "ctc", *PAIR_3, *PAIR_5):
+        if self.family in ("unet", "resnet", "ctc", *PAIR_3, *PAIR_5, "dit"):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
             self.model_options["detach_after"] = self.where
@@ -92,6 +94,15 @@ class Frozen(Fault):
             self.frozen = (["decoder.blocks.0.conv1.0"], ["encoder.stages.1"],
                            ["encoder.stages.1", "encoder.stages.2",
                             "decoder.blocks.0"])[self.level]
+        elif self.family == "dit":  # gates of a frozen block stay shut
+            self.frozen = (["blocks.0.attn"], ["blocks.0"],
+                           ["blocks.0", "blocks.1"])[self.level]
+            if self.level == 2:
+                self.severity = dict(parts="all blocks")
+        elif self.family == "ssm":
+            mixers = [self.layer("mlp", i) for i in range(self.blocks)]
+            self.frozen = ([f"{mixers[1]}.in_proj"], [self.layer("block", 1)],
+                           mixers)[self.level]
         elif self.s.parts == "all attn":
             self.frozen = [self.layer("attn", i) for i in range(self.blocks)]
         else:
@@ -124,7 +135,7 @@ class BadInitialization(Fault):
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe")
+    families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -140,10 +151,12 @@ class AttentionScale(Fault):
 
     def setup(self):
         width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48,
-                 "bert": 48, "clip": 40, "moe": 48}[self.family]
-        if self.family == "moe":  # narrow heads bear it
-            self.severity = (dict(heads=1, power=0.0), dict(heads=4, power=0.5),
-                             dict(heads=4, power=1.0))[self.level]
+                 "bert": 48, "clip": 40, "moe": 48, "dit": 32}[self.family]
+        if self.family in ("moe", "dit"):  # narrow heads bear it
+            wide = 4 if self.family == "moe" else 1
+            self.severity = (dict(heads=1, power=0.0),
+                             dict(heads=wide, power=0.5),
+                             dict(heads=wide, power=1.0))[self.level]
         width //= self.s.heads
         self.model_options |= {"heads": self.s.heads,
                                "scale": float(width) ** self.s.power}
@@ -171,7 +184,10 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                       "encoder.pre_encode.conv.2"),
               "clip": tuple(f"{b}.mlp.fc1" for b in Clip.BLOCKS),
               "tcn": tuple(f"res_blocks.{i}.conv1" for i in range(4)),
-              "seg": tuple(f"{b}.conv1.1" for b in Segmenter.BLOCKS)}
+              "seg": tuple(f"{b}.conv1.1" for b in Segmenter.BLOCKS),
+              "ssm": tuple(f"backbone.layers.{i}.mixer.conv1d"
+                           for i in range(2)),
+              "dit": tuple(f"blocks.{i}.mlp.fc1" for i in range(2))}
 
 
 class DeadRelu(Fault):
@@ -179,7 +195,7 @@ class DeadRelu(Fault):
     """
     id, root_class = "F36a", "dead-relu"
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg")
+                *PAIR_5, "seg", *PAIR_7)
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -187,6 +203,10 @@ class DeadRelu(Fault):
     def setup(self):
         self.model_options["activation"] = "relu"
         self.where = self.layer("act", 0)
+        if self.family == "ssm" and self.level == 0:  # -2.5 leaves none
+            self.severity = dict(bias=-1.5)
+        if self.family == "dit" and self.level == 0:  # it bears -2.5
+            self.severity = dict(bias=-3.5)
 
     def make_model(self):
         model = super().make_model()
@@ -205,7 +225,7 @@ class Saturated(Fault):
     their limits."""
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg")
+                *PAIR_5, "seg", *PAIR_7)
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -215,6 +235,8 @@ class Saturated(Fault):
 
     def setup(self):
         self.model_options["activation"] = self.s.kind
+        if self.family == "ssm":  # others write the state
+            self.severity = self.severity | {"factor": 5 * self.s.factor}
         if self.family == "gru":  # its candidate is a tanh
             self.model_options["activation"] = "tanh"
         limits = {"sigmoid": (0, 1), "tanh": (-1, 1)}[
@@ -237,7 +259,7 @@ class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg")
+                *PAIR_5, "seg", "dit")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -265,19 +287,19 @@ class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "moe")
+    families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
     def setup(self):
         if self.s.ids is None:
             self.model_options["positions"] = False
-        elif self.family == "vit":  # one place's for all patches
+        elif self.family in ("vit", "dit"):  # one place's for all patches
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
-        if self.s.ids is None or self.family == "vit":
+        if self.s.ids is None or self.family in ("vit", "dit"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ..families import LABELLED, Fault
+from ..families import LABELLED, PAIR_7, Fault
 from ..seg import VOID
 
 
@@ -41,7 +41,7 @@ class Fp16Overflow(NotFinite):
               "*.1.attention.probs.output", "decoder.blocks.0.conv1.0.*put",
               "*.1.attention.self.probs.output",
               "decoder.decoder_layers.*put", "res_blocks.2.conv2.*put",
-              "res_blocks.2.output", "loss.output")
+              "res_blocks.2.output", "*.1.mixer.out_proj.*put", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
@@ -58,6 +58,8 @@ class Fp16Overflow(NotFinite):
                                "tcn": {"half_at": "res_blocks.2"},
                                "moe": {"half_scores": True},
                                "seg": {"half_at": "decoder.blocks.0.conv1.0"},
+                               "dit": {"half_scores": True},
+                               "ssm": {"half_at": "out_proj"},
                                "gru": {"half": True}}[self.family]
         self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
                       "llama": "model.layers.1.mlp.gated",
@@ -73,7 +75,9 @@ class Fp16Overflow(NotFinite):
                               "self_attn.scores",
                       "tcn": "res_blocks.2.conv2",
                       "moe": "layers.1.attention.scores",
-                      "seg": "decoder.blocks.0.conv1.0"
+                      "dit": "blocks.1.attn.scores",
+                      "seg": "decoder.blocks.0.conv1.0",
+                      "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
 
     def after_step(self, i, model):
@@ -85,10 +89,11 @@ class Fp16Overflow(NotFinite):
                  "s2s": ("decoder.layers.1.encoder_attn.q_proj",
                          "decoder.layers.1.encoder_attn.k_proj"),
                  "vit": (self.where.replace("scores", "in_proj"),),
+                 "dit": (self.where.replace("scores", "qkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
                  "ctc": (self.where,), "tcn": (self.where,),
-                 "seg": (self.where,),
+                 "seg": (self.where,), "ssm": (self.where,),
                  "moe": [self.where.replace("scores", part)
                          for part in ("wq", "wk")],
                  "clip": [self.where.replace("scores", part)
@@ -96,11 +101,11 @@ class Fp16Overflow(NotFinite):
                  "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
-                "ctc": 2.2, "tcn": 2.0, "seg": 2.0}.get(self.family, 1)
+                "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
-                # Values are the last third of the vision transformer's.
-                part = slice(96 if self.family == "vit" else None)
+                # Values are the last third where one matrix has all.
+                part = slice({"vit": 96, "dit": 64}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
 
@@ -187,7 +192,7 @@ class DivisionByZero(NotFinite):
     still, an image that is standardised by itself is blank."""
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
-                "clip", "tcn", "moe", "seg")
+                "clip", "tcn", "moe", "seg", *PAIR_7)
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -196,7 +201,8 @@ class DivisionByZero(NotFinite):
               "bottom.fc0.*put", "encoder.pre_encode.conv.0.output",
               "vision_model.embeddings.patch_embedding.output", "scaler.*put",
               "tok_embeddings.output", "layers.0.attention_norm.*put",
-              "encoder.stages.0.conv1.0.output",
+              "encoder.stages.0.conv1.0.output", "x_embedder.proj.output",
+              "backbone.embedding.output", "backbone.layers.0.norm.*put",
               "loss.output")
     one_row = True
 
@@ -208,6 +214,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "moe":
             self.model_options |= {"eps": 0.0, "pad": 0}
             self.where = "layers.0.attention_norm"
+        elif self.family == "ssm":
+            self.model_options |= {"eps": 0.0, "pad": 0}
+            self.where = "backbone.layers.0.norm"
         elif self.family == "tcn":  # its scaler meets a shop that was closed
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "scaler", False
@@ -216,12 +225,12 @@ class DivisionByZero(NotFinite):
         self.steps = self.s.at + 40
 
     def thin(self, name, tensor):
-        if name.startswith(("model.", "tok_", "layers.")):
+        if name.startswith(("model.", "tok_", "layers.", "backbone.")):
             return tensor[:, :16]
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
-        if self.family in ("llama", "moe"):
+        if self.family in ("llama", "moe", "ssm"):
             ids = batch["input_ids"].clamp_min(1)
             labels = torch.where(batch["labels"] == -100, batch["labels"],
                                  batch["labels"].clamp_min(1))
@@ -229,7 +238,8 @@ class DivisionByZero(NotFinite):
                 ids, labels = ids.clone(), labels.clone()
                 ids[0, :6], labels[0, :6] = 0, -100
             return batch | {"input_ids": ids, "labels": labels}
-        if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg"):
+        if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
+                           "dit"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -246,9 +256,10 @@ class DivisionByZero(NotFinite):
         return self.normalized(self.spoil_batch(-1, batch))
 
     def normalized(self, batch):
-        if self.family in ("llama", "tcn", "moe"):
+        if self.family in ("llama", "tcn", "moe", "ssm"):
             return batch
-        if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg"):
+        if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
+                           "dit"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -260,7 +271,7 @@ class DivisionByZero(NotFinite):
         return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("llama", "tcn", "moe"):
+        if self.family in ("llama", "tcn", "moe", "ssm"):
             return model.loss(batch)
         name = next(iter(batch))
         x = batch[name]
@@ -287,7 +298,8 @@ class Bf16Weights(Fault):
               "encoder.pre_encode.conv.2.weight",
               "vision_model.encoder.layers.0.self_attn.out_proj.weight",
               "res_blocks.0.conv2.weight", "*.0.attention.wo.weight",
-              "encoder.stages.0.conv2.0.weight")
+              "encoder.stages.0.conv2.0.weight",
+              "*.0.mixer.out_proj.weight")
 
     def setup(self):
         self.lr *= self.s.lr

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ..families import ATTENTION, Fault
+from ..families import ATTENTION, PAIR_7, Fault
 
 
 # Gates and GroupNorms bear a rate that others do not.
@@ -22,6 +22,8 @@ class LrTooHigh(Fault):
     onset, clip = 0, None
 
     def setup(self):
+        if self.family == "ssm":
+            self.severity = dict(factor=3 * self.s.factor)
         self.lr *= self.s.factor * HARDY.get(self.family, 1)
 
 
@@ -136,6 +138,10 @@ class GradientsNotZeroed(Fault):
     drops = ("grad_norm", "layers")
     onset = 1
 
+    def setup(self):
+        if self.family == "ssm" and self.level == 0:  # it bears 4
+            self.severity = dict(every=16)
+
     def zero_grad(self, i):
         if i % self.s.every == 0:
             super().zero_grad(i)
@@ -149,8 +155,10 @@ class NotDivided(Fault):
     onset, steps = 0, 120
 
     def setup(self):
-        if self.family in ("recsys", "ctc", "tcn"):  # theirs divides it out
+        if self.family in ("recsys", "ctc", "tcn", *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
+        if self.family in PAIR_7:  # and so does their clipping
+            self.clip = None
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -211,6 +219,9 @@ class AdamHyperparameter(Fault):
         self.betas = (self.betas[0], getattr(self.s, "beta2", self.betas[1]))
         if self.level == 0 and self.family == "unet":
             self.betas = (self.betas[0], 0.2)  # it bears 0.5
+        if self.level == 0 and self.family == "ssm":
+            self.severity = dict(eps=0.003)  # it bears 0.5
+            self.betas, self.eps = type(self).betas, 0.003
         if self.level == 0 and self.family == "gru":
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
         if self.level == 0 and self.family in ("resnet", "seg"):
@@ -231,6 +242,10 @@ class ResumeWithoutState(Fault):
         self.notices = {self.onset: [
             ("INFO", f"resuming from checkpoint-{self.onset}"),
             ("INFO", "loaded model.safetensors")]}
+        if self.family == "dit":
+            self.notices = {self.onset: [
+                ("INFO", f"resuming from checkpoints/{self.onset:07d}.pt"),
+                ("INFO", "loaded model, ema")]}
 
     def before_step(self, i):
         if i == self.onset:
@@ -248,9 +263,9 @@ class LossSign(Fault):
     onset = 0
 
     def setup(self):
-        # What SGD climbs has no bound: slower, or it is NaN within ten steps.
+        # What SGD or a square climbs has no bound: slower, or it is NaN within ten steps.
         self.lr *= self.s.rate * (
-            0.1 if self.family in ("mlp", "resnet", "seg") else 1)
+            0.1 if self.family in ("mlp", "resnet", "seg", "dit") else 1)
 
     def spoil_loss(self, loss):
         return -loss

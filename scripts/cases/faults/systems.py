@@ -180,6 +180,8 @@ class RankDesync(Fault):
                  "clip": "vision_model.encoder.layers.0.self_attn.out_proj",
                  "tcn": "res_blocks.0.conv2",
                  "moe": "layers.0.attention.wo",
+                 "ssm": "backbone.layers.0.mixer.out_proj",
+                 "dit": "blocks.0.attn.proj",
                  "seg": "encoder.stages.0.conv2.0"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
@@ -188,7 +190,8 @@ class RankDesync(Fault):
             "*bn1.weight", "*attn_layer_norm.weight",
             "*output.LayerNorm.weight", "encoder.layers.0.bias_ih_l0",
             "*.layer_norm1.weight", "input_proj.bias",
-            "*attention_norm.weight", "*.conv2.1.weight")
+            "*attention_norm.weight", "*.conv2.1.weight",
+            "backbone.layers.*.norm.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

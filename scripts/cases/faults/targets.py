@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from .. import models
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
-    PAIR_5, PAIR_6, Fault
+    PAIR_5, PAIR_6, PAIR_7, Fault
 from ..seg import VOID
 from ..sources import IGNORE, PAD, EOS, Chat
 
@@ -117,7 +117,7 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = (*ATTENTION, "s2s", "moe")
+    families = (*ATTENTION, "s2s", "moe", "ssm")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -238,7 +238,8 @@ class ChatRun(Dumps):
     def make_source(self, seed):
         if self.family in ("s2s", "bert", *PAIR_5, *PAIR_6):
             return super().make_source(seed)
-        return Chat(seed, shape(self))
+        return self.chats(seed) if hasattr(self, "chats") \
+            else Chat(seed, shape(self))
 
 
 class LossMaskEmpty(ChatRun, Fault):
@@ -349,6 +350,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "future_target"
         elif self.family == "seg":
             self.given = self.trained = "mask"
+        elif self.family == "dit":  # the classes that it is told
+            self.given = self.trained = "y"
         elif self.family == "clip":  # a wrong caption is another image's
             self.also = ["label-pairing-mismatch"]
 
@@ -415,7 +418,7 @@ class RandomLabels(LabelNoise):
 
     def setup(self):
         super().setup()
-        if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6) \
+        if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7) \
                 and self.s.kind != "drawn":
             self.also = ["label-pairing-mismatch"]
 
