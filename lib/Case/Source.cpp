@@ -57,7 +57,9 @@ static bool isPartOfRun(StringRef Folder) {
                          "metrics", "events", "checkpoints", "traces"})
     if (Folder == Name)
       return true;
-  for (StringRef Prefix : {"step", "rank", "checkpoint-", "version_"})
+  for (StringRef Prefix : {"step", "rank", "checkpoint", "version_",
+                           "global_step", "iter_", "epoch_", "ckpt-", "ckpt_",
+                           "mp_rank_"})
     if (Folder.starts_with(Prefix) &&
         Folder.drop_front(Prefix.size())
             .drop_while([](char C) { return C == '_' || C == '-'; })

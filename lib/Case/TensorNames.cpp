@@ -151,8 +151,8 @@ static StringRef variantIn(StringRef Text) {
 /// The name of the file at \p Path without the extensions of a dump.
 static StringRef stemOf(StringRef Path) {
   StringRef Stem = sys::path::filename(Path);
-  for (StringRef Suffix : {".gz", ".zst", ".safetensors", ".npy", ".npz", ".pt",
-                           ".pth"})
+  for (StringRef Suffix : {".gz", ".zst", ".tar", ".safetensors", ".npy",
+                           ".npz", ".pt", ".pth"})
     if (Stem.size() > Suffix.size())
       Stem.consume_back_insensitive(Suffix);
   return Stem;
@@ -162,7 +162,7 @@ DumpPath splitDumpPath(StringRef Path) {
   static constexpr StringLiteral StepWords[] = {
       "global_step", "global-step", "iteration", "checkpoint",
       "step",        "iter",        "ckpt"};
-  static constexpr StringLiteral RankWords[] = {"rank"};
+  static constexpr StringLiteral RankWords[] = {"rank", "mp_rank"};
   static constexpr StringLiteral TokenWords[] = {"token", "pos"};
   DumpPath Out;
   StringRef Stem = stemOf(Path);

@@ -22,9 +22,17 @@ bool isModelKey(StringRef Key) {
                        "module", "net", "network", "weights", "params"});
 }
 
+bool isAverageKey(StringRef Key) {
+  return isOneOf(Key, {"ema", "model_ema", "ema_model", "state_dict_ema",
+                       "ema_state_dict", "model_ema_state_dict",
+                       "ema_model_state_dict", "params_ema"});
+}
+
 bool isStepKey(StringRef Key) {
   return isOneOf(Key, {"step", "global_step", "global_steps", "iteration",
-                       "iter", "it", "current_step", "num_updates"});
+                       "iter", "it", "iter_num", "current_step", "num_updates",
+                       "train_step", "train_steps", "completed_steps",
+                       "steps_run"});
 }
 
 std::optional<OptimizerNames> optimizerNames(const DataTree &Tree,
@@ -36,8 +44,8 @@ std::optional<OptimizerNames> optimizerNames(const DataTree &Tree,
   OptimizerNames Out;
   bool AllNamed = true;
   for (DataValue Group : Tree.items(Groups)) {
-    ++Out.Groups;
     size_t Parameters = Tree.items(Tree.find(Group, "params")).size();
+    Out.Groups.push_back(Parameters);
     Out.Parameters += Parameters;
     ArrayRef<DataValue> Names = Tree.items(Tree.find(Group, "param_names"));
     AllNamed &= Names.size() == Parameters;
@@ -49,12 +57,14 @@ std::optional<OptimizerNames> optimizerNames(const DataTree &Tree,
   return Out;
 }
 
-/// Whether the optimizer does not see the tensor \p Name of a state_dict.
-static bool isBuffer(StringRef Name) {
-  StringRef Last = Name.substr(Name.rfind('.') + 1);
+/// Whether the optimizer does not see the tensor \p T of a state_dict. A
+/// "bias" of GPT-2's attention with more than one dimension is a causal mask.
+static bool isBuffer(const FoundTensor &T) {
+  StringRef Last = StringRef(T.Path).substr(T.Path.rfind('.') + 1);
   return isOneOf(Last, {"running_mean", "running_var", "num_batches_tracked",
                         "inv_freq", "position_ids", "attn_bias", "masked_bias",
-                        "causal_mask"});
+                        "causal_mask"}) ||
+         (Last == "bias" && T.Record.Data.Shape.size() > 1);
 }
 
 /// Names of the weights, one a parameter of the optimizer number \p Number,
@@ -66,11 +76,22 @@ static std::vector<std::string> weightsOf(int Number,
     return Optimizer.Names;
   std::vector<const FoundTensor *> Weights;
   for (const FoundTensor &T : Found)
-    if (T.Optimizer < 0 && !isBuffer(T.Path) &&
+    if (T.Optimizer < 0 && T.Record.Variant.empty() && !isBuffer(T) &&
         splitTensorName(T.Path).Role == "weight")
       Weights.push_back(&T);
-  if (Optimizer.Groups != 1 || Weights.size() != Optimizer.Parameters)
+  if (Weights.size() != Optimizer.Parameters)
     return {};
+  if (Optimizer.Groups.size() == 2) {
+    // Matrices decay and vectors do not: each group in the model's order.
+    auto Vectors = std::stable_partition(
+        Weights.begin(), Weights.end(), [](const FoundTensor *T) {
+          return T->Record.Data.Shape.size() > 1;
+        });
+    if (size_t(Vectors - Weights.begin()) != Optimizer.Groups.front())
+      return {};
+  } else if (Optimizer.Groups.size() != 1) {
+    return {};
+  }
   for (const FoundTensor &T : Found) {
     if (T.Optimizer != Number || T.Record.Data.Shape.empty())
       continue; // the count of steps has no dimension

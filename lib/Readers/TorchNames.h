@@ -21,6 +21,10 @@ namespace culprit {
 /// of their names.
 bool isModelKey(llvm::StringRef Key);
 
+/// Whether \p Key at the top of a checkpoint holds an average of the weights,
+/// and is no part of their names either.
+bool isAverageKey(llvm::StringRef Key);
+
 /// Whether \p Key at the top of a checkpoint is the step it is of.
 bool isStepKey(llvm::StringRef Key);
 
@@ -29,7 +33,7 @@ struct OptimizerNames {
   /// Of the parameters in the order the optimizer numbers them; empty when it
   /// does not keep them.
   std::vector<std::string> Names;
-  size_t Groups = 0;
+  std::vector<size_t> Groups; ///< Parameters of each.
   size_t Parameters = 0; ///< Of all groups.
 };
 
@@ -47,9 +51,10 @@ struct FoundTensor {
 };
 
 /// Gives the tensors \p Found their layers and roles. The state of parameter
-/// 5 is of the layer of the sixth weight if the optimizer tells names or, when
-/// it has one group, if there are as many weights as parameters and all shapes
-/// agree; else its layer stays its path.
+/// 5 is of the layer of the sixth weight if the optimizer tells names or, if
+/// there are as many weights as parameters and all shapes agree, when it has
+/// one group, or two of which the first has the matrices and the second the
+/// vectors; else its layer stays its path.
 void nameLayers(std::vector<FoundTensor> &Found,
                 llvm::ArrayRef<OptimizerNames> Optimizers);
 

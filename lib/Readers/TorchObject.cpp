@@ -124,6 +124,10 @@ void TorchObject::step(Frame &F) {
   const size_t KeyAt = F.Path == 0 ? 0 : F.Path + 1;
   if (Container && F.Strip == KeyAt && isModelKey(*Key))
     Where.Strip = Path.size() + 1;
+  if (Container && Top && isAverageKey(*Key)) {
+    Where.Strip = Path.size() + 1;
+    Where.Average = true;
+  }
   if (F.State) {
     Where.Strip = KeyAt; // FSDP has names there, not numbers
     std::optional<int64_t> Number =
@@ -132,7 +136,14 @@ void TorchObject::step(Frame &F) {
     Where.State = false;
   } else if (F.Optimizer >= 0 && F.Parameter < 0) {
     Where.State = *Key == "state" && Container;
-    // Its options are settings, and the numbers of parameters are not.
+    // Its options are settings, and the numbers of parameters are not; how
+    // many there are is one.
+    if (*Key == "params") {
+      Path.resize(KeyAt);
+      Config.add(Path + "num_params",
+                 itostr(int64_t(Tree.items(V).size())),
+                 static_cast<int64_t>(++Scalars));
+    }
     if (*Key == "params" || *Key == "param_names")
       return;
   }

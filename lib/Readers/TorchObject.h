@@ -54,6 +54,7 @@ private:
     int Optimizer = -1;
     bool State = false;      ///< The dictionary of an optimizer's state.
     int64_t Parameter = -1;
+    bool Average = false;    ///< Of an average of the weights.
   };
 
   void step(Frame &F);

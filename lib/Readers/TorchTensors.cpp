@@ -61,6 +61,8 @@ void TorchObject::add(TensorView View, StringRef Storage, const Frame &Where) {
   T.Record.Order = static_cast<int64_t>(Found.size());
   T.Path = StringRef(Path).drop_front(std::min(Where.Strip, Path.size())).str();
   T.Storage = Storage.str();
+  if (Where.Average)
+    T.Record.Variant = "ema";
   T.Optimizer = Where.Optimizer;
   T.Parameter = Where.Parameter;
   Found.push_back(std::move(T));

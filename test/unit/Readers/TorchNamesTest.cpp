@@ -29,16 +29,17 @@ std::vector<FoundTensor> checkpoint() {
           found("optimizer.state.1.step", {}, 0, 1)};
 }
 
-OptimizerNames groups(size_t Groups, size_t Parameters) {
+OptimizerNames groups(std::vector<size_t> Sizes) {
   OptimizerNames Out;
-  Out.Groups = Groups;
-  Out.Parameters = Parameters;
+  for (size_t Size : Sizes)
+    Out.Parameters += Size;
+  Out.Groups = std::move(Sizes);
   return Out;
 }
 
 TEST(TorchNamesTest, StateIsOfTheWeightsInTheirOrder) {
   std::vector<FoundTensor> Found = checkpoint();
-  nameLayers(Found, groups(1, 2));
+  nameLayers(Found, groups({2}));
   EXPECT_EQ(Found[0].Record.Layer, "fc");
   EXPECT_EQ(Found[0].Record.Role, "weight");
   for (size_t I : {3, 4, 5}) {
@@ -50,27 +51,54 @@ TEST(TorchNamesTest, StateIsOfTheWeightsInTheirOrder) {
 TEST(TorchNamesTest, NothingIsGuessed) {
   // Groups order the parameters in their own way.
   std::vector<FoundTensor> Found = checkpoint();
-  nameLayers(Found, groups(2, 2));
+  nameLayers(Found, groups({0, 2}));
   EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
   EXPECT_EQ(Found[3].Record.Role, "state");
   // One parameter is not in the file.
   Found = checkpoint();
-  nameLayers(Found, groups(1, 3));
+  nameLayers(Found, groups({3}));
   EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
   // A shape does not agree.
   Found = checkpoint();
   Found[4].Record.Data.Shape = {3};
-  nameLayers(Found, groups(1, 2));
+  nameLayers(Found, groups({2}));
   EXPECT_EQ(Found[3].Record.Layer, "optimizer.state.0");
 }
 
 TEST(TorchNamesTest, TheOptimizerMayTellNames) {
   std::vector<FoundTensor> Found = checkpoint();
-  OptimizerNames Told = groups(2, 2);
+  OptimizerNames Told = groups({1, 1});
   Told.Names = {"head.weight", "fc.weight"};
   nameLayers(Found, Told);
   EXPECT_EQ(Found[3].Record.Layer, "head");
   EXPECT_EQ(Found[4].Record.Layer, "fc");
+}
+
+TEST(TorchNamesTest, MatricesFirstThenVectors) {
+  // a, a.bias, b, b.bias are numbered a 0, b 1, a.bias 2, b.bias 3; a causal
+  // mask and an average are no parameters.
+  std::vector<FoundTensor> Found = {found("a.weight", {2, 3}),
+                                    found("a.bias", {2}),
+                                    found("attn.bias", {1, 1, 4, 4}),
+                                    found("b.weight", {4, 2}),
+                                    found("b.bias", {4}),
+                                    found("a.weight", {2, 3}),
+                                    found("state.1.exp_avg", {4, 2}, 0, 1),
+                                    found("state.2.exp_avg", {2}, 0, 2)};
+  Found[5].Record.Variant = "ema";
+  nameLayers(Found, groups({2, 2}));
+  EXPECT_EQ(Found[6].Record.Layer, "b");
+  EXPECT_EQ(Found[7].Record.Layer, "a");
+}
+
+TEST(TorchNamesTest, KeysOfCheckpoints) {
+  for (StringRef Key : {"iter_num", "global_step", "steps_run"})
+    EXPECT_TRUE(isStepKey(Key)) << Key.str();
+  EXPECT_FALSE(isStepKey("max_steps"));
+  for (StringRef Key : {"ema", "state_dict_ema", "model_ema"}) {
+    EXPECT_TRUE(isAverageKey(Key)) << Key.str();
+    EXPECT_FALSE(isModelKey(Key)) << Key.str();
+  }
 }
 
 TEST(TorchNamesTest, FilesOfTransformerEngine) {

@@ -1,0 +1,219 @@
+--- Pairs of tensors of two checkpoints of one run: what stood still, what only decayed, and what the optimizer's state
+--- says of gradients. Statistics are known of every tensor, so that elements are read of those alone that may be equal.
+
+local checkpoints = {}
+
+-- No parameters that the loss trains, by their names: what follows, what is taken over, fixed features, losses.
+local OTHERS = "*teacher*|*momentum_enc*|*encoder_k.*|*target*|*ref_model*|*reference*|*lpips*|*vgg*|*perceptual*|"
+  .. "*text_encoder*|*vision_tower*|*vision_model*|*visual_encoder*|vae.*|*.vae.*|*first_stage*|*cond_stage*|*fourier*|"
+  .. "*time_proj|*rotary*|*freq*|*sinus*|*rff*|*expert*|*loss*|*criterion*|*scaler*|*normaliz*|*pooler*|*quantiz*|"
+  .. "*codebook*|*discriminator*|battery*|*random*|*reservoir*|*fixed*|*frozen*|*stft*|*spectrogram*|*mel_*|"
+  .. "*filterbank*|*wavelet*|*dct*|*sobel*|*blur*|*aux*|*seq_relationship*|*hash*|*relative_position_index*"
+local FIGURES = { "l2", "mean", "std", "min", "max", "zero_share" }
+
+--- Whether two rows hold the same elements, by their statistics and by `most` elements in pieces that lie evenly over
+--- them: statistics are sums in a fixed order, the same to the last bit for the same elements alone.
+---@param a culprit.Row
+---@param b culprit.Row
+---@param most integer
+---@return boolean
+function checkpoints.same(a, b, most)
+  for _, name in ipairs(FIGURES) do
+    if a[name] ~= b[name] then return false end
+  end
+  local size = math.min(a.numel, math.max(1, most // 4))
+  for i = 0, 3 do
+    local first = i * (a.numel - size) // 3
+    local x, y  = a:values(first, size), b:values(first, size)
+    for k = 1, #x do
+      if x[k] ~= y[k] then return false end
+    end
+  end
+  return true
+end
+
+--- The factor below 1 that takes every element of one row to that of the other, but for what is rounded in `steps`
+--- products; nil where there is none. A gradient leaves no such pair.
+---@param a culprit.Row
+---@param b culprit.Row
+---@param steps number
+---@return number?
+function checkpoints.decayed(a, b, steps)
+  if a.dtype ~= "float32" or not a.l2 or a.l2 == 0 or not b.l2 or b.l2 >= a.l2 or a.numel < 64 then return nil end
+  local factor, slack = b.l2 / a.l2, 2.5e-7 * (math.sqrt(steps) + 1)
+  if 1 - factor < 20 * slack then return nil end
+  for _, name in ipairs({ "std", "min", "max" }) do
+    if math.abs(b[name] - factor * a[name]) > slack * math.abs(a[name]) then return nil end
+  end
+  local x, y = a:values(0, math.min(a.numel, 2048)), b:values(0, math.min(a.numel, 2048))
+  for k = 1, #x do
+    if math.abs(y[k] - factor * x[k]) > slack * math.abs(x[k]) then return nil end
+  end
+  return factor
+end
+
+--- Whether an update of any size would show in a tensor: a matrix with elements of both signs, some of which are so
+--- close to zero that no format rounds an update away. A gain that starts at 1 may stay there in bf16.
+local function telling(row)
+  return #(row.shape or {}) >= 2 and row.min ~= nil and row.min < 0 and row.max > 0
+    and row.numel >= (row.dtype:glob("float16|bfloat16") and 16384 or 16)
+end
+
+--- Names that are no business of the loss: by what they are called, a causal mask that is called bias, and a table of
+--- sines and cosines, whose squares have a mean of one half.
+local function fixed(row)
+  return row.layer:lower():glob(OTHERS) or row.name:ends_with("bias") and #(row.shape or {}) > 1
+    or row.layer:lower():glob("*pos*") and row.rms ~= nil and math.abs(row.rms - math.sqrt(0.5)) < 0.05
+end
+
+--- The tensors that two checkpoints have in common, by name and rank.
+local function shared(weights, from, to)
+  local first, out = {}, {}
+  for row in weights:where { step = from }:slice(0, 20000):rows() do first[row.name .. "#" .. (row.rank or 0)] = row end
+  for row in weights:where { step = to }:slice(0, 20000):rows() do
+    local before = first[row.name .. "#" .. (row.rank or 0)]
+    if before and before.numel == row.numel and before.dtype == row.dtype then
+      out[#out + 1] = { first = before, last = row }
+    end
+  end
+  return out
+end
+
+--- The layers of the first and the last checkpoint of a run: those that stand still or only decay, and those that move.
+--- Nil where there are no two.
+---@param rows culprit.Table     rows of case.tensors of one run
+---@param variant string?        "ema": of the average; nil: of the weights themselves
+---@param left fun(layer: string): boolean  what is not judged
+---@param most integer           elements that are compared
+---@return table?  from, to, still, moving: layers with name, pairs, elements, order, factor; weights: their number
+function checkpoints.layers(rows, variant, left, most)
+  local weights = rows:where("role == 'weight' and numel >= 1 and step is not null and "
+    .. "match(dtype, 'float64|float32|float16|bfloat16')")
+  weights = variant and weights:where { variant = variant } or weights:where("variant is null")
+  local from, to = weights:min("step"), weights:max("step")
+  if not from or from == to then return nil end
+  local norms = {}
+  for row in rows:where { role = "value", step = to }:where("match(name, '*running_mean')"):slice(0, 5000):rows() do
+    norms[row.layer:replace(".running_mean", "")] = true
+  end
+
+  local out     = { from = from, to = to, still = {}, moving = {}, weights = 0, adapters = false }
+  local common  = shared(weights, from, to)
+  local several = math.max(64, math.min(most, 1000000 // math.max(1, #common)))
+  local layers, order = {}, {}
+  for _, pair in ipairs(common) do
+    local row = pair.last
+    if row.layer:lower():glob("*lora*|*adapter*") then out.adapters = true end
+    if not (row.name:ends_with("bias") and #(row.shape or {}) > 1) then out.weights = out.weights + 1 end
+    if not fixed(row) then
+      local layer = layers[row.layer]
+      if not layer then
+        layer = { name = row.layer, pairs = {}, elements = 0, order = row.order or 0, norm = norms[row.layer] }
+        layers[row.layer], order[#order + 1] = layer, layer
+      end
+      layer.elements = layer.elements + row.numel
+      layer.pairs[#layer.pairs + 1] = pair
+      local broken = row.nonfinite > 0 or pair.first.nonfinite > 0
+      local factor = not broken and checkpoints.decayed(pair.first, row, to - from)
+      if factor then
+        layer.factor, layer.told = factor, true
+      elseif not broken and checkpoints.same(pair.first, row, several) then
+        layer.told = layer.told or telling(row)
+      else
+        layer.moves = true
+      end
+    end
+  end
+  for _, layer in ipairs(order) do
+    if layer.moves then
+      out.moving[#out.moving + 1] = layer
+    elseif layer.told and not layer.norm and not left(layer.name) then
+      out.still[#out.still + 1] = layer
+    end
+  end
+  return out
+end
+
+--- What the optimizer's state at a step says of the gradients of those layers. It is known by layer where the state
+--- has their names, and else for all that stand still together: where the tensors with a moment above zero have just
+--- the shapes of those that move.
+---@param case culprit.Case
+---@param rows culprit.Table  of one run
+---@param found table         of checkpoints.layers
+---@return table  moments: rows; got: by layer, whether it had a gradient, or nil; stepped: by layer, whether its
+--- counter has gone on; apart: whether the layers that stand still are those without; held: how many parameters the
+--- optimizer holds, or nil
+function checkpoints.gradients(case, rows, found)
+  local out  = { got = nil, apart = false, held = nil }
+  local last = case.config:where("match(key, '*param_groups.*.num_params') and number is not null"):last()
+  out.held    = last and case.config:where("match(key, '*param_groups.*.num_params')"):where { source = last.source }
+    :sum("number")
+  local all   = rows:where { role = "state", step = found.to }
+  out.moments = all:where("match(name, '*.exp_avg_sq')")
+  if out.moments:count() == 0 then
+    out.moments = all:where("match(name, '*.momentum_buffer|*.exp_avg|*.square_avg')")
+  end
+  local names, got = {}, {}
+  for _, layers in ipairs({ found.still, found.moving }) do
+    for _, layer in ipairs(layers) do names[layer.name] = true end
+  end
+  local shapes, known = {}, 0
+  for row in out.moments:slice(0, 20000):rows() do
+    local live = (row.l2 or 0) > 0 or row.nonfinite > 0
+    known = known + (names[row.layer] and 1 or 0)
+    got[row.layer] = got[row.layer] or live
+    local shape = table.concat(row.shape or {}, "x")
+    if live then shapes[shape] = (shapes[shape] or 0) + 1 end
+  end
+  if known > 0 and known >= 0.5 * out.moments:count() then
+    -- Which of them the optimizer has stepped since the first checkpoint: a moment may be from before.
+    local counters = rows:where("role == 'state' and numel == 1 and match(name, '*state.*.step')")
+    local counts, stepped = {}, {}
+    for row in counters:where { step = found.from }:slice(0, 20000):rows() do counts[row.name] = row.mean end
+    for row in counters:where { step = found.to }:slice(0, 20000):rows() do
+      if row.mean > (counts[row.name] or 0) then stepped[row.layer] = true end
+    end
+    out.got, out.stepped, out.apart = got, stepped, #found.still > 0
+    for _, layer in ipairs(found.still) do out.apart = out.apart and not got[layer.name] end
+  elseif out.moments:count() > 0 then
+    for _, layer in ipairs(found.moving) do
+      for _, pair in ipairs(layer.pairs) do
+        local shape = table.concat(pair.last.shape or {}, "x")
+        shapes[shape] = (shapes[shape] or 0) - 1
+      end
+    end
+    -- Of the shapes that stand still as many moments are left over as there are of them: then these have some.
+    out.apart = true
+    for _, layer in ipairs(found.still) do
+      for _, pair in ipairs(layer.pairs) do
+        if (shapes[table.concat(pair.last.shape or {}, "x")] or 0) > 0 then out.apart = false end
+      end
+    end
+  end
+  return out
+end
+
+--- The step counters of the optimizers of a run: by optimizer, the highest one of each checkpoint, by step.
+---@param rows culprit.Table  of one run
+---@return table[]  lists of rows
+function checkpoints.counters(rows)
+  local by, order = {}, {}
+  for row in rows:where("role == 'state' and numel == 1 and step is not null and nonfinite == 0 and "
+    .. "match(name, '*state.*.step')"):sort("step"):slice(0, 50000):rows() do
+    local of = row.name:split("state.")[1] .. "#" .. (row.rank or 0)
+    local list = by[of]
+    if not list then
+      list = {}
+      by[of], order[#order + 1] = list, list
+    end
+    local latest = list[#list]
+    if not latest or latest.step ~= row.step then
+      list[#list + 1] = row
+    elseif row.mean > latest.mean then
+      list[#list] = row
+    end
+  end
+  return order
+end
+
+return checkpoints

@@ -1,0 +1,330 @@
+--- ## What it detects
+--- What the checkpoints of a run say without any statistics of layers: weights that are the same to the last bit in the
+--- first and the last of them while others moved, or all one and the same multiple of what they were, which is decay
+--- without a gradient; whether the optimizer's state shows a gradient for them; a model of which nothing moved; an
+--- optimizer whose step counter fell, or lacks the steps before a resume; an average that stands still.
+---
+--- ## Why it matters
+--- Nearly every run leaves checkpoints, and few leave more. An update moves the small elements of a matrix in any
+--- format, so one that is the same to the last bit got none. PyTorch's optimizers make the state of a parameter at its
+--- first gradient: what they hold and have no state for never had one.
+---
+--- ## How to confirm
+--- Compare `torch.equal(a[k], b[k])` for every key of both checkpoints; list `requires_grad`, `.grad` and the place in
+--- `optimizer.param_groups` of those that are equal.
+---
+--- ## Known false positives
+--- Layers that are frozen on purpose and not declared. What the config names as frozen is left out, and so are all but
+--- the adapters where there are some, tables of sines, batch norms, embeddings that alone stand still (word vectors
+--- that are taken over), experts, and parts that follow another model or are taken from one, by their names. Where most
+--- of a model stands still, or the config says that the run goes on from trained weights, it may be a backbone that is
+--- kept, and nothing is said unless its weights decay. Heads of tasks that the data lacks stand still, too. A saved
+--- best model stands still while training goes on. Gains and biases tell nothing by themselves, nor do small tensors of
+--- a narrow format. Of a tensor whose statistics agree to the last bit 4,096 elements are compared that lie evenly over
+--- it. Where statistics of layers are logged, training/layer-weights judges.
+---
+--- ## References
+--- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
+
+local checkpoints = require("checkpoints")
+local freezing = require("freezing")
+local settings = require("settings")
+
+local function list(names)
+  return table.concat(names, ", ", 1, math.min(6, #names)) .. (#names > 6 and (" and %d more"):format(#names - 6) or "")
+end
+
+local function names_of(layers)
+  local names, elements = {}, 0
+  for i, layer in ipairs(layers) do names[i], elements = layer.name, elements + layer.elements end
+  return names, elements
+end
+
+--- The rows of the first layers, as evidence.
+local function rows_of(layers)
+  local out = {}
+  for i = 1, math.min(3, #layers) do
+    out[#out + 1] = layers[i].pairs[1].first
+    out[#out + 1] = layers[i].pairs[1].last
+  end
+  return out
+end
+
+--- Scalars of a run whose checkpoints may lie in a folder below it, or beside it.
+local function scalars_of(case, run)
+  local own = {}
+  for row in case.scalars:where("run is not null"):distinct("run"):slice(0, 1000):rows() do
+    if not run or row.run == run or run:starts_with(row.run .. "/") or row.run:starts_with(run .. "/") then
+      own[#own + 1] = row.run
+    end
+  end
+  return case.scalars:where { primary = true }:where("finite(value) and layer is null"):where { run = own }
+end
+
+--- Whether the loss falls between two steps: then the model learns, and what was saved is another one.
+local function falls(scalars, from, to)
+  local loss  = scalars:where { name = "loss" }:where("step >= ? and step <= ?", from, to):sort("step")
+  local piece = math.max(1, loss:count() // 5)
+  if loss:count() < 5 then return false end
+  return loss:slice(loss:count() - piece, piece):median("value") < 0.9 * loss:slice(0, piece):median("value")
+end
+
+local function counter_begins_anew(case, run, rows, found)
+  if #found.moving == 0 then
+    return skip("checkpoints between which something moves", "optimizer-state-reset")
+  end
+  if settings.on(case.config:where("match(key, '*reset_optim*|*no_load_optim*|*reset_opt|*finetune*|*weights_only*|"
+    .. "*load_module_only*')")):first() then
+    return skip("an optimizer's state that is kept: a setting drops it", "optimizer-state-reset")
+  end
+  local judged, optimizers = false, checkpoints.counters(rows)
+  for _, counts in ipairs(optimizers) do
+    judged = judged or #counts > 1
+    for i = 2, #counts do
+      local before, now = counts[i - 1], counts[i]
+      -- Counted in updates up to there, and since then only those of the steps behind it. A counter that stands still
+      -- is that of an optimizer that has had its turn, where it does not go on or is not the only one.
+      local anew = before.mean > 0 and before.mean == before.step and now.mean == now.step - before.step
+      local goes = now.mean ~= before.mean or #optimizers == 1 and #counts == 2
+        or counts[i + 1] ~= nil and counts[i + 1].mean > now.mean
+      if now.mean < before.mean or anew and goes then
+        report {
+          symptom  = "optimizer-state-reset",
+          score    = 0.97,
+          at       = { run = run, step = now.step },
+          message  = ("the optimizer's counter is %g in the checkpoint of step %d and %g in that of step %d: its "
+            .. "moments begin anew"):format(now.mean, now.step, before.mean, before.step),
+          evidence = { before, now },
+        }
+        return
+      end
+    end
+  end
+  if not judged then skip("the optimizer's step counter in two checkpoints", "optimizer-state-reset") end
+end
+
+local function nothing_moves(case, run, rows, found, opt)
+  local scalars = scalars_of(case, run)
+  local rates   = scalars:where { name = "lr" }
+  local between = rates:where("step > ? and step <= ?", found.from, found.to)
+  if found.to - found.from < opt.apart then
+    return skip("checkpoints of more updates apart", "update-zero", "update-zero-despite-gradient")
+  end
+  if between:count() > 0 and between:max("value") == 0 and rates:max("value") > 0 then
+    return skip("checkpoints of steps between which the rate is above zero", "update-zero",
+      "update-zero-despite-gradient")
+  end
+  if falls(scalars, found.from, found.to) then
+    return skip("checkpoints of the model that is trained: the loss falls between them, and no weight moves",
+      "update-zero", "update-zero-despite-gradient")
+  end
+  local names = names_of(found.still)
+  report {
+    symptom  = "update-zero",
+    score    = 0.95,
+    at       = { run = run, step = found.from },
+    message  = ("all weights of %s (%s) are the same to the last bit in the checkpoints of steps %d and %d"):format(
+      units.plural(#names, "layer"), list(names), found.from, found.to),
+    evidence = rows_of(found.still),
+  }
+  local grads   = scalars:where { name = "grad_norm" }:where("step > ? and step <= ?", found.from, found.to)
+    :where("value > 0")
+  local driven  = between:where("value > 0")
+  local state   = checkpoints.gradients(case, rows, found)
+  if driven:count() >= 3 and grads:count() >= 3 and state.held and state.held > 0 and state.moments:count() == 0 then
+    report {
+      symptom  = "update-zero-despite-gradient",
+      score    = 0.95,
+      at       = { run = run, step = found.from },
+      message  = ("no weight moves between steps %d and %d, the gradient norm is %.3g in the median and the learning "
+        .. "rate up to %.3g, and the optimizer's state is empty: none of the %d parameters that it holds had a "
+        .. "gradient at any of its steps, so that they are not the model's, or are cleared before"):format(
+        found.from, found.to, grads:median("value"), driven:max("value"), state.held),
+      evidence = { grads:slice(0, 3), driven:slice(0, 2), found.still[1].pairs[1].last },
+    }
+  else
+    skip("an optimizer's state beside the weights, a learning rate and a gradient norm", "update-zero-despite-gradient")
+  end
+end
+
+--- Where those lie that got no gradient: all upstream of one place, or behind layers that got one. The order is that of
+--- the file, which is the model's where weights and state are in one.
+local function where_it_ends(run, found, got)
+  local layers = {}
+  for _, layer in ipairs(found.still) do layers[#layers + 1] = { of = layer, none = true } end
+  for _, layer in ipairs(found.moving) do
+    if got[layer.name] then layers[#layers + 1] = { of = layer } end
+  end
+  table.sort(layers, function(a, b) return a.of.order < b.of.order end)
+  local first, late
+  for i, one in ipairs(layers) do
+    if not one.none then first = first or i elseif first then late = late or i end
+  end
+  if not first or first == #layers and #layers < 2 then return end
+  if not late then
+    report {
+      symptom  = "gradient-cut-upstream",
+      score    = 0.85,
+      at       = { run = run, step = found.to, layer = layers[first].of.name },
+      message  = ("all %s before %s got no gradient up to step %d, and those from there on did"):format(
+        units.plural(first - 1, "layer"), layers[first].of.name, found.to),
+      evidence = rows_of({ layers[1].of, layers[first].of }),
+    }
+  else
+    report {
+      symptom  = "gradient-missing-between",
+      score    = 0.85,
+      at       = { run = run, step = found.to, layer = layers[late].of.name },
+      message  = ("%s got no gradient up to step %d although %s, which is upstream of it, did"):format(
+        layers[late].of.name, found.to, layers[first].of.name),
+      evidence = rows_of({ layers[late].of, layers[first].of }),
+    }
+  end
+end
+
+local function some_stand_still(case, run, rows, found, opt)
+  local names, elements = names_of(found.still)
+  local _, moved = names_of(found.moving)
+  local factor
+  for _, layer in ipairs(found.still) do factor = factor or layer.factor end
+  local others = 0
+  for _, name in ipairs(names) do
+    if not name:lower():glob("*emb*|*wte*|*wpe*|*tok*|*table*|*lookup*|*glove*|*word2vec*") then others = others + 1 end
+  end
+  local turn = false -- whether an optimizer has had its turn before the first checkpoint, as of parts that are thawed
+  for _, counts in ipairs(checkpoints.counters(rows)) do
+    turn = turn or #counts > 1 and counts[1].step == found.from and counts[#counts].mean == counts[1].mean
+      and counts[1].mean > 0
+  end
+  local kept = found.adapters and "adapters are trained"
+    or turn and "an optimizer's turn was over before the first checkpoint"
+    or not factor and others == 0 and "embeddings alone stand still"
+    or not factor and (settings.loaded(case) or settings.on(case.config:where("match(key, '*name_or_path')")):first())
+      and "the run goes on from trained weights"
+    or not factor and elements > opt.most * (elements + moved)
+      and "most of the model stands still, as what is kept does"
+  if kept then
+    return skip("what is frozen on purpose: " .. kept, "layer-weights-unchanged", "layer-gradient-zero",
+      "layer-unchanged-despite-gradient", "gradient-cut-upstream", "gradient-missing-between")
+  end
+
+  local state = checkpoints.gradients(case, rows, found)
+  local all   = state.held and state.held >= found.weights
+  local says  = ""
+  if state.apart and all then
+    says = "; the optimizer holds all parameters and has no moments for these"
+  elseif state.apart and state.held then
+    says = ("; the optimizer holds %d of %d parameters, and has no moments for these"):format(state.held, found.weights)
+  end
+  report {
+    symptom  = "layer-weights-unchanged",
+    score    = 0.9,
+    at       = { run = run, layer = names[1], step = found.to },
+    message  = ("the weights of %s %s in the checkpoints of steps %d and %d (%s), those of %d other%s moved%s"):format(
+      units.plural(#names, "layer"), factor and ("are %.6g times what they were"):format(factor)
+        or "are the same to the last bit", found.from, found.to, list(names), #found.moving,
+      #found.moving == 1 and "" or "s", says),
+    evidence = rows_of(found.still),
+  }
+  if factor or state.apart and all then
+    report {
+      symptom  = "layer-gradient-zero",
+      score    = 0.9,
+      at       = { run = run, layer = names[1], step = found.to },
+      message  = factor and ("every weight of %s is %.6g times what it was at step %d: decay alone, without a gradient")
+          :format(list(names), factor, found.from)
+        or ("the optimizer has moments for what moves and none for %s, which it holds: no gradient up to step %d")
+          :format(list(names), found.to),
+      evidence = rows_of(found.still),
+    }
+    if state.apart and state.got then return where_it_ends(run, found, state.got) end
+    return skip("moments by the names of parameters", "gradient-cut-upstream", "gradient-missing-between")
+  end
+  if not state.got then
+    return skip("moments of the layers that stand still, by their names", "layer-unchanged-despite-gradient",
+      "layer-gradient-zero", "gradient-cut-upstream", "gradient-missing-between")
+  end
+  local pushed = {}
+  for _, layer in ipairs(found.still) do
+    if state.got[layer.name] and state.stepped[layer.name] then pushed[#pushed + 1] = layer end
+  end
+  if #pushed > 0 then
+    report {
+      symptom  = "layer-unchanged-despite-gradient",
+      score    = 0.9,
+      at       = { run = run, layer = pushed[1].name, step = found.to },
+      message  = ("%s stands still between steps %d and %d although the optimizer has moments above zero for it")
+        :format(list((names_of(pushed))), found.from, found.to),
+      evidence = rows_of(pushed),
+    }
+  end
+end
+
+local function average_stands_still(case, run, rows, found, left, opt)
+  local average = checkpoints.layers(rows, "ema", left, opt.elements)
+  if not average or #found.moving < 2 or average.to - average.from < 2 then
+    return skip("an average of the weights in two checkpoints, between which these move", "average-unchanged")
+  end
+  if #average.still < 2 or #average.moving > 0 then return end
+  if settings.on(case.config:where("match(key, '*ema*start*|*ema*after*|*ema*warm*|*ema*begin*|*ema*every*|"
+    .. "*ema*interval*|*ema*freq*|*start_ema*|*ema_steps*')")):first() then
+    return skip("an average that is updated from the first step on: a setting delays it", "average-unchanged")
+  end
+  report {
+    symptom  = "average-unchanged",
+    score    = 0.95,
+    at       = { run = run, step = average.to },
+    message  = ("the average of the weights is the same to the last bit at steps %d and %d, and the weights of %s "
+      .. "moved: nothing updates it"):format(average.from, average.to, units.plural(#found.moving, "layer")),
+    evidence = rows_of(average.still),
+  }
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "What did not move between the checkpoints of a run",
+  needs    = { tensors = { "name", "role", "layer", "step", "data" } },
+  symptoms = { "layer-weights-unchanged", "layer-unchanged-despite-gradient", "layer-gradient-zero",
+    "gradient-cut-upstream", "gradient-missing-between", "update-zero", "update-zero-despite-gradient",
+    "optimizer-state-reset", "average-unchanged" },
+  options  = {
+    elements = { default = 4096, doc = "Elements of a tensor that are compared" },
+    most     = { default = 0.5,  doc = "Share of the elements that stand still as a kept backbone does" },
+    apart    = { default = 5,    doc = "Steps between checkpoints below which a whole model may stand still" },
+  },
+
+  run = function(case)
+    local opt, judged = case.options, false
+    local logged = case.scalars:where { metric = "update_ratio" }:where("layer is not null"):count() > 0
+    local left   = freezing.declared(case)
+    local names  = {}
+    for row in case.tensors:where { role = "weight" }:distinct("run"):slice(0, 100):rows() do
+      names[#names + 1] = row.run
+    end
+    for _, name in ipairs(names) do
+      local run   = #names > 1 and name or nil
+      local rows  = case.tensors:where { run = name }
+      local found = checkpoints.layers(rows, nil, left, opt.elements)
+      if found and #found.still + #found.moving >= 2 then
+        judged = true
+        counter_begins_anew(case, run, rows, found)
+        average_stands_still(case, run, rows, found, left, opt)
+        if logged then
+          skip("runs without statistics of layers: training/layer-weights judges these", "layer-weights-unchanged",
+            "layer-unchanged-despite-gradient", "layer-gradient-zero", "gradient-cut-upstream",
+            "gradient-missing-between", "update-zero", "update-zero-despite-gradient")
+        elseif #found.moving == 0 then
+          nothing_moves(case, run, rows, found, opt)
+        elseif #found.still > 0 and #found.moving == 1 then
+          skip("what is frozen on purpose: all but one layer stands still", "layer-weights-unchanged",
+            "layer-gradient-zero", "layer-unchanged-despite-gradient", "gradient-cut-upstream",
+            "gradient-missing-between")
+        elseif #found.still > 0 then
+          some_stand_still(case, run, rows, found, opt)
+        end
+      end
+    end
+    if not judged then return skip("weights of one run in checkpoints of two steps") end
+  end,
+}
