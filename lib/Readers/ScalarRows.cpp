@@ -169,7 +169,21 @@ void ScalarRows::string(StringRef Key, StringRef Value) {
     number(Key, Wrapped.number());
 }
 
+/// Whether the record's step is the epoch: MMEngine's evaluation of epoch 3
+/// stands with step 3 among iterations in the hundreds, and has neither a loss
+/// nor an epoch of its own.
+bool ScalarRows::isOfEpoch() const {
+  return Step_ && LastStep && LastEpoch && *Step_ < *LastStep &&
+         static_cast<double>(*Step_) == *LastEpoch &&
+         llvm::none_of(Fields, [](const Field &F) {
+           return F.Of->Scalar.Known &&
+                  (F.Of->Scalar.Name == "epoch" || F.Of->Scalar.Name == "loss");
+         });
+}
+
 int64_t ScalarRows::stepOfRecord() {
+  if (isOfEpoch())
+    Step_ = LastStep;
   if (Step_)
     return *Step_;
   if (LastStep)
@@ -319,6 +333,9 @@ bool ScalarRows::end() {
   int64_t Step = stepOfRecord();
   if (Step_)
     followStep(Step);
+  for (const Field &F : Fields)
+    if (F.Of->Scalar.Known && F.Of->Scalar.Name == "epoch")
+      LastEpoch = F.Value;
   if (!addNamedValue(Step))
     addFields(Step);
   return true;

@@ -77,6 +77,7 @@ private:
   void nameTime();
   const Name *lossOfPolicy();
   bool isOfLayer() const;
+  bool isOfEpoch() const;
   int64_t stepOfRecord();
 
   Source &S;
@@ -97,6 +98,7 @@ private:
 
   // The file.
   std::optional<int64_t> LastStep;
+  std::optional<double> LastEpoch;
   std::map<int64_t, int64_t> LastStepOfRank;
   int64_t Counted = 0;
   size_t Added = 0;

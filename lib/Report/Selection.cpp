@@ -58,7 +58,9 @@ describeUnexplained(const Diagnosis &D, ArrayRef<SymptomEvidence> Symptoms) {
   Out.push_back(join(Ids, ", ") + ": " +
                 Symptoms[D.Rest.Symptoms.front()].Message +
                 "; nothing more specific shows why");
-  for (const Unchecked &U : D.Rest.Open)
+  // Those of the likeliest causes come first.
+  constexpr size_t MostTold = 3;
+  for (const Unchecked &U : ArrayRef(D.Rest.Open).take_front(MostTold))
     Out.push_back("could tell: " + U.Symptom + " (needs " + U.Needs + ")");
   return Out;
 }

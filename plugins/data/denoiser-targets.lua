@@ -4,8 +4,9 @@
 --- ## Why it matters
 --- Every way to train a denoiser asks for the same two things in other shares: the noise, the clean sample, the
 --- velocity a * noise - s * sample, their difference, the score. So the target of a row is a sum of its noise and its
---- sample with two numbers that belong to the row's timestep. A target that is no such sum was drawn anew, taken from
---- another row or put into another order, and the model can only learn the mean.
+--- sample with two numbers that belong to the row's timestep; and where one of these is not dumped, of the other and
+--- the noisy sample that the model is given, which is such a sum itself. A target that is no such sum was drawn anew,
+--- taken from another row or put into another order, and the model can only learn the mean.
 ---
 --- ## How to confirm
 --- Fit the target of one row by its noise and its sample: the remainder has to be rounding.
@@ -40,6 +41,13 @@ local function remainder(y, u, v)
   return 1 - explained / yy
 end
 
+--- Whether two rows point the same way, but for three parts in a hundred.
+local function alike(u, v)
+  local uu, vv, uv = 0, 0, 0
+  for i = 1, #u do uu, vv, uv = uu + u[i] * u[i], vv + v[i] * v[i], uv + u[i] * v[i] end
+  return uu * vv - uv * uv <= 1e-3 * uu * vv
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -56,7 +64,8 @@ return {
     local opt = case.options
     local floats = case.tensors:where("not match(name, 'battery.*') and match(dtype, 'float*|bfloat*') "
       .. "and zero_share is not null")
-    local targets = floats:where("match(name, 'batch.target|batch.targets|batch.*_target|batch.label|batch.labels')")
+    local targets = floats:where("match(name, 'batch.target|batch.targets|batch.*_target|batch.label|batch.labels|"
+      .. "batch.velocity|batch.flow')")
     local epsilon = case.config:where("match(key, '*prediction_type|*parameterization|*parametrization')")
       :where("match(value, 'eps*')"):first()
     local rows, alien, own, first, worst = 0, 0, 0, nil, 0
@@ -65,15 +74,25 @@ return {
         numel = target.numel }
       local noise  = beside:where("match(name, 'batch.noise|batch.eps|batch.epsilon|batch.*_noise')"):first()
       local clean  = beside:where("match(name, 'batch.image|batch.images|batch.pixel_values|batch.latents|batch.latent|"
-        .. "batch.sample|batch.samples|batch.clean|batch.x0|batch.x_0|batch.x_start|batch.input|batch.x')"):first()
+        .. "batch.sample|batch.samples|batch.clean|batch.x0|batch.x_0|batch.x_start|batch.x1|batch.x_1|batch.input|"
+        .. "batch.x')"):first()
+      -- Noise and sample make what the model is given: of the three any two make the third, and the target.
+      local mixed  = beside:where("match(name, 'batch.noisy*|batch.x_t|batch.xt|batch.z_t|batch.zt|"
+        .. "batch.*_noisy')"):first()
+      local of_mixture = false
+      if mixed and not epsilon and (noise ~= nil) ~= (clean ~= nil) then
+        if noise then clean = mixed else noise = mixed end
+        of_mixture = true
+      end
       local lines  = target.shape[1] or 1
       local width  = target.numel // math.max(lines, 1)
       -- Without the sample only a target that the config calls the noise can be judged.
       if noise and (clean or epsilon) and #target.shape >= 2 and width >= opt.width then
         for line = 0, math.min(lines, ROWS) - 1 do
           local many = math.min(width, LIMIT)
-          local part = remainder(target:values(line * width, many), noise:values(line * width, many),
-            not epsilon and clean and clean:values(line * width, many) or nil)
+          local u, v = noise:values(line * width, many), not epsilon and clean and clean:values(line * width, many)
+          -- Next to no noise, or nothing but noise, and rounding is all that the mixture tells of the other.
+          local part = not (of_mixture and alike(u, v)) and remainder(target:values(line * width, many), u, v or nil)
           if part then
             rows = rows + 1
             if part <= opt.own then own = own + 1 end

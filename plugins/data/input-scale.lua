@@ -10,11 +10,28 @@
 --- Compare mean and deviation with those that the model's preprocessing promises.
 ---
 --- ## Known false positives
---- Models that normalise their input in the first layer; images of 0 to 1 are near enough and are not reported. Batches
---- of ids alone have no scale.
+--- Models that normalise their input in the first layer: where the dumped output of a layer that is given the input has
+--- its shape, mean 0 and deviation 1, the scale before it says nothing. Images of 0 to 1 are near enough and are not
+--- reported. Batches of ids alone have no scale.
 ---
 --- ## References
 --- https://pytorch.org/vision/stable/models.html (mean and std of each model's transform)
+
+--- The output of the layer that is given the input, where it is the input with mean 0 and deviation 1: no layer of
+--- weights makes both by chance. Nil where none is dumped.
+---@param case culprit.Case
+---@param mean number  that of the input
+---@param rms number
+---@return culprit.Row?
+local function normalised(case, mean, rms)
+  local given = case.tensors:where("role == 'input' and layer is not null and numel >= 16 and std is not null")
+  for row in given:sort("order"):slice(0, 20):rows() do
+    local out = case.tensors:where { role = "output", layer = row.layer, step = row.step, run = row.run }:first()
+    if out and out.std and out.numel == row.numel and #out.shape == #row.shape
+      and math.abs(row.rms - rms) <= 0.25 * rms and math.abs(row.mean - mean) <= 0.25 * rms
+      and math.abs(out.mean) <= 0.1 and math.abs(out.rms - 1) <= 0.1 then return out end
+  end
+end
 
 ---@type culprit.Detector
 return {
@@ -46,6 +63,11 @@ return {
     -- A waveform of full scale 1 is quiet for the most part.
     local small = inputs:first().name:glob("*wav*|*audio*") and 0.02 * opt.small or opt.small
     if rms < opt.large and std >= small and math.abs(mean) < opt.offset * std or rms == 0 then return end
+    local norm = normalised(case, mean, rms)
+    if norm then
+      return skip(("an input that the model takes as it is: %s makes it one of mean %.2g and deviation %.3g")
+        :format(norm.layer, norm.mean, norm.std))
+    end
     local first = inputs:sort("step"):first()
     report {
       symptom  = "input-scale-off",

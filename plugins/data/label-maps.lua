@@ -1,7 +1,8 @@
 --- ## What it detects
---- Labels of pixels that are noise: single pixels with a label that none of their eight neighbours has, though these
---- are of one label, in the ground as in what lies on it, and some of them the label of another ground; or neighbours
---- that agree as often as any two pixels do, neither more nor less.
+--- Maps that belong to other images of their batch: their parts fit these better than their own. And labels of pixels
+--- that are noise: single pixels with a label that none of their eight neighbours has, though these are of one label,
+--- in the ground as in what lies on it, and some of them the label of another ground; or neighbours that agree as often
+--- as any two pixels do, neither more nor less.
 ---
 --- ## Why it matters
 --- A thing has an extent, so pixels beside each other nearly always have one label. Where they do not, labels were
@@ -17,7 +18,9 @@
 --- pixels have to be of a ground. A map of land by its pixels may have such specks in truth. Maps that are smaller than
 --- eight pixels or of one label are not judged, nor are those without an image beside them of at most four times their
 --- side (puzzles, boards, lines of letters), bytes that are named a target (pictures), masks of two values, as a masked
---- autoencoder draws them, and labels of very many kinds (codes of a tokenizer of images, shades of grey).
+--- autoencoder draws them, and labels of very many kinds (codes of a tokenizer of images, shades of grey). Maps fit an
+--- image as far as its parts differ in colour; where they do not, no image fits better than another and nothing is said
+--- of other rows. Nor is it of the frames of a film, as a map fits its own at least as well.
 ---
 --- ## References
 --- https://en.wikipedia.org/wiki/Join_count_statistic (do neighbours agree more often than by chance)
@@ -68,16 +71,116 @@ local function add_map(counts, ids, height, width, ignored)
   end
 end
 
+-- Points a side of a map that are compared, channels, rows of a batch; rows of all batches that tell.
+local GRID, CHANNELS, ROWS, LEAST = 16, 3, 16, 48
+
+--- The maps of a batch and its images at the same points of a grid: a list of { y = labels, x = channels of values }.
+--- Channels are the second axis or the last one; images are as large as the maps, or so many times larger.
+local function points_of(labels, height, width, image)
+  local a = image.shape
+  local first = a[2] <= 16 and a[3] >= height and a[4] >= width
+  local channels = math.floor(first and a[2] or a[4])
+  local rows = math.min(ROWS, math.floor(a[1]))
+  local h, w = math.floor(first and a[3] or a[2]), math.floor(first and a[4] or a[3])
+  if channels > 16 or h < height or w < width then return nil end
+  local out, size = {}, height * width
+  for row = 0, rows - 1 do
+    local ids, pixels = elements.of(labels, row * size, size), elements.of(image, row * channels * h * w,
+      channels * h * w)
+    local y, x, n = {}, {}, 0
+    for c = 1, math.min(channels, CHANNELS) do x[c] = {} end
+    for i = 0, math.min(GRID, height) - 1 do
+      for k = 0, math.min(GRID, width) - 1 do
+        local down, right = i * height // math.min(GRID, height), k * width // math.min(GRID, width)
+        n = n + 1
+        y[n] = ids[down * width + right + 1]
+        local at = (down * h // height) * w + right * w // width
+        for c = 1, #x do x[c][n] = first and pixels[(c - 1) * h * w + at + 1] or pixels[at * channels + c] end
+      end
+    end
+    out[#out + 1] = { y = y, x = x }
+  end
+  return out
+end
+
+--- The share of an image's variance that lies between the parts that a map has: of a right map more than of one that is
+--- drawn for something else. Nil of a map that shows one label.
+local function explained(map, image, ignored)
+  local between, all = 0, 0
+  for _, x in ipairs(image.x) do
+    local sum, count, total, square, n, kinds = {}, {}, 0, 0, 0, 0
+    for i, label in ipairs(map.y) do
+      if not ignored(label) then
+        if not sum[label] then sum[label], count[label], kinds = 0, 0, kinds + 1 end
+        sum[label], count[label] = sum[label] + x[i], count[label] + 1
+        total, square, n = total + x[i], square + x[i] * x[i], n + 1
+      end
+    end
+    if n < 32 or kinds < 2 then return nil end
+    local parts = 0
+    for label, one in pairs(sum) do parts = parts + one * one / count[label] end
+    between, all = between + parts - total * total / n, all + square - total * total / n
+  end
+  return all > 0 and between / all or nil
+end
+
+--- Whether maps belong to other images of their batch. Where maps have nothing to do with their own image, this is as
+--- likely the best of the batch as the worst; and where they belong to others, the best of the others fits better than
+--- the best of as many of another batch. Both are counted over all rows, so that images in which parts cannot be told
+--- by their colour say nothing.
+---@param batches table[]  of `points_of`
+---@return table?  rows, rank (of their own image, 0 to 1), better, compared, ahead (of one distance: share of rows)
+local function of_other_images(batches, ignored)
+  local ranks, rows, better, worse, at = 0, 0, 0, 0, {}
+  for number, batch in ipairs(batches) do
+    local far = batches[number % #batches + 1]
+    local n = #batch
+    for row = 1, n do
+      local own = explained(batch[row], batch[row], ignored)
+      local below, among, best, where_ = 0, 0, nil, nil
+      for other = 1, own and n or 0 do
+        local value = other ~= row and explained(batch[row], batch[other], ignored)
+        if value then
+          among = among + 1
+          if value < own then below = below + 1 end
+          if not best or value > best then best, where_ = value, other end
+        end
+      end
+      if best and among >= 4 then
+        rows, ranks = rows + 1, ranks + (below + 0.5) / (among + 1)
+        at[(where_ - row) % n] = (at[(where_ - row) % n] or 0) + 1
+        local best_far
+        for other = 1, far ~= batch and #far == n and n or 0 do
+          local value = other ~= row and explained(batch[row], far[other], ignored)
+          if value and (not best_far or value > best_far) then best_far = value end
+        end
+        if best_far then
+          if best > best_far then better = better + 1 elseif best < best_far then worse = worse + 1 end
+        end
+      end
+    end
+  end
+  if rows < LEAST then return nil end
+  local most, by = 0, 0
+  for distance, count in pairs(at) do
+    if count > most or count == most and distance < by then most, by = count, distance end
+  end
+  return { rows = rows, rank = ranks / rows, better = better, compared = better + worse, most = most, by = by,
+    of = #batches[1] }
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
-  summary  = "Labels of pixels are noise",
+  summary  = "Labels of pixels are noise, or of other images",
   needs    = { tensors = { "name", "data" } },
-  symptoms = { "labels-partly-wrong", "labels-unrelated" },
+  symptoms = { "labels-partly-wrong", "labels-unrelated", "labels-of-other-rows" },
   options  = {
     single = { default = 0.01, doc = "Share of single pixels on each of two labels, worth reporting" },
     above  = { default = 0.05, doc = "Agreement of neighbours above chance that is none, as a share of what is left" },
     pixels = { default = 800,  doc = "Neighbours below which nothing is said" },
+    own    = { default = 2.5,  doc = "Deviations by which a map's own image may fit better and is no better" },
+    sure   = { default = 4.0,  doc = "Deviations by which other images of the batch have to fit better than others" },
   },
 
   run = function(case)
@@ -87,6 +190,7 @@ return {
     local function ignored(v) return v < 0 or v == 255 or named and v == named.number end
     local pictures = case.tensors:where("match(name, 'batch.*') and match(dtype, 'float*|bfloat*|uint8') "
       .. "and numel >= 64")
+    local compared, known, points = {}, {}, 0
     local counts, first, read = { of = {}, all = 0, pairs = 0, alike = 0, on = {}, single = {} }, nil, 0
     for batch in case.tensors:where(LABELS):where("zero_share is not null and step is not null"):sort("step")
       :slice(0, 100):rows() do
@@ -95,19 +199,28 @@ return {
       if #shape == 3 and shape[2] >= SIDE and shape[3] >= SIDE and read < PIXELS then
         local size = math.floor(shape[2] * shape[3])
         local image = pictures:where { run = batch.run, step = batch.step, variant = batch.variant }
-        local drawn = false
+        local drawn, beside = false, nil
         for row in image:slice(0, 20):rows() do
           local a = row.shape or {}
           local function covers(height, width)
             return height >= shape[2] and width >= shape[3] and height <= LESS * shape[2] and width <= LESS * shape[3]
           end
-          drawn = drawn or #a == 4 and a[1] == shape[1] and row.name ~= batch.name
+          local fits = #a == 4 and a[1] == shape[1] and row.name ~= batch.name
             and (covers(a[3], a[4]) or covers(a[2], a[3]))
+          if fits and not drawn then beside = row end
+          drawn = drawn or fits
         end
         if not drawn or batch.name:glob("*mask*") and batch:distinct_values(3) <= 2 then size = 0 end
         for row = 0, size == 0 and -1 or math.min(shape[1], math.max(1, PIXELS // (4 * size))) - 1 do
           add_map(counts, elements.of(batch, row * size, size), math.floor(shape[2]), math.floor(shape[3]), ignored)
           read = read + size
+        end
+        -- One batch that is trained on again and again tells once.
+        local key = beside and ("%.9g %.9g"):format(batch.mean or 0, beside.mean or 0)
+        if size > 0 and beside and not known[key] and #compared < 4 and shape[1] >= 8 and beside.numel <= 4000000
+          and points + batch.numel <= 400000 then
+          points, known[key] = points + batch.numel, true
+          compared[#compared + 1] = points_of(batch, math.floor(shape[2]), math.floor(shape[3]), beside)
         end
         first = first or size > 0 and batch or nil
       end
@@ -133,6 +246,32 @@ return {
         evidence = { first },
       }
       return
+    end
+    local found = #compared > 0 and of_other_images(compared, ignored)
+    if not found then
+      skip(("label maps of %d images in dumped batches of eight rows or more"):format(LEAST), "labels-of-other-rows")
+    else
+      -- A rank is even from 0 to 1 where the image is none of the map's; each comparison is won by half then.
+      local own   = (found.rank - 0.5) * math.sqrt(12 * found.rows)
+      local moved = (found.most / found.rows - 1 / (found.of - 1)) / math.sqrt(1 / (found.of - 1) / found.rows)
+      local sure  = found.compared > 0
+        and (found.better - 0.5 * found.compared) / (0.5 * math.sqrt(found.compared)) or 0
+      if own <= opt.own and (moved >= 1.5 * opt.sure or sure >= opt.sure) then
+        report {
+          symptom  = "labels-of-other-rows",
+          score    = moved >= 1.5 * opt.sure and 0.97 or 0.93,
+          at       = { step = first.step, name = first.name },
+          message  = ("maps of %s fit their own image no better than others of the batch (rank %.2g of 1 over %d rows; "
+            .. "0.5 is chance), and %s"):format(first.name, found.rank, found.rows, moved >= 1.5 * opt.sure
+            and ("%d of them fit that of %d rows on best"):format(found.most, found.by)
+            or ("another image of their batch fits better than all of another batch in %d of %d rows"):format(
+              found.better, found.compared)),
+          evidence = { first },
+        }
+      elseif own <= opt.own then
+        skip("images whose parts differ in colour: here no image fits a map better than another",
+          "labels-of-other-rows")
+      end
     end
     local grounds, wrong, seen, crossed, expected = 0, 0, 0, 0, 0
     local function is_ground(label) return (counts.on[label] or 0) >= 100 end

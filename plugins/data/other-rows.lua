@@ -232,35 +232,43 @@ return {
       end
     end
     local judged, best, own = false, nil, 0
-    for _, list in ipairs(steps) do
-      -- Classes by the first dump: those that it lacks are left out.
-      local wide, deep = #list[1].x, #list[1].y
-      for i = 1, wide do
-        for j = 1, deep do
-          for by = -2, 2 do
-            local a, b = {}, {}
-            for _, one in ipairs(list) do
-              local column = one.y[j]
-              if one.kinds and not one.words then -- the same class in every dump; ids are those of the first
-                column = nil
-                for k, kind in ipairs(one.kinds) do if kind == list[1].kinds[j] then column = one.y[k] end end
+    --- The relation of column i of the inputs to column j of the labels `by` rows before, and of how many rows.
+    local function held(list, i, j, by)
+      local a, b = {}, {}
+      for _, one in ipairs(list) do
+        local column = one.y[j]
+        if one.kinds and not one.words then -- the same class in every dump; ids are those of the first
+          column = nil
+          for k, kind in ipairs(one.kinds) do if kind == list[1].kinds[j] then column = one.y[k] end end
+        end
+        for row = 1, one.x[i] and column and one.rows or 0 do
+          if column[row - by] then a[#a + 1], b[#b + 1] = one.x[i][row], column[row - by] end
+        end
+      end
+      judged = judged or #a >= 24
+      local z, r = relation(a, b)
+      return z, r, #a
+    end
+    -- Labels that are related to their own row are theirs, and need no other looked at.
+    for _, shifts in ipairs({ { 0 }, { -2, -1, 1, 2 } }) do
+      for _, list in ipairs(steps) do
+        -- Classes by the first dump: those that it lacks are left out.
+        for i = 1, #list[1].x do
+          for j = 1, #list[1].y do
+            for _, by in ipairs(shifts) do
+              local z, r, n = held(list, i, j, by)
+              if by == 0 then own = math.max(own, math.abs(z)) end
+              if own >= opt.own then return end
+              if by ~= 0 and (not best or math.abs(z) > math.abs(best.z)) then
+                best = { z = z, r = r, by = by, list = list, n = n }
               end
-              for row = 1, one.x[i] and column and one.rows or 0 do
-                if column[row - by] then a[#a + 1], b[#b + 1] = one.x[i][row], column[row - by] end
-              end
-            end
-            local z, r = relation(a, b)
-            judged = judged or #a >= 24
-            if by == 0 then own = math.max(own, math.abs(z)) end
-            if by ~= 0 and (not best or math.abs(z) > math.abs(best.z)) then
-              best = { z = z, r = r, by = by, list = list, i = i, j = j, n = #a }
             end
           end
         end
       end
     end
     if not judged then return skip("24 dumped rows of labels beside inputs that have values or lengths") end
-    if not best or math.abs(best.z) < opt.sure or own >= opt.own then return end
+    if not best or math.abs(best.z) < opt.sure then return end
     local first = best.list[1]
     if windows(first.inputs, first.labels, first.rows, best.by) then
       return skip("rows that are not windows of one series: these follow each other")

@@ -2,10 +2,11 @@
 --- Rows of several documents (`cu_seqlens`) whose position ids do not begin anew at a document's start, whose attention
 --- weights reach from one document into another, or whose documents do not end with an end token.
 ---
---- Where the batch has no bounds and the config says that rows are packed, an end token inside of a row is one, and so
---- is what lies between two answers, by the mask of the answers (`completion_mask`): position ids that count on behind
---- it in every row, none of them beginning anew, are told with less certainty, since the turns of one long conversation
---- may end so as well.
+--- Where the batch has no bounds and the config says that rows are packed, a document begins where position ids begin
+--- anew, and its first token has nothing but itself to look at. Where these do not, an end token inside of a row is a
+--- bound, and so is what lies between two answers, by the mask of the answers (`completion_mask`): position ids that
+--- count on behind it in every row, none of them beginning anew, are told with less certainty, since the turns of one
+--- long conversation may end so as well.
 ---
 --- ## Why it matters
 --- Packed documents that see each other train the model on contexts that do not exist; quality falls and no curve shows
@@ -58,6 +59,61 @@ local function counted(dumped, eos)
   return out
 end
 
+--- The most of a query's attention in other documents of its packed row, by position ids that begin anew inside of it,
+--- and whose probabilities show it: { mass, probs, counts, seen }. Which row of the batch the probabilities are of is
+--- known where they have as many rows; one row may be any, and the least of all counts. Nothing where no row of
+--- documents is beside probabilities.
+local function across_restarts(dumped)
+  local worst, judged = nil, false
+  for probs in dumped:where("match(name, '*prob*|*attn_weights*|*attention_weights*') and min >= 0 and max <= 1.001")
+    :sort("step"):slice(0, 40):rows() do
+    local here   = dumped:where { run = probs.run, step = probs.step, variant = probs.variant }
+    local counts = here:where("match(name, '*position_ids') and match(dtype, 'int*')"):first()
+    local a, b   = probs.shape or {}, counts and counts.shape or {}
+    local width  = #b == 2 and math.floor(b[2]) or 0
+    local fits   = #a == 4 and width > 2 and a[4] == width and a[3] == width and (a[1] == 1 or a[1] == b[1])
+      and math.abs(probs.mean * width - 1) < 0.02 and probs.numel <= 4000000
+    local least, told -- of the rows of the batch that the probabilities may be of; whether all, or one, can tell
+    for row = 0, fits and math.min(b[1], 64) - 1 or -1 do
+      local at, begins = elements.of(counts, row * width, width), { 1 }
+      local stands = false -- where positions do not count on, nor begin at 0, there is padding
+      for t = 2, width do
+        if at[t] == 0 and at[t - 1] > 0 then begins[#begins + 1] = t
+        elseif at[t] ~= at[t - 1] + 1 then stands = true end
+      end
+      local most, kept, bounded = 0, false, not stands and at[1] == 0 and #begins > 1
+      if bounded then
+        local heads, plane = math.floor(a[2]), a[1] == 1 and 0 or row
+        for head = 0, heads - 1 do
+          for k = 2, #begins do
+            -- The first token of a document has nothing but itself to look at.
+            local first = ((plane * heads + head) * width + begins[k] - 1) * width
+            local before, after = 0, 0
+            for t, v in ipairs(elements.of(probs, first, width)) do
+              if t < begins[k] then before = before + v elseif t > begins[k] then after = after + v end
+            end
+            -- Where tokens to come are seen as well no mask holds at all, which is another matter.
+            if after <= 1e-3 * before then most = math.max(most, before) end
+            -- Without a mask every document sees the one before; scores that overflow break through one here and there.
+            if before <= 1e-6 then kept = true end
+          end
+        end
+      end
+      if kept then most = 0 end
+      if a[1] == 1 then
+        least, told = math.min(least or most, most), (row == 0 or told) and bounded
+      else
+        least, told = math.max(least or most, most), told or bounded
+      end
+    end
+    judged = judged or told or false
+    if told and (not worst or least > worst.mass) then
+      worst = { mass = least, probs = probs, counts = counts }
+    end
+  end
+  return worst, judged
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -66,6 +122,7 @@ return {
   symptoms = { "positions-run-on", "attention-crosses-documents", "eos-absent" },
   options  = {
     mass = { default = 1e-6, doc = "Share of a query's attention in other documents that is no rounding" },
+    crossed = { default = 0.01, doc = "The same where position ids alone tell where documents begin" },
   },
 
   run = function(case)
@@ -88,6 +145,21 @@ return {
           evidence = { seen.first, packed },
         }
         return skip("batch.cu_seqlens, the bounds of packed documents", "attention-crosses-documents", "eos-absent")
+      end
+      local crossed, known
+      if packed then crossed, known = across_restarts(dumped) end
+      if crossed and crossed.mass > case.options.crossed then
+        report {
+          symptom = "attention-crosses-documents", score = 0.95,
+          at = { step = crossed.probs.step, layer = crossed.probs.layer },
+          message = ("in %s the first token of a document inside of a packed row (%s = %s), where position ids begin "
+            .. "anew, has %s of its attention on the documents before it"):format(crossed.probs.name, packed.key,
+            packed.value, units.percent(crossed.mass)),
+          evidence = { crossed.probs, crossed.counts, packed },
+        }
+      end
+      if known then
+        return skip("batch.cu_seqlens, the bounds of packed documents", "positions-run-on", "eos-absent")
       end
       return skip("batch.cu_seqlens, the bounds of packed documents, beside position_ids or attention probabilities")
     end

@@ -28,6 +28,7 @@
 
 local elements = require("elements")
 local places = require("places")
+local targets = require("targets")
 
 local HARDER = "*mixup*|*aux_loss*|*z_loss*|*erasing*|*jitter*|*cutmix*|*cutout*|*spec_augment*|*specaug*|*randaug*|"
   .. "*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|"
@@ -127,6 +128,7 @@ end
 --- The loss that random labels would have: the mean of -log p over all classes, of the logits whose cross-entropy with
 --- the labels of their step is the loss there; the latest such logits of the second half. And the number of classes.
 local function random_loss(case, from)
+  if targets.numbers(case) then return nil end
   local tried = 0
   local other = nil -- false: logits were dumped, and the loss is another one than theirs
   local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null and step is not null")

@@ -113,6 +113,15 @@ local function clamped_category(case, factor)
   return nil, judged
 end
 
+--- Whether labels are as long as what the model says of a row, which need not be as long as what it reads.
+local function of_outputs(case, labels)
+  for row in case.tensors:where { run = labels.run, variant = labels.variant }:where("role == 'output' and "
+    .. "match(layer, 'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"):slice(0, 8):rows() do
+    if #row.shape == 3 and #labels.shape == 2 and row.shape[2] == labels.shape[2] then return true end
+  end
+  return false
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -186,7 +195,7 @@ return {
         -- A mask may be per head or per pair of positions, positions one row for all.
         local fits = other.numel == batch.numel or #other.shape ~= #batch.shape
           or other.name == "batch.position_ids" and other.shape[1] == 1
-          or other.name == "batch.labels" and other.numel == batch.shape[1]
+          or other.name == "batch.labels" and (other.numel == batch.shape[1] or of_outputs(case, other))
         if not fits then
           return report {
             symptom = "batch-shapes-differ", score = 0.85, at = { step = batch.step },

@@ -4,7 +4,9 @@
 --- it is the label that all shorter rows end in; rows that fill the width and end in another were cut. Where labels are
 --- of no tokens, as of sound or images with lengths of their own: rows of the greatest number of labels whose inputs
 --- are longer than those of so many labels are, by what shorter rows have, and a setting that is this number. Of what
---- is said of pictures and sounds: most texts as long as a limit of the settings, and none longer.
+--- is said of pictures and sounds: most texts as long as a limit of the settings, and none longer. Of documents that
+--- are packed into rows, by position ids that begin anew: a quarter or more of one length, without an end token, while
+--- none is longer and shorter ones have one.
 ---
 --- ## Why it matters
 --- A row without labels is paid for and teaches nothing; a batch of such rows alone has a loss of 0/0. Answers without
@@ -17,11 +19,13 @@
 --- Rows of a conversation whose turns are by design not trained on. Of a masked language model's rows a short one may
 --- have no hidden token: these are left out. Texts of one length by nature, with a limit set to it, count for less, and
 --- so do those whose longest end in the same token as the shorter ones: a limit may just fit them, or keep their end.
---- Packed rows are all full: one of them that has an end token was not cut for having no label.
+--- Packed rows are all full: one of them that has an end token was not cut for having no label. The last document of a
+--- packed row is cut by the row and does not count.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
 
+local elements = require("elements")
 local masked  = require("masked")
 local setting = require("settings").number
 
@@ -142,6 +146,70 @@ local function lengths_of_texts(dumped, pad)
   return lengths, ends, first
 end
 
+--- The documents of packed rows, by position ids that begin anew: how many tokens each has and whether it ends in the
+--- end token. The last of a row is left out: the row's end cuts it by design. Nothing of rows of one document each.
+---@return {most: integer, at: integer, endless: integer, shorter: integer, ended: integer, first: culprit.Row?}
+local function packed_documents(dumped, eos, ignore)
+  local found, documents = { most = 0, at = 0, endless = 0, shorter = 0, ended = 0 }, {}
+  for counts in dumped:where("match(name, '*position_ids') and match(dtype, 'int*') and step is not null")
+    :sort("step"):slice(0, 20):rows() do
+    local here  = dumped:where { run = counts.run, step = counts.step, variant = counts.variant, numel = counts.numel }
+    local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
+    local mask  = here:where("match(name, '*attention_mask')"):first()
+    local width = counts.shape and #counts.shape == 2 and math.floor(counts.shape[2]) or 0
+    -- Of a text that is all learned a piece may end anywhere, as the next one goes on; of an answer nothing goes on.
+    local truth = here:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):first()
+    local asked = truth and truth:count_equal(ignore) >= 0.1 * truth.numel
+    for line = 0, ids and asked and not mask and width > 2 and math.min(counts.numel, 65536) - width or -1, width do
+      local at, id = elements.of(counts, line, width), elements.of(ids, line, width)
+      local from = 1
+      for t = 2, width do
+        if at[t] ~= at[t - 1] + 1 then
+          -- What begins anew begins at 0; padding stands still or counts from anywhere.
+          if at[from] == 0 and at[t] == 0 then
+            documents[#documents + 1] = { long = t - from, ended = id[t - 1] == eos }
+            found.first = found.first or counts
+          end
+          from = t
+        end
+      end
+      -- None is longer than the limit, the last of a row either.
+      found.most = math.max(found.most, at[from] == 0 and width - from + 1 or 0)
+    end
+  end
+  for _, one in ipairs(documents) do found.most = math.max(found.most, one.long) end
+  for _, one in ipairs(documents) do
+    if one.long == found.most then
+      found.at, found.endless = found.at + 1, found.endless + (one.ended and 0 or 1)
+    else
+      found.shorter, found.ended = found.shorter + 1, found.ended + (one.ended and 1 or 0)
+    end
+  end
+  return found
+end
+
+--- Reports packed documents that were cut before they were packed: many of the greatest length have no end token, where
+--- the shorter ones have one, or, where there is none of these, the greatest length is a limit that the config sets.
+local function cut_before_packing(case, dumped, eos, ignore)
+  local seen  = eos and packed_documents(dumped, eos, ignore)
+  local count = seen and seen.at + seen.shorter or 0
+  if not seen or count < 12 or seen.at < 0.25 * count or seen.endless < 0.8 * seen.at then return false end
+  local limit = case.config:where("match(key, '*max*len*|*truncat*|*max*token*|*cutoff*') and number == ?", seen.most)
+    :first()
+  if seen.ended < 0.9 * seen.shorter or seen.shorter == 0 and not limit then return false end
+  report {
+    symptom  = "rows-cut-at-limit",
+    score    = (limit or seen.shorter >= 4) and 0.95 or 0.8,
+    at       = { step = seen.first.step },
+    message  = ("%d of %d documents in packed rows have %d tokens, %sand none has more; %d of them have no end "
+      .. "token%s: they were cut before they were packed"):format(seen.at, count, seen.most,
+      limit and ("which is %s, "):format(limit.key) or "", seen.endless,
+      seen.shorter > 0 and (", while %d of the %d shorter ones have one"):format(seen.ended, seen.shorter) or ""),
+    evidence = { seen.first, limit },
+  }
+  return true
+end
+
 --- Whether dumped batches have targets that are numbers and no sequence of ids: there is no text then whose end could
 --- be lost.
 local function numbers_alone(dumped)
@@ -169,6 +237,7 @@ return {
     local opt    = case.options
     local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
+    if cut_before_packing(case, dumped, eos, opt.ignore) then return end
     local cut_ended = 0 -- rows that are cut, and have an end all the same
     local rows, full, cut, endless, short, short_ended, empty, with = 0, 0, 0, 0, 0, 0, 0, 0
     local first, limit, judged

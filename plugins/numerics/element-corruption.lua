@@ -44,6 +44,17 @@ local function flipped_bit(before, now, change)
   end
 end
 
+--- Dimensions of more than one element: a convolution of 1 x 1 is a matrix.
+---@param shape integer[]
+---@return integer
+local function axes(shape)
+  local count = 0
+  for _, size in ipairs(shape) do
+    if size >= 2 then count = count + 1 end
+  end
+  return count
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -73,8 +84,8 @@ return {
             -- Of the change, and beyond what the weights themselves are; in a matrix of which all the rest has moved a
             -- little, no further than they are. The gradient of a matrix is a sum of products of one factor for the row
             -- and one for the column, so what is large for one element is so for its row or its column.
-            local shape, rms = row.shape or {}, before.rms or 0
-            local matrix = #shape >= 2 and math.min(table.unpack(shape)) >= 2 and d.max_abs > rms
+            local rms = before.rms or 0
+            local matrix = axes(row.shape or {}) >= 2 and d.max_abs > rms
               and d.max_abs >= 2 * opt.factor * usual and energy >= 0.9 and usual > 1e-6 * rms
             -- Of few elements one is easily the largest.
             local enough = row.numel >= 256 or energy >= 0.9 and d.max_abs >= 2 * opt.factor * usual

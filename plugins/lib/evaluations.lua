@@ -1,0 +1,61 @@
+--- What evaluations tell beyond their values.
+
+local evaluations = {}
+
+--- The two evaluations between which validation goes up at once, as where averaged weights or another set come to be
+--- evaluated: what is stored by heart comes by and by, and training falls meanwhile. At least three evaluations behind
+--- it, none of them higher by more than a tenth of the step, and training comes down by less than a quarter there. Nil
+--- where validation does not rise so.
+---@param val culprit.Table    finite, by step
+---@param train culprit.Table  finite, by step
+---@return { before: culprit.Row, after: culprit.Row }?
+function evaluations.jump(val, train)
+  local best  = val:sort("value"):first()
+  local after = best and val:where("step > ?", best.step)
+  if not best or after:count() < 4 then return nil end
+  local before, from, to, most = best, nil, nil, 0
+  for row in after:rows() do
+    if row.value - before.value > most then from, to, most = before, row, row.value - before.value end
+    before = row
+  end
+  local later = to and val:where("step > ?", to.step)
+  if not to or later:count() < 3 or to.value - best.value < 0.8 * (after:max("value") - best.value)
+    or most < 0.8 * (to.value - best.value) or later:max("value") > to.value + 0.1 * most then
+    return nil
+  end
+  -- Of a row or two training's level is not known, and where it falls meanwhile rows are stored.
+  local function level(rows)
+    rows = rows:slice(math.max(0, rows:count() - 5), 5)
+    return rows:count() >= 3 and rows:median("value") or nil
+  end
+  local was = level(train:where("step <= ?", from.step))
+  local is  = level(train:where("step > ? and step <= ?", from.step, to.step))
+  return was and is and is > 0.75 * was and { before = from, after = to } or nil
+end
+
+--- The same in words.
+---@param jump { before: culprit.Row, after: culprit.Row }
+---@return string
+function evaluations.told(jump)
+  return ("validation goes from %.4g at step %d to %.4g at step %d at once and no further, as of another model or set")
+    :format(jump.before.value, jump.before.step, jump.after.value, jump.after.step)
+end
+
+--- Pairs of which validation has the better one wrong as surely as training has it right: the margin of held-out pairs
+--- is as far below 0 as half of that which training has above it, over the last half of both. What is learned by heart
+--- leaves held-out pairs at 0 on average; further below they are of swapped labels. The last margins, or nil.
+---@param case culprit.Case
+---@param run string?
+---@return culprit.Row? held, culprit.Row? trained
+function evaluations.swapped(case, run)
+  local margins = case.scalars:where { run = run, primary = true }:where("match(name, '*margin|*margins') and finite(value)")
+    :sort("step")
+  local held  = margins:where("match(name, '*eval*|*val_*|*valid*|*test*')")
+  local train = margins:where("not match(name, '*eval*|*val_*|*valid*|*test*')")
+  if held:distinct("name"):count() ~= 1 or train:distinct("name"):count() ~= 1 or held:count() < 4 then return nil end
+  local function late(rows) return rows:slice(rows:count() // 2, rows:count()) end
+  local low, high = late(held):max("value"), late(train):median("value")
+  if high > 0 and low < -0.5 * high then return held:last(), train:last() end
+end
+
+return evaluations

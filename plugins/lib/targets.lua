@@ -1,0 +1,97 @@
+--- What a run is to predict, and what its loss is made of: the number of classes, and the terms of a sum that the
+--- config names ("ce + 0.5 dice"), with what each can be at least and at most. Bounds then hold for sums as well, and
+--- nothing is said of a sum with a term that is not known.
+
+local targets = {}
+
+--- Keys of the number of classes; a vocabulary's is one as well.
+targets.CLASSES = "*num_classes|*n_classes|*nclass|*nclasses|*num_labels|*num_class|classes|*.classes"
+targets.KINDS   = targets.CLASSES .. "|*vocab_size"
+
+--- What says that the loss compares numbers, so that a number of classes is that of a condition (of a picture that is
+--- to be drawn, of a series) and the loss has nothing to do with its logarithm: what a denoiser predicts, a loss of
+--- differences, a dumped target with numbers that are no shares of classes. Nil where nothing does.
+---@param case culprit.Case
+---@return culprit.Row?
+function targets.numbers(case)
+  return case.config:where("match(key, '*prediction_type|*parameterization|*parametrization|*predict_target|"
+    .. "*pred_type|*pred_target|*objective') and match(value, 'eps*|v|v_*|v-*|velocity*|x0|x_0|x_start|pred_x0|pred_v|"
+    .. "pred_noise|sample|flow*|score*|noise|rectified*')"):first()
+    or case.config:where("match(key, '*num_train_timesteps|*diffusion_steps|*flow_matching|*rectified_flow') and "
+      .. "(number > 0 or value == 'true')"):first()
+    or case.config:where("match(key, 'loss|*.loss|loss_fn|*.loss_fn|loss_function|*.loss_function|loss_name|"
+      .. "*.loss_name|loss_type|*.loss_type|criterion|*.criterion') and match(value, 'mse*|MSE*|l1|l2|L1*|L2*|mae|MAE*|"
+      .. "*huber*|*Huber*|smooth_l1*|SmoothL1*|*squared_error*|*absolute_error*|*pinball*|*quantile*')"):first()
+    or case.tensors:where("match(name, 'batch.target|batch.targets|batch.velocity|batch.future_target|"
+      .. "batch.future_values') and match(dtype, 'float*|bfloat*') and numel > 1 and (min < 0 or max > 1)"):first()
+end
+
+--- Whether outputs of so many columns can be of so many tokens: a head may have columns to spare, or be one of 2, 4
+--- or 8 parts. A narrower one is of something else, and the tokens are those of the inputs alone.
+---@param width number
+---@param count number
+---@return boolean
+function targets.covers(width, count)
+  local parts = count / width
+  return parts <= 1 or parts == 2 or parts == 4 or parts == 8
+end
+
+--- The setting of the number of classes, or of tokens, that the loss tells apart; nil where none is set, or where the
+--- loss compares numbers.
+---@param case culprit.Case
+---@return culprit.Row?
+function targets.classes(case)
+  local row = case.config:where("match(key, ?) and number > 1", targets.KINDS):first()
+  return row and not targets.numbers(case) and row or nil
+end
+
+-- Terms by what their names begin with or hold, in lower case without what parts words.
+local CROSS_ENTROPY = { ce = true, crossentropy = true, xent = true, softmaxcrossentropy = true, celoss = true,
+  crossentropyloss = true, nll = true, nllloss = true, categoricalcrossentropy = true,
+  sparsecategoricalcrossentropy = true }
+-- One less an overlap of 0 to 1, a share of what is there.
+local SHARES = { dice = true, diceloss = true, softdice = true, softdiceloss = true, jaccard = true,
+  jaccardloss = true, iou = true, iouloss = true, softiou = true, tversky = true, tverskyloss = true,
+  lovasz = true, lovaszsoftmax = true, lovaszloss = true }
+
+--- A term of a sum, as in "0.5 dice", "0.5*dice" or "dice": weight and name.
+local function term(text)
+  local rest, weight = text:trim(), 1
+  local number = rest:numbers()[1]
+  local parts = rest:replace("*", " "):split(" ")
+  local names = {}
+  for _, part in ipairs(parts) do
+    local value = tonumber(part)
+    if value then weight = value elseif part ~= "" then names[#names + 1] = part end
+  end
+  if #names ~= 1 or number and tonumber(names[1]) then return nil end
+  return weight, names[1]:lower():replace("_", ""):replace("-", "")
+end
+
+--- What the training loss is the sum of: the weight of a cross-entropy of classes, and how much the other terms, each
+--- of which is 0 to its weight, are at most. Nil where the config names no loss, or has a term that is not known, a
+--- weight of classes or of rows, or labels that are smoothed or mixed: these make a cross-entropy another one.
+---@param case culprit.Case
+---@return number? cross_entropy, number shares, culprit.Row? source
+function targets.terms(case)
+  local named = case.config:where("match(key, 'loss|*.loss|loss_fn|*.loss_fn|loss_function|*.loss_function|"
+    .. "loss_name|*.loss_name|loss_type|*.loss_type|criterion|*.criterion') and number is null and value is not null")
+  if named:count() == 0 or named:distinct("value"):count() > 1 then return nil, 0, nil end
+  local other = case.config:where("match(key, '*smoothing*|*mixup*|*cutmix*|*class_weight*|*focal*|*ohem*|*topk_loss*|"
+    .. "*pos_weight*|*loss_weight*|*lambda_*|*dice_weight*|*ce_weight*|*aux_loss*|*aux_weight*|*auxiliary*|"
+    .. "*distill*|*deep_supervision*|*loss_scale*|*loss_reduction*')")
+    :where("number != 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '', 'mean')")
+  if other:count() > 0 then return nil, 0, nil end
+  local source, entropy, shares = named:first(), 0, 0
+  for _, text in ipairs(tostring(source.value):split("+")) do
+    local weight, name = term(text)
+    if not weight or weight <= 0 then return nil, 0, nil end
+    if CROSS_ENTROPY[name] then entropy = entropy + weight
+    elseif SHARES[name] then shares = shares + weight
+    else return nil, 0, nil end
+  end
+  if entropy <= 0 then return nil, 0, nil end
+  return entropy, shares, source
+end
+
+return targets
