@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Positions that see later tokens: by the recorder's causal-mask battery (some tokens are changed, and logits of
---- earlier positions move), or by dumped attention weights above the diagonal.
+--- earlier positions move), by dumped attention weights above the diagonal, or by the end of the rows of a dumped
+--- batch: the label of a row's last place stands in no input, and it alone is not predicted.
 ---
 --- ## Why it matters
 --- With the answer in view the loss falls below anything the data allow, on held-out data too, and generation is
@@ -12,15 +13,98 @@
 --- ## Known false positives
 --- Encoders and other models that look both ways on purpose; where the config says so nothing is judged. Attention
 --- weights are judged only where something says that the model predicts what comes next: settings, labels that are the
---- next tokens, or a mask that other layers, other steps or all but one diagonal still show.
+--- next tokens, or a mask that other layers, other steps or all but one diagonal still show. The ends of rows are
+--- judged where rows are cut anywhere, as packed ones are; of whole examples the last label may be the hard one.
 ---
 --- ## References
 --- https://github.com/huggingface/transformers/issues/48745
 
 local causality = require("causality")
+local logits_of = require("logits")
 local masked = require("masked")
 local places = require("places")
 local precision = require("precision")
+
+--- Whether rows are cut at any place of what they hold: positions begin anew within them and end at several, as those
+--- of packed rows do, or the end token stands in each, at several distances from their ends. Rows that are padded in
+--- front end at several positions, too, and with their examples.
+---@param case culprit.Case
+---@param ids culprit.Row
+---@param x number[]  its elements
+---@param width integer
+---@return boolean
+local function cut_anywhere(case, ids, x, width)
+  local positions = case.tensors:where { run = ids.run, step = ids.step, variant = ids.variant, rank = ids.rank,
+    numel = ids.numel }:where("match(name, '*position_ids|*pos_ids|*positions') and zero_share is not null"):first()
+  local stop = case.config:where("match(key, '*eos_token_id|*eos_id|*eot_token_id|*eot_id|*end_token_id') and "
+    .. "number >= 0"):first()
+  if not positions and not stop then return false end
+  local at = positions and positions:values(0, #x)
+  local ends, count, anew = {}, 0, positions == nil
+  for first = 0, #x - width, width do
+    local distance
+    if at then
+      distance = at[first + width]
+      for t = first + 1, first + width - 1 do anew = anew or at[t] >= 2 and at[t + 1] < at[t] end
+    else
+      for t = width, 1, -1 do
+        if x[first + t] == stop.number then distance = width - t break end
+      end
+      -- A row that ends with it, or holds none, may be an example of its own; one that begins with it is padded.
+      if not distance or distance == 0 or x[first + 1] == stop.number then return false end
+    end
+    if not ends[distance] then ends[distance], count = true, count + 1 end
+  end
+  return anew and count >= 2
+end
+
+--- Rows whose last labels, which stand in no input, are the hardest of all, while all labels that stand at the next
+--- place of the input are nearly known. For a model that sees nothing of what comes, the last place of a row that was
+--- cut anywhere is like any other: that the m hardest of N + n places are among the n last ones has the chance
+--- (n over m) / (N + n over m).
+---@param case culprit.Case
+---@param labels culprit.Row
+---@return table?
+local function ends_unknown(case, labels, ignore)
+  local shape = labels.shape or {}
+  local width = #shape == 2 and math.floor(shape[2]) or 0
+  local ids = width > 2 and case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant,
+    rank = labels.rank, numel = labels.numel }
+    :where("match(name, '*input_ids|*tokens') and match(dtype, 'int*') and not match(name, 'battery.*')"):first()
+  if not ids then return nil end
+  local n = math.min(labels.numel, 8192) // width * width
+  local x, y = ids:values(0, n), labels:values(0, n)
+  local last, inner, odd, around = {}, {}, 0, 0
+  for i = 1, #y do
+    if y[i] ~= ignore and i % width == 0 then
+      last[#last + 1] = i
+      if y[i] == x[i - width + 1] then around = around + 1 end
+    elseif y[i] ~= ignore then
+      inner[#inner + 1] = i
+      if y[i] ~= x[i + 1] then odd = odd + 1 end
+    end
+  end
+  -- Labels that are no next tokens, or were rolled on, so that the last is the first.
+  if #last < 2 or #inner < 16 or odd > 0.02 * #inner or 2 * around > #last then return nil end
+  if not cut_anywhere(case, ids, x, width) then return nil end
+  local logits = logits_of.of(case, labels)
+  -- Of a large vocabulary places that lie evenly over all.
+  local most = logits and 1500000 // math.floor(logits.shape[3]) or 0
+  if most < #last + 16 then return nil end
+  local stride, known = math.max(1, math.ceil(#inner / (most - #last))), {}
+  for n = 1, #inner, stride do known[#known + 1] = logits_of.cost(logits, inner[n] - 1, y[inner[n]]) end
+  table.sort(known)
+  local top, beyond, least, sum = known[#known], 0, math.huge, 0
+  for _, i in ipairs(last) do
+    local cost = logits_of.cost(logits, i - 1, y[i])
+    if cost > top then beyond, least, sum = beyond + 1, math.min(least, cost), sum + cost end
+  end
+  local chance = 1
+  for n = 0, beyond - 1 do chance = chance * (#last - n) / (#known + #last - n) end
+  if beyond < 2 or 2 * beyond < #last or chance > 1e-3 or least < 2 * top or least < top + 1 then return nil end
+  return { logits = logits, labels = labels, ids = ids, last = #last, beyond = beyond, cost = sum / beyond,
+    top = top, known = #known }
+end
 
 ---@type culprit.Detector
 return {
@@ -31,6 +115,7 @@ return {
   options  = {
     rounding = { default = 10,   doc = "Differences of so many roundings of the largest logit are no leak" },
     mass     = { default = 1e-6, doc = "Share of a query's attention on later keys that is no rounding" },
+    ignore   = { default = -100, doc = "Label that the loss leaves out" },
   },
 
   run = function(case)
@@ -153,6 +238,29 @@ return {
           evidence = { worst.probs },
         }
       end
+      return
+    end
+
+    -- Weights that show no leak clear the attention, and not what else mixes places.
+    local found
+    for labels in values:where("match(name, '*labels|*targets') and match(dtype, 'int*') and numel >= 64 and "
+      .. "not match(name, 'battery.*')"):sort("step"):slice(0, 40):rows() do
+      found = found or ends_unknown(case, labels, opt.ignore)
+    end
+    if found then
+      local step, from = places.start(case, found.labels.step, false)
+      report {
+        symptom  = "future-reaches-past",
+        score    = 0.9,
+        at       = { step = step },
+        message  = ("at step %s the logits know each of %d labels that stand at the next place of the input (%s nats "
+          .. "at most), and not those at the end of %s of %d rows, which stand in none (%s nats): they see the next "
+          .. "token, %s"):format(tostring(found.labels.step), found.known, units.number(found.top), found.beyond,
+          found.last, units.number(found.cost), from),
+        evidence = { found.logits, found.labels, found.ids },
+      }
+      return skip("the causal-mask battery: the ends of rows do not say how far ahead is seen",
+        "future-reaches-one-back")
     end
     if not judged then
       skip("the causal-mask battery, battery/causal_mask.base and .changed (culprit_recorder.battery), or "

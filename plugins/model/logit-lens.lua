@@ -41,9 +41,10 @@ return {
       local best, depth = nil, 0
       if labels and head then
         for state in here:rows() do
-          -- The stream itself, blocks.3.output, and not what a part of a block adds to it.
+          -- The stream itself, blocks.3.output, and not what a part of a block adds to it, be it an attn or an mlp.2.
           local parts = state.layer:split(".")
-          if #string.numbers(parts[#parts]) == 1 and not parts[#parts]:contains("_") then
+          if #string.numbers(parts[#parts]) == 1 and not parts[#parts]:contains("_")
+            and (parts[#parts - 1] or ""):glob("*blocks|*layers|h") then
             local share = state:lens_share(head, labels, 0, opt.ignore)
             if share then
               depth, judged = depth + 1, true

@@ -2,7 +2,8 @@
 --- A loss that is not the cross-entropy of the dumped logits but that of their softmax: a softmax stands before a loss
 --- that has one itself, or a sigmoid where labels are 0 and 1; and a loss with an element for each pair of predictions
 --- and targets. The cross-entropy is that with the labels; of a contrastive loss, whose logits are a square of the
---- batch, that with the diagonal, of rows and of columns; of CTC that of all alignments.
+--- batch, that with the diagonal, of rows and of columns; of CTC that of all alignments; of pictures that of the pixels
+--- that count, to which the terms that the config names (`ce + 0.5 dice`) add what such terms can at most.
 ---
 --- ## Why it matters
 --- Probabilities instead of logits squeeze the loss into 1 nat below ln V, with gradients many times too small; the
@@ -12,16 +13,19 @@
 --- Compute the cross-entropy of one dumped batch by hand.
 ---
 --- ## Known false positives
---- Losses with other terms (z-loss, distillation) agree with neither form, and nothing is said. Contrastive losses
---- have a matrix of pairs by design, of logits and not of losses.
+--- Losses with other terms (z-loss, distillation) agree with neither form, and nothing is said. Of terms between 0 and
+--- their weight, as one less an overlap, the loss has to be out of reach of the one form and within that of the other.
+--- Contrastive losses have a matrix of pairs by design, of logits and not of losses.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html, Graves et al. (2006), Connectionist
 --- Temporal Classification
 
 local alignments = require("alignments")
+local elements = require("elements")
 local places = require("places")
 local statistics = require("statistics")
+local targets_of = require("targets")
 
 --- The loss of binary labels y, of logits x, is the mean of ln(1 + e^x) - y x.
 local function binary_loss(x, y, squash)
@@ -132,7 +136,8 @@ local function of_diagonal(values, n, twice)
   for i = 1, n do
     local row, column = {}, {}
     for j = 1, n do row[j], column[j] = values[(i - 1) * n + j], values[(j - 1) * n + i] end
-    across, down = across - statistics.log_softmax(row, twice)[i] / n, down - statistics.log_softmax(column, twice)[i] / n
+    across = across - statistics.log_softmax(row, twice)[i] / n
+    down   = down - statistics.log_softmax(column, twice)[i] / n
   end
   return { across, down, (across + down) / 2 }
 end
@@ -175,6 +180,93 @@ local function contrastive(dumped)
   end
   return judged, most_often(tally, plain)
 end
+
+--- The cross-entropies of a picture's logits, whose classes are the second axis, over the pixels that count: of the
+--- logits, of their softmax, and where they are probabilities themselves, which sum up to 1, that of their logarithms.
+local function of_pixels(logits, labels, void)
+  local rows, classes = math.floor(logits.shape[1]), math.floor(logits.shape[2])
+  local pixels = logits.numel // (rows * classes)
+  local sums = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * classes - 1) < 1e-3
+  local once, twice, plain, n = 0, 0, 0, 0
+  for row = 0, rows - 1 do
+    local x = elements.of(logits, row * classes * pixels, classes * pixels)
+    local y = elements.of(labels, row * pixels, pixels)
+    for p = 1, pixels do
+      local label = y[p]
+      if label >= 0 and label ~= void then
+        if label >= classes then return nil end
+        local top, total = -math.huge, 0
+        for c = p, classes * pixels, pixels do top = math.max(top, x[c]) end
+        for c = p, classes * pixels, pixels do total = total + math.exp(x[c] - top) end
+        local own, again = x[math.floor(label) * pixels + p], 0
+        for c = p, classes * pixels, pixels do again = again + math.exp(math.exp(x[c] - top) / total) end
+        once  = once + math.log(total) + top - own
+        twice = twice + math.log(again) - math.exp(own - top) / total
+        plain = plain - math.log(math.max(own, 1e-12))
+        n = n + 1
+      end
+    end
+  end
+  if n > 0 then return once / n, twice / n, sums and plain / n or nil end
+end
+
+--- Whether a loss can be the sum of a cross-entropy and of terms that are 0 to `shares` together; of a cross-entropy
+--- alone it is the value itself.
+local function can_be(value, cross_entropy, shares)
+  local slack = 0.005 * math.abs(value)
+  return value >= cross_entropy - slack and value <= cross_entropy + shares + slack
+end
+
+--- The dumps of pictures with a label for each pixel: how many tell what the loss is of, and one whose loss is that of
+--- a second softmax. Other terms that the config names leave a range for it; without a word of the config the
+--- cross-entropy is taken to stand alone, and a loss that is neither says nothing.
+local function pictures(case, dumped, truth)
+  local weight, shares = targets_of.terms(case)
+  if not weight then weight, shares = 1, 0 end
+  local kinds = targets_of.classes(case)
+  local named = case.config:where("match(key, '*ignore_index|*ignore_label|*void_label') and number is not null")
+    :first()
+  local judged, plain, tally, read = 0, 0, {}, 0
+  for labels in dumped:where(truth):where("numel >= 64"):sort("step"):slice(0, 40):rows() do
+    local here = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }
+    local loss = here:where("match(name, 'loss.output') and numel == 1"):first()
+    local only, several
+    local outputs = here:where("role == 'output' and nonfinite == 0 and zero_share is not null")
+    for out in (loss and outputs:slice(0, 400) or outputs:slice(0, 0)):rows() do
+      local a, b = out.shape or {}, labels.shape or {}
+      local fits = #a >= 3 and #a == #b + 1 and a[1] == b[1] and a[2] >= 2 and a[2] <= 256
+      for i = 3, fits and #a or 0 do fits = fits and a[i] == b[i - 1] end
+      if fits and (kinds and a[2] == kinds.number or not kinds and out.name:glob("*head*|*logits*|*classifier*")) then
+        only, several = only or out, only ~= nil
+      end
+    end
+    if only and not several and loss.mean == loss.mean and read + only.numel <= 400000 then
+      read = read + only.numel
+      local once, twice, logarithm = of_pixels(only, labels, named and named.number or 255)
+      if once then
+        local one, value = of_name(tally, only.name), loss.mean
+        local as_once  = can_be(value, weight * (logarithm or once), shares)
+        local as_twice = can_be(value, weight * (logarithm and once or twice), shares)
+        -- What a shift of the loss by a part of itself would make the other is told by neither.
+        local near = can_be(value * 0.95, weight * (logarithm or once), shares)
+          or can_be(value * 1.05, weight * (logarithm or once), shares)
+        if as_once and not as_twice then
+          judged, plain = judged + 1, plain + 1
+        elseif as_twice and not as_once and not near then
+          judged, one.times = judged + 1, one.times + 1
+          one.found = one.found or { logits = only, labels = labels, value = value, once = weight * once,
+            twice = weight * (logarithm and once or twice), already = logarithm ~= nil, shares = shares }
+        elseif not as_once and not as_twice then
+          one.neither = one.neither + 1
+        end
+      end
+    end
+  end
+  return judged, most_often(tally, plain)
+end
+
+local PIXELS = "match(name, 'batch.*label|batch.*labels|batch.*target|batch.*targets|batch.*mask|batch.*masks|"
+  .. "batch.*segmentation*') and match(dtype, 'int*|uint*') and zero_share is not null"
 
 --- Elementwise losses of predictions and targets.
 local ELEMENTWISE = {
@@ -297,6 +389,11 @@ return {
       judged = rows > 0
       if found then softmaxed, times = found, 1 end
     end
+    if not judged then
+      local rows, found = pictures(case, dumped, PIXELS)
+      judged = rows > 0
+      if found then softmaxed, times = found, 1 end
+    end
     if softmaxed and times > plain + neither then
       -- The loss is set up once: where no dump before speaks for another, it was this one.
       local step, from = places.start(case, since, before)
@@ -316,7 +413,8 @@ return {
             units.number(softmaxed.twice))
           or ("the loss at step %s is %s; the dumped logits give %s, and %s after a second softmax"):format(
             tostring(softmaxed.logits.step), units.number(softmaxed.value), units.number(softmaxed.once),
-            units.number(softmaxed.twice))) .. "; " .. from,
+            units.number(softmaxed.twice))) .. ((softmaxed.shares or 0) > 0
+            and (", and its other terms %s at most"):format(units.number(softmaxed.shares)) or "") .. "; " .. from,
         evidence = { softmaxed.logits, softmaxed.labels },
       }
     end

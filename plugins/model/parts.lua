@@ -11,7 +11,7 @@
 ---
 --- ## Known false positives
 --- Layers that are recorded as whole blocks do not show what is in them, and a batch that is not dumped may hold
---- anything: neither is judged.
+--- anything: neither is judged, but for settings that describe pictures or a number of classes and say nothing of text.
 ---
 --- ## References
 --- docs/ranking.md, what a cause needs
@@ -22,6 +22,15 @@ local WITH_ATTENTION = ATTENTION .. "|*gpt*|*bert*|*llama*|*mistral*|*qwen*|*gem
 
 -- Not the ids of tokens, though whole numbers.
 local OTHERS = "*label*|*target*|*mask*|*length*|*lens|*timestep*|*index*|*_idx|*class*|*actions*|*image*|*pixel*"
+
+-- Settings that only runs on text have, and models of it, beside those that name a tokenizer or a length of rows.
+local TEXT = "*text*|*token*|*lang*|*caption*|*sentence*|*prompt*|*corpus*|*max_len*|*maxlen*|*num_embeddings*|*nlp*|"
+  .. "*char*|*_lm|*lm_*|*embedding_dim*"
+local OF_TEXT = "*gpt*|*bert*|*llama*|*mistral*|*qwen*|*gemma*|*t5*|*bart*|*clip*|*blip*|*llava*|*whisper*|*text*|"
+  .. "*lstm*|*gru*|*rnn*|*transformer*"
+-- What the input of pictures, sounds and points is described by.
+local PIXELS = "*image_size|*img_size|*imgsz|*in_channels|*in_chans|*crop_size|*n_mels|*num_points|*mixup|*cutmix|"
+  .. "*img_scale"
 
 -- Whether a layer is a block of which nothing inside is recorded: blocks.3, encoder.layer.0, backbone.
 local function is_closed(name, all)
@@ -83,6 +92,15 @@ local function judge_attention(case)
   end
 end
 
+-- Whether the settings describe pixels or sounds, or classes, and nothing in them is of text.
+local function of_pixels(case)
+  local about = case.config:where("match(key, ?) or match(key, '*num_classes|*n_classes|*num_class') and number > 1",
+    PIXELS):first()
+  return about ~= nil and case.config:where("match(key, ?)", TEXT):count() == 0
+    and case.config:where("match(key, '*model*|*arch*|*backbone*|*encoder*|*dataset*|*task*|*name*')")
+      :where("match(value, ?)", OF_TEXT):count() == 0
+end
+
 local function judge_tokens(case)
   local batch = case.tensors:where("match(name, 'batch.*')")
   local found = case.requests:first() or case.tokens:first() or case.documents:first()
@@ -95,7 +113,7 @@ local function judge_tokens(case)
   if not found and setting then found, name = setting, setting.key end
   if found then
     has("tokens", found, "the run reads tokens or ids: " .. name)
-  elseif batch:count() == 0 then
+  elseif batch:count() == 0 and not of_pixels(case) then
     skip("a dumped batch", "has-tokens")
   end
 end

@@ -9,13 +9,15 @@
 --- Compare the first gradient norm with that of one batch of the same total size.
 ---
 --- ## Known false positives
---- A first loss of N ln V by chance of a bad initialisation. Norms above the threshold that would be below it if
---- divided by N are a hint only, and are scored as one.
+--- A first loss of N ln V by chance of a bad initialisation. A training loss of several outputs beside a validation
+--- loss of one: where the config has such outputs the two are not compared. Norms above the threshold that would be
+--- below it if divided by N are a hint only, and are scored as one.
 ---
 --- ## References
 --- https://github.com/huggingface/transformers/pull/35207
 
 local settings = require("settings")
+local targets = require("targets")
 
 ---@type culprit.Detector
 return {
@@ -66,8 +68,8 @@ return {
 
     for _, one in ipairs(runs) do
       local number = one.count.number
-      local size   = case.config:where("run is null or run == ?", one.run)
-        :where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
+      local own    = case.config:where("run is null or run == ?", one.run)
+      local size   = targets.classes { config = own, tensors = case.tensors }
       -- Of labels that are 0 or 1 there are two.
       local binary = not size and case.config:where("match(key, '*loss*|*criterion*|*objective*') and "
         .. "match(value, '*bce*|*BCE*|*binary_cross*|*binary-cross*|*logloss*|*log_loss*')"):first()
@@ -104,8 +106,13 @@ return {
         local begun = ratios[1]
         table.sort(ratios)
         local usual = #ratios >= 2 and ratios[(#ratios + 1) // 2]
-        if usual and math.abs(usual - number) < 0.2 * number and ratios[1] > 0.6 * number
-          and math.abs(begun - number) < 0.25 * number and not settings.distilled(case) then
+        -- Learning by heart takes part of it away later on; of four and more some times the other is left.
+        local level = usual and (math.abs(usual - number) < 0.2 * number and ratios[1] > 0.6 * number
+          or number >= 4 and ratios[1] > math.max(2.5, 0.3 * number) and ratios[#ratios] < 1.25 * number)
+        -- Several outputs that are trained and one that is validated make a sum as well.
+        local heads = settings.on(case.config:where("match(key, '*deep_sup*|*aux_head*|*aux_logits*|*aux_classif*|"
+          .. "*auxiliary_head*|*intermediate_sup*|*multi_exit*')")):count() > 0
+        if level and not heads and math.abs(begun - number) < 0.25 * number and not settings.distilled(case) then
           report {
             symptom  = "accumulation-not-divided",
             score    = 0.9,

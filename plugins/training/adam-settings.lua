@@ -31,6 +31,25 @@ local function spread(values)
   return most
 end
 
+--- The epsilon that a layer's first update tells once its decay is taken off; nil where that leaves nothing, or cannot
+--- be told. The decay's part is the rate times itself times the weights, beside Adam's (AdamW) or within the gradient
+--- (Adam). The weights of a fresh layer have nothing to do with its gradient, so that the squares of both add up; gains
+--- that are all 1 have.
+---@param gradient number  root mean square, as size and weight
+---@param size number      of the update, in rates
+---@param weight number
+---@param decay number
+---@param beside boolean
+---@return number?
+local function without_decay(gradient, size, weight, decay, beside)
+  if math.abs(weight - 1) < 0.01 then return nil end
+  if not beside then return math.sqrt(gradient ^ 2 + (decay * weight) ^ 2) * (1 / size - 1) end
+  local square = size ^ 2 - (decay * weight) ^ 2
+  -- Sizes are logged with four digits.
+  if square < 0.002 * size ^ 2 then return nil end
+  return gradient * (1 / math.sqrt(square) - 1)
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -142,7 +161,8 @@ return {
       local row = now:where { metric = metric, layer = layer }:first()
       return row and row.value
     end
-    local sizes, hints, gradients = {}, {}, {}
+    local sizes, hints, gradients, without = {}, {}, {}, {}
+    local decay = case.config:where("match(key, '*weight_decay|wd|*.wd') and number > 0"):first()
     for row in moved:where { step = first.step }:slice(0, 2000):rows() do
       local norm = beside("grad_norm", row.layer)
       -- What has no gradient is moved by its decay alone; rows of a table that no sample names are not moved at all.
@@ -155,6 +175,8 @@ return {
           -- As many elements as make this root mean square that norm.
           local gradient = norm * row.value / (ratio * weight)
           gradients[#gradients + 1], hints[#hints + 1] = gradient, gradient * (1 / size - 1)
+          without[#without + 1] = decay and without_decay(gradient, size, row.value / ratio, decay.number,
+            optimizers.kind(case):glob("*adamw*"))
         end
       end
     end
@@ -167,6 +189,10 @@ return {
       -- zero make short updates as well, and so does a rate that is logged a step ahead: then layers are alike in how
       -- short, whatever their gradients, and each tells another epsilon.
       local agree = #hints >= 4 and spread(hints) <= math.log(2.5)
+      -- The decay's part of an update says nothing of the epsilon, and may be most of it.
+      if not agree and #without >= 4 and 2 * #without >= #hints and spread(without) <= math.log(2.5) then
+        hints, agree = without, true
+      end
       if #hints >= 4 and not agree and spread(hints) >= 0.7 * spread(gradients) then
         return skip("first updates that are short by one epsilon: each layer's tell another", "adam-epsilon-dominates")
       end

@@ -12,14 +12,16 @@
 ---
 --- ## Known false positives
 --- Sharp attention of a trained model is no fault: heads that copy have an entropy near zero, but not the mean of a
---- layer. A first step is judged fresh only where the first loss is near that of chance. Scores that fall with the
---- distance (ALiBi) are sharp from the start by design.
+--- layer. A first step is judged fresh only where the first logged loss is near that of chance, at whatever step that
+--- is, and the config names no weights to start from: beside a new head the loss is near chance too. Scores that fall
+--- with the distance (ALiBi) are sharp from the start by design.
 ---
 --- ## References
 --- https://arxiv.org/abs/2303.06296 for the collapse of entropy; QK-norm: https://arxiv.org/abs/2302.05442
 
 local runs = require("runs")
 local settings = require("settings")
+local targets = require("targets")
 
 ---@type culprit.Detector
 return {
@@ -101,9 +103,12 @@ return {
     end
     if first.step > 1 then skip("the entropy of attention at the first step", "attention-sharp-at-start") end
     local begun = entropy:where { step = first.step }
-    local size  = case.config:where("match(key, '*vocab_size|*num_classes') and number > 1"):first()
+    local size  = targets.classes(case)
     local loss  = runs.series(case, "loss"):first()
-    local fresh = first.step <= 1 and size and loss and loss.step <= 1 and loss.value > 0.8 * math.log(size.number)
+    -- A loss that is near chance when it is first logged was no better before. Beside a new head it is near chance as
+    -- well, whatever the attention below has learned elsewhere.
+    local fresh = first.step <= 1 and size and loss and loss.value > 0.8 * math.log(size.number)
+      and not settings.loaded(case)
     -- Scores that fall with the distance by design, or are cosines times a scale, begin sharp.
     local biased = settings.on(case.config:where("match(key, '*alibi*|*qk_norm*|*cosine_att*|*kerple*|"
       .. "*position_bias*|*retention*')")):count() > 0

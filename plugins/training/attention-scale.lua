@@ -23,6 +23,7 @@
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
+local targets = require("targets")
 
 --- What the dumped scores of a layer are times the products of its queries and keys: the same factor at eight places,
 --- or nil. Queries and keys are one tensor [row, 2, head, position, width] here, as the recorder stacks them.
@@ -162,7 +163,8 @@ return {
     local first = all:where { metric = "max_attention_logit" }:sort("step"):first()
     if not first or first.step > 1 then return skip("attention scores of step 0: record from the first step") end
     -- Training aligns queries with keys, so that scores outgrow what the size of the weights says.
-    local vocabulary = setting("*vocab_size|*num_classes")
+    local classes = targets.classes(case)
+    local vocabulary = classes and classes.number
     local loss = runs.series(case, "loss"):first()
     if vocabulary and loss and loss.value < 0.9 * math.log(vocabulary) then
       return skip(("an untrained model: the first loss is %.3g, chance is %.3g"):format(loss.value,

@@ -15,15 +15,17 @@
 --- ## Known false positives
 --- Tasks that hardly can be predicted, such as returns of shares or rare clicks: there the loss ends a little below the
 --- bound. Less than 2 % below it, or than one standard error of a bound that few labels tell, is taken for nothing
---- learned, unless a logged area under the curve is 0.6 or more.
+--- learned, unless a logged area under the curve is 0.6 or more, or the validation loss goes on falling below it: the
+--- training loss is then of something else than each row and its label.
 ---
 --- ## References
 --- The constant with the least squared error is the mean, whose error is the variance; that with the least
 --- cross-entropy are the shares of the labels. `training/plateau` holds the loss against ln V where the config says V,
 --- which is left to it where labels are as even as that.
 
-local masked = require("masked")
-local runs   = require("runs")
+local masked  = require("masked")
+local runs    = require("runs")
+local targets = require("targets")
 
 local LIMIT = 200000
 
@@ -151,6 +153,16 @@ local function ranks(case, run)
   return late:count() >= 3 and late:slice(late:count() - 3, 3):median("value") >= 0.6
 end
 
+--- Whether a validation loss ends below the bound by more than held-out labels can differ in their shares, and has come
+--- down to it: a model that knows nothing but frequencies has that of the held-out labels from the start.
+local function learns(case, run, level, near)
+  local held = case.scalars:where { name = "val_loss", primary = true, run = run }:where("finite(value)"):sort("step")
+  local n = held:count()
+  if n < 3 then return nil end
+  local first, last = held:first(), held:slice(n - 2, 2):max("value")
+  return last < (1 - 2.5 * near) * level and last < first.value - 2 * near * level and held:last() or nil
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -168,11 +180,14 @@ return {
     local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null and numel >= 2 "
       .. "and step is not null")
     local float_ = "match(dtype, 'float*|bfloat*')"
+    local numbers = targets.numbers(case)
     -- What the loss compares with: the target, or a denoiser's noise, or labels.
     local labels
     for _, pattern in ipairs({ "batch.target|batch.targets", "batch.noise|batch.eps",
       "batch.label|batch.labels|batch.y|batch.click|batch.clicks" }) do
       labels = dumped:where("match(name, ?)", pattern)
+      -- Classes beside a loss of numbers are a condition, and no label.
+      if numbers then labels = labels:where(float_) end
       if labels:count() > 0 then break end
     end
     local noise = labels:count() > 0 and labels:first().name:glob("batch.noise|batch.eps")
@@ -212,7 +227,11 @@ return {
           local here = loss:slice(part * fifth, fifth):mean("value")
           even = even and math.abs(here - finish) <= 0.01 * level + slack
         end
-        if even and far >= opt.travelled and loss:slice(0, 3):median("value") <= 2 * level then
+        local learned = even and learns(case, run_name, level, opt.near)
+        if learned then
+          skip(("a validation loss that stays as well: %.4g at step %d is below what the best constant has, so that "
+            .. "something is learned"):format(learned.value, learned.step))
+        elseif even and far >= opt.travelled and loss:slice(0, 3):median("value") <= 2 * level then
           report {
             symptom  = "loss-at-chance",
             score    = 0.9,

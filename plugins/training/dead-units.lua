@@ -16,7 +16,7 @@
 --- and the routing of mixtures are zero nearly everywhere by design, and are left out by name; so is a branch that is
 --- dropped at random. A config that asks for sparse codes or spikes asks for zeros, and nothing is judged. Inputs that
 --- are zero themselves, as a black margin or padding, give zeros without any fault; a fresh layer behind them is not
---- judged, nor experts and pooled places, most of which have no input at all.
+--- judged, nor experts and pooled places, most of which have no input at all, nor a layer that puts out a code.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733
@@ -30,6 +30,9 @@ local settings = require("settings")
 local SPARSE = "match(key, '*sparsity*|*sparse_code*|*sparse_auto*|*topk_act*|*k_sparse*|*l0_coef*|*l1_coef*|"
   .. "*spiking*|*spike_grad*|*snn_*|*sae*dict_size*|*kwta*|*k_winner*') or "
   .. "match(value, '*sparse*autoencoder*|*spiking*|*SparseAutoencoder*|*snn*|*SNN*')"
+
+--- Layers that put out a code, few of whose entries are set; an encoder or a decoder is none.
+local CODES = "code|code.*|code_*|*.code|*.code.*|*.code_*|*_code|*_code.*|*codes*|*codebook*|*vq*"
 
 ---@type culprit.Detector
 return {
@@ -85,7 +88,7 @@ return {
       :where("layer is not null and finite(value)"):group("layer") do
       local start = values:sort("step"):first()
       local judged = shares:where { layer = layer }:count() >= 3 and not linear(layer)
-        and not layer:lower():glob("*loss*|*hinge*|*margin*|*expert*|*pool*|*roi*|*code*")
+        and not layer:lower():glob("*loss*|*hinge*|*margin*|*expert*|*pool*|*roi*|" .. CODES)
       if judged and before and before.step == start.step and before.value < 0.1 and start.step <= 1
         and start.value >= case.options.fresh and values:median("value") >= case.options.fresh then
         report {

@@ -17,6 +17,7 @@
 --- Run 500 steps at ten times the rate: the loss falls about ten times as fast.
 ---
 --- ## Known false positives
+--- A bound proves one way only: where it is neither small nor as large as the loss, or the weights, nothing is said.
 --- Fine-tuning: a first loss far below that of chance is not judged. Gradients that vanish make the sum small as
 --- well: the norm must not have fallen to a tenth in the run, nor be so small from the first row on that a step as
 --- long as the weights would change nothing (a first update far too long ends in such a place). A loss that fell by
@@ -28,6 +29,7 @@
 --- https://arxiv.org/abs/1606.04838 (the descent lemma is its 4.2 and 4.3)
 
 local runs = require("runs")
+local targets = require("targets")
 
 --- The norm of all weights, at its largest: of the model, or of the layers that are logged, which is less.
 ---@param case culprit.Case
@@ -65,11 +67,12 @@ return {
     if not plain and not adam then
       return skip("plain descent or Adam: the optimizer in the config is another, or none is named")
     end
-    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-      :first()
+    -- Terms beside the cross entropy, as of an overlap, only add to a loss that is to be no less than chance has.
+    local classes = targets.classes(case) or not targets.numbers(case)
+      and case.config:where("match(key, 'out_classes|*.out_classes') and number > 1"):first()
     if not classes then return skip("num_classes or vocab_size in a config") end
     local width = adam and case.config:where("match(key, '*hidden_size|*d_model|*n_embd|*embed_dim|*hidden_dim|"
-      .. "*embedding_dim') and number >= 1"):max("number")
+      .. "*embedding_dim|dim|*.dim|model_dim|*.model_dim|*dim_model') and number >= 1"):max("number")
     if adam and not width then return skip("the model's width in a config: hidden_size, d_model or the like") end
     local momentum = plain and case.config:where("match(key, 'momentum|*.momentum') and number > 0 and number < 1")
       :first()
@@ -114,6 +117,9 @@ return {
                 momentum and (" with momentum %g"):format(momentum.number) or "", usual, bound, start),
               evidence = { name, rows:slice(0, 3), loss:first(), loss:last() },
             }
+          elseif bound < start or fell > bound then
+            skip(("steps that could lower the loss to nothing: the bound is %.2g of %.4g, and proves neither"):format(
+              bound, start))
           end
         elseif adam and fresh then
           local way   = span * mean * math.sqrt(4 * width)
@@ -129,6 +135,8 @@ return {
                 math.floor(4 * width)),
               evidence = { name, rows:slice(0, 3), loss:first(), loss:last() },
             }
+          elseif way < 1 then
+            skip(("steps that could replace the weights: the bound is %.2g of them, and proves neither"):format(way))
           end
         end
       end

@@ -11,7 +11,9 @@
 --- the order of the weights. Where no update is on record, Adam's are bounded by the rate in each element, and weights
 --- behind n inputs are about 1 / sqrt(n): the rate times the root of the widest layer, four times the model's width.
 ---
---- A loss that falls for most of the run is not maximised, wherever it was thrown at first.
+--- A loss that falls for most of the run is not maximised, wherever it was thrown at first. One of classes that swings
+--- far above the logarithm of their number to the end, while they are told no better than by chance, was thrown before
+--- its first row: what learns nothing from a bad start stays where it is.
 ---
 --- A step u changes the loss by the gradient times u to first order, at most by |g| |u| added up over the layers. A
 --- loss that rises steadily by many times the sum of that over the steps is moved by something else than its own
@@ -39,6 +41,7 @@
 local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
+local targets = require("targets")
 
 ---@type culprit.Detector
 return {
@@ -56,6 +59,7 @@ return {
     swung    = { default = 0.98, doc = "Share of the rows above the first one from which that is no noise" },
     swings   = { default = 0.02, doc = "Share of the rows that fall half the way back from which the loss swings" },
     whole    = { default = 0.7, doc = "Part of the squared gradient norm that layers on record must have to pay" },
+    few      = { default = 6,   doc = "Logged values that tell where all climb, in validation as well" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
 
@@ -67,11 +71,13 @@ return {
     --- Then whether the loss swings: half the way back is no noise of a batch where more than one row in fifty has it.
     local function climbs(run_name, loss, start)
       local top, above, back, crossed = -math.huge, 0, 0, nil
+      -- Rows far apart may have half of the way between the first and the second one.
+      local begun = math.min(start, loss:first().value)
       for row in loss:rows() do
         top = math.max(top, row.value)
-        if top > 2 * start then
+        if top > 2 * begun then
           above = above + 1
-          if row.value < start + 0.5 * (top - start) then back = back + 1 end
+          if row.value < begun + 0.5 * (top - begun) then back = back + 1 end
         end
         crossed = crossed or row.value > 1.3 * start and row.step or nil
       end
@@ -172,10 +178,39 @@ return {
     local pulled = moving
     moving = moving or what ~= nil
 
+    --- Whether few rows show a trend all the same: each is above the one before, which noise does once in n! runs, the
+    --- last is twice the first, and so it is in validation.
+    local function only_climbs(run_name, loss)
+      local function up(rows, least)
+        return rows:count() >= least and rows:first().value > 0 and rows:last().value >= 2 * rows:first().value
+          and rows:col("value"):diff():min() > 0
+      end
+      return up(loss, opt.few) and up(runs.series(case, "val_loss", run_name), 3)
+    end
+
+    --- Whether a model of classes is worse than one that knows nothing to the end, and moves all the while: it was
+    --- thrown before the first row, since what starts badly and learns nothing stays, and what learns has an accuracy.
+    local function worse_than_nothing(run_name, loss)
+      local size = targets.classes(case)
+      local rows = loss:count()
+      if moving or not size or rows < 30 or loss:first().step <= 1 then return false end
+      local late, chance = loss:slice(rows // 2, rows), math.log(size.number)
+      if loss:first().value < opt.far * chance or late:quantile("value", 0.25) < 2 * chance
+        or late:max("value") > loss:first().value
+        or late:quantile("value", 0.9) < 2 * late:quantile("value", 0.1) then
+        return false
+      end
+      local right = case.scalars:where { run = run_name }:where("finite(value) and value >= 0 and step >= ? and "
+        .. "match(name, 'acc|accuracy|*/acc|*/accuracy|*_acc|*_accuracy|acc1|*acc@1|*top1')", late:first().step)
+      if right:count() < 3 then return false end
+      local whole = right:max("value") > 1 and 100 or 1
+      return right:median("value") <= whole * 1.3 / size.number
+    end
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       local rows = loss:count()
-      if rows >= opt.min_rows then
+      if rows >= opt.min_rows or only_climbs(run_name, loss) then
         judged = true
         local tenth  = math.max(3, rows // 10)
         local level  = loss:with { level = loss:col("value"):rolling(5, "median") }
@@ -216,6 +251,19 @@ return {
             message  = ("the loss is thrown from %.4g at step %d to %.4g at step %d; it comes down since, to %.4g, and "
               .. "is not back"):format(start, loss:first().step, peak.value, peak.step, finish),
             evidence = { loss:first(), peak, loss:last() },
+          }
+        elseif worse_than_nothing(run_name, loss) then
+          local size = targets.classes(case)
+          local late = loss:slice(rows // 2, rows)
+          report {
+            symptom  = "loss-thrown-at-start",
+            score    = 0.9,
+            at       = { step = loss:first().step },
+            message  = ("the loss is %.4g at step %d, the first one that is logged, and from %.4g to %.4g in the later "
+              .. "half, where knowing nothing is ln %d = %.4g; classes are told no better than by chance"):format(
+              loss:first().value, loss:first().step, late:quantile("value", 0.1), late:quantile("value", 0.9),
+              math.floor(size.number), math.log(size.number)),
+            evidence = { loss:first(), loss:last(), size },
           }
         elseif early and not moving and finish > start * 1.3
           and (thrown or finish - start > math.max(0.1, 4 * noise)) then

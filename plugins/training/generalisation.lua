@@ -7,7 +7,9 @@
 --- something in training that evaluation does not have: labels with noise, dropout, label smoothing, or another loss.
 ---
 --- A label that is random with probability q costs about q times what knowing nothing costs, and that is the first
---- loss. A distance of less than a hundredth of it is none, however small both losses have become.
+--- loss. A distance of less than a hundredth of it is none, however small both losses have become. What labels cost
+--- shows when something is learned: as long as training is where it began, or is left near there by a rate that went to
+--- nothing, two sets of rows are apart by what they hold.
 ---
 --- ## How to confirm
 --- Evaluate on the training data, in evaluation mode: equal to the training loss means noise in the labels, equal to
@@ -15,10 +17,13 @@
 ---
 --- ## Known false positives
 --- Sets of another kind are apart as soon as training has learned its own. Where they are so at the first evaluation,
---- and training has not come down to half since, nothing was seen to open.
+--- and training has not come down to half since, nothing was seen to open. Rows are stored one by one: where validation
+--- goes up between two evaluations, training hardly moves there and validation goes no higher from then on, another
+--- model is evaluated, one of averaged weights say, or another set.
 ---
---- Dropout, augmentation, weights of classes, negatives drawn more seldom and losses with added terms keep training
---- above validation by design: where the config declares one, nothing is reported. Label smoothing does so within a
+--- Dropout, augmentation, weights of classes, negatives drawn more seldom or harder, inputs that are the model's own or
+--- an adversary's, and losses with added terms keep training above validation by design: where the config declares one,
+--- or its share is logged, nothing is reported. Label smoothing does so within a
 --- bound: against targets of 1 - e + e / K and e / K the loss of the best model is above its own cross-entropy by
 --- e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most, reached where it is sure of each row; half as much again is
 --- still taken for it. Averaged weights are better by what the noise of the last steps costs: half as much again is
@@ -32,9 +37,14 @@
 --- https://arxiv.org/abs/1803.08494 (figure 1: error by rows a batch under batch normalisation).
 --- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
 
+local evaluations = require("evaluations")
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
+
+-- What makes training's own rows harder than those of validation, as a setting or as the share that is logged.
+local HARDER = "*sampling_prob*|*scheduled_sampling*|*teacher_forc*|*adversarial*|*pgd*|*hard_neg*|*corrupt*|"
+  .. "*input_noise*|*noise_std*|*word_drop*|*token_drop*"
 
 --- The index of the first of some points from which on all show the same, up to one that is known to.
 ---@param points table[]  eval, train
@@ -61,7 +71,7 @@ end
 --- Training over validation in all looks from `half` on together: by half as much again, by more than one batch of a
 --- held-out set can be easier than others, and by five standard errors of the training losses. `more` and `excess` are
 --- what averaged weights and label smoothing are allowed, `of_batch` is the noise of one batch's loss.
-local function all_above(points, half, more, excess, of_batch, opt)
+local function all_above(points, half, more, excess, of_batch, least, opt)
   local looks, rows, train, val, square = #points - half + 1, 0, 0, 0, 0
   for i = half, #points do
     local here = points[i].rows
@@ -70,7 +80,13 @@ local function all_above(points, half, more, excess, of_batch, opt)
   end
   local error_ = math.sqrt(square / math.max(1, rows - looks) / rows)
   return looks >= 3 and rows >= 10 and val > 0 and train > (1 + opt.pooled + more) * val + excess
-    and train - val > math.max(opt.pooled_sure * of_batch, 5 * error_)
+    and train - val > math.max(opt.pooled_sure * of_batch, 5 * error_, least)
+end
+
+--- Whether the rate is below a thousandth of its peak for half of the run and more, so that all looks from there on are
+--- at one and the same model.
+local function stopped(rate)
+  return rate:count() >= 4 and rate:median("value") < 1e-3 * rate:max("value")
 end
 
 --- What says that batches are normalised by their own statistics and are small, or of no known size; nil where nothing
@@ -97,6 +113,7 @@ return {
   options  = {
     gap       = { default = 0.50, doc = "Validation over training, less one, that is far" },
     stored    = { default = 0.50, doc = "Last over first training level, by which rows are stored after a first gap" },
+    learned   = { default = 0.80, doc = "Training over its first level below which a run that stopped has learned" },
     least     = { default = 0.01, doc = "Distance over the first loss that is worth a word" },
     above     = { default = 0.08, doc = "Training over validation, less one, that needs a reason" },
     sure      = { default = 2.5,  doc = "Noise of a batch's loss by which training has to be above validation" },
@@ -110,7 +127,7 @@ return {
 
   run = function(case)
     local opt, judged, epochs = case.options, false, false
-    local opened, apart_at_first, few_rows
+    local opened, apart_at_first, few_rows, jumps
     local normalised = batch_normalised(case, opt.batch)
     local mixed = settings.distilled(case)
     if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
@@ -119,6 +136,8 @@ return {
       .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|"
       .. "*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
       :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+      or settings.on(case.config:where("match(key, ?)", HARDER)):first()
+      or case.scalars:where("match(name, ?) and value > 0", HARDER):first()
       -- A share of rows that is kept. A whole number is of layers that make frames or pixels fewer.
       or case.config:where("match(key, '*downsampl*|*subsampl*') and number > 0 and number < 1"):first()
     -- What label smoothing can account for, and whether it is known.
@@ -162,6 +181,7 @@ return {
         end
         local later = train:slice(train:count() // 2, train:count())
         local noise = (later:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+        local rate  = runs.series(case, "lr", run_name)
         local n     = #points
         local label = series == "val_loss" and "validation loss" or series
         if n >= opt.min_evals then
@@ -184,14 +204,23 @@ return {
           local half = math.min(n - 2, n // 2 + 1)
           for i = half, n do above = above and is_above(points[i]) end
           -- Of small batches the noise is that large that single looks do not tell, and all of them together do.
-          local pooled = not above and all_above(points, half, needed - opt.above, excess, noise, opt)
-          above = above or pooled
+          local pooled = not above and all_above(points, half, needed - opt.above, excess, noise,
+            opt.least * start, opt)
+          above = (above or pooled) and last.train < (stopped(rate) and opt.learned or 1) * start
           local grows = far and last.eval.value - last.train > then_.eval.value - then_.train + 0.02 * first
             and last.train < 0.8 * first
           -- A gap that opens is of rows that are stored, and each that is makes training's loss less.
           local known = grows and is_far(points[1]) and last.train > opt.stored * points[1].train
+          local other = grows and evaluations.jump(val, train)
+          local held, trained = nil, nil
+          if grows then held, trained = evaluations.swapped(case, run_name) end
           if known then
             apart_at_first = points[1]
+          elseif held then
+            skip(("held-out pairs whose labels are not swapped: %s is %.3g and %s %.3g"):format(held.name, held.value,
+              trained.name, trained.value), "generalisation-gap")
+          elseif other then
+            jumps = other
           elseif grows then
             opened = true
             local step = points[since(points, n - 2, is_far)].eval.step
@@ -231,6 +260,9 @@ return {
       skip(("an evaluation before the gap opens: at the first, at step %d, validation is at %.4g and training at %.4g, "
         .. "which hardly falls from there on"):format(apart_at_first.eval.step, apart_at_first.eval.value,
         apart_at_first.train), "generalisation-gap")
+    end
+    if jumps and not opened then
+      skip(("a gap that opens by and by: %s"):format(evaluations.told(jumps)), "generalisation-gap")
     end
     if few_rows then
       skip(("a training loss without batch normalisation (%s), or a batch size of %d or more in the config")

@@ -31,6 +31,10 @@
 --- which soon is more than the number of steps, or ends in nothing, where a sum keeps the length of what went in: what
 --- would shorten it to a tenth, or on its way to a hundredth, has to cancel it.
 ---
+--- Without cosines the norms of all steps tell of a buffer that is cleared every few steps: they come back at that
+--- distance, at once, and are longer again by the next step. Rows that are sorted by length lengthen their gradients
+--- little by little; where the config has such an order, or weights that are set back, nothing is said.
+---
 --- One parameter with a gradient far longer than all others, as a temperature that is learned, may give the whole a
 --- direction that no layer has.
 ---
@@ -39,12 +43,79 @@
 
 local runs = require("runs")
 local settings = require("settings")
+local statistics = require("statistics")
+
+--- What makes gradients longer or shorter with a period of its own: rows sorted by length, weights that are averaged or
+--- set back, norms of single pieces of a step.
+local PERIODIC = "*group_by_length*|*length_group*|*bucket*|*sort*|*lookahead*|*local_sgd*|*local_steps*|*diloco*|"
+  .. "*inner_steps*|*sync_every*|*slowmo*|*bptt*|*target_update*"
+
+--- Where the norm of every step is on record: whether it comes back at a fixed distance, at once, and goes up again
+--- from the next step on, while loss and rate do neither. Between two places at which a buffer is cleared it holds the
+--- sum of the gradients since, and right behind one of them a single gradient.
+---@param case culprit.Case
+---@param opt table
+---@return { rows: culprit.Table, message: string }?
+local function cleared_in_turns(case, opt)
+  local pieces = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*')")
+    :max("number") or 1
+  if pieces > 1 or settings.on(case.config:where("match(key, ?)", PERIODIC)):count() > 0 then return nil end
+  local norms = runs.series(case, "grad_norm"):distinct("step")
+  local rows  = norms:with { norm = "value" }:select("step", "norm")
+    :join(runs.series(case, "loss"):distinct("step"):with { loss = "value" }:select("step", "loss"), { "step" })
+    :join(runs.series(case, "lr"):distinct("step"):with { rate = "value" }:select("step", "rate"), { "step" })
+    :sort("step")
+  rows = rows:slice(math.max(0, rows:count() - 4096), 4096)
+  local n = rows:count()
+  if n < opt.long or rows:last().step - rows:first().step ~= n - 1 or rows:min("norm") <= 0 or rows:min("loss") <= 0
+    or rows:min("rate") <= 0 then
+    return nil
+  end
+  local x, y, r, steps = {}, {}, {}, {}
+  for row in rows:rows() do
+    x[#x + 1], y[#y + 1], r[#r + 1] = math.log(row.norm), math.log(row.loss), math.log(row.rate)
+    steps[#steps + 1] = row.step
+  end
+  local sizes, moves = {}, {}
+  for i = 2, n do sizes[i - 1], moves[i - 1] = math.abs(x[i] - x[i - 1]), math.abs(y[i] - y[i - 1]) end
+  local least = math.max(opt.falls, 3 * statistics.median(sizes))
+  local usual = statistics.median(moves)
+  local falls = {}
+  for i = 2, n do falls[i] = x[i] - x[i - 1] <= -least end
+  -- How many there are from a row on: the first rows of a run fall and rise on their own.
+  local since = { [n + 1] = 0 }
+  for i = n, 2, -1 do since[i] = since[i + 1] + (falls[i] and 1 or 0) end
+
+  for period = 4, math.min(256, n // 6) do
+    for phase = 2, period + 1 do
+      local places, fallen, climbs, ways, losses, rates = 0, 0, {}, {}, {}, {}
+      for i = phase, n - 3, period do
+        places = places + 1
+        if falls[i] then fallen = fallen + 1 end
+        climbs[places], ways[places] = x[i + 1] - x[i], x[i + 3] - x[i]
+        losses[places], rates[places] = math.abs(y[i] - y[i - 1]), math.abs(r[i] - r[i - 1])
+      end
+      -- One period is all there is to it: as many falls elsewhere would be noise, or a shorter one.
+      if places >= 6 and fallen >= 0.85 * places and since[phase] - fallen <= 0.25 * places then
+        local climb = statistics.median(climbs)
+        if climb >= opt.climb and statistics.median(ways) >= opt.climb and statistics.median(rates) < 0.1
+          and statistics.median(losses) <= 2 * usual then
+          return { rows = norms:where("step >= ? and step <= ?", steps[phase] - 1, steps[phase] + 1),
+            message = ("the gradient norm comes back at %d of %d places that are %d steps apart, first at step %d from "
+              .. "%.3g to %.3g, and is %.2g times as long one step later, while the loss does nothing there: between "
+              .. "them old gradients stay in the buffers"):format(fallen, places, period, steps[phase],
+              math.exp(x[phase - 1]), math.exp(x[phase]), math.exp(climb)) }
+        end
+      end
+    end
+  end
+end
 
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Gradients of earlier steps are still in the buffers",
-  needs    = { scalars = { "step", "value", metric = "grad_cosine" } },
+  needs    = { scalars = { "step", "value", metric = { "grad_cosine", "grad_norm" } } },
   symptoms = { "gradients-repeat", "gradient-is-running-sum", "batches-agree" },
   options  = {
     cosine   = { default = 0.70, doc = "Cosine that most consecutive gradients have, in the later half, that is a "
@@ -53,6 +124,9 @@ return {
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
     way      = { default = 0.30, doc = "Sum of the updates over the weights up to which a run has not left its start" },
     still    = { default = 0.05, doc = "Updates over the weights, added up, up to which batches see the same weights" },
+    long     = { default = 96,   doc = "Steps in a row whose norm is on record from which a period is looked for" },
+    falls    = { default = 0.25, doc = "Least fall of the logarithm of a norm where a buffer is cleared" },
+    climb    = { default = 0.15, doc = "Rise of that logarithm one step later, and three, as sums have" },
     turned   = { default = -0.8, doc = "Cosine of a gradient that is all new, where it is of the usual length" },
     apart    = { default = 10.,  doc = "Norm over that of a sum of as many gradients, or the reverse, that is no sum" },
   },
@@ -67,6 +141,18 @@ return {
     end
     local count = all:count()
     if count < opt.min_rows then
+      local turns = cleared_in_turns(case, opt)
+      if turns then
+        report {
+          symptom  = "gradient-is-running-sum",
+          score    = 0.85,
+          at       = { run = run, step = turns.rows:first().step },
+          message  = turns.message,
+          evidence = { turns.rows },
+        }
+        return skip(("the cosine of consecutive gradients at %d steps"):format(opt.min_rows), "gradients-repeat",
+          "batches-agree")
+      end
       return skip(("the cosine of consecutive gradients at %d steps"):format(opt.min_rows))
     end
     -- Where weights stand still, as at the end of a schedule, gradients agree anyway.
@@ -162,6 +248,16 @@ return {
     --- Batches that point one way from the first step to the last, while the weights go a part of their length: each
     --- step could be longer until the noise of the batches shows.
     local function agree()
+      -- What is frozen keeps what its buffers held, and that is no batch's.
+      local layers, frozen = 0, 0
+      for _, own in moved:where("layer is not null"):group("layer") do
+        layers = layers + 1
+        if own:max("value") == 0 then frozen = frozen + 1 end
+      end
+      if frozen > 0 and 2 * frozen >= layers then
+        return skip(("a cosine of the layers that are trained: %d of %d never move"):format(frozen, layers),
+          "batches-agree")
+      end
       local usual = all:quantile("value", 0.25)
       if moved:count() < 3 or span < 100 then
         return skip("update ratios of three steps over a hundred", "batches-agree")

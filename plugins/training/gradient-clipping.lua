@@ -22,6 +22,7 @@
 local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
+local targets = require("targets")
 
 ---@type culprit.Detector
 return {
@@ -91,8 +92,7 @@ return {
         local ratio = usual / limit.number
         -- The logits are as much too large as the loss is: their gradients are bounded, those of weights behind large
         -- weights are not.
-        local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') "
-          .. "and number > 1"):first()
+        local classes = targets.classes(case)
         local loss = runs.series(case, "loss", run):first()
         local over = classes and loss and loss.step <= 10 and loss.value / math.log(classes.number)
         if ratio >= opt.far and not (over and over >= opt.over) and not made_up(limit.number) then

@@ -10,7 +10,8 @@
 ---
 --- ## Known false positives
 --- Blocks of very different size. Norms are divided by the root of the number of weights where both norm and root mean
---- square of the weights are logged. Gradients of exactly zero are another check's.
+--- square of the weights are logged. Gradients of exactly zero are another check's. Where one step from block to block
+--- has nearly all of the factor it is the scale of that layer, as of a head that begins small, and no depth.
 ---
 --- ## References
 --- https://arxiv.org/abs/2002.04745 for the growth of gradients in post-norm transformers
@@ -59,6 +60,13 @@ return {
         local low, high = first.values:median("value"), last.values:median("value")
         local between = middle >= 0.5 * math.min(low, high) and middle <= 2 * math.max(low, high)
         local strength = math.abs(math.log(ratio))
+        -- One step that has it all is the scale of that layer, as of a head that begins small.
+        local largest = 0
+        for i = 2, #blocks do
+          largest = math.max(largest, math.abs(math.log(blocks[i - 1].values:median("value")
+            / blocks[i].values:median("value"))))
+        end
+        between = between and strength - largest >= 0.5 * strength * (#blocks - 2) / (#blocks - 1)
         if between and (ratio <= opt.vanish or ratio >= opt.explode) and (not worst or strength > worst.strength) then
           worst = { first = first, last = last, ratio = ratio, strength = strength, count = #blocks }
         end

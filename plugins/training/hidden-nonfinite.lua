@@ -88,10 +88,15 @@ return {
             and (count:col("value"):diff():min() or 0) >= 0
           local from   = count:where("step >= ?", count:first().step + 10):slice(0, rows)
           from = from:slice(math.max(0, rows // 10 - (rows - from:count())), rows)
-          local lost, ran = 0, 0
+          local lost, ran, begin = 0, 0, nil
           if from:count() > 0 then
             lost = totals and from:last().value - from:first().value or from:sum("value")
-            ran  = from:last().step - from:first().step
+            -- A row that counts since the one before has the steps behind that one.
+            local before = not totals and count:where("step < ?", from:first().step):last()
+            begin = before and before.step or from:first().step
+            ran   = from:last().step - begin
+            -- The first row of all may count more steps than there are between it and the next ones.
+            if not totals and not before then lost = lost - from:first().value end
           end
           local usual = ran / 500 + 2 -- a scaler that doubles every 2000 steps tries, and skips, one in 2000
           if ran > 0 and lost > usual and (lost >= opt.skipped * ran or name == "nan_iterations") then
@@ -99,7 +104,7 @@ return {
               symptom  = "iterations-skipped",
               score    = math.min(0.97, 0.7 + lost / ran),
               at       = { step = from:first().step },
-              message  = ("%d of %d iterations after step %d were %s"):format(math.floor(lost), ran, from:first().step,
+              message  = ("%d of %d iterations after step %d were %s"):format(math.floor(lost), ran, begin,
                 name == "nan_iterations" and "NaN" or "skipped"),
               evidence = { from:first(), from:last() },
             }

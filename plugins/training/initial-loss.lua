@@ -1,9 +1,10 @@
 --- ## What it detects
 --- A first loss far from ln V, where V is the number of classes: what a fresh model that knows nothing must score. V is
 --- taken from the config, else from the last dimension of dumped logits beside labels that are integers, or the rows of
---- a dumped embedding. Without classes: a first loss several times what a model that says nothing would have on the
---- dumped batch, which is ln 2 for labels of 0 and 1, and for numbers their mean square (or, of an absolute error, at
---- most its root).
+--- a dumped embedding. Classes of a condition, where the loss compares numbers, are none. Terms that the config names
+--- beside the cross-entropy (`ce + 0.5 dice`) lift the level by their weights at most. Without classes: a first loss
+--- several times what a model that says nothing would have on the dumped batch, which is ln 2 for labels of 0 and 1,
+--- and for numbers their mean square (or, of an absolute error, at most its root).
 ---
 --- ## Why it matters
 --- Far above: the initial logits are too large, or labels and vocabulary disagree. Far below: pretrained weights, a
@@ -18,13 +19,26 @@
 --- s make about s / 2 nats, and usual heads behind a normalisation have a variance of 1/3 (uniform, PyTorch) to 2
 --- (He), so up to one nat is none. Fine-tuning: a pretrained model starts far below, and rightly so. It is reported
 --- as information then. Losses with added terms (auxiliary losses of experts, z-loss) start above; where the config
---- speaks of a teacher, of distillation or of pairs that are told apart (CLIP) nothing is said. Losses that add up
+--- speaks of a teacher, of distillation, of a margin, of a second loss whose weight is a tenth and more, or of pairs
+--- that are told apart (CLIP) nothing is said, nor of tokens that outputs have too few columns for. A row that is an
+--- epoch has the mean of it, and its being low is that of learning. Losses that add up
 --- over the elements of a row or of the batch are as many times larger; where the factor is such a number nothing is
 --- said.
 ---
 --- ## References
 --- Losses in bits instead of nats are 1.4427 times larger and are recognised by that factor; bits per byte are not
 --- judged, since that needs the number of bytes of a token.
+
+local runs = require("runs")
+local settings = require("settings")
+local targets = require("targets")
+
+--- Whether a row is an epoch: steps are counted as epochs are, so that the first loss is the mean of a whole one.
+local function of_epochs(case, run_name, losses)
+  local epochs = runs.series(case, "epoch", run_name)
+  local first, last = epochs:first(), epochs:last()
+  return epochs:count() >= math.max(2, 0.9 * losses) and last.value - first.value == last.step - first.step
+end
 
 ---@type culprit.Detector
 return {
@@ -41,11 +55,16 @@ return {
   },
 
   run = function(case)
+    local numbers = targets.numbers(case)
+    -- Terms beside the cross-entropy, each between 0 and its weight, lift the level by their weights at most.
+    local entropy, shares = targets.terms(case)
     --- The number of classes and what says so. A width of the output is one where the dumped labels are integers below
     --- it, one for each row of outputs, or shares that add up to 1; of numbers, codes and pixels it is none. Nor is the
     --- size of a table, a recommender's: labels that are numbers, or fit a far narrower output, tell.
     local function classes()
-      local kinds  = case.config:where("match(key, '*num_classes|*n_classes|*num_labels') and number > 1"):first()
+      if numbers then return nil end
+      local kinds  = case.config:where("match(key, ?) and number > 1", entropy and targets.CLASSES
+        or "*num_classes|*n_classes|*num_labels"):first()
       local size   = kinds or case.config:where("match(key, '*vocab_size') and number > 1"):first()
       local dumped = case.tensors:where("numel > 1 and role == 'output' and match(layer, "
         .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"):first()
@@ -68,6 +87,8 @@ return {
           if fits and not (size and (kinds or width >= 0.5 * size.number)) then return width, dumped end
         end
       end
+      -- Tokens that are read and not predicted: the outputs are fewer.
+      if size and not kinds and width and not targets.covers(width, size.number) then return nil end
       if size and (kinds or not dumped or ids:count() > 0) then return size.number, size end
       local rows = tokens:count() > 0 and case.tensors:where("numel > 1 and role == 'weight' and match(layer, "
         .. "'*embed_tokens|*wte|*embed.tok|*word_embeddings|*tok_embeddings|lm_head|*.lm_head')"):first()
@@ -79,23 +100,24 @@ return {
     local function silent()
       local batch = case.tensors:where("match(name, 'batch.*|*.batch.*') and rms is not null and numel >= 4")
         :where("(step is null or step <= 1) and nonfinite == 0")
-      local targets = "match(name, '*label|*labels|*target|*targets|*.y|*click')"
-      for row in batch:where(targets):slice(0, 10):rows() do
+      local truth = "match(name, '*label|*labels|*target|*targets|*.y|*click')"
+      for row in batch:where(truth):where(numbers and "match(dtype, 'float*|bfloat*')" or "numel > 0"):slice(0, 10)
+        :rows() do
         if row.min == 0 and row.max == 1 and row:count_equal(0) + row:count_equal(1) == row.numel then
           return math.log(2), {}, row, true
         end
       end
       -- What is predicted may be any of the batch's numbers, so the largest of them bounds it.
-      local numbers = batch:where("match(dtype, 'float*|bfloat*')")
-      if numbers:count() == 0 or batch:where(targets):where("match(dtype, 'int*')"):count() > 0
+      local floats = batch:where("match(dtype, 'float*|bfloat*')")
+      if floats:count() == 0 or not numbers and batch:where(truth):where("match(dtype, 'int*')"):count() > 0
         or batch:where("match(name, '*input_ids|*tokens')"):count() > 0 then
         return nil
       end
-      local row   = numbers:top(1, "rms"):first()
+      local row   = floats:top(1, "rms"):first()
       local shape = row.shape or {}
       local each  = shape[1] and shape[1] > 0 and row.numel / shape[1] or 1
       -- Without targets the batch itself is what is predicted, if anything of it is: in its own shape.
-      local output = batch:where(targets):count() == 0 and case.tensors:where("role == 'output' and numel > 1 and "
+      local output = batch:where(truth):count() == 0 and case.tensors:where("role == 'output' and numel > 1 and "
         .. "match(layer, 'head|*.head|*output_layer')"):first()
       local own    = output and output.shape or {}
       if output and own[1] and math.abs(output.numel / math.max(1, own[1]) - each) > 0.5 then return nil end
@@ -112,7 +134,17 @@ return {
     -- Softened and weighted sums of losses have a chance level of their own.
     local mixed = case.config:where("match(key, '*distill*|*teacher*|*kd_alpha*|*kd_weight*|*kd_temp*') and "
       .. "not match(key, '*teacher_forc*') and not match(value, 'false|False|none|None|null|0|')"):first()
+      or case.config:where("match(key, '*aux_weight*|*aux_loss_weight*|*auxiliary_weight*|*aux_logits*|"
+        .. "*deep_supervision*|*loss_weight|*loss_weights|*loss_weights.*') and (number >= 0.1 or number is null) and "
+        .. "not match(value, 'false|False|none|None|null|0|')"):first()
     if mixed then return skip("a loss of one part: " .. mixed.key .. " makes it a sum of several") end
+    -- A margin is taken off the logit of the right class, and a scale of 16 to 64 goes with it.
+    local margin = settings.on(case.config:where("match(key, '*margin*|*arcface*|*cosface*|*sphereface*|*amsoftmax*|"
+      .. "*am_softmax*') or match(value, '*arcface*|*ArcFace*|*cosface*|*CosFace*|*amsoftmax*|*AMSoftmax*')")):first()
+    if margin then
+      return skip(("a loss of plain logits: %s %s is of a margin, under which knowing nothing costs more")
+        :format(margin.key, tostring(margin.value)))
+    end
     -- Pairs that are told apart are as many as the batch, whatever the tokenizer's table, and a temperature spreads
     -- the logits of a fresh model beyond what independent ones have.
     local pairs_of = case.config:where("match(key, '*logit_scale*|*projection_dim|*contrastive*|*infonce*|*ntxent*|"
@@ -157,7 +189,9 @@ return {
       return
     end
     skip("a loss of numbers, or of labels that are 0 or 1", "initial-predictions-large")
-    local chance = math.log(count)
+    local chance = math.log(count) * (entropy or 1)
+    local level  = ("ln %d"):format(math.floor(count))
+    if entropy and entropy ~= 1 then level = ("%g * %s"):format(entropy, level) end
     local sum    = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
       .. "and number > 1"):first()
     --- The sum over accumulated batches, which is what training/accumulation-scale reports.
@@ -166,12 +200,13 @@ return {
       return sum and sum.number == times and math.abs(first.value / chance - times) <= 0.04 * times
     end
     local judged = false
-    for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+    for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local first = run:sort("step"):where("value is not null"):first()
       local raw   = first and tostring(first.raw_name or ""):lower() or ""
       -- Logged every tenth step, or as the mean of ten: from where a run only comes down it began above.
-      local later = first and first.step > 1 and first.step <= 10 and first.value > 2 * chance and not summed_up(first)
-        and run:where("finite(value)"):count() >= 10 and first.value >= 0.9 * run:where("finite(value)"):max("value")
+      local later = first and first.step > 1 and first.step <= 10 and first.value > 2 * chance + shares
+        and not summed_up(first) and run:where("finite(value)"):count() >= 10
+        and first.value >= 0.9 * run:where("finite(value)"):max("value")
       if later then
         judged = true
         report {
@@ -179,16 +214,17 @@ return {
           score    = 0.75,
           severity = "warning",
           at       = { step = first.step },
-          message  = ("the first logged loss, of step %d, is %.4g and hardly a later one is higher; chance is ln %d "
+          message  = ("the first logged loss, of step %d, is %.4g and hardly a later one is higher; chance is %s "
             .. "= %.4g")
-            :format(first.step, first.value, math.floor(count), chance),
+            :format(first.step, first.value, level, chance),
           evidence = { first, source },
         }
       elseif first and first.step <= 1 and not raw:glob("*bpb*|*bits_per*|*bpc*") then
         judged = true
-        local ratio = first.value / chance
         local summed = summed_up(first)
-        if math.abs(ratio - 1.4427) < 0.04 then
+        local lifted = math.min(shares, math.max(0, first.value - chance))
+        local ratio  = (first.value - lifted) / chance
+        if shares == 0 and math.abs(ratio - 1.4427) < 0.04 then
           report {
             symptom  = "loss-in-bits",
             score    = 0.9,
@@ -199,15 +235,15 @@ return {
             evidence = { first, source },
           }
         elseif ratio < math.huge and not summed
-          and (ratio > 1 + case.options.tolerance and first.value - chance > case.options.spread
-            or ratio < 1 - case.options.below and count > 2) then
+          and (ratio > 1 + case.options.tolerance and first.value - lifted - chance > case.options.spread
+            or ratio < 1 - case.options.below and count > 2 and not of_epochs(case, run_name, run:count())) then
           report {
             symptom  = ratio > 1 and "initial-loss-off" or "initial-loss-low",
             score    = ratio > 1.25 and 0.95 or ratio > 1 and 0.7 or 0.5,
             severity = ratio > 1 and "warning" or "info",
             at       = { step = first.step },
-            message  = ("the first loss is %.4g, chance is ln %d = %.4g: %s")
-              :format(first.value, math.floor(count), chance,
+            message  = ("the first loss is %.4g, chance is %s = %.4g%s: %s")
+              :format(first.value, level, chance, shares > 0 and (" and other terms %g at most"):format(shares) or "",
               first.value <= 0 and "nothing is scored"
               or ratio > 1 and "the initial logits are too large or the labels do not fit the vocabulary"
               or "the model starts with knowledge"),

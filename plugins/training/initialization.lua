@@ -2,7 +2,8 @@
 --- Weights of the fresh model that are zero, all alike, far too small or far too large for their inputs, and logits
 --- that are spread from the first step. Where no weights are dumped, the first updates tell of them: an element's size
 --- is that of its update over the relative update, and gradients that reach one more layer at each step come through
---- zeros.
+--- zeros. So do weight norms whose squares are whole numbers in layers out of which nothing comes: they are of gains of
+--- one alone.
 ---
 --- ## Why it matters
 --- Logits of standard deviation s add s^2/2 to the first loss. Weights of zero pass neither values nor gradients;
@@ -27,6 +28,37 @@
 local first_updates = require("first-updates")
 local runs = require("runs")
 local settings = require("settings")
+local targets = require("targets")
+
+--- Layers that put out zeros alone at the first step and whose squared weight norms are whole numbers: nothing but
+--- gains of one is in them, beside weights of zero. A norm of four digits that is any number squares to within 5e-4 of
+--- a whole one at a chance of n / 1000.
+---@param layered culprit.Table  scalars of layers
+---@param step integer           the first logged step
+---@return { layer: string, message: string, evidence: culprit.Table[] }?
+local function gains_alone(layered, step)
+  local chance, found, sizes, judged = 1, {}, {}, 0
+  for row in layered:where { metric = "weight_norm", step = step }:where("value > 0"):slice(0, 1000):rows() do
+    local own = layered:where { layer = row.layer, step = step }
+    local put = own:where { metric = "activation_rms" }:first()
+    local grad = own:where { metric = "grad_norm" }:first()
+    judged = judged + 1
+    local n = math.floor(row.value ^ 2 + 0.5)
+    if put and put.value == 0 and grad and grad.value == 0 and n >= 1 and math.abs(row.value ^ 2 - n) <= 5e-4 * n then
+      found[#found + 1], sizes[#sizes + 1] = row.layer, ("%d"):format(n)
+      chance = chance * math.min(1, n / 1000)
+    end
+  end
+  if #found < 3 or #found < 0.8 * judged or chance > 1e-4 then return nil end
+  return {
+    layer    = found[1],
+    message  = ("%d of %d layers put out zeros alone at step %d, have no gradient, and their squared weight norms are "
+      .. "whole numbers (%s): gains of one, and weights of zero"):format(#found, judged, step,
+      table.concat(sizes, ", ", 1, math.min(6, #sizes))),
+    evidence = { layered:where { metric = "weight_norm", step = step, layer = found }:slice(0, 5),
+      layered:where { metric = "activation_rms", step = step, layer = found }:slice(0, 5) },
+  }
+end
 
 ---@type culprit.Detector
 return {
@@ -50,7 +82,7 @@ return {
   run = runs.apart(function(case, run)
     local opt   = case.options
     local all   = case.scalars:where { primary = true }:where("layer is not null and finite(value)")
-    local size  = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
+    local size  = targets.classes(case)
     local loss  = runs.series(case, "loss"):first()
     local first = all:sort("step"):first()
     -- What is wrong, once as such and once as what it is.
@@ -107,6 +139,17 @@ return {
           :format(units.plural(#zero, "layer"),
           table.concat(zero, ", ", 1, math.min(6, #zero))),
         evidence = { all:where { metric = "weight_norm", layer = zero[1] }:slice(0, 3) },
+      }
+    end
+
+    local gains = first and first.step <= 1 and not loaded and gains_alone(all, first.step)
+    if gains then
+      found {
+        symptom  = "weights-zero",
+        score    = 0.9,
+        at       = { run = run, layer = gains.layer, step = first.step },
+        message  = gains.message,
+        evidence = gains.evidence,
       }
     end
 
@@ -192,7 +235,11 @@ return {
       end
     end
 
-    if not large_told and not loaded then
+    -- A recorder that saw no module put anything out has parameters alone: means, deviations, points, whose size no
+    -- number of inputs gives.
+    local bare = all:where { metric = "optimizer_state_step" }:count() > 0 and all:where { metric = "weight_norm" }
+      :count() > 0 and all:where { metric = "activation_rms" }:count() == 0
+    if not large_told and not loaded and not bare then
       local big
       big, large_told = first_updates.all_large(case, opt.size)
       if big and fresh then

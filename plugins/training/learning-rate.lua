@@ -137,9 +137,10 @@ return {
           if cyclic and row.value <= 1.1 * math.max(before:max("value") or 0, planned or 0) then return true end
           -- A warm-up that is still going on rises too, by less and less; a jump is more than the row before it rose.
           if earlier and earlier.change and earlier.change > 0.5 * row.change then return true end
-          -- A warm-up that is stepped by epochs: to the rate that is set, for the first time, and never beyond it.
+          -- A warm-up that is stepped by epochs: to the rate that is set, for the first time, and never beyond it. What
+          -- has fallen before is in none.
           return planned and rate:first().step <= 0.1 * rate:last().step and rate:max("value") <= 1.02 * planned
-            and before:max("value") < 0.9 * row.value
+            and before:max("value") < 0.9 * row.value and earlier and earlier.value >= 0.98 * before:max("value")
         end
         local jump
         for row in moves:where("step > ? and change > ?", from, math.log(opt.rise)):slice(0, 50):rows() do

@@ -15,15 +15,17 @@
 --- the task gets harder the loss jumps as well: nothing is reported of a step at which a logged stage, length or
 --- resolution changes that has stood for some rows, or in front of which the log names a new stage. Nor is it where the
 --- config has a curriculum or a growth of lengths, as long as half of the trailing window is of the task before: up to
---- the steps that it names, or anywhere where it names none.
+--- the steps that it names, or anywhere where it names none. A loss that climbs to its top over some rows and stays
+--- there has not come back, however few rows are left behind the top.
 ---
 --- ## References
 --- Megatron-LM calls a loss spiky at 10 times the largest of the first 100, which misses nearly all of them.
 
 local settings = require("settings")
+local targets = require("targets")
 
 local TASK = "*stage*|*phase*|*curricul*|*difficult*|*seq_len*|*seqlen*|*sequence_length*|*context_len*|*resolution*|"
-  .. "*image_size*|*img_size*"
+  .. "*image_size*|*img_size*|*experience*|task|*/task|task_id|*/task_id|*domain*"
 
 --- What says that the task is another one from the spike on: a scalar that has another value there than in the row
 --- before, or a line of the log between the two; nil where nothing does.
@@ -59,6 +61,16 @@ local function new_task(case, run, before, spike)
   return line and "the log says: " .. line.text:trim()
 end
 
+--- What few examples of a batch can add to its mean: `examples` times the loss of one of which nothing is known. Nil
+--- where the size of a batch is not set.
+local function of_few(case, loss, examples)
+  local batch = case.config:where("match(key, '*batch_size|*batch_size_per_gpu|*micro_batch|*samples_per_gpu') and "
+    .. "not match(key, '*eval*|*val_*|*test*|*infer*|*generat*') and number >= 1"):first()
+  local size = targets.classes(case)
+  local one  = size and math.log(size.number) or loss:slice(0, 3):median("value")
+  return batch and one and one > 0 and examples * one / batch.number or nil
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -71,6 +83,7 @@ return {
     relative = { default = 0.10, doc = "Least rise over the trailing median, as a share of it" },
     recovery = { default = 50,   doc = "Rows after the spike in which the loss has to come back" },
     denser   = { default = 3.0,  doc = "Spikes of the last third over those of the first worth reporting" },
+    examples = { default = 8,    doc = "Examples of which nothing is known that one batch may have for no reason" },
     spikes   = { default = 5,    doc = "Spikes that are many, in the run or in its last third" },
   },
 
@@ -83,15 +96,33 @@ return {
       longest = math.max(longest, loss:count())
       local every = loss:count() > 1 and (loss:last().step - loss:first().step) / (loss:count() - 1) or 1
       if every >= 2 then sparse = math.max(sparse or 0, every) end
-      local z    = loss:col("value"):robust_z(opt.window)
-      local hot  = loss:with { z = z, usual = loss:col("value"):rolling(opt.window, "median") }
-        :where("z > ? and value > usual * ?", opt.sigmas, 1 + opt.relative)
+      -- Of a loss that is never 0 the logarithm tells as well: there noise that is a multiple of the loss is no jump.
+      local costs = loss:count() > 0 and loss:min("value") > 0
+      local few_make = costs and of_few(case, loss, opt.examples) or math.huge
+      local function jumps(window)
+        local values = loss:col("value")
+        return loss:with { z = values:robust_z(window), usual = values:rolling(window, "median"),
+          in_log = costs and values:log():robust_z(window) or values:robust_z(window) }
+          :where("z > ? and value > usual * ?", opt.sigmas, 1 + opt.relative)
+      end
+      local short = opt.window // 4
+      local apart = {}
+      for _, window in ipairs { opt.window, short } do
+        for row in jumps(window):where("in_log > ?", opt.sigmas):slice(0, 10000):rows() do apart[row.step] = true end
+      end
+      --- Of jumps those that are no tail of a skewed noise.
+      local function kept(rows)
+        local steps = {}
+        for row in rows:slice(0, 10000):rows() do
+          if apart[row.step] or row.value - row.usual > few_make then steps[#steps + 1] = row.step end
+        end
+        return rows:where { step = steps }
+      end
+      local hot  = kept(jumps(opt.window))
       -- While the loss still falls the long window's spread is that of the fall; a short one sees the noise.
       local noise = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
       if hot:count() == 0 and noise > 0 then
-        local short = opt.window // 4
-        hot = loss:with { z = loss:col("value"):robust_z(short), usual = loss:col("value"):rolling(short, "median") }
-          :where("z > ? and value > usual * ? and value - usual > ?", opt.sigmas, 1 + opt.relative, 12 * noise)
+        hot = kept(jumps(short):where("value - usual > ?", 12 * noise))
       end
       local spike = hot:top(1, "z"):first()
 
@@ -146,11 +177,18 @@ return {
             spike.value, spike.step, units.count(math.floor(math.min(spike.z, 1e6))), spike.usual),
           evidence = { spike, loss:around(spike, 4) },
         }
-        local sure  = math.min(0.9, 1 - 0.5 * opt.sigmas / spike.z) -- no surer than that it was a spike
+        -- No surer than that it was a spike, and the less the larger rises were that the run had before.
+        local rises = loss:with { rise = loss:col("value") - loss:col("value"):rolling(short, "median") }
+          :where("step < ?", before and before.step or spike.step):slice(math.max(8, loss:count() // 10), loss:count())
+        local like  = math.max(0, rises:max("rise") or 0) / (spike.value - spike.usual)
+        local sure  = math.min(0.9, 1 - 0.5 * opt.sigmas / spike.z) * math.max(0.05, 1 - 2 * like)
         local after = loss:where("step > ?", spike.step):slice(0, opt.recovery)
         local back  = after:slice(math.min(3, after:count() // 2), opt.recovery)
         local band  = spike.usual + math.min(0.1 * (spike.value - spike.usual), 0.5 * math.abs(spike.usual))
-        if after:count() < 5 then skip("five losses after the spike", "loss-spike-recovers") end
+        -- Of one that climbed to its top over some rows these are among those in which it could have come back.
+        local calm_before = loss:where("step < ? and value <= ?", spike.step, band):last()
+        local climbed = calm_before and loss:where("step > ? and step < ?", calm_before.step, spike.step):count() or 0
+        if after:count() + climbed < 5 then skip("five losses after the spike", "loss-spike-recovers") end
         -- One batch makes one spike; what spikes again and again has another reason.
         if few and after:count() >= 5 and back:median("value") <= band then
           local calm = after:where("value <= ?", band):first()

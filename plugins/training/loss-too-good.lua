@@ -1,6 +1,6 @@
 --- ## What it detects
---- A loss that falls to nearly zero within the first half of the run, whether the validation loss does so too, and one
---- that is exactly zero.
+--- A loss of tokens that falls to nearly zero within the first half of the run, whether the validation loss does so
+--- too, one of any kind that does while validation stays up, and one that is exactly zero.
 ---
 --- ## Why it matters
 --- Language has entropy; a model that predicts it without error sees the answer. Where held-out data is predicted as
@@ -11,47 +11,58 @@
 --- Compare the labels of one batch with its inputs, and change a later token: earlier logits must not move.
 ---
 --- ## Known false positives
---- Deliberate overfitting of one batch, and tasks without noise. A loss of a tenth of ln V in a run from scratch is
---- such a task or a leak, and scored accordingly; so is a classifier of other things than tokens, since pictures of
---- digits are told apart without error. Only a cross-entropy of classes has an entropy to respect: a square error is as
---- small as the targets' units make it, a distance of two views ends at 0, and weighted sums and likelihoods of
---- densities go below it. So the first loss has to be near the logarithm of a number of classes, the config's or that
---- of dumped logits beside labels that are integers; else nothing but learning by heart is judged, by the validation
---- loss. Losses with a margin come to 0 by and by; zeros that mean that nothing was scored stand among others.
+--- Deliberate overfitting of one batch, and sequences without noise, as sums and copies: a loss of a tenth of ln V in a
+--- run from scratch is such a task or a leak, and scored accordingly. Other classes than tokens are told apart without
+--- error by right, digits and most pictures that were seen, so there nothing but learning by heart is judged, by the
+--- validation loss. Only a cross-entropy of tokens has an entropy to respect: a square error is as small as the
+--- targets' units make it, a distance of two views ends at 0, and weighted sums and likelihoods of densities go below
+--- it. So the first loss has to be near the logarithm of a number of tokens, the config's or that of dumped logits
+--- beside labels that are ids, and where an output is dumped it has to have that many columns: a table that is looked
+--- up says nothing of what is predicted. Of single examples the middle loss is far below the mean one, which has to be
+--- as small. Losses with a margin come to 0 by and by; zeros that mean that nothing was scored stand among others.
 ---
 --- ## References
 --- With a leak the loss passes any estimate of the data's entropy within a hundred steps.
 
---- The number of classes that a first loss is the chance level of, what says so, and whether they are tokens. A mean of
---- the first steps of a model of tokens may be some way below that level.
+local targets = require("targets")
+
+local HEADS = "role == 'output' and numel > 1 and match(layer, "
+  .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"
+
+--- The number of tokens that a first loss is the chance level of, and what says so; nil where none does, or where
+--- something else is predicted than tokens. A mean of the first steps may be some way below that level.
 ---@param case culprit.Case
 ---@param first number
----@return number? count, culprit.Row? source, boolean? tokens
-local function classes_of(case, first)
-  local function fits(count, tokens)
+---@return number? count, culprit.Row? source
+local function tokens_of(case, first)
+  if targets.numbers(case) then return nil end
+  local function fits(count)
     local chance = math.log(count)
     local near   = math.max(0.2 * chance, math.min(1, 0.5 * chance))
-    return first <= chance + near and first >= math.min(chance - near, tokens and 0.6 * chance or chance)
+    return first <= chance + near and first >= math.min(chance - near, 0.6 * chance)
   end
-  local tokens = case.config:where("match(key, '*vocab_size') and number > 1"):slice(0, 20)
-  local others = case.config:where("match(key, '*num_classes|*n_classes|*num_labels') and number > 1"):slice(0, 20)
-  for row in others:rows() do
-    if fits(row.number) then return row.number, row, false end
+  local other = case.config:where("match(key, '*num_classes|*n_classes|*num_labels') and number > 1"):slice(0, 20)
+  for row in other:rows() do
+    if math.abs(first / math.log(row.number) - 1) <= 0.2 then return nil end
   end
-  for row in tokens:rows() do
-    if fits(row.number, true) then return row.number, row, true end
-  end
-  local logits = case.tensors:where("role == 'output' and numel > 1 and match(layer, "
-    .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"):first()
+  local batch  = case.tensors:where("match(name, 'batch.*|*.batch.*') and match(dtype, 'int*') and numel > 0")
+  local ids    = batch:where("match(name, '*input_ids|*tokens|batch.ids|batch.input')")
+  local labels = batch:where("match(name, '*label|*labels|*target|*targets')")
+  -- One label a row is that of the row: no row of ids has a next one there.
+  local each = labels:first()
+  if each and #(each.shape or {}) < 2 and ids:where("numel > ?", each.numel):count() > 0 then return nil end
+  local logits = case.tensors:where(HEADS):first()
   local shape  = logits and logits.shape or {}
-  local count  = #shape >= 2 and shape[#shape] or 0
-  if count < 2 or not fits(count, #shape >= 3) then return nil end
+  local width  = #shape >= 2 and shape[#shape] or 0
+  for row in case.config:where("match(key, '*vocab_size') and number > 1"):slice(0, 20):rows() do
+    if fits(row.number) and (width < 2 or targets.covers(width, row.number)) then return row.number, row end
+  end
+  if width < 2 or #shape < 3 or not fits(width) or ids:where("max >= ?", width):count() > 0 then return nil end
   -- Outputs are dumped in part, of one row say: a label for each output of a row.
-  local each = logits.numel // (count * math.max(1, shape[1]))
-  for row in case.tensors:where("match(name, '*label|*labels|*target|*targets') and match(dtype, 'int*') and "
-    .. "numel > 0 and max < ?", count):slice(0, 20):rows() do
+  local outputs = logits.numel // (width * math.max(1, shape[1]))
+  for row in labels:where("max < ?", width):slice(0, 20):rows() do
     local own = row.shape or {}
-    if #own >= 1 and row.numel // math.max(1, own[1]) == each then return count, logits, #shape >= 3 end
+    if #own >= 1 and row.numel // math.max(1, own[1]) == outputs then return width, logits end
   end
 end
 
@@ -96,53 +107,55 @@ return {
         skip("a loss that is a cross-entropy of classes: one below 0 is none", "loss-too-good", "val-loss-too-good")
       elseif rows >= opt.min_rows // 2 then
         local start = loss:slice(0, 3):median("value")
-        local count, size, tokens = classes_of(case, start)
+        local count, size = tokens_of(case, start)
         local chance = count and math.log(count)
         -- Weights that start wrongly, or a divergence, lift the first losses beyond chance: coming down from there is
         -- nothing. From chance on it counts.
-        local stated = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-          :first()
+        local stated = targets.classes(case)
         local limit = count or stated and stated.number
         if limit then start = math.min(start, 1.2 * math.log(limit)) end
         local level = loss:with { level = loss:col("value"):rolling(5, "median") }
         local there = level:where("level < ?", opt.share * start):first()
         local first, last = loss:first().step, loss:last().step
+        -- Single examples have now and then large losses, which the median of five does not see and the mean does.
+        local since = there and loss:where("step >= ?", there.step)
+        local stays = since and since:slice(0, math.max(5, rows // 10)):mean("value") < 2 * opt.share * start
         -- From scratch, in one short run, nobody gets text below a tenth of its chance level; told weakly, since a
         -- task without noise does.
-        local low   = tokens and math.abs(loss:first().value - chance) <= 0.2 * chance
+        local low   = count and math.abs(loss:first().value - chance) <= 0.2 * chance
           and level:where("level < ?", opt.scratch * chance):first()
+        local finish = loss:slice(rows - rows // 5, rows)
         local val = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")
           :sort("step"):last()
         local heart = val and val.value > 5 * opt.share * start
-        local early = there and there.step - first <= opt.within * (last - first)
-        if not (chance or heart) then
-          skip("the number of classes of which the first loss is the chance level, in a config or dumped logits",
-            "loss-too-good", "val-loss-too-good")
+        local early = stays and there.step - first <= opt.within * (last - first)
+        if not (count or heart) then
+          skip("a loss of tokens that begins at chance, by a vocab_size in a config or dumped logits beside labels "
+            .. "that are ids", "loss-too-good", "val-loss-too-good")
         elseif rows >= opt.min_rows and early and start > 0 then
           report {
             symptom  = "loss-too-good",
-            score    = (heart or tokens) and 0.9 or 0.6,
+            score    = 0.9,
             at       = { step = there.step },
             message  = ("loss falls from %.4g to %.4g by step %d of %d and ends at %.4g: %s")
               :format(start, there.level, there.step, last, loss:last().value,
                 heart and ("the training data is known by heart, validation is at %.4g"):format(val.value)
-                  or "less than the data can allow unless the answer is in the input"
-                  .. (tokens and "" or ", or the classes are told apart without error")),
+                  or "less than text can allow, unless the answer is in the input or follows from it without doubt"),
             evidence = { there, loss:last(), size },
           }
           if not val then skip("the validation loss", "val-loss-too-good") end
           if val and val.value <= 2 * opt.share * start then
             report {
               symptom  = "val-loss-too-good",
-              score    = tokens and 0.9 or 0.6,
+              score    = 0.9,
               at       = { step = val.step },
-              message  = ("the validation loss is %.4g at step %d as well: the answer is in each example, or the "
-                .. "validation data in the training data"):format(val.value, val.step),
+              message  = ("the validation loss is %.4g at step %d as well: the answer is in each example or follows "
+                .. "from it without doubt, or the validation data is in the training data"):format(val.value, val.step),
               evidence = { val },
             }
           end
-        elseif low and loss:slice(rows - rows // 5, rows):median("value")
-          <= opt.scratch * chance and not (val and val.value > 1.5 * opt.scratch * chance) then
+        elseif low and finish:mean("value") <= opt.scratch * chance
+          and not (val and val.value > 1.5 * opt.scratch * chance) then
           report {
             symptom  = "loss-too-good",
             score    = 0.4,

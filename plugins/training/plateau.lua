@@ -12,7 +12,8 @@
 ---
 --- ## Known false positives
 --- A task whose floor is high, such as text with much entropy. A level below `min_level` of the first loss is taken for
---- a floor and not reported; so is one of a run that started far below chance, with weights that were trained before.
+--- a floor and not reported; so is one of a run that started far below chance, with weights that were trained before,
+--- or, where chance is not known, whose settings say so. Of smoothed labels only what is above their entropy counts.
 --- A loss that its updates threw far above its start is not one that stayed at the score of knowing nothing, wherever
 --- it ends.
 ---
@@ -24,6 +25,21 @@
 --- -A ln A - (1 - A) ln((1 - A) / (V - 1)).
 
 local runs = require("runs")
+local settings = require("settings")
+local targets = require("targets")
+
+--- What a model that is right and as sure as smoothed labels ask has left: their entropy; 0 where none are.
+---@param case culprit.Case
+---@param classes culprit.Row?
+---@return number
+local function least_smoothed(case, classes)
+  local row = classes and case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0 and "
+    .. "number < 1"):first()
+  if not row then return 0 end
+  local other = row.number / classes.number
+  local right = 1 - row.number + other
+  return -right * math.log(right) - (classes.number - 1) * other * math.log(other)
+end
 
 ---@type culprit.Detector
 return {
@@ -43,9 +59,14 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
-    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-      :first()
+    -- Of a sum with terms beside the cross-entropy the logarithm is no level.
+    local _, shares = targets.terms(case)
+    local classes = shares == 0 and targets.classes(case) or nil
     local chance = classes and math.log(classes.number)
+    -- Where no chance level says so, the settings say that weights were trained before.
+    local trained = settings.loaded(case) or settings.on(case.config:where("match(key, '*peft_type|*lora_r|*lora_rank|"
+      .. "*lora_alpha|*num_virtual_tokens')")):first()
+    local least  = least_smoothed(case, classes)
 
     --- The updates of the layers that move at all, or of all together where no layers are logged: what is frozen for
     --- good, as all but the adapters of LoRA, has updates of 0 and says nothing of what is trained.
@@ -109,7 +130,8 @@ return {
         local middle = loss:slice(rows // 2, fifth):median("value")
         local finish = loss:slice(rows - fifth, fifth):median("value")
         local noise = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
-        local known = chance and start < 0.7 * chance -- it began with weights that were trained before
+        -- It began with weights that were trained before.
+        local known = chance and start < 0.7 * chance or not chance and trained
 
         -- At chance although the weights went far, or the gradients of a model that fits the frequencies shrank.
         if chance and math.abs(finish - chance) <= math.max(0.01 * chance, 2 * noise / math.sqrt(fifth))
@@ -206,8 +228,8 @@ return {
                 beside(run_name, loss:first().step)),
             evidence = { loss:first(), loss:last() },
           }
-        elseif math.abs(middle - finish) <= opt.still * start and finish >= opt.min_level * start
-          and finish < 0.98 * start and not known then
+        elseif math.abs(middle - finish) <= opt.still * start
+          and finish - least >= opt.min_level * (start - least) and finish < 0.98 * start and not known then
           report {
             symptom  = "loss-plateau",
             score    = 0.6,

@@ -1,6 +1,6 @@
 --- ## What it detects
---- A run that was stopped and continued, told by steps that go back in its log, and a loss that is higher after that
---- place than before it.
+--- A run that was stopped and continued, told by steps that go back in its log or by a line between two rows that says
+--- so, and a loss that is higher after that place than before it.
 ---
 --- ## Why it matters
 --- Weights, optimizer moments, schedule, data position and random state are five things to restore, and each one that
@@ -50,6 +50,27 @@ return {
         end
       end
     end
+    -- A log that says so between two rows, where the run stopped at its last row and steps need not go back.
+    for run_name, run in case.scalars:where("name == 'loss' and layer is null and step is not null and primary == true "
+      .. "and finite(value)"):group("run") do
+      local said = false
+      for _, resume in ipairs(resumes) do said = said or resume.run == run_name end
+      local lines = case.log_lines:where("match(text, '*esuming from*|*esumed from*|*esume from*')")
+      for line in (said and lines:slice(0, 0) or lines:slice(0, 20)):rows() do
+        local rows   = run:sort("place")
+        local before = rows:where("place < ?", line.line):last()
+        local turn   = rows:where("place > ?", line.line):first()
+        -- Of several logs the one that has the numbers of the row before in its line.
+        local own = before and case.log_lines:where { line = before.place, source = line.source }:first()
+        local step, value = false, false
+        for _, number in ipairs(own and own.text:numbers() or {}) do
+          step, value = step or number == before.step, value or number == before.value
+        end
+        if turn and step and value and turn.step > before.step then
+          resumes[#resumes + 1] = { run = run_name, step = turn.step, last = before.step, row = turn, line = line }
+        end
+      end
+    end
     for _, resume in ipairs(resumes) do
       judged = true
       report {
@@ -59,7 +80,7 @@ return {
         at       = { step = resume.step },
         message  = ("the log reaches step %d and goes on from step %d: the run was resumed there"):format(resume.last,
           resume.step),
-        evidence = { resume.row },
+        evidence = { resume.line or resume.row },
       }
     end
 

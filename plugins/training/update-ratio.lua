@@ -7,8 +7,9 @@
 --- ten-thousandth a model that starts from nothing does not get anywhere. Nor does one whose updates add up to less
 --- than a tenth of the weights, since no way is longer than the sum of its steps. Nor can weights grow faster than they
 --- are updated, so that a run that broke before its updates were logged tells their size by its weights. Where the
---- gradient dies between two of the first logged steps, the updates that did it are not on record, and that none was
---- large is not said.
+--- gradient dies between two logged steps that are far apart, of the whole among the first ones or of most layers later
+--- on, the updates that did it are not on record, and that none was large is not said. One large update may be an
+--- outlier; it is told where weights grow from there on as only updates of its size make them, and come back.
 ---
 --- Plain descent's first updates are as short as the gradients: those of the first ten steps that are large already are
 --- taken to the full rate as well.
@@ -30,6 +31,7 @@ local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
 local statistics = require("statistics")
+local targets = require("targets")
 
 --- A growth of the median layer by a factor within a tenth of the run (or from one row to the next), of which half goes
 --- again later; nil where there is none.
@@ -75,7 +77,8 @@ end
 --- Reports weights that grow beyond any use, and tells the least that the updates must have been for it.
 ---@param case culprit.Case
 ---@param run string?  its name, where there are several
----@return table?  ratio, from, to: the largest of the lower bounds, in the median layer
+---@return table?  ratio, from, to: the largest of the lower bounds, in the median layer; back: whether the weights were
+---   thrown out and came back
 local function judge_weights(case, run)
   local opt = case.options
   -- Where the layers end, against where they began; or thrown out at once and part of the way back: layers behind a
@@ -127,7 +130,8 @@ local function judge_weights(case, run)
     local g = statistics.median(paths[steps[i]]) / statistics.median(paths[steps[i - 1]])
     local ratio = g >= opt.leap and g ^ (1 / (steps[i] - steps[i - 1])) - 1 or 0
     if ratio > 0 and (not bound or ratio > bound.ratio) then
-      bound = { ratio = ratio, from = steps[i - 1], to = steps[i], factor = g, layers = #paths[steps[i]] }
+      bound = { ratio = ratio, from = steps[i - 1], to = steps[i], factor = g, layers = #paths[steps[i]],
+        back = thrown ~= nil }
     end
   end
   return bound
@@ -207,7 +211,11 @@ return {
     -- So is one after which hardly anything moves any more, since what it made of the model passes no gradient on.
     local level = usual:median("ratio")
     local froze = high:count() == 1 and level and level < 1e-3 * high:first().ratio
-    if high:count() >= 2 or torn or froze then
+    -- One logged step may be an outlier; not one from which on the weights grow as only updates of its size make them,
+    -- and come back. Where they stay the growth says it all.
+    local thrown = high:count() == 1 and bound and bound.back and bound.ratio >= opt.high and bound.layers >= 3
+      and high:first().step >= bound.from and high:first().step <= bound.to
+    if high:count() >= 2 or torn or froze or thrown then
       local first, worst = high:first(), high:top(1, "ratio"):first()
       report {
         symptom  = "update-ratio-high",
@@ -226,6 +234,16 @@ return {
       if next_one and next_one.step > died.first.step + 5 then
         skip(("updates of the steps %d to %d, in which the gradient dies"):format(died.first.step + 1,
           next_one.step - 1), "update-ratio-high")
+      else
+        -- So it is where that of most layers ends later, all at once, and the head's alone goes on.
+        local grads = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null and "
+          .. "finite(value)"):aggregate({ "step" }, { grad = "median value" }):sort("step")
+        local ended = grads:where("grad == 0"):first()
+        local alive = ended and grads:where("step < ? and grad > 0", ended.step):last()
+        if alive and ended.step > alive.step + 5 then
+          skip(("updates of the steps %d to %d, in which the gradient of the median layer ends"):format(alive.step + 1,
+            ended.step - 1), "update-ratio-high")
+        end
       end
     end
 
@@ -292,7 +310,7 @@ return {
     -- vanish is the gradient, or the schedule.
     local could = moving:count() > 0 and moving:max("ratio") >= opt.could
     if median and not could and (median < opt.low or way and way < opt.way) then
-      local size = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes') and number > 1"):first()
+      local size = targets.classes(case)
       local loss = runs.series(case, "loss"):first()
       local knows = settings.loaded(case) or size and loss and loss.value < 0.75 * math.log(size.number)
       report {

@@ -16,13 +16,17 @@
 ---
 --- ## Known false positives
 --- A validation set of a few batches, whose noise is larger than the rise. Where the config speaks of a teacher or of
---- distillation, the training loss is of another kind, and the two are not compared.
+--- distillation, the training loss is of another kind, and the two are not compared. A rise that is one jump between
+--- two evaluations, from which validation goes no higher, is that of another model or set. Of two or three evaluations
+--- behind the best a rise says nothing that is no larger than one before it, which was undone.
 ---
 --- ## References
 --- SageMaker Debugger's Overfit rule compares levels, (val - train) / train > 0.1, and so fires on any gap.
 
+local evaluations = require("evaluations")
 local runs = require("runs")
 local settings = require("settings")
+local targets = require("targets")
 
 ---@type culprit.Detector
 return {
@@ -41,9 +45,10 @@ return {
   run = function(case)
     local judged, compared = false, false
     local mixed = settings.distilled(case)
-    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-      :first()
-    local outputs = not classes and case.tensors:where("numel > 1 and role == 'output' and match(layer, "
+    local _, shares = targets.terms(case)
+    local classes = shares == 0 and targets.classes(case) or nil
+    local outputs = not classes and not targets.numbers(case)
+      and case.tensors:where("numel > 1 and role == 'output' and match(layer, "
       .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')")
     --- Classes by the outputs of a run: where a fresh model says nothing its loss is the logarithm of their number.
     local function width(run_name)
@@ -135,16 +140,31 @@ return {
         if after:count() >= 2 and last.value > best.value * (1 + case.options.rise)
           and last.value - best.value > case.options.undone * way and now:count() >= 3
           and level and now:median("value") < level then
-          report {
-            symptom  = "val-loss-rises",
-            score    = 0.85,
-            at       = { step = best.step },
-            message  = ("%s rises from %.4g at step %d to %.4g at step %d over %d evaluations while "
-              .. "training loss falls"):format(
-              series == "val_loss" and "validation loss" or series, best.value, best.step, last.value, last.step,
-              after:count()),
-            evidence = { best, last },
-          }
+          local jump = evaluations.jump(val, train)
+          -- Of few evaluations since a rise is one where it is more than such as were undone before.
+          local before = val:where("step <= ?", best.step)
+          local undone = after:count() < 4 and before:count() >= 3 and before:col("value"):diff():max() or 0
+          local held, trained = evaluations.swapped(case, run_name)
+          if held then
+            skip(("held-out pairs whose labels are not swapped: %s is %.3g and %s %.3g"):format(held.name, held.value,
+              trained.name, trained.value), "val-loss-rises")
+          elseif jump then
+            skip("a rise that comes by and by: " .. evaluations.told(jump), "val-loss-rises")
+          elseif last.value - best.value <= undone then
+            skip(("more than %d evaluations since the best one, before which a rise of %.4g was undone"):format(
+              after:count(), undone), "val-loss-rises")
+          else
+            report {
+              symptom  = "val-loss-rises",
+              score    = 0.85,
+              at       = { step = best.step },
+              message  = ("%s rises from %.4g at step %d to %.4g at step %d over %d evaluations while "
+                .. "training loss falls"):format(
+                series == "val_loss" and "validation loss" or series, best.value, best.step, last.value, last.step,
+                after:count()),
+              evidence = { best, last },
+            }
+          end
         end
       end
     end

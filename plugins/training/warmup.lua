@@ -11,8 +11,9 @@
 --- Run the first 200 steps with a warm-up of 100: the jump is gone, and the loss at step 200 is lower.
 ---
 --- ## Known false positives
---- A full rate at once is a setting and no fault while the rate is small; it is information, unless the config asks for
---- a warm-up. Plain descent, with momentum or without, and Adagrad have no second moments that forget: they start at
+--- A loss whose later rows come as high again, when it has been back, differs so from row to row and has no bump. A
+--- full rate at once is a setting and no fault while the rate is small; it is information, unless the config asks for a
+--- warm-up. Plain descent, with momentum or without, and Adagrad have no second moments that forget: they start at
 --- their full rate as a rule, and nothing is said of it; nor of L-BFGS, which searches its step, nor of Muon, whose
 --- steps have a length of their own, nor of a network without attention whose config does not speak of a warm-up. An
 --- optimizer that warms up within (schedule-free, Prodigy, Adafactor with relative steps) logs a rate that is constant:
@@ -121,9 +122,12 @@ return {
           local noise  = (loss:slice(count // 2, count):col("value"):diff():robust_std() or 0) / math.sqrt(2)
           local finish = loss:slice(count - count // 10, count):median("value")
           local back   = loss:where("step > ?", top.step):slice(0, count // 4):min("value")
+          -- Where such losses come again later on, when it has been back, they are what rows differ by.
+          local later  = loss:where("step > ?", top.step):slice(math.max(8, count // 5), count)
+          local again  = later:where("value >= ?", start + 0.8 * (top.value - start)):count() > 0
           if start > 0 and top.value > (1 + opt.rise) * start
             and top.value - least > math.max(opt.rise * start, 5 * noise)
-            and finish < 0.95 * start and back and back < start then
+            and finish < 0.95 * start and back and back < start and not again then
             report {
               symptom  = "early-loss-bump",
               score    = 0.9,

@@ -19,11 +19,13 @@
 --- Compare the logarithm of the weight norm with minus the running sum of lr * wd.
 ---
 --- ## Known false positives
---- A norm that falls a little from a large initialisation, as decay is meant to do: it has to fall to less than two
---- thirds, and to follow the sum of lr * wd where both are known. Updates of a tenth of the weights and more change
---- norms by themselves; nothing is judged then, unless decay is what they are made of. A gradient that ends in nothing
---- leaves decay alone at the end of a sound run: the part has to be large over three quarters of the steps, in half of
---- the layers.
+--- Layers that have lost their gradient while they were as large as at first, or larger: decay takes what is left at
+--- any size, and is not what ended them. A norm that falls a little from a large initialisation, as decay is meant to
+--- do: it has to fall to less than two thirds, and to follow the sum of lr * wd where both are known. Updates of a
+--- tenth of the weights and more change norms by themselves; nothing is judged then, unless decay is what they are made
+--- of. A gradient that ends in nothing leaves decay alone at the end of a sound run: the part has to be large over
+--- three quarters of the steps, in half of the layers. A loss with a floor leaves little gradient as well: weights that
+--- grow beside a decay of less than a fifth of it are not held by it.
 ---
 --- ## References
 --- https://arxiv.org/abs/1711.05101
@@ -43,6 +45,7 @@ return {
     min_rows = { default = 6,    doc = "Logged values below which nothing is judged" },
     part     = { default = 0.3,  doc = "Part of an update that decoupled decay is at most in sound training" },
     beside   = { default = 0.08, doc = "Decay over the gradient it is added to, that sound training stays below" },
+    holds    = { default = 0.2,  doc = "The same, from which it is large whatever the weights do" },
     own      = { default = 0.5,  doc = "Decoupled decay below which what it takes is the rate's doing" },
     a_step   = { default = 4e-3, doc = "Part of a weight that decay takes a step, below which gradients balance it" },
     left     = { default = 0.05, doc = "Update less decay over the weights, of a rate that is too high at any decay" },
@@ -102,6 +105,11 @@ return {
       end
       local usual = wd.number * parts:quantile("part", 0.25)
       if usual < (apart and opt.part or opt.beside) then return end
+      -- A loss with a floor of its own leaves little gradient beside any decay; weights that grow are not held by it.
+      if not apart and usual < opt.holds and sizes:count() > 1 and sizes:last().size > sizes:first().size then
+        return skip(("a decay of %.2g of the gradient and more, or weights that it holds: these grow")
+          :format(opt.holds), "decay-large-part-of-update")
+      end
       -- What goes by the name of Adam may take decay from the weights all the same. Where it is added, and larger than
       -- the gradient, the sum points inwards, and weights shrink until the two are about as large.
       if said == nil and usual >= 1 and not (sizes:count() > 0 and sizes:last().size < 0.7 * sizes:max("size")) then
@@ -186,6 +194,18 @@ return {
     if judged == 0 then return skip(("weight norms at %d steps"):format(opt.min_rows)) end
     -- Most layers, or the model as a whole: a head that grows does not acquit an embedding that goes.
     if not worst or shrunk < 0.5 * judged and total > opt.fall then return end
+
+    -- Decay shrinks whatever has no gradient, however small it is: where the gradients of most layers are zero while
+    -- the weights are as large as at first, decay is not what ended them.
+    local grads = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null and "
+      .. "finite(value)"):aggregate({ "step" }, { grad = "median value" })
+    local ended = layers:aggregate({ "step" }, { size = "median value" }):join(grads, { "step" })
+      :where("grad == 0"):sort("step"):first()
+    local whole_at_first = layers:where { step = worst.first.step }:median("value")
+    if ended and whole_at_first and ended.step > worst.first.step and ended.size >= whole_at_first then
+      return skip(("weights that have a gradient beside the decay: that of the median layer is 0 at step %d, where its "
+        .. "weights are %.2g times as large as at first"):format(ended.step, ended.size / whole_at_first))
+    end
 
     -- What has come to balance: decay would have taken far more than went, a little at each step, and gradients put the
     -- rest back. So it is with weights behind a norm in any long training.

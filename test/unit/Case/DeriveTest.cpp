@@ -205,6 +205,12 @@ TEST(SourceTest, RunIsTheFolderAboveDumps) {
   EXPECT_EQ(Source("runs/42/dumps/step000311.safetensors", Pool).Run,
             "runs/42");
   EXPECT_EQ(Source("runs/42/dumps/step0/rank0/x.npy", Pool).Run, "runs/42");
+  for (const char *Folder : {"checkpoint-500", "global_step100", "epoch_1",
+                             "iter_0000100/mp_rank_00", "ckpt_20"})
+    EXPECT_EQ(
+        Source(std::string("runs/42/") + Folder + "/model.pt", Pool).Run,
+        "runs/42");
+  EXPECT_EQ(Source("runs/42/iter3/x.pt", Pool).Run, "runs/42/iter3");
   EXPECT_EQ(Source("metrics.jsonl", Pool).Run, ".");
 }
 

@@ -109,6 +109,13 @@ TEST(TensorNamesTest, Folders) {
                  ".npy"),
             "Module.a.B.forward.0.output.0 0 0 - -");
   EXPECT_EQ(told("checkpoint-500/model.safetensors"), "model 500 - - -");
+  EXPECT_EQ(told("iter_0000100/mp_rank_01/model_optim_rng.pt"),
+            "model_optim_rng 100 1 - -");
+  EXPECT_EQ(told("global_step100/mp_rank_00_model_states.pt"),
+            "mp_rank_00_model_states 100 0 - -");
+  EXPECT_EQ(told("checkpoint-3.pth.tar"), "checkpoint-3 3 - - -");
+  EXPECT_EQ(told("checkpoints/epoch=0-step=100.ckpt"),
+            "epoch=0-step=100.ckpt 100 - - -");
   EXPECT_EQ(told("full/x.npz"), "x - - - full");
   EXPECT_EQ(told("step3-experiments/x.npz"), "x - - - -");
 }
