@@ -16,6 +16,18 @@
 
 local runs = require("runs")
 
+--- The last rows of a sparse log, if all of them wait for half of their time or more and none before them for a tenth:
+--- two at least behind four, since one late batch may be any. Nil otherwise.
+---@param both culprit.Table  with the share of the wait, by step
+---@return culprit.Table?
+local function late_end(both)
+  local free = both:where("share >= 0.1"):first()
+  if not free then return nil end
+  local rest = both:where("step >= ?", free.step)
+  local calm = both:count() - rest:count()
+  return rest:count() >= 2 and calm >= 4 and rest:min("share") >= 0.5 and rest or nil
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -49,7 +61,21 @@ return {
         local total = apart and since:sum("value") + since:sum("value_right") or since:sum("value_right")
         local usual = since:sum("value") / total
         local late  = since:where("share >= ?", opt.share)
-        if usual >= opt.share and since:count() >= 8 and late:count() >= math.max(3, 0.05 * since:count()) then
+        local last  = late_end(both)
+        if usual < opt.share or since:count() < 8 or late:count() < math.max(3, 0.05 * since:count()) then
+          if last then
+            report {
+              symptom  = "data-time-high",
+              score    = 0.8,
+              at       = { step = last:first().step },
+              message  = ("waiting for data takes %s of the time or more in the last %d logged steps, from step %d on "
+                .. "(%.3g s of %.3g s), and less than a tenth in the %d before"):format(units.percent(last:min("share")),
+                last:count(), last:first().step, last:median("value"), last:median("value_right")
+                + (apart and last:median("value") or 0), both:count() - last:count()),
+              evidence = { last:slice(0, 5) },
+            }
+          end
+        else
           local start = late:first()
           local some  = late:count() < 0.8 * since:count()
           local loss  = runs.series(case, "loss", run_name)
