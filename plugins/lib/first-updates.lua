@@ -181,7 +181,9 @@ function first_updates.large(layered, step, options)
     return first, ("; it is the first of %d layers that are so%s"):format(over, first == largest and ", and the largest"
       or (", the largest are those of %s at %.3g"):format(largest.layer, largest.size))
   end
-  if largest.size > options.size then
+  -- A lone layer may be one of few inputs whose biases make its norm: those of a step size (Mamba's dt_proj) or of a
+  -- gate are of 2 to 7 on purpose. Of many inputs biases are few.
+  if usual > options.size or largest.size > options.size and largest.count >= 2048 then
     local first, others = first_over(options.size, "size")
     return {
       layer    = first.layer,
