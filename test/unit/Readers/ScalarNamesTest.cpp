@@ -56,6 +56,7 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       {"Timing/iter_time", "step_time"},
       {"train/perf/step_time_ms", "step_time"},
       {"perf.data_time", "data_time"},
+      {"data sec per step", "data_time"},
       {"optimizer/learning_rate", "lr"},
       {"losses/train", "loss"},
       {"loss/train_loss", "loss"},
