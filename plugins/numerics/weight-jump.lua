@@ -48,7 +48,7 @@ return {
     end
     local worst, judged = nil, 0
     local rates = {}
-    for row in runs.series(case, "lr"):slice(0, 20000):rows() do rates[#rates + 1] = row end
+    for row in runs.series(case, "lr"):slice(0, 10000):rows() do rates[#rates + 1] = row end
 
     --- Whether the rate is more than twice as high between two steps as at the first of them.
     local function rises(from, to)

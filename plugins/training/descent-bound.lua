@@ -96,7 +96,7 @@ return {
         local fresh = start >= 0.75 * math.log(classes.number)
         if plain and fresh then
           local sum = 0
-          for row in rows:slice(0, 20000):rows() do sum = sum + row.value * row.value_right ^ 2 end
+          for row in rows:slice(0, 10000):rows() do sum = sum + row.value * row.value_right ^ 2 end
           local bound = gain * span * sum / math.min(count, 20000)
           local usual = rows:median("value_right")
           local fades = rows:slice(count - count // 4, count):median("value_right")

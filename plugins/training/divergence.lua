@@ -110,7 +110,7 @@ return {
       local own = case.scalars:where { primary = true, run = run_name }:where("finite(value) and layer is not null")
       local parts = {}
       for _, metric in ipairs { "grad_norm", "update_ratio", "weight_norm" } do
-        for row in own:where { metric = metric }:slice(0, 20000):rows() do
+        for row in own:where { metric = metric }:slice(0, 10000):rows() do
           local step = parts[row.step] or {}
           local part = step[row.layer] or {}
           part[metric], step[row.layer], parts[row.step] = row.value, part, step
@@ -224,6 +224,9 @@ return {
         local noise  = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
         local scale  = math.max(1, math.abs(start), loss:slice(0, 3):max("value"))
         local deep   = loss:where("value < ?", -opt.below * scale):first()
+        -- A difference of two energies or scores goes about 0 from its first rows on, and has no level to fall from.
+        local first_rows = loss:slice(0, tenth)
+        local about_zero = first_rows:min("value") < 0 and first_rows:max("value") > 0
         -- A loss thrown off by its first update swings over orders of magnitude, which is more noise than any level.
         -- But the first of n equal rows is the least of them once in n runs.
         local thrown = not moving and rows >= 30 and loss:first().value > 0
@@ -311,7 +314,7 @@ return {
               evidence = { loss:slice(0, 3), loss:last() },
             }
           end
-        elseif not early and start > 0 and fall > math.max(0.05 * start, 4 * noise)
+        elseif not early and start > 0 and not about_zero and fall > math.max(0.05 * start, 4 * noise)
           and finish - best.level >= opt.lost * fall then
           local peak = loss:where("step >= ?", best.step):top(1, "value"):first()
           report {

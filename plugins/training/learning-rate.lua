@@ -52,24 +52,26 @@ return {
       .. "and not match(key, '*min*') and number > 0"):max("number")
 
     local cyclic, calm_rows, alone = named_cyclic, false, false
-    --- The change of level of a metric between the eight rows before a step and the eight from it on, where it is more
-    --- than noise.
-    local function moved(run_name, metric, step)
+    --- The change of level of a metric between the rows before a step and those from it on, eight or `width` on either
+    --- side, where it is more than noise.
+    local function moved(run_name, metric, step, width)
+      width = width or 8
       local rows   = runs.series(case, metric, run_name)
       local before = rows:where("step < ?", step)
-      local after  = rows:where("step >= ?", step):slice(0, 8)
-      before = before:slice(math.max(0, before:count() - 8), 8)
-      if before:count() < 5 or after:count() < 5 then return nil end
+      local after  = rows:where("step >= ?", step):slice(0, width)
+      before = before:slice(math.max(0, before:count() - width), width)
+      if before:count() < 0.6 * width or after:count() < 0.6 * width then return nil end
       local near  = rows:where("step < ?", step):slice(math.max(0, rows:where("step < ?", step):count() - 64), 64)
       local noise = (near:col("value"):diff():robust_std() or 0) / math.sqrt(2)
       local was, now = before:median("value"), after:median("value")
-      -- The median of eight has 1.25 / sqrt(8) of the noise, a difference of two of them 0.63 of it.
-      if math.abs(now - was) <= opt.sigmas * 0.63 * noise or math.abs(now - was) <= opt.moved * math.abs(was) then
+      -- The median of n has 1.25 / sqrt(n) of the noise, a difference of two of them 1.77 / sqrt(n) of it.
+      if math.abs(now - was) <= opt.sigmas * 1.77 / math.sqrt(width) * noise
+        or math.abs(now - was) <= opt.moved * math.abs(was) then
         return nil
       end
       -- A level that moved as fast before goes on and does not answer to the rate.
-      local earlier = near:slice(math.max(0, near:count() - 16), 8)
-      if earlier:count() == 8 and math.abs(now - was) < 3 * math.abs(was - earlier:median("value"))
+      local earlier = near:slice(math.max(0, near:count() - 2 * width), width)
+      if earlier:count() == width and math.abs(now - was) < 3 * math.abs(was - earlier:median("value"))
         and (now - was) * (was - earlier:median("value")) > 0 then
         return nil
       end
@@ -182,7 +184,8 @@ return {
         for _, place in ipairs(places) do
           local loss = moved(run_name, "loss", place.step + 1) -- the first loss after an update at the new rate
           if not (loss and loss.now > loss.was) and jump and place.step == jump.step and jump.change > 0 then
-            loss = hopped(run_name, place.step + 1) or loss
+            -- A level that moves by little shows over more rows.
+            loss = hopped(run_name, place.step + 1) or moved(run_name, "loss", place.step + 1, 24) or loss
           end
           local norm = moved(run_name, "grad_norm", place.step + 1)
           if loss and loss.now > loss.was then

@@ -98,7 +98,7 @@ return {
         :join(rates:distinct("step"):with { rate = "value" }:select("step", "rate"), { "step" })
         :where("value > 0 and rate > 0")
       local sizes, rows, first = {}, {}, nil
-      for row in whole:sort("step"):slice(0, 20000):rows() do rows[#rows + 1] = row end
+      for row in whole:sort("step"):slice(0, 10000):rows() do rows[#rows + 1] = row end
       local frozen = settings.on(case.config:where("match(key, '*freeze*|*frozen*')")):count() > 0
       -- Parts of one size, each of which makes a first step of its own.
       local turns = settings.on(case.config:where("match(key, '*unfreez*|*unfrozen*|*thaw*|*gradual*|*freeze_until*|"
