@@ -56,6 +56,20 @@ static std::optional<std::string> parseFrame(StringRef Text) {
   return Out;
 }
 
+/// "step 100 val_loss 0.93", "Epoch: [3] ...": a row of the log that goes on,
+/// and no line of a message.
+static bool isRow(StringRef Text) {
+  for (StringRef Word : {"step", "epoch", "iteration", "iter"}) {
+    StringRef Rest = Text;
+    if (!Rest.consume_front_insensitive(Word))
+      continue;
+    StringRef Number = Rest.ltrim(" :=[#");
+    return Number.size() != Rest.size() && !Number.empty() &&
+           isDigit(Number.front());
+  }
+  return false;
+}
+
 TracebackReader::Step TracebackReader::advanceMessage(Traceback &T,
                                                       const LogLine &L,
                                                       StringRef Rest) {
@@ -64,7 +78,7 @@ TracebackReader::Step TracebackReader::advanceMessage(Traceback &T,
   // A stamp inside a common prefix is that of each line of one record.
   bool OwnStamp = L.Unstamped.size() != L.Text.size();
   bool Ends = Rest.trim().empty() || ++T.MessageLines >= MaxMessageLines ||
-              OwnStamp || Rest.contains("%|") ||
+              OwnStamp || Rest.contains("%|") || isRow(Rest) ||
               Rest.starts_with("During handling of") ||
               Rest.starts_with("The above exception") ||
               Rest.starts_with("terminate called") ||

@@ -127,6 +127,8 @@ TEST_F(TextLog, ReadsChainedTracebacks) {
   EXPECT_EQ(error(1), "RuntimeError|keys-mismatch|-|9");
   EXPECT_EQ(error(2), "mylib.errors.LoadFailed|-|-|16");
   EXPECT_EQ(scalar(0), "5|loss|2.5|19") << "not lost in a message";
+  EXPECT_EQ(row(TableId::errors, 2, {errors::message}), "")
+      << "nor a part of one";
 }
 
 TEST_F(TextLog, ReadsAStampedTraceback) {
