@@ -27,6 +27,8 @@ local places = require("places")
 local settings = require("settings")
 
 local LEAST_ROWS = 8
+-- Rows of a batch that are looked at, where the probabilities have as many.
+local MOST_ROWS = 8
 
 --- How many packed rows of a batch without bounds have an end token or two answers inside, and in how many the
 --- positions begin anew.
@@ -62,8 +64,8 @@ end
 --- The most of a query's attention in other documents of its packed row, by position ids that begin anew inside of it,
 --- and whose probabilities show it: { mass, probs, counts, seen }. Which row of the batch the probabilities are of is
 --- known where they have as many rows; one row may be any, and the least of all counts. Nothing where no row of
---- documents is beside probabilities.
-local function across_restarts(dumped)
+--- documents is beside probabilities, or more than `left` elements of these would have to be read.
+local function across_restarts(dumped, left)
   local worst, judged = nil, false
   for probs in dumped:where("match(name, '*prob*|*attn_weights*|*attention_weights*') and min >= 0 and max <= 1.001")
     :sort("step"):slice(0, 40):rows() do
@@ -73,8 +75,13 @@ local function across_restarts(dumped)
     local width  = #b == 2 and math.floor(b[2]) or 0
     local fits   = #a == 4 and width > 2 and a[4] == width and a[3] == width and (a[1] == 1 or a[1] == b[1])
       and math.abs(probs.mean * width - 1) < 0.02 and probs.numel <= 4000000
+    -- One row of many may be of any of them, and all are needed.
+    if fits and a[1] == 1 and b[1] > 64 then fits = false end
     local least, told -- of the rows of the batch that the probabilities may be of; whether all, or one, can tell
-    for row = 0, fits and math.min(b[1], 64) - 1 or -1 do
+    local read = {}   -- by where a row of probabilities begins, its sums: the same for every row of the batch
+    for row = 0, fits and math.min(b[1], a[1] == 1 and 64 or MOST_ROWS) - 1 or -1 do
+      -- Nothing is known of what may be of a row that cannot tell.
+      if a[1] == 1 and row > 0 and not told or left <= 0 then break end
       local at, begins = elements.of(counts, row * width, width), { 1 }
       local stands = false -- where positions do not count on, nor begin at 0, there is padding
       for t = 2, width do
@@ -82,20 +89,26 @@ local function across_restarts(dumped)
         elseif at[t] ~= at[t - 1] + 1 then stands = true end
       end
       local most, kept, bounded = 0, false, not stands and at[1] == 0 and #begins > 1
-      if bounded then
+      if bounded and (a[1] > 1 or least ~= 0) then -- of what may be of a row that is kept apart no more is asked
         local heads, plane = math.floor(a[2]), a[1] == 1 and 0 or row
         for head = 0, heads - 1 do
           for k = 2, #begins do
             -- The first token of a document has nothing but itself to look at.
             local first = ((plane * heads + head) * width + begins[k] - 1) * width
-            local before, after = 0, 0
-            for t, v in ipairs(elements.of(probs, first, width)) do
-              if t < begins[k] then before = before + v elseif t > begins[k] then after = after + v end
+            local sums = read[first]
+            if not sums and left > 0 then
+              sums, left = { before = 0, after = 0 }, left - width
+              for t, v in ipairs(elements.of(probs, first, width)) do
+                if t < begins[k] then sums.before = sums.before + v
+                elseif t > begins[k] then sums.after = sums.after + v end
+              end
+              read[first] = sums
             end
+            local before, after = sums and sums.before or 0, sums and sums.after or math.huge
             -- Where tokens to come are seen as well no mask holds at all, which is another matter.
             if after <= 1e-3 * before then most = math.max(most, before) end
             -- Without a mask every document sees the one before; scores that overflow break through one here and there.
-            if before <= 1e-6 then kept = true end
+            if sums and before <= 1e-6 then kept = true end
           end
         end
       end
@@ -106,6 +119,7 @@ local function across_restarts(dumped)
         least, told = math.max(least or most, most), told or bounded
       end
     end
+    if left <= 0 then break end -- not all of these were read
     judged = judged or told or false
     if told and (not worst or least > worst.mass) then
       worst = { mass = least, probs = probs, counts = counts }
@@ -123,6 +137,7 @@ return {
   options  = {
     mass = { default = 1e-6, doc = "Share of a query's attention in other documents that is no rounding" },
     crossed = { default = 0.01, doc = "The same where position ids alone tell where documents begin" },
+    read = { default = 1500000, doc = "Elements of attention that are read where position ids alone tell" },
   },
 
   run = function(case)
@@ -147,7 +162,7 @@ return {
         return skip("batch.cu_seqlens, the bounds of packed documents", "attention-crosses-documents", "eos-absent")
       end
       local crossed, known
-      if packed then crossed, known = across_restarts(dumped) end
+      if packed then crossed, known = across_restarts(dumped, case.options.read) end
       if crossed and crossed.mass > case.options.crossed then
         report {
           symptom = "attention-crosses-documents", score = 0.95,

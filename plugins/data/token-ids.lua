@@ -43,6 +43,7 @@ end
 
 local elements = require("elements")
 local places = require("places")
+local targets = require("targets")
 
 --- Whether an id hides what is to be predicted: of the places whose labels count it stands at half, and is the label of
 --- fewer than a quarter of those. A clamped id is what a clamped label is too.
@@ -116,7 +117,7 @@ end
 --- Whether labels are as long as what the model says of a row, which need not be as long as what it reads.
 local function of_outputs(case, labels)
   for row in case.tensors:where { run = labels.run, variant = labels.variant }:where("role == 'output' and "
-    .. "match(layer, 'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"):slice(0, 8):rows() do
+    .. "match(layer, ?)", targets.HEADS):slice(0, 8):rows() do
     if #row.shape == 3 and #labels.shape == 2 and row.shape[2] == labels.shape[2] then return true end
   end
   return false

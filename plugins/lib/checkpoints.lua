@@ -3,12 +3,19 @@
 
 local checkpoints = {}
 
--- No parameters that the loss trains, by their names: what follows, what is taken over, fixed features, losses.
-local OTHERS = "*teacher*|*momentum_enc*|*encoder_k.*|*target*|*ref_model*|*reference*|*lpips*|*vgg*|*perceptual*|"
+-- Rows that one rows() gives, and step counters that are read of all checkpoints.
+local PIECE, MOST = 10000, 50000
+
+-- What may stand still by design, by its name: what follows, what is taken over, fixed features, losses. That it moves
+-- is told of it as of any other layer.
+local OTHERS = "*teacher*|*momentum_enc*|*encoder_k.*|target.*|*.target.*|*target_*|*_target*|*ref_model*|"
+  .. "*reference*|*lpips*|*vgg*|*perceptual*|"
   .. "*text_encoder*|*vision_tower*|*vision_model*|*visual_encoder*|vae.*|*.vae.*|*first_stage*|*cond_stage*|*fourier*|"
-  .. "*time_proj|*rotary*|*freq*|*sinus*|*rff*|*expert*|*loss*|*criterion*|*scaler*|*normaliz*|*pooler*|*quantiz*|"
+  .. "*time_proj|*rotary*|*freqs*|*inv_freq*|*freq_*|*sinus*|*rff*|*expert*|loss.*|*.loss.*|"
+  .. "*loss_*|*_loss*|*criterion*|*scaler*|*normaliz*|*pooler*|*quantiz*|"
   .. "*codebook*|*discriminator*|battery*|*random*|*reservoir*|*fixed*|*frozen*|*stft*|*spectrogram*|*mel_*|"
-  .. "*filterbank*|*wavelet*|*dct*|*sobel*|*blur*|*aux*|*seq_relationship*|*hash*|*relative_position_index*"
+  .. "*filterbank*|*wavelet*|*dct*|*sobel*|*blur*|aux.*|*.aux.*|*aux_*|*auxil*|"
+  .. "*seq_relationship*|*hash*|*relative_position_index*"
 local FIGURES = { "l2", "mean", "std", "min", "max", "zero_share" }
 
 --- Whether two rows hold the same elements, by their statistics and by `most` elements in pieces that lie evenly over
@@ -59,6 +66,23 @@ local function telling(row)
     and row.numel >= (row.dtype:glob("float16|bfloat16") and 16384 or 16)
 end
 
+--- The first `most` rows of a table, whatever one rows() gives.
+---@param rows culprit.Table
+---@param most integer
+---@return fun(): culprit.Row?
+local function each(rows, most)
+  local first, piece = 0, nil
+  most = math.min(most, rows:count())
+  return function()
+    local row = piece and piece()
+    while not row and first < most do
+      piece = rows:slice(first, math.min(PIECE, most - first)):rows()
+      first, row = first + PIECE, piece()
+    end
+    return row
+  end
+end
+
 --- Names that are no business of the loss: by what they are called, a causal mask that is called bias, and a table of
 --- sines and cosines, whose squares have a mean of one half.
 local function fixed(row)
@@ -69,8 +93,8 @@ end
 --- The tensors that two checkpoints have in common, by name and rank.
 local function shared(weights, from, to)
   local first, out = {}, {}
-  for row in weights:where { step = from }:slice(0, 20000):rows() do first[row.name .. "#" .. (row.rank or 0)] = row end
-  for row in weights:where { step = to }:slice(0, 20000):rows() do
+  for row in each(weights:where { step = from }, 20000) do first[row.name .. "#" .. (row.rank or 0)] = row end
+  for row in each(weights:where { step = to }, 20000) do
     local before = first[row.name .. "#" .. (row.rank or 0)]
     if before and before.numel == row.numel and before.dtype == row.dtype then
       out[#out + 1] = { first = before, last = row }
@@ -79,13 +103,14 @@ local function shared(weights, from, to)
   return out
 end
 
---- The layers of the first and the last checkpoint of a run: those that stand still or only decay, and those that move.
---- Nil where there are no two.
+--- The layers of the first and the last checkpoint of a run: those that stand still or only decay, and those that move;
+--- of those that stand still by design, by their names, the ones that move. Nil where there are no two.
 ---@param rows culprit.Table     rows of case.tensors of one run
 ---@param variant string?        "ema": of the average; nil: of the weights themselves
 ---@param left fun(layer: string): boolean  what is not judged
 ---@param most integer           elements that are compared
----@return table?  from, to, still, moving: layers with name, pairs, elements, order, factor; weights: their number
+---@return table?  from, to, still, moving: layers with name, pairs, elements, order, factor, other (whether its name
+--- is of what may stand still by design); weights: their number
 function checkpoints.layers(rows, variant, left, most)
   local weights = rows:where("role == 'weight' and numel >= 1 and step is not null and "
     .. "match(dtype, 'float64|float32|float16|bfloat16')")
@@ -105,29 +130,28 @@ function checkpoints.layers(rows, variant, left, most)
     local row = pair.last
     if row.layer:lower():glob("*lora*|*adapter*") then out.adapters = true end
     if not (row.name:ends_with("bias") and #(row.shape or {}) > 1) then out.weights = out.weights + 1 end
-    if not fixed(row) then
-      local layer = layers[row.layer]
-      if not layer then
-        layer = { name = row.layer, pairs = {}, elements = 0, order = row.order or 0, norm = norms[row.layer] }
-        layers[row.layer], order[#order + 1] = layer, layer
-      end
-      layer.elements = layer.elements + row.numel
-      layer.pairs[#layer.pairs + 1] = pair
-      local broken = row.nonfinite > 0 or pair.first.nonfinite > 0
-      local factor = not broken and checkpoints.decayed(pair.first, row, to - from)
-      if factor then
-        layer.factor, layer.told = factor, true
-      elseif not broken and checkpoints.same(pair.first, row, several) then
-        layer.told = layer.told or telling(row)
-      else
-        layer.moves = true
-      end
+    local layer = layers[row.layer]
+    if not layer then
+      layer = { name = row.layer, pairs = {}, elements = 0, order = row.order or 0, norm = norms[row.layer] }
+      layers[row.layer], order[#order + 1] = layer, layer
+    end
+    layer.other    = layer.other or fixed(row)
+    layer.elements = layer.elements + row.numel
+    layer.pairs[#layer.pairs + 1] = pair
+    local broken = row.nonfinite > 0 or pair.first.nonfinite > 0
+    local factor = not broken and checkpoints.decayed(pair.first, row, to - from)
+    if factor then
+      layer.factor, layer.told = factor, true
+    elseif not broken and checkpoints.same(pair.first, row, several) then
+      layer.told = layer.told or telling(row)
+    else
+      layer.moves = true
     end
   end
   for _, layer in ipairs(order) do
     if layer.moves then
       out.moving[#out.moving + 1] = layer
-    elseif layer.told and not layer.norm and not left(layer.name) then
+    elseif layer.told and not layer.other and not layer.norm and not left(layer.name) then
       out.still[#out.still + 1] = layer
     end
   end
@@ -141,10 +165,11 @@ end
 ---@param rows culprit.Table  of one run
 ---@param found table         of checkpoints.layers
 ---@return table  moments: rows; got: by layer, whether it had a gradient, or nil; stepped: by layer, whether its
---- counter has gone on; apart: whether the layers that stand still are those without; held: how many parameters the
+--- counter has gone on; apart: whether the layers that stand still are those without; zero:
+--- whether there are moments of zero for some of these: a gradient came, and was zero; held: how many parameters the
 --- optimizer holds, or nil
 function checkpoints.gradients(case, rows, found)
-  local out  = { got = nil, apart = false, held = nil }
+  local out  = { got = nil, apart = false, zero = false, held = nil }
   local last = case.config:where("match(key, '*param_groups.*.num_params') and number is not null"):last()
   out.held    = last and case.config:where("match(key, '*param_groups.*.num_params')"):where { source = last.source }
     :sum("number")
@@ -157,24 +182,28 @@ function checkpoints.gradients(case, rows, found)
   for _, layers in ipairs({ found.still, found.moving }) do
     for _, layer in ipairs(layers) do names[layer.name] = true end
   end
-  local shapes, known = {}, 0
-  for row in out.moments:slice(0, 20000):rows() do
+  local shapes, zeros, known = {}, {}, 0
+  for row in each(out.moments, 20000) do
     local live = (row.l2 or 0) > 0 or row.nonfinite > 0
     known = known + (names[row.layer] and 1 or 0)
     got[row.layer] = got[row.layer] or live
     local shape = table.concat(row.shape or {}, "x")
-    if live then shapes[shape] = (shapes[shape] or 0) + 1 end
+    local count = live and shapes or zeros
+    count[shape] = (count[shape] or 0) + 1
   end
   if known > 0 and known >= 0.5 * out.moments:count() then
     -- Which of them the optimizer has stepped since the first checkpoint: a moment may be from before.
     local counters = rows:where("role == 'state' and numel == 1 and match(name, '*state.*.step')")
     local counts, stepped = {}, {}
-    for row in counters:where { step = found.from }:slice(0, 20000):rows() do counts[row.name] = row.mean end
-    for row in counters:where { step = found.to }:slice(0, 20000):rows() do
+    for row in each(counters:where { step = found.from }, 20000) do counts[row.name] = row.mean end
+    for row in each(counters:where { step = found.to }, 20000) do
       if row.mean > (counts[row.name] or 0) then stepped[row.layer] = true end
     end
     out.got, out.stepped, out.apart = got, stepped, #found.still > 0
-    for _, layer in ipairs(found.still) do out.apart = out.apart and not got[layer.name] end
+    for _, layer in ipairs(found.still) do
+      out.apart = out.apart and not got[layer.name]
+      out.zero  = out.zero or got[layer.name] == false
+    end
   elseif out.moments:count() > 0 then
     for _, layer in ipairs(found.moving) do
       for _, pair in ipairs(layer.pairs) do
@@ -182,11 +211,20 @@ function checkpoints.gradients(case, rows, found)
         shapes[shape] = (shapes[shape] or 0) - 1
       end
     end
-    -- Of the shapes that stand still as many moments are left over as there are of them: then these have some.
+    -- Moments in one flat piece, or in shards, have shapes of their own, and say nothing of any layer: each of those
+    -- that move has to have one of just its shape.
     out.apart = true
+    for _, layer in ipairs(found.moving) do
+      for _, pair in ipairs(layer.pairs) do
+        if (shapes[table.concat(pair.last.shape or {}, "x")] or 0) < 0 then out.apart = false end
+      end
+    end
+    -- Of the shapes that stand still as many moments are left over as there are of them: then these have some.
     for _, layer in ipairs(found.still) do
       for _, pair in ipairs(layer.pairs) do
-        if (shapes[table.concat(pair.last.shape or {}, "x")] or 0) > 0 then out.apart = false end
+        local shape = table.concat(pair.last.shape or {}, "x")
+        if (shapes[shape] or 0) > 0 then out.apart = false end
+        out.zero = out.zero or #(pair.last.shape or {}) > 1 and (zeros[shape] or 0) > 0
       end
     end
   end
@@ -195,11 +233,13 @@ end
 
 --- The step counters of the optimizers of a run: by optimizer, the highest one of each checkpoint, by step.
 ---@param rows culprit.Table  of one run
----@return table[]  lists of rows
+---@return table[] lists of rows
+---@return integer more  how many counters of the last checkpoints were not read
 function checkpoints.counters(rows)
   local by, order = {}, {}
-  for row in rows:where("role == 'state' and numel == 1 and step is not null and nonfinite == 0 and "
-    .. "match(name, '*state.*.step')"):sort("step"):slice(0, 50000):rows() do
+  local counters  = rows:where("role == 'state' and numel == 1 and step is not null and nonfinite == 0 and "
+    .. "match(name, '*state.*.step')"):sort("step")
+  for row in each(counters, MOST) do
     local of = row.name:split("state.")[1] .. "#" .. (row.rank or 0)
     local list = by[of]
     if not list then
@@ -213,7 +253,7 @@ function checkpoints.counters(rows)
       list[#list] = row
     end
   end
-  return order
+  return order, math.max(0, counters:count() - MOST)
 end
 
 return checkpoints

@@ -13,13 +13,13 @@ function evaluations.jump(val, train)
   local best  = val:sort("value"):first()
   local after = best and val:where("step > ?", best.step)
   if not best or after:count() < 4 then return nil end
-  local before, from, to, most = best, nil, nil, 0
-  for row in after:rows() do
-    if row.value - before.value > most then from, to, most = before, row, row.value - before.value end
-    before = row
-  end
-  local later = to and val:where("step > ?", to.step)
-  if not to or later:count() < 3 or to.value - best.value < 0.8 * (after:max("value") - best.value)
+  local rises = val:where("step >= ?", best.step)
+  rises = rises:with { rise = rises:col("value"):diff() }:where("step > ? and rise > 0", best.step)
+  local to    = rises:top(1, "rise"):first()
+  local most  = to and to.rise
+  local from  = to and val:where("step >= ? and step < ?", best.step, to.step):last()
+  local later = from and val:where("step > ?", to.step)
+  if not from or later:count() < 3 or to.value - best.value < 0.8 * (after:max("value") - best.value)
     or most < 0.8 * (to.value - best.value) or later:max("value") > to.value + 0.1 * most then
     return nil
   end
@@ -48,8 +48,8 @@ end
 ---@param run string?
 ---@return culprit.Row? held, culprit.Row? trained
 function evaluations.swapped(case, run)
-  local margins = case.scalars:where { run = run, primary = true }:where("match(name, '*margin|*margins') and finite(value)")
-    :sort("step")
+  local margins = case.scalars:where { run = run, primary = true }
+    :where("match(name, '*margin|*margins') and finite(value)"):sort("step")
   local held  = margins:where("match(name, '*eval*|*val_*|*valid*|*test*')")
   local train = margins:where("not match(name, '*eval*|*val_*|*valid*|*test*')")
   if held:distinct("name"):count() ~= 1 or train:distinct("name"):count() ~= 1 or held:count() < 4 then return nil end

@@ -188,7 +188,9 @@ end
 function freezing.part(layered, layer, least)
   local own    = layered:where { layer = layer }
   local shares = own:where { metric = "unchanged_share" }:sort("step")
-  if shares:count() == 0 or layer:lower():glob("*emb*|*wte*|*wpe*|*tok*|*table*|*pos|*pos.*|*pos_*|*position*") then return nil end
+  if shares:count() == 0 or layer:lower():glob("*emb*|*wte*|*wpe*|*tok*|*table*|*pos|*pos.*|*pos_*|*position*") then
+    return nil
+  end
   local share = freezing.still(shares, own:where { metric = "update_ratio" }, least)
   if not share then return nil end
   if layered:where { metric = "zero_share" }:where("value >= 0.9"):count() > 0 then return nil end

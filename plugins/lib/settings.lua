@@ -126,17 +126,19 @@ function settings.cycles(case, rate)
   local peak, top, low, places, begin = 0, nil, nil, {}, nil
   local set = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
     .. "and not match(key, '*min*') and number > 0"):max("number") or 0
-  for row in rate:slice(0, 20000):rows() do
-    local value = row.value
-    if low and value > 2 * low then
-      -- Up again: the rise began here, and the fall before it was from a peak.
-      places[#places + 1], low, peak = begin, nil, value
-    elseif value < 0.5 * peak and (not low or value <= low) then
-      low, begin = value, row.step
+  for piece = 0, math.min(rows, 20000) - 1, 10000 do -- so many rows are given at a time
+    for row in rate:slice(piece, 10000):rows() do
+      local value = row.value
+      if low and value > 2 * low then
+        -- Up again: the rise began here, and the fall before it was from a peak.
+        places[#places + 1], low, peak = begin, nil, value
+      elseif value < 0.5 * peak and (not low or value <= low) then
+        low, begin = value, row.step
+      end
+      if not low then peak = math.max(peak, value) end
+      top = top or (value < peak and peak) or nil
+      if top and value > 1.1 * math.max(top, set) then return false end
     end
-    if not low then peak = math.max(peak, value) end
-    top = top or (value < peak and peak) or nil
-    if top and value > 1.1 * math.max(top, set) then return false end
   end
   if #places < 2 then return false end
   local before = places[1] - first

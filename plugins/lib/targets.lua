@@ -4,9 +4,13 @@
 
 local targets = {}
 
---- Keys of the number of classes; a vocabulary's is one as well.
+--- Keys of the number of classes.
 targets.CLASSES = "*num_classes|*n_classes|*nclass|*nclasses|*num_labels|*num_class|classes|*.classes"
-targets.KINDS   = targets.CLASSES .. "|*vocab_size"
+--- Layers whose output has a number for each of the classes or tokens.
+targets.HEADS = "head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer"
+--- Keys of the loss that is trained.
+targets.LOSS = "loss|*.loss|loss_fn|*.loss_fn|loss_function|*.loss_function|loss_name|*.loss_name|loss_type|"
+  .. "*.loss_type|criterion|*.criterion"
 
 --- What says that the loss compares numbers, so that a number of classes is that of a condition (of a picture that is
 --- to be drawn, of a series) and the loss has nothing to do with its logarithm: what a denoiser predicts, a loss of
@@ -19,9 +23,8 @@ function targets.numbers(case)
     .. "pred_noise|sample|flow*|score*|noise|rectified*')"):first()
     or case.config:where("match(key, '*num_train_timesteps|*diffusion_steps|*flow_matching|*rectified_flow') and "
       .. "(number > 0 or value == 'true')"):first()
-    or case.config:where("match(key, 'loss|*.loss|loss_fn|*.loss_fn|loss_function|*.loss_function|loss_name|"
-      .. "*.loss_name|loss_type|*.loss_type|criterion|*.criterion') and match(value, 'mse*|MSE*|l1|l2|L1*|L2*|mae|MAE*|"
-      .. "*huber*|*Huber*|smooth_l1*|SmoothL1*|*squared_error*|*absolute_error*|*pinball*|*quantile*')"):first()
+    or case.config:where("match(key, ?)", targets.LOSS):where("match(value, 'mse*|MSE*|l1|l2|L1*|L2*|mae|MAE*|*huber*|"
+      .. "*Huber*|smooth_l1*|SmoothL1*|*squared_error*|*absolute_error*|*pinball*|*quantile*')"):first()
     or case.tensors:where("match(name, 'batch.target|batch.targets|batch.velocity|batch.future_target|"
       .. "batch.future_values') and match(dtype, 'float*|bfloat*') and numel > 1 and (min < 0 or max > 1)"):first()
 end
@@ -37,11 +40,12 @@ function targets.covers(width, count)
 end
 
 --- The setting of the number of classes, or of tokens, that the loss tells apart; nil where none is set, or where the
---- loss compares numbers.
+--- loss compares numbers. A classifier of texts has both, in any order: its classes count.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function targets.classes(case)
-  local row = case.config:where("match(key, ?) and number > 1", targets.KINDS):first()
+  local row = case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
+    or case.config:where("match(key, '*vocab_size') and number > 1"):first()
   return row and not targets.numbers(case) and row or nil
 end
 
@@ -56,15 +60,14 @@ local SHARES = { dice = true, diceloss = true, softdice = true, softdiceloss = t
 
 --- A term of a sum, as in "0.5 dice", "0.5*dice" or "dice": weight and name.
 local function term(text)
-  local rest, weight = text:trim(), 1
-  local number = rest:numbers()[1]
-  local parts = rest:replace("*", " "):split(" ")
+  local weight = 1
+  local parts = text:trim():replace("*", " "):split(" ")
   local names = {}
   for _, part in ipairs(parts) do
     local value = tonumber(part)
     if value then weight = value elseif part ~= "" then names[#names + 1] = part end
   end
-  if #names ~= 1 or number and tonumber(names[1]) then return nil end
+  if #names ~= 1 then return nil end
   return weight, names[1]:lower():replace("_", ""):replace("-", "")
 end
 
@@ -74,8 +77,7 @@ end
 ---@param case culprit.Case
 ---@return number? cross_entropy, number shares, culprit.Row? source
 function targets.terms(case)
-  local named = case.config:where("match(key, 'loss|*.loss|loss_fn|*.loss_fn|loss_function|*.loss_function|"
-    .. "loss_name|*.loss_name|loss_type|*.loss_type|criterion|*.criterion') and number is null and value is not null")
+  local named = case.config:where("match(key, ?) and number is null and value is not null", targets.LOSS)
   if named:count() == 0 or named:distinct("value"):count() > 1 then return nil, 0, nil end
   local other = case.config:where("match(key, '*smoothing*|*mixup*|*cutmix*|*class_weight*|*focal*|*ohem*|*topk_loss*|"
     .. "*pos_weight*|*loss_weight*|*lambda_*|*dice_weight*|*ce_weight*|*aux_loss*|*aux_weight*|*auxiliary*|"

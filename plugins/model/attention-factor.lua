@@ -90,6 +90,12 @@ local function factor(stacked, probs)
   return xy / xx
 end
 
+--- The name of a layer without its last part, with the point: "blocks.1" is the beginning of blocks.10 as well.
+local function parent_of(layer)
+  local parts = layer:split(".")
+  return #parts > 1 and layer:sub(1, #layer - #parts[#parts]) or nil
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -111,7 +117,7 @@ return {
     for stacked in inputs:sort("step"):slice(0, 60):rows() do
       local qk = stacked.shape or {}
       local parent = #qk == 5 and qk[2] == 2 and qk[4] >= 8 and qk[5] >= 9 and qk[4] * qk[5] <= 10000
-        and stacked.layer:replace("." .. stacked.layer:split(".")[#stacked.layer:split(".")], "")
+        and parent_of(stacked.layer)
       local probs = parent and case.tensors:where("match(layer, '*probs*|*attn_weights*|*softmax*') and role == "
         .. "'output' and zero_share is not null and nonfinite == 0 and min >= 0 and max <= 1.001"):where {
           run = stacked.run, step = stacked.step, variant = stacked.variant, rank = stacked.rank }

@@ -64,8 +64,10 @@ end
 --- (n over m) / (N + n over m).
 ---@param case culprit.Case
 ---@param labels culprit.Row
+---@param ignore number
+---@param budget { left: integer }  elements of logits that may be read of all dumps together
 ---@return table?
-local function ends_unknown(case, labels, ignore)
+local function ends_unknown(case, labels, ignore, budget)
   local shape = labels.shape or {}
   local width = #shape == 2 and math.floor(shape[2]) or 0
   local ids = width > 2 and case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant,
@@ -89,21 +91,32 @@ local function ends_unknown(case, labels, ignore)
   if not cut_anywhere(case, ids, x, width) then return nil end
   local logits = logits_of.of(case, labels)
   -- Of a large vocabulary places that lie evenly over all.
-  local most = logits and 1500000 // math.floor(logits.shape[3]) or 0
+  local size = logits and math.floor(logits.shape[3]) or 1
+  local most = logits and math.min(1500000, budget.left) // size or 0
   if most < #last + 16 then return nil end
-  local stride, known = math.max(1, math.ceil(#inner / (most - #last))), {}
-  for n = 1, #inner, stride do known[#known + 1] = logits_of.cost(logits, inner[n] - 1, y[inner[n]]) end
-  table.sort(known)
-  local top, beyond, least, sum = known[#known], 0, math.huge, 0
-  for _, i in ipairs(last) do
-    local cost = logits_of.cost(logits, i - 1, y[i])
-    if cost > top then beyond, least, sum = beyond + 1, math.min(least, cost), sum + cost end
+  local function cost(i)
+    budget.left = budget.left - size
+    return logits_of.cost(logits, i - 1, y[i])
+  end
+  local costs = {}
+  for n, i in ipairs(last) do costs[n] = cost(i) end
+  table.sort(costs)
+  -- Where one place inside is as hard as the easier half of the ends nothing more can come of it.
+  local needed = costs[#costs - math.max(2, math.ceil(#costs / 2)) + 1]
+  local stride, known, top = math.max(1, math.ceil(#inner / (most - #last))), 0, -math.huge
+  for n = 1, #inner, stride do
+    known, top = known + 1, math.max(top, cost(inner[n]))
+    if top >= needed then return nil end
+  end
+  local beyond, least, sum = 0, math.huge, 0
+  for _, value in ipairs(costs) do
+    if value > top then beyond, least, sum = beyond + 1, math.min(least, value), sum + value end
   end
   local chance = 1
-  for n = 0, beyond - 1 do chance = chance * (#last - n) / (#known + #last - n) end
+  for n = 0, beyond - 1 do chance = chance * (#last - n) / (known + #last - n) end
   if beyond < 2 or 2 * beyond < #last or chance > 1e-3 or least < 2 * top or least < top + 1 then return nil end
   return { logits = logits, labels = labels, ids = ids, last = #last, beyond = beyond, cost = sum / beyond,
-    top = top, known = #known }
+    top = top, known = known }
 end
 
 ---@type culprit.Detector
@@ -116,6 +129,7 @@ return {
     rounding = { default = 10,   doc = "Differences of so many roundings of the largest logit are no leak" },
     mass     = { default = 1e-6, doc = "Share of a query's attention on later keys that is no rounding" },
     ignore   = { default = -100, doc = "Label that the loss leaves out" },
+    read     = { default = 4000000, doc = "Elements of logits that are read of all dumps together" },
   },
 
   run = function(case)
@@ -243,9 +257,10 @@ return {
 
     -- Weights that show no leak clear the attention, and not what else mixes places.
     local found
+    local budget = { left = opt.read }
     for labels in values:where("match(name, '*labels|*targets') and match(dtype, 'int*') and numel >= 64 and "
       .. "not match(name, 'battery.*')"):sort("step"):slice(0, 40):rows() do
-      found = found or ends_unknown(case, labels, opt.ignore)
+      found = found or ends_unknown(case, labels, opt.ignore, budget)
     end
     if found then
       local step, from = places.start(case, found.labels.step, false)

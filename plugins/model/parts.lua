@@ -11,7 +11,8 @@
 ---
 --- ## Known false positives
 --- Layers that are recorded as whole blocks do not show what is in them, and a batch that is not dumped may hold
---- anything: neither is judged, but for settings that describe pictures or a number of classes and say nothing of text.
+--- anything: neither is judged, but for settings that describe or name pictures and say nothing of text. A number of
+--- classes alone may be one of texts.
 ---
 --- ## References
 --- docs/ranking.md, what a cause needs
@@ -27,10 +28,15 @@ local OTHERS = "*label*|*target*|*mask*|*length*|*lens|*timestep*|*index*|*_idx|
 local TEXT = "*text*|*token*|*lang*|*caption*|*sentence*|*prompt*|*corpus*|*max_len*|*maxlen*|*num_embeddings*|*nlp*|"
   .. "*char*|*_lm|*lm_*|*embedding_dim*"
 local OF_TEXT = "*gpt*|*bert*|*llama*|*mistral*|*qwen*|*gemma*|*t5*|*bart*|*clip*|*blip*|*llava*|*whisper*|*text*|"
-  .. "*lstm*|*gru*|*rnn*|*transformer*"
+  .. "*lstm*|*gru*|*rnn*|*transformer*|*mamba*|*rwkv*|phi|phi?|phi?.?|phi-*|*/phi-*|opt|opt-*|*/opt-*|*donut*|*trocr*|"
+  .. "*imdb*|sst*|*/sst*|*glue*|*ag_news*|*agnews*|*yelp*|*dbpedia*|*mnli*|*snli*|*squad*|*wiki*|*caption*|*lm1b*|*c4"
 -- What the input of pictures, sounds and points is described by.
 local PIXELS = "*image_size|*img_size|*imgsz|*in_channels|*in_chans|*crop_size|*n_mels|*num_points|*mixup|*cutmix|"
   .. "*img_scale"
+-- Sets of pictures and networks that read nothing but these.
+local OF_PIXELS = "*cifar*|*mnist*|*imagenet*|*svhn*|stl10|*coco*|*ade20k*|*cityscapes*|*pascal*|voc*|*celeba*|"
+  .. "*food101*|*flowers102*|*eurosat*|*resnet*|*resnext*|*vgg*|*efficientnet*|*mobilenet*|*convnext*|*densenet*|"
+  .. "*unet*|*deeplab*|*yolo*"
 
 -- Whether a layer is a block of which nothing inside is recorded: blocks.3, encoder.layer.0, backbone.
 local function is_closed(name, all)
@@ -92,13 +98,16 @@ local function judge_attention(case)
   end
 end
 
--- Whether the settings describe pixels or sounds, or classes, and nothing in them is of text.
+-- Whether the settings describe pixels or sounds, or name pictures, and nothing in them is of text. Classes have both.
 local function of_pixels(case)
-  local about = case.config:where("match(key, ?) or match(key, '*num_classes|*n_classes|*num_class') and number > 1",
-    PIXELS):first()
-  return about ~= nil and case.config:where("match(key, ?)", TEXT):count() == 0
-    and case.config:where("match(key, '*model*|*arch*|*backbone*|*encoder*|*dataset*|*task*|*name*')")
-      :where("match(value, ?)", OF_TEXT):count() == 0
+  local about = case.config:where("match(key, ?)", PIXELS):count() > 0
+  local named = case.config:where("match(key, '*model*|*arch*|*backbone*|*encoder*|*data*|*task*|*name*')")
+  for row in named:slice(0, 200):rows() do
+    local name = tostring(row.value or ""):lower()
+    if name:glob(OF_TEXT) then return false end
+    about = about or name:glob(OF_PIXELS)
+  end
+  return about and case.config:where("match(key, ?)", TEXT):count() == 0
 end
 
 local function judge_tokens(case)

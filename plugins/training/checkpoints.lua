@@ -20,8 +20,10 @@
 --- of a model stands still, or the config says that the run goes on from trained weights, it may be a backbone that is
 --- kept, and nothing is said unless its weights decay. Heads of tasks that the data lacks stand still, too. A saved
 --- best model stands still while training goes on. Gains and biases tell nothing by themselves, nor do small tensors of
---- a narrow format. Of a tensor whose statistics agree to the last bit 4,096 elements are compared that lie evenly over
---- it. Where statistics of layers are logged, training/layer-weights judges.
+--- a narrow format. PyTorch's optimizers have no state for what is frozen or cut off; moments of zero are of a gradient
+--- that came and was zero, as that of units that are all dead, and are not judged. Of a tensor whose statistics agree
+--- to the last bit 4,096 elements are compared that lie evenly over it. Where statistics of layers are logged,
+--- training/layer-weights judges.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
@@ -77,7 +79,8 @@ local function counter_begins_anew(case, run, rows, found)
     .. "*load_module_only*')")):first() then
     return skip("an optimizer's state that is kept: a setting drops it", "optimizer-state-reset")
   end
-  local judged, optimizers = false, checkpoints.counters(rows)
+  local judged = false
+  local optimizers, more = checkpoints.counters(rows)
   for _, counts in ipairs(optimizers) do
     judged = judged or #counts > 1
     for i = 2, #counts do
@@ -100,7 +103,12 @@ local function counter_begins_anew(case, run, rows, found)
       end
     end
   end
-  if not judged then skip("the optimizer's step counter in two checkpoints", "optimizer-state-reset") end
+  if more > 0 then
+    skip(("fewer step counters: %s of the last checkpoints were not read"):format(units.count(more)),
+      "optimizer-state-reset")
+  elseif not judged then
+    skip("the optimizer's step counter in two checkpoints", "optimizer-state-reset")
+  end
 end
 
 local function nothing_moves(case, run, rows, found, opt)
@@ -196,7 +204,11 @@ local function some_stand_still(case, run, rows, found, opt)
     turn = turn or #counts > 1 and counts[1].step == found.from and counts[#counts].mean == counts[1].mean
       and counts[1].mean > 0
   end
+  local others_alone = true -- whether all that moves is what may stand still by design, as an encoder that is tuned
+  for _, layer in ipairs(found.moving) do others_alone = others_alone and layer.other end
   local kept = found.adapters and "adapters are trained"
+    or others_alone and ("%s alone moves, by whose name it is a part that is trained on its own"):format(
+      list((names_of(found.moving))))
     or turn and "an optimizer's turn was over before the first checkpoint"
     or not factor and others == 0 and "embeddings alone stand still"
     or not factor and (settings.loaded(case) or settings.on(case.config:where("match(key, '*name_or_path')")):first())
@@ -209,6 +221,12 @@ local function some_stand_still(case, run, rows, found, opt)
   end
 
   local state = checkpoints.gradients(case, rows, found)
+  if state.zero then
+    return skip(("a gradient that is absent: for what stands still (%s) the optimizer has moments of zero, so it had a "
+      .. "gradient that was zero, as units that are all dead give, and not none"):format(list(names)),
+      "layer-weights-unchanged", "layer-gradient-zero", "layer-unchanged-despite-gradient", "gradient-cut-upstream",
+      "gradient-missing-between")
+  end
   local all   = state.held and state.held >= found.weights
   local says  = ""
   if state.apart and all then

@@ -23,15 +23,15 @@
 ---
 --- Dropout, augmentation, weights of classes, negatives drawn more seldom or harder, inputs that are the model's own or
 --- an adversary's, and losses with added terms keep training above validation by design: where the config declares one,
---- or its share is logged, nothing is reported. Label smoothing does so within a
---- bound: against targets of 1 - e + e / K and e / K the loss of the best model is above its own cross-entropy by
---- e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most, reached where it is sure of each row; half as much again is
---- still taken for it. Averaged weights are better by what the noise of the last steps costs: half as much again is
---- taken for that, unless they have a validation loss of their own. Where the config speaks of a teacher or of
---- distillation the two losses are of different kinds, and nothing is said. Batch normalisation takes each batch's own
---- mean and deviation in training, which few rows tell badly, and those of many batches in evaluation: below 16 rows a
---- batch, or where the config names no size, its noise makes models worse by itself, and training is not said to be
---- above validation.
+--- or its share is logged, nothing is said (of teacher forcing where its ratio is between 0 and 1). Label smoothing
+--- does so within a bound: against targets of 1 - e + e / K and e / K the loss of the best model is above its own
+--- cross-entropy by e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most, reached where it is sure of each row; half as
+--- much again is still taken for it. Averaged weights are better by what the noise of the last steps costs: half as
+--- much again is taken for that, unless they have a validation loss of their own. Where the config speaks of a teacher
+--- or of distillation the two losses are of different kinds, and nothing is said. Batch normalisation takes each
+--- batch's own mean and deviation in training, which few rows tell badly, and those of many batches in evaluation:
+--- below 16 rows a batch, or where the config names no size, its noise makes models worse by itself, and training is
+--- not said to be above validation.
 ---
 --- ## References
 --- https://arxiv.org/abs/1803.08494 (figure 1: error by rows a batch under batch normalisation).
@@ -43,8 +43,11 @@ local runs = require("runs")
 local settings = require("settings")
 
 -- What makes training's own rows harder than those of validation, as a setting or as the share that is logged.
-local HARDER = "*sampling_prob*|*scheduled_sampling*|*teacher_forc*|*adversarial*|*pgd*|*hard_neg*|*corrupt*|"
-  .. "*input_noise*|*noise_std*|*word_drop*|*token_drop*"
+local LOGGED = "*sampling_prob*|*scheduled_sampling*|*adversarial*|*pgd*|*hard_neg*|*input_noise*|*word_drop*|"
+  .. "*token_drop*"
+local HARDER = LOGGED .. "|*corrupt*|*noise_std*"
+-- A ratio of 1 has all inputs right, which is easier than what validation has, and one of 0 has none so.
+local FORCED = "match(%s, '*teacher_forc*') and %s > 0 and %s < 1"
 
 --- The index of the first of some points from which on all show the same, up to one that is known to.
 ---@param points table[]  eval, train
@@ -127,7 +130,7 @@ return {
 
   run = function(case)
     local opt, judged, epochs = case.options, false, false
-    local opened, apart_at_first, few_rows, jumps
+    local opened, apart_at_first, few_rows, jumps, explained
     local normalised = batch_normalised(case, opt.batch)
     local mixed = settings.distilled(case)
     if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
@@ -137,9 +140,11 @@ return {
       .. "*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
       :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
       or settings.on(case.config:where("match(key, ?)", HARDER)):first()
-      or case.scalars:where("match(name, ?) and value > 0", HARDER):first()
+      or case.config:where(FORCED:format("key", "number", "number")):first()
       -- A share of rows that is kept. A whole number is of layers that make frames or pixels fewer.
       or case.config:where("match(key, '*downsampl*|*subsampl*') and number > 0 and number < 1"):first()
+    local logged = case.scalars:where("match(name, ?) and value > 0", LOGGED):first()
+      or case.scalars:where(FORCED:format("name", "value", "value")):first()
     -- What label smoothing can account for, and whether it is known.
     local smoothing = case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0"):first()
     local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
@@ -235,7 +240,9 @@ return {
             }
           elseif above and normalised then
             few_rows = true
-          elseif above and not declared and not summed(last.train / last.eval.value) then
+          elseif above and (declared or logged) then
+            explained = last
+          elseif above and not summed(last.train / last.eval.value) then
             -- Data and loss are chosen before the first step: so at the first look is so from the start.
             local begin = since(points, half, pooled and function(p) return p.train > (1 + needed) * p.eval.value end
               or is_above)
@@ -267,6 +274,11 @@ return {
     if few_rows then
       skip(("a training loss without batch normalisation (%s), or a batch size of %d or more in the config")
         :format(normalised, opt.batch), "train-loss-above-val")
+    end
+    if explained then
+      skip(("a training loss that no setting raises: %s may, from %.4g in validation to %.4g at step %d"):format(
+        declared and declared.key or logged.name, explained.eval.value, explained.train, explained.eval.step),
+        "train-loss-above-val")
     end
     if not judged and epochs then return skip("validation at the steps of training: it has the numbers of epochs") end
     if not judged then skip(("at least %d evaluations beside 10 training losses"):format(opt.min_evals)) end

@@ -32,8 +32,11 @@
 --- would shorten it to a tenth, or on its way to a hundredth, has to cancel it.
 ---
 --- Without cosines the norms of all steps tell of a buffer that is cleared every few steps: they come back at that
---- distance, at once, and are longer again by the next step. Rows that are sorted by length lengthen their gradients
---- little by little; where the config has such an order, or weights that are set back, nothing is said.
+--- distance, at once, are longer again by the next step, and grow on from there until they come back. Rows that are
+--- sorted by length lengthen their gradients little by little. Tasks or sources of data in turn have norms of their
+--- own, that do not grow on, or losses of their own: where the loss has the same period, nothing is said, nor where the
+--- config has such an order, tasks, or weights that are set back. A buffer that is clipped at each step stops growing
+--- at once and is not told from these.
 ---
 --- One parameter with a gradient far longer than all others, as a temperature that is learned, may give the whole a
 --- direction that no layer has.
@@ -46,13 +49,52 @@ local settings = require("settings")
 local statistics = require("statistics")
 
 --- What makes gradients longer or shorter with a period of its own: rows sorted by length, weights that are averaged or
---- set back, norms of single pieces of a step.
+--- set back, norms of single pieces of a step, several tasks or sources of data in turn.
 local PERIODIC = "*group_by_length*|*length_group*|*bucket*|*sort*|*lookahead*|*local_sgd*|*local_steps*|*diloco*|"
-  .. "*inner_steps*|*sync_every*|*slowmo*|*bptt*|*target_update*"
+  .. "*inner_steps*|*sync_every*|*slowmo*|*bptt*|*target_update*|*tasks*|*num_task*|*n_task*|*multitask*|"
+  .. "*multi_task*|*task_weight*|*task_sampl*|*domain*|*mixture*"
+
+--- Whether values have a period: from one place in it to another they differ by more than at one and the same. Trends
+--- are taken off by the mean of a period around each.
+---@param y number[]
+---@param period integer
+---@return boolean
+local function has_period(y, period)
+  local sum, square, count, all = {}, {}, {}, 0
+  for i = period, #y - period do
+    local mean = 0
+    for k = i - period // 2, i - period // 2 + period - 1 do mean = mean + y[k] / period end
+    local place, off = i % period, y[i] - mean
+    sum[place], square[place] = (sum[place] or 0) + off, (square[place] or 0) + off * off
+    count[place], all = (count[place] or 0) + 1, all + 1
+  end
+  local between, within = 0, 0
+  for place, n in pairs(count) do
+    between = between + sum[place] ^ 2 / n
+    within  = within + square[place] - sum[place] ^ 2 / n
+  end
+  -- The ratio of both is 1 by chance, give or take this much.
+  local free, left = period - 1, all - period
+  if left < period then return false end
+  return between / free > (1 + 4 * math.sqrt(2 / free + 2 / left)) * math.max(within / left, 1e-12)
+end
+
+--- Whether the medians of what came since a fall, one step later and so on, grow as a sum does: a power of the number
+--- of steps grows at least half as much behind its second step as it does to there, and in both halves of that way.
+---@param since number[]
+---@return boolean
+local function grows_on(since)
+  local n = #since
+  local half = (n + 1) // 2
+  local early, late = 0, 0
+  for i = 1, half do early = early + since[i] / half end
+  for i = n - half + 1, n do late = late + since[i] / half end
+  return since[n] - since[1] >= 0.5 * since[1] and late > early
+end
 
 --- Where the norm of every step is on record: whether it comes back at a fixed distance, at once, and goes up again
---- from the next step on, while loss and rate do neither. Between two places at which a buffer is cleared it holds the
---- sum of the gradients since, and right behind one of them a single gradient.
+--- from the next step on to the next place, while loss and rate do neither. Between two places at which a buffer is
+--- cleared it holds the sum of the gradients since, and right behind one of them a single gradient.
 ---@param case culprit.Case
 ---@param opt table
 ---@return { rows: culprit.Table, message: string }?
@@ -86,6 +128,16 @@ local function cleared_in_turns(case, opt)
   local since = { [n + 1] = 0 }
   for i = n, 2, -1 do since[i] = since[i + 1] + (falls[i] and 1 or 0) end
 
+  local function growth(phase, period)
+    local since_fall = {}
+    for k = 1, period - 1 do
+      local values = {}
+      for i = phase, n - k, period do values[#values + 1] = x[i + k] - x[i] end
+      since_fall[k] = statistics.median(values)
+    end
+    return since_fall
+  end
+
   for period = 4, math.min(256, n // 6) do
     for phase = 2, period + 1 do
       local places, fallen, climbs, ways, losses, rates = 0, 0, {}, {}, {}, {}
@@ -99,7 +151,8 @@ local function cleared_in_turns(case, opt)
       if places >= 6 and fallen >= 0.85 * places and since[phase] - fallen <= 0.25 * places then
         local climb = statistics.median(climbs)
         if climb >= opt.climb and statistics.median(ways) >= opt.climb and statistics.median(rates) < 0.1
-          and statistics.median(losses) <= 2 * usual then
+          and statistics.median(losses) <= 2 * usual and grows_on(growth(phase, period)) and not has_period(y, period)
+        then
           return { rows = norms:where("step >= ? and step <= ?", steps[phase] - 1, steps[phase] + 1),
             message = ("the gradient norm comes back at %d of %d places that are %d steps apart, first at step %d from "
               .. "%.3g to %.3g, and is %.2g times as long one step later, while the loss does nothing there: between "

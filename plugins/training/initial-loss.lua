@@ -66,8 +66,7 @@ return {
       local kinds  = case.config:where("match(key, ?) and number > 1", entropy and targets.CLASSES
         or "*num_classes|*n_classes|*num_labels"):first()
       local size   = kinds or case.config:where("match(key, '*vocab_size') and number > 1"):first()
-      local dumped = case.tensors:where("numel > 1 and role == 'output' and match(layer, "
-        .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"):first()
+      local dumped = case.tensors:where("numel > 1 and role == 'output' and match(layer, ?)", targets.HEADS):first()
       local shape  = dumped and dumped.shape or {}
       local width  = #shape >= 2 and shape[#shape] or nil
       local truth  = case.tensors:where("match(name, '*label|*labels|*target|*targets') and numel > 0")

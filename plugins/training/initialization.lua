@@ -18,7 +18,8 @@
 --- a first loss well below ln V says that the model is not fresh, and its logits are not judged. An output layer that
 --- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. What
 --- begins at zero on purpose, as a bias does, stays there where nothing moves it: a layer that has a gradient is kept
---- at zero by its optimizer or its rate, and where nothing in the model has one, the loss may be what is cut off. An
+--- at zero by its optimizer or its rate, one for which none is on record is frozen or cut off, and where nothing in the
+--- model has one, the loss may be what is cut off. An
 --- activation all of whose outputs are zero stops the gradient too: where it is the first to put out zeros alone, the
 --- weights behind it are not judged by their gradients.
 ---
@@ -38,8 +39,9 @@ local targets = require("targets")
 ---@return { layer: string, message: string, evidence: culprit.Table[] }?
 local function gains_alone(layered, step)
   local chance, found, sizes, judged = 1, {}, {}, 0
-  for row in layered:where { metric = "weight_norm", step = step }:where("value > 0"):slice(0, 1000):rows() do
-    local own = layered:where { layer = row.layer, step = step }
+  layered = layered:where { step = step }
+  for row in layered:where { metric = "weight_norm" }:where("value > 0"):slice(0, 1000):rows() do
+    local own = layered:where { layer = row.layer }
     local put = own:where { metric = "activation_rms" }:first()
     local grad = own:where { metric = "grad_norm" }:first()
     judged = judged + 1
@@ -55,8 +57,8 @@ local function gains_alone(layered, step)
     message  = ("%d of %d layers put out zeros alone at step %d, have no gradient, and their squared weight norms are "
       .. "whole numbers (%s): gains of one, and weights of zero"):format(#found, judged, step,
       table.concat(sizes, ", ", 1, math.min(6, #sizes))),
-    evidence = { layered:where { metric = "weight_norm", step = step, layer = found }:slice(0, 5),
-      layered:where { metric = "activation_rms", step = step, layer = found }:slice(0, 5) },
+    evidence = { layered:where { metric = "weight_norm", layer = found }:slice(0, 5),
+      layered:where { metric = "activation_rms", layer = found }:slice(0, 5) },
   }
 end
 
@@ -111,7 +113,10 @@ return {
       local grads = pushed:where { layer = layer }
       -- The second factor of LoRA begins at zero on purpose; that it stays there is not the start's doing. Nor is it
       -- where a gradient would move it at once.
+      -- Zeros do not keep a gradient away, but make it zero: where others have one on record and this layer none at
+      -- all, it is frozen, or cut off, and its zeros may be those of a gate that begins so by design.
       if layer:lower():glob("*lora_b*|*lora_up*") then
+      elseif values:count() >= 3 and values:max("value") == 0 and pushed:count() > 0 and grads:count() == 0 then
       elseif values:count() >= 3 and values:max("value") == 0 and grads:count() > 0 and grads:median("value") > 0 then
       elseif values:count() >= 3 and values:max("value") == 0 then
         zero[#zero + 1], named[layer] = layer, true

@@ -18,7 +18,9 @@
 --- out, as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
 --- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole.
 --- Nor does a branch with an input of its own, as the other tower of two: what is cut in one leaves it as it is. Units
---- that are zero for every input let nothing through, and the graph is whole there.
+--- that are zero for every input let nothing through, and the graph is whole there; so does a gate of zero, by which
+--- the outputs of other layers of its module are multiplied. Embeddings of a further input, as of a time or a class,
+--- learn from the blocks behind a cut.
 ---
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
@@ -116,6 +118,22 @@ local function silent_between(layered, weights, dead, states)
     local place = zeros:min("place")
     local inside = place and place > from and place < until_
     if inside and zeros:count() >= 3 and zeros:median("value") >= 0.99 then return layer end
+  end
+end
+
+--- A layer in one module with all of those whose logged gradient is zero, all of whose outputs are zero: what they put
+--- out may be multiplied by it, as by the gate of a residual branch that begins at zero, and then the graph is whole.
+--- Where no gradient is logged there was none to multiply.
+local function silent_gate(layered, grads, dead)
+  local module
+  for _, layer in ipairs(dead) do
+    local parts = layer:split(".")
+    local own   = table.concat(parts, ".", 1, #parts - 1)
+    if own == "" or module and own ~= module or grads:where { layer = layer }:count() == 0 then return nil end
+    module = own
+  end
+  for layer, zeros in layered:where { metric = "zero_share" }:where("match(layer, ?)", module .. ".*"):group("layer") do
+    if zeros:count() >= 3 and zeros:median("value") >= 0.99 then return layer end
   end
 end
 
@@ -305,10 +323,14 @@ return {
     local beside, inside -- a module that is cut while another learns before it; what learns in that of a dead layer
     for index = 1, last_dead do
       local state = states[index]
-      -- Patches are pixels, which no head gives out.
+      -- Patches are pixels, and times are numbers, which no head gives out; nor is what projects a table.
       local shared = tied and state.layer:lower():glob("*embed*|*emb*|*wte*|*tok*")
-        and not state.layer:lower():glob("*pos*|*wpe*|*patch*")
-      if not state.dead and not shared then
+        and not state.layer:lower():glob("*pos*|*wpe*|*patch*|*proj*|*mlp*|*time*")
+      -- What takes up another input, as a time or a class does, is taken in by every block, and learns from those
+      -- behind a place where all is cut from the first input on.
+      local condition = states[1].dead and states[1].layer:lower():glob(INTAKE) and state.layer:lower():glob(INTAKE)
+        and branch(state.layer) ~= branch(states[1].layer) and state.layer:contains(".")
+      if not state.dead and not shared and not condition then
         local upstream, own = false, false
         for other = index + 1, last_dead do
           local name = branch(states[other].layer)
@@ -359,7 +381,9 @@ return {
           "position-layer-without-gradient")
       end
     end
-    local silent = not unasked and silent_between(layered, weights, dead, states)
+    -- What lets nothing through makes gradients zero; where none is on record there was none.
+    local silent = not unasked and grads:where { layer = dead }:count() > 0
+      and (silent_between(layered, weights, dead, states) or silent_gate(layered, grads, dead))
     if silent then
       return skip(("units that let a gradient through: all that comes out of %s is zero"):format(silent),
         "gradient-cut-upstream", "gradient-in-head-alone", "gradient-missing-between",

@@ -26,8 +26,7 @@
 
 local targets = require("targets")
 
-local HEADS = "role == 'output' and numel > 1 and match(layer, "
-  .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')"
+local HEADS = ("role == 'output' and numel > 1 and match(layer, '%s')"):format(targets.HEADS)
 
 --- The number of tokens that a first loss is the chance level of, and what says so; nil where none does, or where
 --- something else is predicted than tokens. A mean of the first steps may be some way below that level.

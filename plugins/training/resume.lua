@@ -12,10 +12,15 @@
 ---
 --- ## Known false positives
 --- A log to which a second run from scratch was appended starts again at its first step; that is no resume and not
---- judged. Files that log one run twice are told apart from a resume by their line numbers.
+--- judged. Nor is a line of a data loader's worker that resumes from its shard. Files that log one run twice are told
+--- apart from a resume by their line numbers.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
+
+-- What a run goes on from, and what only its data does: a worker goes on from its next shard all the time.
+local OF_THE_RUN = "*heckpoint*|*CHECKPOINT*|*ckpt*|*step*|*Step*|*iter*|*Iter*|*epoch*|*Epoch*"
+local OF_THE_DATA = "*shard*|*Shard*|*worker*|*Worker*|*loader*|*Loader*|*sampl*|*Sampl*"
 
 ---@type culprit.Detector
 return {
@@ -56,6 +61,7 @@ return {
       local said = false
       for _, resume in ipairs(resumes) do said = said or resume.run == run_name end
       local lines = case.log_lines:where("match(text, '*esuming from*|*esumed from*|*esume from*')")
+        :where("match(text, ?) and not match(text, ?)", OF_THE_RUN, OF_THE_DATA)
       for line in (said and lines:slice(0, 0) or lines:slice(0, 20)):rows() do
         local rows   = run:sort("place")
         local before = rows:where("place < ?", line.line):last()

@@ -6,17 +6,18 @@
 --- A loss that is never below 0, of curvature L along its gradient, has a gradient of at most sqrt(2 L f) where it is
 --- f: a step of 1 / L lowers it by |g|^2 / 2L, and there is no more to lower than f. So |g|^2 / 2f is a curvature that
 --- the loss has there. Descent of rate r with momentum m is thrown out where the curvature is above 2 (1 + m) / r, so
---- that r |g|^2 > 4 (1 + m) f proves a rate that is too high for the place. A loss that is a sum over examples has a
---- gradient that is the same sum, and the rule holds as it is.
+--- that r |g|^2 > 4 (1 + m) f proves a rate that is too high for the place. Both have to be of one function: descent on
+--- a sum over B examples that logs their mean has a gradient B times that of the logged loss.
 ---
 --- ## How to confirm
 --- Restart from the last checkpoint before the step with a tenth of the rate.
 ---
 --- ## Known false positives
 --- The norm has to be that of the gradient of the logged loss, before clipping: rows above a threshold are left out,
---- runs that scale the loss, that accumulate or whose loss goes below 0 are not judged. A loss with a kink at 0, as of
---- absolute differences or of a margin, keeps its gradient down to 0: unless it is known to be another, only rows above
---- half of the first loss count. One row is an outlier of its batch; three have to show it.
+--- runs that scale the loss, sum it over examples, accumulate or whose loss goes below 0 are not judged. A loss with a
+--- kink at 0, as of absolute differences or of a margin, keeps its gradient down to 0: unless the config names another,
+--- or classes and no loss, only rows above half of the first loss count. One row is an outlier of its batch; three have
+--- to show it.
 ---
 --- ## References
 --- https://arxiv.org/abs/2103.00065 (training at the edge of stability, 2 / r, and 2 (1 + m) / r with momentum)
@@ -25,6 +26,22 @@ local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
+
+-- Names of terms of a loss that has a curvature everywhere, and of those that do not.
+local SMOOTH = "*mse*|*squared*|l2|l2loss|l2_loss|*cross*entropy*|ce|* ce|*bce*|*xent*|*nll|nllloss|nll_loss|*huber*|"
+  .. "*dice*"
+local KINK   = "*hinge*|*margin*|*l1*|*mae*|*absolute*|*gauss*"
+
+--- Whether the loss has a curvature everywhere: one that is named such, or a classifier's where none is named.
+local function is_smooth(case)
+  local named = case.config:where("match(key, ?) and number is null and value is not null", targets.LOSS)
+  for row in named:slice(0, 20):rows() do
+    for _, term in ipairs(tostring(row.value):lower():split("+")) do
+      if not term:trim():glob(SMOOTH) or term:glob(KINK) then return false end
+    end
+  end
+  return named:count() > 0 or targets.classes(case) ~= nil
+end
 
 ---@type culprit.Detector
 return {
@@ -48,15 +65,20 @@ return {
       :count() > 0 then
       return skip("steps of one batch: these accumulate, and the norm may be that of a sum")
     end
+    local sum = case.config:where("match(key, 'reduction|*.reduction|*loss_reduction|*loss.reduction') and "
+      .. "match(value, 'sum|Sum|SUM')"):first()
+      or case.config:where("match(key, '*size_average') and match(value, 'false|False')"):first()
+    if sum then
+      return skip(("the gradient of the logged loss: %s = %s sums over examples, and a mean may be logged"):format(
+        sum.key, sum.value))
+    end
     local scales = case.scalars:where { metric = "loss_scale", primary = true }:where("value > 1")
     if scales:count() > 0 then return skip("gradient norms of a loss that is not scaled") end
     local momentum = case.config:where("match(key, 'momentum|*.momentum|sgd_momentum|*.sgd_momentum') and number > 0 "
       .. "and number < 1"):first()
     local m = momentum and momentum.number or 0
     local limit = settings.clipping(case):min("number") or math.huge
-    local smooth = targets.classes(case) or case.config:where("match(key, 'loss|*.loss|loss_fn|*.loss_fn|"
-      .. "loss_type|*.loss_type|criterion|*.criterion') and match(value, '*mse*|*MSE*|*squared*|*cross_entropy*|"
-      .. "*CrossEntropy*|ce|bce*|BCE*|*nll*')"):first()
+    local smooth = is_smooth(case)
 
     local judged = false
     for run_name, run in case.scalars:where { name = "grad_norm", primary = true }:group("run") do

@@ -48,8 +48,7 @@ return {
     local _, shares = targets.terms(case)
     local classes = shares == 0 and targets.classes(case) or nil
     local outputs = not classes and not targets.numbers(case)
-      and case.tensors:where("numel > 1 and role == 'output' and match(layer, "
-      .. "'head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer')")
+      and case.tensors:where("numel > 1 and role == 'output' and match(layer, ?)", targets.HEADS)
     --- Classes by the outputs of a run: where a fresh model says nothing its loss is the logarithm of their number.
     local function width(run_name)
       local first = runs.series(case, "loss", run_name):first()
