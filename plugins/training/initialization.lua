@@ -106,7 +106,7 @@ return {
       and (not (size and loss) or loss.step > 1 or loss.value > 0.9 * math.log(size.number))
 
     -- Zero from the first to the last logged step.
-    local zero, other, named = {}, 0, {}
+    local zero, other, named, kept = {}, 0, {}, false
     local pushed = all:where { metric = "grad_norm" }
     local lost   = pushed:count() > 0 and pushed:max("value") == 0
     for layer, values in all:where { metric = "weight_norm" }:group("layer") do
@@ -118,15 +118,23 @@ return {
       if layer:lower():glob("*lora_b*|*lora_up*") then
       elseif values:count() >= 3 and values:max("value") == 0 and pushed:count() > 0 and grads:count() == 0 then
       elseif values:count() >= 3 and values:max("value") == 0 and grads:count() > 0 and grads:median("value") > 0 then
+        -- Kept at zero by the optimizer or the rate: it hides what is upstream of it from the gradient.
+        kept = true
       elseif values:count() >= 3 and values:max("value") == 0 then
         zero[#zero + 1], named[layer] = layer, true
       else
         other = other + 1
       end
     end
+    -- Behind an activation that puts out nothing but zeros, zeros are not the weights' doing.
+    local dead = false
+    for _, values in all:where { metric = "zero_share" }:where("match(layer, "
+      .. "'*act|*act.*|*act_fn|*relu*|*gelu*|*silu*')"):group("layer") do
+      dead = dead or values:min("value") == 1
+    end
     for layer, values in all:where { metric = "zero_share" }:where("match(layer, "
       .. "'*attn|*attention|*proj|*head|*embed*')")
-      :group("layer") do
+      :where(dead and "value < 0" or "value >= 0"):group("layer") do
       if not named[layer] and values:count() >= 3 and values:min("value") == 1 and all:where { metric = "weight_norm",
         layer = layer }:count() > 0 then
         zero[#zero + 1] = layer
@@ -135,7 +143,7 @@ return {
     -- Without a gradient anywhere zeros are kept, whatever they are for, unless they are what keeps it away.
     local hidden = lost and first and not first_updates.zero(all, first.step)
       and not first_updates.ends(all, first.step)
-    if #zero > 0 and other > 0 and not hidden then
+    if #zero > 0 and other > 0 and not hidden and not kept then
       found {
         symptom  = "weights-zero",
         score    = 0.95,
