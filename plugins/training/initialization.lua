@@ -101,6 +101,16 @@ return {
       end
       report(finding)
     end
+    --- The same of what a search tells: its layer, message and evidence.
+    local function found_by(symptom, score, told, step)
+      found {
+        symptom  = symptom,
+        score    = score,
+        at       = { run = run, layer = told.layer, step = step },
+        message  = told.message,
+        evidence = told.evidence,
+      }
+    end
     local loaded = settings.loaded(case) ~= nil
     local fresh = not loaded
       and (not (size and loss) or loss.step > 1 or loss.value > 0.9 * math.log(size.number))
@@ -156,15 +166,7 @@ return {
     end
 
     local gains = first and first.step <= 1 and not loaded and gains_alone(all, first.step)
-    if gains then
-      found {
-        symptom  = "weights-zero",
-        score    = 0.9,
-        at       = { run = run, layer = gains.layer, step = first.step },
-        message  = gains.message,
-        evidence = gains.evidence,
-      }
-    end
+    if gains then found_by("weights-zero", 0.9, gains, first.step) end
 
     -- Dumped weights of the first step.
     local weights = case.tensors:where("role == 'weight' and numel >= 64 and not match(name, "
@@ -228,23 +230,9 @@ return {
         end
       end
       big, large_told  = first_updates.large(all, starts.step, opt)
-      if wave then
-        found {
-          symptom  = "weights-zero-at-start",
-          score    = 0.92,
-          at       = { run = run, layer = wave.layer, step = starts.step },
-          message  = wave.message,
-          evidence = wave.evidence,
-        }
-      end
+      if wave then found_by("weights-zero-at-start", 0.92, wave, starts.step) end
       if big and fresh and not (kinds and kinds["weights-large-at-start"]) then
-        found {
-          symptom  = "weights-large-at-start",
-          score    = big.score,
-          at       = { run = run, layer = big.layer, step = starts.step },
-          message  = big.message,
-          evidence = big.evidence,
-        }
+        found_by("weights-large-at-start", big.score, big, starts.step)
       end
     end
 
@@ -255,15 +243,7 @@ return {
     if not large_told and not loaded and not bare then
       local big
       big, large_told = first_updates.all_large(case, opt.size)
-      if big and fresh then
-        found {
-          symptom  = "weights-large-at-start",
-          score    = 0.8,
-          at       = { run = run, step = big.step },
-          message  = big.message,
-          evidence = big.evidence,
-        }
-      end
+      if big and fresh then found_by("weights-large-at-start", 0.8, big, big.step) end
     end
 
     local acts

@@ -21,9 +21,9 @@ local runs = require("runs")
 ---@param both culprit.Table  with the share of the wait, by step
 ---@return culprit.Table?
 local function late_end(both)
-  local free = both:where("share >= 0.1"):first()
-  if not free then return nil end
-  local rest = both:where("step >= ?", free.step)
+  local late = both:where("share >= 0.1"):first()
+  if not late then return nil end
+  local rest = both:where("step >= ?", late.step)
   local calm = both:count() - rest:count()
   return rest:count() >= 2 and calm >= 4 and rest:min("share") >= 0.5 and rest or nil
 end
