@@ -24,7 +24,7 @@
 local INPUTS = "match(name, '*input_ids|*pixel_values|*tokens|batch.*') and not match(name, '*label*|*target*|batch.y|"
   .. "*mask*|*position*|*hash*|*segment*|*type_ids*|*domain*|*lang*|*task*|*seqlens*|*seq_lens*|*length*|*_lens|*_len|"
   .. "*.lens|*sizes|*frames|*durations|*num_nodes*|*num_edges*|*percents|*.ptr|batch.batch|*text|*transcript*|*weight*|"
-  .. "*index|*indices|*.id|*reward*')"
+  .. "*index|*indices|*.id|*reward*|*offset*|*splits|*edge*|*seed*|*epoch*')"
 
 --- Of each batch the share of neighbouring ids that are neighbours in no other, as a whole and of each row: a list of
 --- { batch, share, pairs, rows }.
@@ -88,6 +88,67 @@ local function row_figures(batches)
     end
   end
   return figures
+end
+
+--- Whether the numbers of a name may stand for something that has no size: whole ones of one a row, as classes, counts
+--- and what points to other rows; or those that all lie below the number of rows of another tensor beside them, which
+--- is not the same in all batches.
+local function points(case, batches)
+  local first = batches:first()
+  if not first.dtype:glob("int*|uint*|bool*") then return false end
+  if #(first.shape or {}) < 2 then return true end
+  local below, all, sizes = 0, 0, 0
+  local seen = {}
+  for batch in batches:slice(0, 20):rows() do
+    local fits
+    for other in case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
+      :where("match(name, 'batch.*') and name != ?", batch.name):slice(0, 40):rows() do
+      local rows = other.shape and other.shape[1]
+      if rows and rows ~= batch.shape[1] and batch.max < rows and batch.max >= 0.5 * rows then fits = rows end
+    end
+    all = all + 1
+    if fits then
+      below = below + 1
+      if not seen[fits] then seen[fits], sizes = true, sizes + 1 end
+    end
+  end
+  return below >= 0.8 * all and sizes >= 2
+end
+
+--- Whether mean and deviation are of the batch and of none of its rows: these have all the same, in half the batches.
+local function of_the_batch(figures)
+  local alike = 0
+  for _, one in ipairs(figures) do
+    local same = #one.mean > 1
+    for i = 2, #one.mean do same = same and one.mean[i] == one.mean[1] and one.std[i] == one.std[1] end
+    if same then alike = alike + 1 end
+  end
+  return 2 * alike >= #figures and alike > 0
+end
+
+--- The chance that all rows of a batch are one value throughout, by how many rows of the others are.
+local function chance_of_even(figures, step)
+  local even, rows, own = 0, 0, 1
+  for _, one in ipairs(figures) do
+    if one.step == step then own = #one.mean end
+    for i = 1, one.step == step and 0 or #one.mean do
+      rows = rows + 1
+      if one.std[i] <= 1e-6 * math.abs(one.mean[i]) then even = even + 1 end
+    end
+  end
+  -- Of numbers of one a row every row is so: then all of them have to be the same.
+  if even == rows then
+    even = 0
+    for _, one in ipairs(figures) do
+      local most, counts = 0, {}
+      for _, v in ipairs(one.step == step and {} or one.mean) do
+        counts[v] = (counts[v] or 0) + 1
+        most = math.max(most, counts[v])
+      end
+      even = even + most
+    end
+  end
+  return ((even + 1) / (rows + 2)) ^ own
 end
 
 --- What chance leaves of mean and deviation of the median batch: their standard errors. Rows are what is independent;
@@ -159,18 +220,19 @@ local function commonest_id(batches)
 end
 
 --- The share of a batch's rows that are equal to one before them, of at most 256 rows; nil for rows of fewer than four
---- values, which may well come twice, and for fewer than four rows.
+--- values, which may well come twice, and for fewer than four rows. And whether all of these stand behind all others,
+--- as where the last batch of a pass is filled up.
 local function repeated_rows(batch)
   local rows = math.floor(batch.shape and batch.shape[1] or 0)
   if #batch.shape < 2 or rows < 4 or batch.zero_share == nil then return nil end
-  local width, seen, equal, n = math.floor(batch.numel / rows), {}, 0, 0
+  local width, seen, equal, n, last = math.floor(batch.numel / rows), {}, 0, 0, nil
   if width < 4 then return nil end
   for row = 0, math.min(rows, 256) - 1 do
     local key = table.concat(batch:values(row * width, math.min(width, 256)), " ")
-    if seen[key] then equal = equal + 1 end
+    if seen[key] then equal, last = equal + 1, last or row elseif last then last = math.huge end
     seen[key], n = true, n + 1
   end
-  return equal / n
+  return equal / n, last ~= nil and last < math.huge
 end
 
 --- Of the batches of which targets and inputs are numbers: the logarithm of the size of each row's target over that of
@@ -217,6 +279,8 @@ local function of_another_size(figures, factor)
     if not far or math.abs(one.middle - usual) > math.abs(far.middle - usual) then far = one end
   end
   for _, one in ipairs(figures) do if one ~= far then spread = math.max(spread, one.width) end end
+  -- Stages and schedules go on: what stands out has batches like the others on both sides.
+  if far.step == figures[1].step or far.step == figures[#figures].step then return nil end
   if math.abs(far.middle - usual) >= factor * spread and most_rows_beyond(figures, far.step, "size") then
     return far, usual
   end
@@ -246,8 +310,11 @@ return {
       judged = judged or enough
       -- One value throughout, where every other batch has many: a padded, cleared or unread buffer.
       local even = enough and batches:where("min == max")
-      if even and even:count() > 0 and even:distinct("step"):count() <= 0.2 * batches:distinct("step"):count() then
-        local first = even:first()
+      local figures = enough and row_figures(batches)
+      local first = even and even:first()
+      -- A flag that few rows have is none's in some batches, and of few batches each may be anything.
+      if first and even:distinct("step"):count() <= 0.2 * batches:distinct("step"):count()
+        and chance_of_even(figures, first.step) <= (#(first.shape or {}) >= 2 and 0.2 or 1e-4) then
         return report {
           symptom  = "batch-outlier",
           score    = 0.95,
@@ -257,16 +324,19 @@ return {
           evidence = { first, batches },
         }
       end
-      local figures = enough and row_figures(batches)
       local chance  = enough and standard_errors(figures)
-      for _, column in ipairs(enough and { "mean", "std" } or {}) do
+      local sized   = enough and not points(case, batches) and not of_the_batch(figures)
+      -- Clocks, schedules and stages go on: what stands out has batches like the others on both sides.
+      local inner   = { from = batches:min("step"), to = batches:max("step") }
+      for _, column in ipairs(sized and { "mean", "std" } or {}) do
         local usual  = batches:median(column) or 0
         -- Half the batches lie within the middle quartiles; their width is the spread of the normal ones.
         local spread = math.max((batches:quantile(column, 0.75) or 0) - (batches:quantile(column, 0.25) or 0),
           0.02 * math.abs(usual), 1e-9, chance[column])
         local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1,
           "distance"):first()
-        if far and far.distance >= case.options.factor and most_rows_beyond(figures, far.step, column) then
+        if far and far.distance >= case.options.factor and far.step > inner.from and far.step < inner.to
+          and most_rows_beyond(figures, far.step, column) then
           return report {
             symptom  = "batch-outlier",
             score    = math.min(0.95, 0.6 + 0.02 * far.distance),
@@ -279,17 +349,17 @@ return {
         end
       end
       -- Rows that are copies of each other, where every other batch has different ones.
-      local most_equal, next_equal, copies
+      local most_equal, next_equal, copies, filled
       for batch in (enough and batches:slice(0, 100) or batches:slice(0, 0)):rows() do
-        local share = repeated_rows(batch)
+        local share, behind = repeated_rows(batch)
         if share and (not most_equal or share > most_equal) then
-          most_equal, next_equal, copies = share, most_equal, batch
+          most_equal, next_equal, copies, filled = share, most_equal, batch, behind
         elseif share then next_equal = math.max(next_equal or 0, share) end
       end
       if next_equal and most_equal >= case.options.repeated and next_equal <= 0.2 * most_equal then
         return report {
           symptom  = "batch-outlier",
-          score    = 0.9,
+          score    = filled and 0.6 or 0.9,
           at       = { step = copies.step },
           message  = ("the batch of step %d stands out: %s of the rows of %s repeat another row, of the other batches' "
             .. "%s at most"):format(copies.step, units.percent(most_equal), name, units.percent(next_equal)),

@@ -12,8 +12,12 @@
 --- Fit the target of one row by its noise and its sample: the remainder has to be rounding.
 ---
 --- ## Known false positives
---- None for one noise level a row. Where each place has a level of its own the target is fitted in part, which is not
---- reported; nor is anything where neither noise nor sample of the target's shape is dumped.
+--- A conditional denoiser calls the clean sample its target, and what it is given besides the image: where no row's
+--- target is made of its noise, it has to be made of another row's, or the config to say what is predicted and the
+--- target to be of the size of the noise. Noise that is paired with samples of other rows on purpose (optimal
+--- transport) is left out. None else for one noise level a row. Where each place has a level of its own the target is
+--- fitted in part, which is not reported; nor is anything where neither noise nor sample of the target's shape is
+--- dumped.
 ---
 --- ## References
 --- https://arxiv.org/abs/2006.11239 (noise), https://arxiv.org/abs/2202.00512 (velocity),
@@ -48,6 +52,22 @@ local function alike(u, v)
   return uu * vv - uv * uv <= 1e-3 * uu * vv
 end
 
+local PREDICTED = "match(key, '*prediction_type|*parameterization|*parametrization|*predict_target|*pred_type|"
+  .. "*pred_target') and match(value, 'eps*|v|v_*|v-*|velocity*|noise|flow*|rectified*')"
+local COUPLED   = "match(key, '*optimal_transport*|*ot_*|*.ot|ot|*coupling*|*sinkhorn*|*immiscible*|*reflow*|*distill*|"
+  .. "*teacher*|*consistency*') and (number > 0 or number is null and value not in ('false', 'False', 'none', 'None', "
+  .. "'null', ''))"
+
+--- Whether a row's target is made of another row's noise, with its own sample or that row's.
+local function of_another(y, own, noise, clean, lines, width, many, line)
+  for other = 0, lines - 1 do
+    local u = other ~= line and noise:values(other * width, many)
+    if u and (remainder(y, u, own) or 1) <= 0.05 then return true end
+    if u and clean and (remainder(y, u, clean:values(other * width, many)) or 1) <= 0.05 then return true end
+  end
+  return false
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -68,7 +88,11 @@ return {
       .. "batch.velocity|batch.flow')")
     local epsilon = case.config:where("match(key, '*prediction_type|*parameterization|*parametrization')")
       :where("match(value, 'eps*')"):first()
-    local rows, alien, own, first, worst = 0, 0, 0, nil, 0
+    local coupled = case.config:where(COUPLED):first()
+    if coupled then
+      return skip("targets of a row's own noise and sample: the config has " .. coupled.key)
+    end
+    local rows, alien, own, first, worst, strange, sized = 0, 0, 0, nil, 0, 0, 0
     for target in targets:rows() do
       local beside = floats:where { run = target.run, step = target.step, variant = target.variant,
         numel = target.numel }
@@ -98,6 +122,14 @@ return {
             if part <= opt.own then own = own + 1 end
             if part >= opt.alien then
               alien, first, worst = alien + 1, first or { target, noise, clean }, math.max(worst, part)
+              local y, yy, uu, most = target:values(line * width, many), 0, 0, 0
+              for i = 1, #y do
+                yy, uu, most = yy + y[i] * y[i], uu + u[i] * u[i], math.max(most, math.abs(y[i]))
+              end
+              if yy >= 0.64 * uu and yy <= 1.56 * uu and most > 1.01 then sized = sized + 1 end
+              if alien <= 16 and of_another(y, v or nil, noise, clean, math.min(lines, 16), width, many, line) then
+                strange = strange + 1
+              end
             end
           end
         end
@@ -108,6 +140,10 @@ return {
     end
     -- In parts that are neither, places have noise levels of their own, or the target is of another kind.
     if alien == 0 or alien + own < 0.9 * rows then return end
+    if own == 0 and strange < 0.5 * math.min(alien, 16)
+      and not (sized >= 0.8 * alien and case.config:where(PREDICTED):count() > 0) then
+      return skip("what the model is to predict (prediction_type), and a target of the noise's size")
+    end
     report {
       symptom  = own > 0 and "denoiser-target-partly-wrong" or "denoiser-target-unrelated",
       score    = 0.97,

@@ -11,14 +11,17 @@
 ---
 --- ## Known false positives
 --- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell, and settings of
---- a sampler that makes them do. Rows of like length, and several answers to one prompt, are together by design: where
---- lengths go with the batch, or rows of a batch begin alike, words are not looked at.
+--- a sampler that makes them do. Classes of which each batch has the same number of rows (P classes of K), and those of
+--- boxes, nodes or points, of which a record has several, are left out. Rows of like length, and several answers to one
+--- prompt, are together by design: where lengths go with the batch, or rows of a batch begin alike, words are not
+--- looked at.
 ---
 --- ## References
 --- The test is a chi-square of batches against domains; of batches of one row, the runs test for several kinds (Barton
 --- and David 1957). That of words is as a normal deviate (Wilson and Hilferty 1931), since many words are tried.
 
 local elements = require("elements")
+local lengths = require("row-lengths")
 
 --- How many standard deviations the runs of one kind in a list are fewer than those of a shuffled list.
 local function lack_of_runs(list)
@@ -36,6 +39,17 @@ end
 
 local CLASS = "*label|*labels|*target|*targets|batch.y|batch.*click|batch.*clicks"
 
+--- Whether batches are of some classes with as many rows each, as of a sampler that draws classes and then rows.
+local function drawn_by_class(batches)
+  local even = 0
+  for _, batch in ipairs(batches) do
+    local kinds, least, most = 0, math.huge, 0
+    for _, n in pairs(batch.of) do kinds, least, most = kinds + 1, math.min(least, n), math.max(most, n) end
+    if kinds >= 2 and least == most and least >= 2 then even = even + 1 end
+  end
+  return even >= 0.8 * #batches
+end
+
 --- The classes of dumped rows: integers, or floats that are all 0 or 1, as a binary cross-entropy takes them.
 local function classes(tensors)
   local whole = tensors:where("match(name, ?) and match(dtype, 'int*|uint*|bool')", CLASS)
@@ -52,7 +66,8 @@ local IDS = "match(dtype, 'int*|uint*') and match(name, '*input_ids|*tokens|*lab
   .. "*token_mask')"
 local GROUPED = "*homogen*|*group_by*|*grouped*|*num_generations|*group_size|*bucket_by*|*length_bucket*|"
   .. "*bucket_sampl*|*task_sampl*|*batch_sampler*|*captions_per*|*n_views|*num_views|*repeated_aug*|*patches_per*|"
-  .. "*crops_per*|*samples_per*|*n_passages|*num_passages|*negatives*|*n_neg*|*hard_neg*|*n_way*|*n_shot*|*episodic*|"
+  .. "*crops_per*|*samples_per*|*_per_class*|*classes_per*|*n_passages|*num_passages|*negatives*|"
+  .. "*n_neg*|*hard_neg*|*n_way*|*n_shot*|*episodic*|"
   .. "*frames_per*|*slices_per*|*clip_len*|*curriculum*|*sortagrad*|*continual*|*class_incremental*"
 local VALUES  = 2e6 -- that are read, at most
 
@@ -174,7 +189,8 @@ return {
     for batch in domains:where("step is not null"):sort("step"):rows() do
       if batch.numel == 1 then
         single[#single + 1] = batch:values(0, 1)[1]
-      elseif (#batch.shape == 1 or #batch.shape == 2 and batch.shape[2] == 1) and batch.numel <= 10000 then
+      elseif (#batch.shape == 1 or #batch.shape == 2 and batch.shape[2] == 1) and batch.numel <= 10000
+        and lengths.of_records(case, batch) then
         local own = { n = 0, step = batch.step, row = batch, of = {} }
         for _, domain in ipairs(batch:values()) do
           own.of[domain], own.n = (own.of[domain] or 0) + 1, own.n + 1
@@ -207,7 +223,8 @@ return {
         own = own:sort("step")
         -- A mask of two axes says how long rows are; eight pictures are hardly all cut out of one.
         local shape = own:first().shape or {}
-        if #shape == 2 and not own:first().name:glob("*mask|*masks") or #shape >= 3 and shape[1] >= 8 then
+        if (#shape == 2 and not own:first().name:glob("*mask|*masks") or #shape >= 3 and shape[1] >= 8)
+          and lengths.of_records(case, own:first()) then
           local best, enough = uneven_ids(own, case.options)
           judged = judged or enough
           if best and (not found or best.sure > found.sure) then found = best end
@@ -261,6 +278,12 @@ return {
     -- are alike nearly always.
     if chi < free + 6 * math.sqrt(2 * free) or together - expected < case.options.alike * (1 - expected) then return end
     if neighbours >= 4 and turns >= 0.8 * neighbours * (1 - expected) then return end -- alternate by design
+    local apart = case.config:where("match(key, ?)", GROUPED)
+      :where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+    if apart then return skip("batches that no setting puts together: the config has " .. apart.key) end
+    if what == "class" and drawn_by_class(batches) then
+      return skip("batches of rows that were drawn at random: each has as many rows of each of its classes")
+    end
     report {
       symptom  = "domains-in-blocks",
       score    = 0.95,

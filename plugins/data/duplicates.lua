@@ -10,12 +10,50 @@
 --- Read three members of the largest group. Train on the set without copies: the validation loss falls no less.
 ---
 --- ## Known false positives
---- Data that were multiplied on purpose to give them weight: then every document of a source has the same number of
---- copies. What most documents share (a system prompt, a template) and headers do not count. Of a large file the first
---- part is looked at, so the copies found are fewer than there are.
+--- Data that were multiplied on purpose to give a source weight. Where every document has the same number of copies,
+--- word for word, passes were written out, and none has more weight than another: nothing is said. Nor is it of
+--- several records of one passage, as questions about a text: what they do not share are three words or more at one
+--- end, in most of what is no word-for-word copy. What most documents share (a system prompt, a template) and headers
+--- do not count. Of a large file the first part is looked at, so the copies found are fewer than there are.
 ---
 --- ## References
 --- https://arxiv.org/abs/2107.06499 (deduplication makes language models better), https://arxiv.org/abs/2205.10487
+
+local LOOKED_AT = 200
+
+--- Whether two texts are the same but for one end, where each has three words or more of its own: two records of one
+--- passage.
+local function of_one_passage(a, b)
+  local least = math.min(#a, #b)
+  local function common(same)
+    local low, high = 0, least
+    while low < high do
+      local middle = (low + high + 1) // 2
+      if same(middle) then low = middle else high = middle - 1 end
+    end
+    return low
+  end
+  local head = common(function(n) return a:sub(1, n) == b:sub(1, n) end)
+  local tail = common(function(n) return a:sub(-n) == b:sub(-n) end)
+  local shared = math.max(head, tail)
+  if shared < 0.5 * least then return false end
+  local function words(text)
+    local rest, n = head >= tail and text:sub(head + 1) or text:sub(1, #text - tail), 0
+    for _, word in ipairs(rest:trim():split(" ")) do if word ~= "" then n = n + 1 end end
+    return n
+  end
+  return math.min(head, tail) <= 0.1 * shared and words(a) >= 3 and words(b) >= 3
+end
+
+--- Whether most near copies are records of one passage with another one.
+local function records_of_passages(set, copies)
+  local near, so = copies:where("not exact"), 0
+  local n = math.min(near:count(), LOOKED_AT)
+  for row in near:slice(0, n):rows() do
+    if of_one_passage(row.text, set:row(row.copy_of).text) then so = so + 1 end
+  end
+  return n > 0 and so >= 0.8 * n
+end
 
 ---@type culprit.Detector
 return {
@@ -41,13 +79,18 @@ return {
       local compared = set:near_duplicates("text", opt.similarity)
       local all, copies = compared:count(), compared:where("copy_of is not null")
       judged = judged or all >= opt.documents
+      if records_of_passages(set, copies) then copies = copies:where("exact") end
       local n = copies:count()
       if all >= opt.documents and n >= 3 then
         local groups = copies:aggregate("copy_of", { n = "count" })
         local largest = groups:top(1, "n"):first()
         local members = copies:where("copy_of == ?", largest.copy_of)
         local share, part = n / all, (largest.n + 1) / all
-        if share >= opt.share or (part >= opt.cluster and largest.n >= 4) then
+        -- As many copies of each, and nothing else: the passes of a training, one behind the other.
+        local passes = groups:min("n") == largest.n and (largest.n + 1) * groups:count() == all
+        if passes and copies:where("exact"):count() == n then
+          largest = nil
+        elseif share >= opt.share or (part >= opt.cluster and largest.n >= 4) then
           local exact, first = copies:where("exact"):count(), set:row(largest.copy_of)
           report {
             symptom  = "training-documents-repeat",

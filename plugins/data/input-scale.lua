@@ -11,8 +11,10 @@
 ---
 --- ## Known false positives
 --- Models that normalise their input in the first layer: where the dumped output of a layer that is given the input has
---- its shape, mean 0 and deviation 1, the scale before it says nothing. Images of 0 to 1 are near enough and are not
---- reported. Batches of ids alone have no scale.
+--- its shape, mean 0 and deviation 1, the scale before it says nothing; nor does it where a layer is given as many
+--- numbers in another scale, or makes by far less or more of them than its weights would. Nor does a small deviation of
+--- inputs that are nearly all 0, as of bags of words and one-hot classes: what a layer adds up is the few that are not.
+--- Images of 0 to 1 are near enough and are not reported. Batches of ids alone have no scale.
 ---
 --- ## References
 --- https://pytorch.org/vision/stable/models.html (mean and std of each model's transform)
@@ -31,6 +33,30 @@ local function normalised(case, mean, rms)
       and math.abs(row.rms - rms) <= 0.25 * rms and math.abs(row.mean - mean) <= 0.25 * rms
       and math.abs(out.mean) <= 0.1 and math.abs(out.rms - 1) <= 0.1 then return out end
   end
+end
+
+--- A layer that is given as many numbers as the batch has, in another scale, or one whose weights would make more or
+--- less by far of such an input than it says: the model scales its input itself. Its name and the scale; nil where no
+--- layer tells.
+---@param case culprit.Case
+---@param first culprit.Row  the batch
+---@param rms number
+---@return string? layer, number? own
+local function scaled_within(case, first, rms)
+  local function far(own) return own > 0 and (own < rms / 3 or own > 3 * rms) end
+  for row in case.tensors:where { run = first.run, step = first.step }:where("role == 'input' and layer is not null "
+    .. "and layer != 'batch' and not match(name, 'batch.*') and rms is not null"):sort("order"):slice(0, 4):rows() do
+    if row.numel == first.numel then return far(row.rms) and row.layer or nil, row.rms end
+  end
+  -- What a layer of weights w gives of n numbers of a size x is about w * sqrt(n) * x.
+  local act = case.scalars:where("match(name, 'activation_rms/*') and value > 0"):sort("step"):first()
+  local weight = act and case.tensors:where { run = first.run, layer = act.layer }:where("role == 'weight' and "
+    .. "match(name, '*.weight') and rms > 0"):sort("step"):first()
+  if not weight or #weight.shape < 2 or weight.shape[2] ~= first.shape[#weight.shape == 2 and #first.shape or 2] then
+    return nil
+  end
+  local own = act.value / (weight.rms * math.sqrt(weight.numel / weight.shape[1]))
+  return far(own) and act.layer or nil, own
 end
 
 ---@type culprit.Detector
@@ -63,12 +89,17 @@ return {
     -- A waveform of full scale 1 is quiet for the most part.
     local small = inputs:first().name:glob("*wav*|*audio*") and 0.02 * opt.small or opt.small
     if rms < opt.large and std >= small and math.abs(mean) < opt.offset * std or rms == 0 then return end
+    if rms < opt.large and std < small and inputs:where("zero_share >= 0.5"):count() > 0 then return end
     local norm = normalised(case, mean, rms)
     if norm then
       return skip(("an input that the model takes as it is: %s makes it one of mean %.2g and deviation %.3g")
         :format(norm.layer, norm.mean, norm.std))
     end
     local first = inputs:sort("step"):first()
+    local within, own = scaled_within(case, first, first.rms or rms)
+    if within then
+      return skip(("an input that the model takes as it is: %s is given one of about %.2g"):format(within, own))
+    end
     report {
       symptom  = "input-scale-off",
       score    = rms >= 3 * opt.large and 0.95 or 0.85,

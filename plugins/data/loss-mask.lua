@@ -12,6 +12,11 @@
 --- Print one row with the counted labels marked.
 ---
 --- ## Known false positives
+--- A loss may leave out more than its labels say: the id of padding, or what a mask of its own hides. So labels alone
+--- are believed only where some of them are ignored; where none is, logits beside the loss have to show that it counts
+--- all of them, but for a batch as models of transformers are given it, of which that is half sure. A mask that is
+--- called the loss's own (`loss_mask`) is one that the loss applies, unless they show it.
+---
 --- Labels that are not the token that the mask stands at belong to another place, and it says nothing of them.
 ---
 --- Texts of pre-training mixed into a batch of conversations count as a whole, rightly. Questions trained on purpose;
@@ -22,13 +27,42 @@
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
 
+local elements = require("elements")
 local masked  = require("masked")
 local lengths = require("row-lengths")
+local logits_of = require("logits")
 local setting = require("settings").number
 
 local DELIBERATE = "match(key, '*train_on_input*|*train_on_prompt*') and (number != 0 or value == 'true')"
 local DECLINED   = "match(key, '*assistant_only_loss|*completion_only_loss|*mask_prompt*') and (number == 0 or "
   .. "value == 'false')"
+
+--- Whether the loss of a dumped batch is the mean over all labels that it does not ignore, and not over those alone
+--- that `kept` keeps; nil where logits or the loss are not dumped, or both are nearly the same.
+---@param case culprit.Case
+---@param labels culprit.Row
+---@param ignore integer
+---@param kept fun(i: integer): boolean   of the i-th label, from 1
+---@return boolean?
+local function counts_all(case, labels, ignore, kept)
+  local loss = case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant }
+    :where("match(name, 'loss.output') and numel == 1"):first()
+  local value = loss and loss.mean
+  local logits = value and value == value and labels.max >= 0 and logits_of.of(case, labels)
+  local size = logits and math.floor(logits.shape[#logits.shape])
+  if not size or labels.numel * size > 2000000 then return nil end
+  local all, n, own, m = 0, 0, 0, 0
+  for i, y in ipairs(elements.of(labels, 0, labels.numel)) do
+    if y >= 0 and y ~= ignore then
+      local cost = logits_of.cost(logits, i - 1, y)
+      all, n = all + cost, n + 1
+      if kept(i) then own, m = own + cost, m + 1 end
+    end
+  end
+  if n == 0 or m == 0 or math.abs(all / n - own / m) <= 0.02 * all / n then return nil end
+  if math.abs(value - all / n) <= 0.2 * math.abs(all / n - own / m) then return true end
+  return false
+end
 
 ---@type culprit.Detector
 return {
@@ -43,6 +77,7 @@ return {
 
   run = function(case)
     local opt    = case.options
+    local ignore = masked.ignored(case, opt.ignore)
     local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
     local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0 }
@@ -50,6 +85,7 @@ return {
     ---@type integer, integer, table?, boolean
     local whole, asked, whole_row, tagged = 0, 0, nil, false
     local padding = lengths.padding()
+    local ignored, padding_counts, prompt_counts = 0, nil, nil -- labels that say so; what losses show that they count
     local hides = case.config:where("match(key, '*mlm_probability|*mlm_prob|*masking_ratio|*masking_prob')")
       :where("number > 0 and number < 0.5"):first()
     hides = masked.by(case) and hides or nil -- a collator has that share even where it hides nothing
@@ -68,7 +104,9 @@ return {
           :where("numel == ?", ids.numel):first()
         mask_name = mask_name or answer and answer.name
         -- Labels stand at their token, or one place before it.
-        local ahead, same = batch:equal_share(ids, 1, opt.ignore) or 0, batch:equal_share(ids, 0, opt.ignore) or 0
+        local ahead, same = batch:equal_share(ids, 1, ignore) or 0, batch:equal_share(ids, 0, ignore) or 0
+        local function counting(label) return label >= 0 and label ~= ignore end
+        local beside, outside = {}, {}
         -- Labels that are no tokens, as of names and parts of speech, have neither questions nor ends. That some have
         -- the number of the next token says nothing.
         local tags = not decoder and math.max(ahead, same) < 0.5 and (batch.max or 0) < 0.5 * (ids.max or 0)
@@ -77,9 +115,10 @@ return {
         local lag  = not own and ahead > same and (ahead >= 0.5 or ahead >= 3 * same + 0.1) and 1 or 0
         if tags then tagged = true end
         first = first or batch
-        if seen then lengths.add_padding(padding, ids, seen, batch, opt.ignore) end
+        if seen then lengths.add_padding(padding, ids, seen, batch, ignore) end
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)
+          for t = 1, width do ignored = ignored + (counting(y[t]) and 0 or 1) end
           local s, a = seen and seen:values(line, width), answer and answer:values(line, width)
           local text = width -- the last place that is no padding
           while text > 0 and (s and s[text] == 0 or not s and pad and x[text] == pad) do text = text - 1 end
@@ -90,7 +129,7 @@ return {
           -- The first token is nobody's label. A question has three tokens at least.
           local left, rest = 0, 0
           for t = begin + 1 - lag, text - lag do
-            if t >= 1 and y[t] ~= opt.ignore then rest = rest + 1 elseif rest == 0 then left = left + 1 end
+            if t >= 1 and counting(y[t]) then rest = rest + 1 elseif rest == 0 then left = left + 1 end
           end
           if text - begin >= 8 and rest > 0 then
             if rest >= text - begin then
@@ -101,26 +140,39 @@ return {
           end
           for t = begin, hides and not decoder and lag == 0 and text or 0 do
             shown.text = shown.text + 1
-            if y[t] ~= opt.ignore then
+            if counting(y[t]) then
               shown.counted, shown.given = shown.counted + 1, shown.given + (y[t] == x[t] and 1 or 0)
             end
           end
           for t = 1, width - lag do
-            local at, counts = t + lag, y[t] ~= opt.ignore
+            local at, counts = t + lag, counting(y[t])
             if counts then n.counted = n.counted + 1 end
             if at > text or at < begin then
               n.masked = n.masked + 1
               -- With eos as padding the first one after the text is an end that should be learned.
-              if counts and not (at == text + 1 and x[at] == eos) then n.padding = n.padding + 1 end
+              if counts and not (at == text + 1 and x[at] == eos) then
+                n.padding, beside[line + t] = n.padding + 1, true
+              end
             elseif a and a[at] == 0 then
               n.marked = n.marked + 1
               -- A mask tells of the token that it stands at, and of no label that is another one.
-              if counts and (own or y[t] == x[at]) then n.prompt = n.prompt + 1 end
+              if counts and (own or y[t] == x[at]) then n.prompt, outside[line + t] = n.prompt + 1, true end
             end
-            if eos and x[at] == eos and at > 1 and x[at - 1] ~= eos and (not a or a[at] == 1 or at == text + 1) then
+            -- The end of what counts: one behind what is left out ends a question, or stands between texts.
+            if eos and x[at] == eos and at > 1 and x[at - 1] ~= eos and (not a or a[at] == 1 or at == text + 1)
+              and (counts or t > 1 and counting(y[t - 1])) then
               n.eos = n.eos + 1
               if counts then n.eos_counted = n.eos_counted + 1 end
             end
+          end
+        end
+        if lag == 0 or ahead >= 0.5 then
+          -- Labels that the collator moved on stand at the place of the logits that say them.
+          if next(beside) and padding_counts == nil then
+            padding_counts = counts_all(case, batch, ignore, function(i) return not beside[i] end)
+          end
+          if next(outside) and prompt_counts == nil then
+            prompt_counts = counts_all(case, batch, ignore, function(i) return not outside[i] end)
           end
         end
       end
@@ -128,21 +180,34 @@ return {
     if not first or n.counted == 0 then
       return skip("a dumped batch with labels that count beside input_ids of their shape (culprit_recorder.watch)")
     end
+    -- Without logits labels that ignore some are believed, but for a mask that is the loss's own.
+    local function believed(counts, own) return counts or counts == nil and ignored > 0 and not own end
+    -- What models of transformers are given: they take the loss themselves, and ignore -100 alone.
+    local inside = first.name == "batch.labels" and masked.ignored(case, opt.ignore) == -100
+      and dumped:where("name == 'batch.attention_mask'"):where { step = first.step, run = first.run }:count() > 0
+    local unknown = "logits and the loss of a dumped batch, to tell whether it counts what is not ignored"
     local deliberate = case.config:where(DELIBERATE):first() or case.config:where(DECLINED):first()
     local tags_mask = tagged and dumped:where("match(name, '*attention_mask')")
       :where("numel == ? and step == ?", first.numel, first.step):first()
-    if lengths.alien_padding(padding) or tags_mask and lengths.of_other_rows(tags_mask, first, opt.ignore) then
+    if lengths.alien_padding(padding) or tags_mask and lengths.of_other_rows(tags_mask, first, ignore) then
       skip("labels of the rows that they stand beside: where they end is not where the tokens do", "padding-trained")
+    elseif n.padding / n.counted >= opt.share and not believed(padding_counts, false)
+      and not (padding_counts == nil and inside) then
+      if padding_counts == nil then skip(unknown, "padding-trained") end
     elseif n.padding / n.counted >= opt.share then
       report {
-        symptom = "padding-trained", score = 0.97, at = { step = first.step },
+        symptom = "padding-trained", score = believed(padding_counts, false) and 0.97 or 0.5,
+        at = { step = first.step },
         message = ("%s of the labels that the loss counts are padding (%s of %s): %s of all padding is trained on")
           :format(units.percent(n.padding / n.counted), units.count(n.padding), units.count(n.counted),
             units.percent(n.padding / n.masked)),
         evidence = { first },
       }
     end
-    if not deliberate and n.prompt / n.counted >= opt.share then
+    if not deliberate and n.prompt / n.counted >= opt.share
+      and not believed(prompt_counts, mask_name:glob("*loss_mask")) then
+      if prompt_counts == nil then skip(unknown, "prompt-trained") end
+    elseif not deliberate and n.prompt / n.counted >= opt.share then
       report {
         symptom = "prompt-trained", score = 0.97, at = { step = first.step },
         message = ("%s of the labels that the loss counts lie outside of %s (%s of %s), and no setting asks for it")
@@ -152,7 +217,7 @@ return {
     end
     if not deliberate and not tagged and not mask_name and whole > 0 and asked >= 2 and asked >= whole then
       report {
-        symptom = "prompt-trained", score = 0.75, at = { step = whole_row.batch.step },
+        symptom = "prompt-trained", score = 0.4, at = { step = whole_row.batch.step },
         message = ("%d of %d rows count from their first token on, the question too, while the loss of the others "
           .. "begins at their answer: the answer was not found in them (row %d of step %d is one)"):format(whole,
           whole + asked, whole_row.line + 1, whole_row.batch.step or 0),
@@ -173,7 +238,7 @@ return {
     if tagged then
       skip("labels that are tokens: these are fewer kinds than there are tokens, as of names or parts of speech",
         "prompt-trained", "eos-ignored")
-    elseif n.eos >= 3 and n.eos_counted == 0 and masked.by(case) then
+    elseif n.eos_counted == 0 and masked.by(case) then
       return skip("a model that predicts what comes next: this one predicts masked tokens", "eos-ignored")
     elseif n.eos >= 3 and n.eos_counted == 0 then
       report {

@@ -14,7 +14,9 @@
 --- ## Known false positives
 --- Windows of one series that follow each other: what is to be said of one stands in the next one. Where most labels,
 --- or half of the inputs, stand in the row that they are held against, nothing is said; windows that neither overlap
---- nor can be told ahead from their own values would be accused. What is related in no simple way is not seen.
+--- nor can be told ahead from their own values would be accused. Nor is anything said where the rows themselves follow
+--- each other, as the steps of a trajectory or the nodes of a graph: by names of what such batches have, or where
+--- figures of the input are related to those of the row beside. What is related in no simple way is not seen.
 ---
 --- ## References
 --- Spearman's rank correlation of n independent rows r gives atanh(r) sqrt(n - 3), near a normal number of deviation 1;
@@ -43,7 +45,7 @@ local function counts_of_ids(tensor, rows, width, ignore, chosen)
   for row = 1, rows do
     of[row] = {}
     for _, v in ipairs(elements.spread(tensor, (row - 1) * width, width, VALUES)) do
-      if v ~= ignore then
+      if v >= 0 and v ~= ignore then
         if not of[row][v] then with[v] = (with[v] or 0) + 1 end
         of[row][v] = (of[row][v] or 0) + 1
       end
@@ -75,7 +77,7 @@ local function figures(tensor, rows, is_label, ignore, chosen)
     for row = 1, rows do
       local n = 0
       for _, v in ipairs(elements.spread(tensor, (row - 1) * width, width, VALUES)) do
-        if v ~= ignore and v ~= 0 then n = n + 1 end
+        if v > 0 and v ~= ignore then n = n + 1 end
       end
       list[row] = n
     end
@@ -193,6 +195,27 @@ local function windows(input, label, rows, by)
   return n > 0 and hits >= 0.5 * n
 end
 
+--- Whether something says that rows are no records that could be shuffled: names of what belongs to trajectories,
+--- graphs or pieces in the batch, or figures of an input that are related to those of the row beside it.
+local function unordered(case, list)
+  local first = list[1].inputs
+  if case.tensors:where { run = first.run, step = first.step }:where("match(name, 'batch.*') and match(name, "
+    .. "'*edge*|*adj*|*.ptr|batch.batch|*done*|*terminal*|*truncated*|*next_obs*|*next_state*|batch.obs*|*observation*|"
+    .. "*returns*|*advantage*|*action*|*h_in*|*hidden_state*|*carry*')"):count() > 0 then return true end
+  for i = 1, #list[1].x do
+    local a, b = {}, {}
+    for _, one in ipairs(list) do
+      local mean = 0 -- of the batch: batches may differ, as in how long their rows are
+      for row = 1, one.x[i] and one.rows or 0 do mean = mean + one.x[i][row] / one.rows end
+      for row = 2, one.x[i] and one.rows or 0 do
+        a[#a + 1], b[#b + 1] = one.x[i][row] - mean, one.x[i][row - 1] - mean
+      end
+    end
+    if math.abs((relation(a, b))) >= 5 then return true end
+  end
+  return false
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -270,6 +293,10 @@ return {
     if not judged then return skip("24 dumped rows of labels beside inputs that have values or lengths") end
     if not best or math.abs(best.z) < opt.sure then return end
     local first = best.list[1]
+    if #(first.inputs.shape or {}) >= 2 and unordered(case, best.list) then
+      return skip("rows that are records of their own: steps of a trajectory, nodes of a graph and pieces of a record "
+        .. "follow each other")
+    end
     if windows(first.inputs, first.labels, first.rows, best.by) then
       return skip("rows that are not windows of one series: these follow each other")
     end

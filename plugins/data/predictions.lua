@@ -10,11 +10,13 @@
 ---
 --- ## Known false positives
 --- Data that repeats each token; the prediction is then as often the next token, and that is compared. A masked
---- language model says what stands at a place that is not hidden, and is left out.
+--- language model says what stands at a place that is not hidden, and is left out; so is what gives its input back, as
+--- the config says (autoencoders, denoisers, diffusion of text), and what the config says looks both ways.
 ---
 --- ## References
 --- https://github.com/huggingface/transformers/issues/27517
 
+local causality = require("causality")
 local masked = require("masked")
 
 ---@type culprit.Detector
@@ -43,7 +45,15 @@ return {
       return skip("logits (head.output) beside input_ids in a dump: culprit_recorder.watch dumps both")
     end
     local copies = found.same >= case.options.share and found.same > found.after + 0.2
-    if copies and masked.by(case) then
+    local back = copies and (causality.denied(case)
+      or case.config:where("match(key, '*autoencod*|*reconstruct*|*denois*|*diffusion*|*corrupt*|*noise_schedule*')")
+        :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+      or case.config:where("match(key, '*model*|*arch*|*task*|*objective*|*name*')"):where("match(value, "
+        .. "'*autoencod*|*Autoencod*|*AutoEncod*|*_vae|vae*|*denois*|*diffusion*|*Diffusion*|*mdlm*|*sedd*|*copy*|*"
+        .. "spell*|*correct*|*tagg*')"):first())
+    if back then
+      return skip(("a model that does not give its input back: %s is %s"):format(back.key, tostring(back.value)))
+    elseif copies and masked.by(case) then
       return skip("a model that predicts what comes next: this one predicts masked tokens")
     elseif copies then
       report {

@@ -12,6 +12,8 @@
 --- Compare `len(tokenizer)` and the largest id of the data with the number of rows of the embedding.
 ---
 --- ## Known false positives
+--- Labels may be of any number beside ids, one or several for a text; what they have to fit are the outputs.
+---
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
 --- `pad_token_id` it is left out, and so is one that fills the ends of rows, stands in long runs as the places of an
 --- image do, is less than one in fifty of all ids or never stands behind itself though so many would (marks between
@@ -43,8 +45,6 @@ end
 
 local elements = require("elements")
 local places = require("places")
-local targets = require("targets")
-
 --- Whether an id hides what is to be predicted: of the places whose labels count it stands at half, and is the label of
 --- fewer than a quarter of those. A clamped id is what a clamped label is too.
 local function hides_labels(case, batches, id)
@@ -114,13 +114,20 @@ local function clamped_category(case, factor)
   return nil, judged
 end
 
---- Whether labels are as long as what the model says of a row, which need not be as long as what it reads.
-local function of_outputs(case, labels)
-  for row in case.tensors:where { run = labels.run, variant = labels.variant }:where("role == 'output' and "
-    .. "match(layer, ?)", targets.HEADS):slice(0, 8):rows() do
-    if #row.shape == 3 and #labels.shape == 2 and row.shape[2] == labels.shape[2] then return true end
+--- The most rows of any table, and its name: of several vocabularies any may be that of the ids.
+local function largest_table(case, rows, from)
+  for weight in case.tensors:where("role == 'weight' and match(name, '*emb*|*wte*') and not match(name, "
+    .. "'*pos*|*type*')"):slice(0, 200):rows() do
+    if #weight.shape == 2 and weight.shape[1] > rows then rows, from = math.floor(weight.shape[1]), weight.name end
   end
-  return false
+  return rows, from
+end
+
+--- Whether some ids of a batch may stand for pictures or sounds and are replaced before any table is asked.
+local function stands_in(case, batch)
+  return case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }:where("match(name, "
+    .. "'batch.*') and match(name, '*pixel*|*image*|*video*|*audio*|*speech*|*mel*|*feature*|*patches*') and "
+    .. "match(dtype, 'float*|bfloat*|uint8')"):count() > 0
 end
 
 ---@type culprit.Detector
@@ -161,12 +168,15 @@ return {
     if not rows then
       skip("the embedding's weight or vocab_size in config.json", "token-id-out-of-range", "tokenizer-exceeds-table")
     end
-    local far = rows and integer:where("max >= ? or min < 0", rows):first()
-    if far then
+    local most, whole = largest_table(case, rows or 0, from)
+    local far = rows and integer:where("max >= ? or min < 0", most):first()
+    if far and stands_in(case, far) then
+      skip("ids of text alone: pictures or sounds may stand for some of these", "token-id-out-of-range")
+    elseif far then
       report {
         symptom = "token-id-out-of-range", score = 0.97, at = { step = far.step },
         message = ("token ids of the batch of step %s go from %d to %d, and the table has the rows 0 to %d (%s)")
-          :format(tostring(far.step), far.min, far.max, rows - 1, from),
+          :format(tostring(far.step), far.min, far.max, most - 1, whole),
         evidence = { far },
       }
     end
@@ -185,18 +195,18 @@ return {
 
     for batch in batches:rows() do
       local others = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
-        :where("match(name, 'batch.labels|batch.attention_mask|batch.loss_mask|batch.position_ids|"
-          .. "batch.token_type_ids')")
-      -- Labels of an encoder-decoder have the length of what the decoder is given, and a mask may be that of either.
+        :where("match(name, 'batch.attention_mask|batch.loss_mask|batch.position_ids|batch.token_type_ids')")
+      -- Of an encoder-decoder a mask may be that of either side.
       local sides = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
         :where("match(name, '*decoder_input_ids|*prev_output_tokens|batch.src*|batch.tgt*')"):count() > 0
         or case.config:where("match(key, '*is_encoder_decoder|*encoder_layers|*num_encoder_layers|*decoder_layers|"
           .. "*num_decoder_layers')"):count() > 0
       for other in (sides and others:slice(0, 0) or others):rows() do
-        -- A mask may be per head or per pair of positions, positions one row for all.
+        -- A mask may be per head or per pair of positions, positions one row for all. What is longer than the ids also
+        -- covers what is put before them: a prefix, or what is kept of the past.
         local fits = other.numel == batch.numel or #other.shape ~= #batch.shape
           or other.name == "batch.position_ids" and other.shape[1] == 1
-          or other.name == "batch.labels" and (other.numel == batch.shape[1] or of_outputs(case, other))
+          or other.shape[1] == batch.shape[1] and other.shape[#other.shape] > batch.shape[#batch.shape]
         if not fits then
           return report {
             symptom = "batch-shapes-differ", score = 0.85, at = { step = batch.step },

@@ -19,6 +19,7 @@
 --- Rows of a conversation whose turns are by design not trained on. Of a masked language model's rows a short one may
 --- have no hidden token: these are left out. Texts of one length by nature, with a limit set to it, count for less, and
 --- so do those whose longest end in the same token as the shorter ones: a limit may just fit them, or keep their end.
+--- Where all are of one length and end in one token there is next to nothing to tell.
 --- Packed rows are all full: one of them that has an end token was not cut for having no label. The last document of a
 --- packed row is cut by the row and does not count.
 ---
@@ -316,13 +317,22 @@ return {
         end
         for i, n in ipairs(texts) do if n == most and last[ends[i]] then kept = kept + 1 end end
         local sure = others > 0 and kept < 0.5 * at
+        -- Texts of one length that end in one id were not cut.
+        local lasts_, common_ = {}, 0
+        for i, n in ipairs(texts) do
+          if n == most then
+            lasts_[ends[i]] = (lasts_[ends[i]] or 0) + 1
+            common_ = math.max(common_, lasts_[ends[i]])
+          end
+        end
+        local whole = others == 0 and common_ >= 0.9 * at
         local limit_ = case.config:where("match(key, '*max*len*|*context_length|*max*token*|*max*word*|*max_text*|"
           .. "*max*caption*|*truncat*') and number == ?", most):first()
         -- Long rows that are all full are packed, or cut out of something longer on purpose.
         if limit_ and most >= 3 and at >= 0.5 * #texts and (others > 0 or most <= 256) then
           report {
             symptom  = "rows-cut-at-limit",
-            score    = sure and 0.9 or others > 0 and 0.8 or 0.7,
+            score    = sure and 0.9 or others > 0 and 0.8 or whole and 0.3 or 0.7,
             at       = { step = said.step },
             message  = ("%d of %d dumped texts have %d tokens, which is %s, and none has more: %s"):format(at, #texts,
               most, limit_.key, sure and "what else was said was cut off"

@@ -9,7 +9,7 @@ local SETTING = "match(key, '*is_causal|*.causal|causal|*is_decoder|*autoregress
 local CLASS   = "match(key, '*architecture*|*model_class*|*_target_') and match(value, '*CausalLM*|*LMHead*|"
   .. "*DecoderOnly*')"
 local TASK    = "match(key, '*task_type|*task|*objective') and match(value, '*CAUSAL_LM*|*causal*|*language_model*|"
-  .. "*clm')"
+  .. "*clm') and not match(value, '*mask*|*Mask*|*non?causal*|*noncausal*|*permut*|*prefix*')"
 -- Names that families of such models go by, behind a folder or an owner too.
 local NAMES   = "*gpt*|*llama*|*mistral*|*mixtral*|*qwen*|*gemma*|phi*|*/phi*|*falcon*|*bloom*|opt|*/opt*|*pythia*|"
   .. "*olmo*|*deepseek*|*starcoder*|*codegen*|*smollm*|*internlm*|*baichuan*|*/yi-*|*mpt-*|*nemotron*|"
@@ -17,7 +17,8 @@ local NAMES   = "*gpt*|*llama*|*mistral*|*mixtral*|*qwen*|*gemma*|phi*|*/phi*|*f
 local KIND    = "match(key, 'model|*model_type|*model.type|*model_name*|*model.name|*name_or_path|*arch')"
 
 --- Parts of a model that look both ways beside a decoder: its encoder, towers for images and sound.
-causality.BOTH_WAYS = "*cross*|*encoder*|*vision*|*visual*|*vit.*|*audio*|*speech*|*bert*|*unet*|*perceiver*"
+causality.BOTH_WAYS = "*cross*|*encoder*|enc.*|*.enc.*|*image*|*img*|*video*|*patch*|*diffusion*|"
+  .. "*denois*|*vision*|*visual*|*vit.*|*audio*|*speech*|*bert*|*unet*|*perceiver*"
 
 --- The setting that says that a model looks both ways, or nil.
 function causality.denied(case)

@@ -118,20 +118,32 @@ function first_updates.answers(now, largest, all, size)
   return math.abs(units - math.max(1, math.floor(units + 0.5))) <= 0.05 * units
 end
 
---- Whether what a layer puts out shows that its weights are divided by something on their way, as where the rate is
---- made the same for all of them: weights of size s make of one input of size 1 an output of size s, and of more inputs
---- a larger one.
+--- Whether what a layer puts out shows that it is not made by weights of this size: they are divided by something on
+--- their way, as where the rate is made the same for all of them, or are behind no inputs, as rates of decay, scales
+--- and centres are. Weights of size s make of one input of size 1 an output of size s, and of more inputs a larger one.
 ---@param now culprit.Table  scalars of the first step
 ---@param layer string
 ---@param size number        root mean square of its elements
 ---@return boolean
 local function divided(now, layer, size)
   local put = now:where { metric = "activation_rms", layer = layer }:first()
-  -- What ends in a sigmoid or a tanh cannot be larger than 1.
+  -- What ends in a sigmoid or a tanh cannot be larger than 1, and is there where its weights are large.
   local top = now:where { metric = "activation_max", layer = layer }:first()
-  if not top or top.value <= 1.01 then return false end
+  if not top or top.value >= 0.9 and top.value <= 1.01 then return false end
   -- What ends in a norm gives exactly 1, whatever its weights are.
   return put ~= nil and put.value > 0 and put.value < 0.3 * size and math.abs(put.value - 1) > 0.005
+end
+
+--- Whether what a layer puts out is nearly the same for all of its inputs and units: then biases make it, as those of a
+--- unit that is to be closed or silent at first, and they may make the layer's norm. What large weights put out is on
+--- both sides of zero.
+---@param now culprit.Table  scalars of the first step
+---@param layer string
+---@return boolean
+local function of_biases(now, layer)
+  local mean = now:where { metric = "activation_mean", layer = layer }:first()
+  local rms  = now:where { metric = "activation_rms", layer = layer }:first()
+  return mean ~= nil and rms ~= nil and rms.value > 0 and math.abs(mean.value) > 0.8 * rms.value
 end
 
 --- Matrices whose elements are too large for any fan-in k, which asks for 1/sqrt(k) (He: sqrt(2/k)); or, less surely,
@@ -145,6 +157,9 @@ end
 function first_updates.large(layered, step, options)
   local now = layered:where { step = step }
   local sizes, factors, largest, all = {}, {}, nil, {}
+  -- Where modules' outputs are on record, what has none is a parameter that no module takes inputs by: frequencies,
+  -- centres, rates.
+  local outputs = now:where { metric = "activation_rms" }:count() > 0
   local updates = now:where { metric = "update_rms" }
     :join(now:where { metric = "update_ratio" }:select("layer", "value"), { "layer" })
     :where("value > 0 and value_right > 0")
@@ -156,8 +171,9 @@ function first_updates.large(layered, step, options)
     -- Large random weights leave half of the units above zero. Where all are at zero, the size is that of the bias.
     local zeros = now:where { metric = "zero_share", layer = row.layer }:first()
     -- A scale or a temperature is no matrix.
-    if count and count >= 64 and not (zeros and zeros.value >= 0.9)
-      and not (size > options.size and divided(now, row.layer, size)) then
+    local alone = outputs and now:where { metric = "activation_rms", layer = row.layer }:count() == 0
+    if count and count >= 64 and not alone and not (zeros and zeros.value >= 0.9)
+      and not (size > options.size and (divided(now, row.layer, size) or of_biases(now, row.layer))) then
       sizes[#sizes + 1], factors[#factors + 1] = size, size * count ^ 0.25
       local one = { size = size, count = count, layer = row.layer, row = row, norm = norm,
         factor = size * count ^ 0.25 }
@@ -181,15 +197,19 @@ function first_updates.large(layered, step, options)
     return first, ("; it is the first of %d layers that are so%s"):format(over, first == largest and ", and the largest"
       or (", the largest are those of %s at %.3g"):format(largest.layer, largest.size))
   end
-  -- A lone layer may be one of few inputs whose biases make its norm: those of a step size (Mamba's dt_proj) or of a
-  -- gate are of 2 to 7 on purpose. Of many inputs biases are few.
-  if usual > options.size or largest.size > options.size and largest.count >= 2048 then
+  -- Of most layers, and not of a lone one: that may be large for what it takes in, as small features, or for what it
+  -- feeds, as a sine.
+  local over = 0
+  for _, own in ipairs(sizes) do
+    if own > options.size then over = over + 1 end
+  end
+  if 2 * over > #sizes and over >= 2 then
     local first, others = first_over(options.size, "size")
     return {
       layer    = first.layer,
-      score    = usual > options.size and 0.95 or 0.85,
+      score    = 0.95,
       message  = ("the weights of %s, about %s of them, start at a root mean square of %.3g, those of %s at %.3g in "
-        .. "the median: no number of inputs asks for more than 1%s"):format(first.layer,
+        .. "the median: no number of inputs of usual size asks for more than 1%s"):format(first.layer,
         units.count(math.floor(first.count)), first.size, units.plural(#sizes, "layer"), usual, others),
       evidence = first == largest and { first.row, first.norm } or { first.row, first.norm, largest.row, largest.norm },
     }, true

@@ -81,6 +81,109 @@ local function backbone(case, flagged)
   return kept >= 0.5 * all
 end
 
+--- Whether what is logged as a layer is no layer by itself: what is left beside a weight that is made of others (as the
+--- bias of a layer whose weight is under `parametrizations`), or one number, as the bias of a critic, whose gradient is
+--- exactly 0 where what is compared are differences.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@return boolean
+function freezing.rest(layered, layer)
+  if layered:where("starts_with(layer, ?)", layer .. ".parametrizations."):count() > 0 then return true end
+  local own  = layered:where { layer = layer }:where("value > 0")
+  local norm = own:where { metric = "weight_norm" }:first()
+  local size = norm and own:where { metric = "weight_rms", step = norm.step }:first()
+  return size ~= nil and (norm.value / size.value) ^ 2 < 1.5
+end
+
+--- The top of a path that has siblings, and the rest: `online` and `0.weight` of online.0.weight.
+local function halves(layer)
+  local parts = layer:split(".")
+  local first = 1
+  while first < #parts and parts[first]:lower():glob("model|module|net|network|base_model|_orig_mod") do
+    first = first + 1
+  end
+  return table.concat(parts, ".", 1, first), table.concat(parts, ".", first + 1)
+end
+
+--- Whether each branch of some layers has one whose layers are called as its own are, and none of its own among these.
+---@param own table<string, string[]>                 names below the branch, by branch
+---@param other table<string, table<string, boolean>>
+local function twins(own, other)
+  for top, rests in pairs(own) do
+    local twin = false
+    for _, layers in pairs(other) do
+      local same = 0
+      for _, rest in ipairs(rests) do same = same + ((layers[rest] and rest ~= "") and 1 or 0) end
+      twin = twin or same == #rests
+    end
+    if not twin or other[top] then return false end
+  end
+  return true
+end
+
+--- Whether layers whose parameters ask for no gradient are so by design, by where they are and not by their names: what
+--- nothing that learns comes before, as features that are taken as they are; gains and offsets of norms alone; a whole
+--- branch whose layers are called as those of one that learns, as a model that is followed, a teacher, or the base
+--- beside a copy. What asks for no gradient was told so in code; between layers that learn there is seldom a reason.
+---@param case culprit.Case
+---@param states table[]     { layer, dead } in the order of the forward pass
+---@param flagged fun(layer: string): string?
+---@return string?  what they are
+function freezing.kept(case, states, flagged)
+  local learns, front, frozen = false, true, {}
+  local own, other = {}, {} -- layers by branch: what is frozen, what learns
+  for _, state in ipairs(states) do
+    local top, rest = halves(state.layer)
+    if not state.dead then
+      learns = true
+      other[top] = other[top] or {}
+      other[top][rest] = true
+    elseif flagged(state.layer) then
+      frozen[#frozen + 1] = state.layer
+      front = front and not learns
+      own[top] = own[top] or {}
+      table.insert(own[top], rest)
+    else
+      return nil
+    end
+  end
+  if #frozen == 0 then return nil end
+  if front then return "what takes up the inputs, before all that learns" end
+
+  local norms = true
+  for _, layer in ipairs(frozen) do
+    local mine    = case.scalars:where { primary = true, layer = layer }
+    local size    = mine:where { metric = "weight_rms" }:first()
+    local vectors = case.tensors:where { layer = layer, role = "weight" }
+    local flat    = vectors:count() > 0
+    for row in vectors:slice(0, 10):rows() do flat = flat and #(row.shape or {}) <= 1 end
+    norms = norms and (flat or layer:lower():glob("*norm*|*bn*|*ln_*|*ln?")
+      or size ~= nil and (math.abs(size.value - 1) < 1e-4 or math.abs(size.value - math.sqrt(0.5)) < 1e-4))
+  end
+  if norms then return "norms alone" end
+
+  return twins(own, other) and "a model beside one whose layers are called as its own" or nil
+end
+
+--- The same of what stands still between two checkpoints, where the optimizer does not hold it.
+---@param still string[]   names of layers
+---@param moving string[]
+---@return boolean
+function freezing.beside(still, moving)
+  local own, other = {}, {}
+  for _, layer in ipairs(still) do
+    local top, rest = halves(layer)
+    own[top] = own[top] or {}
+    table.insert(own[top], rest)
+  end
+  for _, layer in ipairs(moving) do
+    local top, rest = halves(layer)
+    other[top] = other[top] or {}
+    other[top][rest] = true
+  end
+  return twins(own, other)
+end
+
 --- A function that says of a layer's name whether it is frozen by declaration or design: by a list of names
 --- (freeze_layers), by a switch for a part or for all (freeze_stem, freeze: true), because adapters are trained and
 --- it is none, because it follows another network, as a table of sines, or as part of a backbone that was trained
@@ -145,8 +248,10 @@ function freezing.still(shares, ratios, least)
   if moving:count() < 4 then return nil, false end
   local low, high = moving:min("value"), moving:max("value")
   -- The same elements at each step: their number is the least, and the usual.
-  local same = moving:where("value <= ?", low + 2e-3 * low):count()
-  if low >= least and high < 1 and same >= math.max(4, 0.8 * moving:count()) and high - low <= 0.02 * low
+  -- As few others as of a table of which each batch asks for as many rows would not be that evenly many.
+  local slack = math.max(1.1e-5, 2e-3 * math.min(low, 1 - low))
+  local same = moving:where("value <= ?", low + slack):count()
+  if low >= least and high < 1 and same >= math.max(4, 0.8 * moving:count()) and high - low <= 10 * slack
     and moving:count() >= 0.5 * both:count() then
     return low, true
   end
@@ -179,13 +284,41 @@ function freezing.silent(layered, layer, share)
   return false
 end
 
+--- Whether a share of a layer's elements may be that of whole weights, by the sizes that dumps and checkpoints have:
+--- not of a single one, nor where no few of several add up to it. True where they tell nothing.
+local function of_whole_weights(case, layer, share)
+  local sizes, total, seen = {}, 0, {}
+  for row in case.tensors:where { role = "weight" }:where("name == ? or starts_with(name, ?)", layer, layer .. ".")
+    :slice(0, 200):rows() do
+    if not seen[row.name] then
+      seen[row.name] = true
+      sizes[#sizes + 1], total = row.numel, total + row.numel
+    end
+  end
+  if #sizes <= 1 then return #sizes == 0 end
+  -- Dumps may hold a part of a weight.
+  local own  = case.scalars:where { primary = true, layer = layer }:where("value > 0")
+  local norm = own:where { metric = "weight_norm" }:first()
+  local size = norm and own:where { metric = "weight_rms", step = norm.step }:first()
+  if #sizes > 10 or not size or math.abs((norm.value / size.value) ^ 2 / total - 1) > 0.01 then return true end
+  local sums = { 0 }
+  for _, one in ipairs(sizes) do
+    for i = 1, #sums do sums[#sums + 1] = sums[i] + one end
+  end
+  for _, sum in ipairs(sums) do
+    if math.abs(sum / total - share) <= 1e-3 * share then return true end
+  end
+  return false
+end
+
 --- A part of what is logged as one layer that never changes, as one weight of several: share and rows, or nil.
 --- Embeddings have rows that no text asks for; what starts at zero, or has dead units, gets no gradient in part.
 ---@param layered culprit.Table  scalars of layers
 ---@param layer string
 ---@param least number
+---@param case culprit.Case?  whose dumps and checkpoints tell how many weights there are: of one no part is frozen
 ---@return table?
-function freezing.part(layered, layer, least)
+function freezing.part(layered, layer, least, case)
   local own    = layered:where { layer = layer }
   local shares = own:where { metric = "unchanged_share" }:sort("step")
   if shares:count() == 0 or layer:lower():glob("*emb*|*wte*|*wpe*|*tok*|*table*|*pos|*pos.*|*pos_*|*position*") then
@@ -193,6 +326,8 @@ function freezing.part(layered, layer, least)
   end
   local share = freezing.still(shares, own:where { metric = "update_ratio" }, least)
   if not share then return nil end
+  -- A weight stands still or moves as one; what stands still of a lone one are rows that no batch asks for.
+  if case and not of_whole_weights(case, layer, share) then return nil end
   if layered:where { metric = "zero_share" }:where("value >= 0.9"):count() > 0 then return nil end
   for _, grads in layered:where { metric = "grad_norm" }:group("layer") do
     if grads:sort("step"):first().value == 0 and grads:max("value") > 0 then return nil end

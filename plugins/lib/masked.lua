@@ -6,6 +6,16 @@ local elements = require("elements")
 
 local masked = {}
 
+--- What the loss leaves out beside all negative labels, which are no classes: the setting, else `default`.
+---@param case culprit.Case
+---@param default integer
+---@return integer
+function masked.ignored(case, default)
+  local row = case.config:where("match(key, '*ignore_index|*ignore_label|*label_pad_token_id|*pad_token_label_id|"
+    .. "*void_label') and number is not null"):first()
+  return row and math.floor(row.number) or default
+end
+
 --- Whether two tensors of ids and labels are of masked tokens: of the places whose label counts and is not the id that
 --- is given, one and the same id is given at half, it stands nowhere else, and is nobody's label. Random ids stand at
 --- some of the others.
@@ -19,7 +29,7 @@ function masked.hides(ids, labels, ignore)
   local label, at, all, places = {}, {}, {}, 0
   for i = 1, math.min(#x, #y) do
     all[x[i]] = (all[x[i]] or 0) + 1
-    if y[i] ~= ignore then
+    if y[i] >= 0 and y[i] ~= ignore then
       label[y[i]] = true
       if y[i] ~= x[i] then at[x[i]], places = (at[x[i]] or 0) + 1, places + 1 end
     end

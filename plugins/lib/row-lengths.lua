@@ -22,7 +22,7 @@ function lengths.compare(mask, labels, ignore)
     local tokens, counted = 0, 0
     for t = 1, width do
       if m[t] ~= 0 then tokens = t end
-      if y[t] ~= ignore then counted = t end
+      if y[t] >= 0 and y[t] ~= ignore then counted = t end
     end
     if m[1] == 0 then return nil, 0, 0, 0 end
     if counted > 0 then
@@ -68,7 +68,7 @@ function lengths.add_padding(counts, ids, mask, labels, ignore)
   local x, m, y = elements.of(ids, 0, n), elements.of(mask, 0, n), elements.of(labels, 0, n)
   for i = 1, n do
     -- The first place of padding is left out: where labels end by a token later than ids it is one of the text.
-    if m[i] == 0 and y[i] ~= ignore and (i == 1 or m[i - 1] == 0) then
+    if m[i] == 0 and y[i] >= 0 and y[i] ~= ignore and (i == 1 or m[i - 1] == 0) then
       counts.counted = counts.counted + 1
       if y[i] == x[i] then counts.own = counts.own + 1 end
       if not counts.seen[y[i]] then counts.seen[y[i]], counts.kinds = true, counts.kinds + 1 end
@@ -81,6 +81,22 @@ end
 ---@return boolean
 function lengths.alien_padding(counts)
   return counts.counted >= 3 and counts.kinds >= 2 and counts.own == 0
+end
+
+--- Whether the first axis of a dumped tensor is that of the batch's records, as far as the others of its batch tell:
+--- boxes, nodes, points and pieces of several records are concatenated, and no other tensor has as many.
+---@param case culprit.Case
+---@param tensor culprit.Row
+---@return boolean
+function lengths.of_records(case, tensor)
+  local rows = tensor.shape and tensor.shape[1]
+  for other in case.tensors:where { run = tensor.run, step = tensor.step, variant = tensor.variant, rank = tensor.rank }
+    :where("match(name, 'batch.*') and numel > 1 and not match(name, '*hash*|*seqlens*|*seq_lens*|*position*')")
+    :slice(0, 40):rows() do
+    local own = other.shape and other.shape[1]
+    if own and own > 1 and own ~= rows then return false end
+  end
+  return true
 end
 
 return lengths

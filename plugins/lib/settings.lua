@@ -23,7 +23,16 @@ end
 --- What changes the task on the way by design, from one step to the next: harder examples, longer rows.
 local STAGES = "*curriculum*|*seqlen_start|*seq_len_start|*seq_len_warm*|*seqlen_warm*|*difficulty*"
 --- What does so little by little: the weight of a term or of an augmentation goes up, a queue of negatives fills.
-local RAMPS = "*kl_anneal*|*kl_warm*|*beta_anneal*|*beta_warm*|*aug*_warm*|*aug*_ramp*|*moco_k|*queue_size|*queue_len*"
+local RAMPS = "*kl_anneal*|*kl_warm*|*beta_anneal*|*beta_warm*|*aug*_warm*|*aug*_ramp*|*moco_k|*queue_size|"
+  .. "*queue_len*|*final_sparsity|*target_sparsity|*pruning*|*teacher_ema*|*ema_teacher*|*mean_teacher*|*consistency_*"
+--- Logged sizes of a task that grows on the way.
+local SIZES = "kl_weight|*/kl_weight|*kl_coef*|*kl_beta*|beta|*/beta|*curriculum*|*difficulty*|seq_len|*/seq_len|"
+  .. "*seqlen*|*sequence_length*|*num_targets*|*n_targets*|*num_pos|*n_pos|*positives*|*resolution*|*image_size*|"
+  .. "*img_size*|*sparsity*|*queue_len*|*queue_size*"
+--- What is measured against a target that moves: a policy that gets on meets larger returns, and an adversary that
+--- gets on makes the others' loss larger. The rewards of preferences are of fixed pairs.
+local AGAINST = "*return*|*reward*|ep_len*|*/ep_len*|*episode*|*td_error*|*q_value*|*disc_*|*discriminator*|loss_d|"
+  .. "*/loss_d|d_loss|*/d_loss|g_loss|*/g_loss|loss_g|*/loss_g|*gen_loss|*loss_gen|*generator*|*critic*|*actor_loss*"
 
 --- The setting by which the task becomes another one on the way, at once or little by little, and the loss moves
 --- without the weights' doing; nil where there is none.
@@ -31,6 +40,35 @@ local RAMPS = "*kl_anneal*|*kl_warm*|*beta_anneal*|*beta_warm*|*aug*_warm*|*aug*
 ---@return culprit.Row?
 function settings.harder(case)
   return settings.on(case.config:where("match(key, ?)", STAGES .. "|" .. RAMPS)):first()
+end
+
+--- What is logged of the size of a task and has grown by a fifth between two steps, or in the whole run: rows get
+--- longer, targets more, or the weight of a term goes up; nil where nothing has.
+---@param case culprit.Case
+---@param run string?
+---@param from number?
+---@param to number?
+---@return culprit.Row?
+function settings.grown(case, run, from, to)
+  local found
+  for _, rows in case.scalars:where { run = run }:where("match(name, ?) and finite(value)", SIZES):group("name") do
+    local by_step = rows:sort("step")
+    local was = from and by_step:where("step <= ?", from):last() or by_step:first()
+    local is  = to and by_step:where("step <= ?", to):last() or by_step:last()
+    if was and is and is.value > 1.2 * was.value then found = found or is end
+  end
+  return found
+end
+
+--- What says that the loss is measured against a target that moves: a logged return or the loss of an adversary; nil
+--- where nothing does.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.moving(case)
+  return case.scalars:where("match(name, ?) and not match(name, '*chosen*|*rejected*|*margin*|*accurac*')", AGAINST)
+    :first() or settings.on(case.config:where("match(key, '*n_critic*|*critic_iters*|*gan_mode*|*adversarial_loss*|"
+    .. "*gan_loss*')")):first() or case.config:where("match(key, '*loss*|*objective*|*criterion*') and "
+    .. "match(value, '*wgan*|*hinge_gan*|*lsgan*|*adversarial*')"):first()
 end
 
 --- The setting by which the task becomes another one between two steps. Where it names steps ("start_step": 100) one of

@@ -13,7 +13,8 @@
 --- ## Known false positives
 --- Encoders and other models that look both ways on purpose; where the config says so nothing is judged. Attention
 --- weights are judged only where something says that the model predicts what comes next: settings, labels that are the
---- next tokens, or a mask that other layers, other steps or all but one diagonal still show. The ends of rows are
+--- next tokens, a mask that the same layers or their like show at other steps or beside it, or all but one diagonal; a
+--- window of one place on both sides shows no mask. The ends of rows are
 --- judged where rows are cut anywhere, as packed ones are; of whole examples the last label may be the hard one.
 ---
 --- ## References
@@ -78,10 +79,10 @@ local function ends_unknown(case, labels, ignore, budget)
   local x, y = ids:values(0, n), labels:values(0, n)
   local last, inner, odd, around = {}, {}, 0, 0
   for i = 1, #y do
-    if y[i] ~= ignore and i % width == 0 then
+    if y[i] >= 0 and y[i] ~= ignore and i % width == 0 then
       last[#last + 1] = i
       if y[i] == x[i - width + 1] then around = around + 1 end
-    elseif y[i] ~= ignore then
+    elseif y[i] >= 0 and y[i] ~= ignore then
       inner[#inner + 1] = i
       if y[i] ~= x[i + 1] then odd = odd + 1 end
     end
@@ -117,6 +118,31 @@ local function ends_unknown(case, labels, ignore, budget)
   if beyond < 2 or 2 * beyond < #last or chance > 1e-3 or least < 2 * top or least < top + 1 then return nil end
   return { logits = logits, labels = labels, ids = ids, last = #last, beyond = beyond, cost = sum / beyond,
     top = top, known = known }
+end
+
+--- What a layer of attention is called, but for its number, and how many places it looks at: layers of one kind have
+--- masks of one kind, and towers of text and of pictures need not.
+---@param probs culprit.Row
+---@return string
+local function kind_of(probs)
+  local parts = {}
+  for i, part in ipairs(probs.name:split(".")) do parts[i] = tonumber(part) and "#" or part end
+  return table.concat(parts, ".") .. " " .. probs.shape[#probs.shape]
+end
+
+--- Whether a query sees no farther back than it sees ahead, one place: a window, and no mask that is off by one.
+---@param probs culprit.Row
+---@param mass number
+---@return boolean
+local function banded(probs, mass)
+  local keys = math.floor(probs.shape[#probs.shape])
+  if keys < 3 or keys > 4096 then return false end
+  for query = 2, keys - 1, math.max(1, keys // 64) do
+    local sum = 0
+    for j, v in ipairs(probs:values(query * keys, keys)) do if j < query then sum = sum + v end end
+    if sum > mass then return false end
+  end
+  return true
 end
 
 ---@type culprit.Detector
@@ -208,6 +234,7 @@ return {
 
     -- The first dump that leaks, in it the first layer; a mask is set up once.
     local worst, leaking, clean, layers, count = nil, nil, {}, {}, 0
+    local alike = {} -- what layers with a mask are called, but for their numbers, and how many places they have
     local weights = values:where("match(name, '*prob*|*attn_weights*|*attention_weights*') and min >= 0 and max "
       .. "<= 1.001")
     for probs in weights:where("not match(name, ?)", causality.BOTH_WAYS .. "|battery.*"):sort("step"):rows() do
@@ -221,12 +248,13 @@ return {
           leaking = leaking or { mass = mass, probs = probs }
           local name = probs.layer or probs.name
           if not layers[name] then layers[name], count = true, count + 1 end
-        elseif mass and not leaking then clean[probs.name] = true
+        elseif mass and not leaking then clean[probs.name], alike[kind_of(probs)] = true, true
         end
       end
     end
     local one = worst and worst.probs.shape[#worst.probs.shape] > 2 and worst.probs:mass_above_diagonal(1) <= opt.mass
-    if worst and not one and next(clean) == nil and not causality.declared(case) then
+    if one and banded(worst.probs, opt.mass) then one = false end
+    if worst and not one and not alike[kind_of(worst.probs)] and not causality.declared(case) then
       return skip("whether the model predicts what comes next and should have a mask at all: a setting such as "
         .. "is_causal, or a dumped batch with input_ids and labels")
     end

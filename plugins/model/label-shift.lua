@@ -33,7 +33,7 @@ local function next_tokens(ids, labels, ignore)
   local n = math.min(labels.numel, 8192) // width * width
   local x, y, own, ahead, count = ids:values(0, n), labels:values(0, n), 0, 0, 0
   for i = 1, n do
-    if y[i] ~= ignore and i % width ~= 0 then
+    if y[i] >= 0 and y[i] ~= ignore and i % width ~= 0 then
       count = count + 1
       if y[i] == x[i] then own = own + 1 end
       if y[i] == x[i + 1] then ahead = ahead + 1 end

@@ -38,21 +38,28 @@ return {
       local labels = all:where("match(name, 'batch.labels') and match(dtype, 'int*')"):first()
       local head   = all:where("match(name, '*lm_head.weight|head.weight|*.head.weight|*output.weight')"):first()
         or all:where("match(name, '*embed.weight|*embed_tokens.weight|*wte.weight')"):first()
-      local best, depth = nil, 0
+      local bests, depth = {}, 0 -- of each stack: an encoder beside a decoder says nothing of what that one knows
+      -- Labels that are the ids themselves are moved on by the model; at its own place each token is known from the
+      -- first block on, and has to make room for the next one.
+      local ids   = all:where("match(name, '*input_ids|*tokens') and match(dtype, 'int*')"):first()
+      local shift = labels and ids and (ids.numel == labels.numel)
+        and (labels:equal_share(ids, 0, opt.ignore) or 0) >= 0.5 and 1 or 0
       if labels and head then
         for state in here:rows() do
           -- The stream itself, blocks.3.output, and not what a part of a block adds to it, be it an attn or an mlp.2.
           local parts = state.layer:split(".")
           if #string.numbers(parts[#parts]) == 1 and not parts[#parts]:contains("_")
             and (parts[#parts - 1] or ""):glob("*blocks|*layers|h") then
-            local share = state:lens_share(head, labels, 0, opt.ignore)
+            local share = state:lens_share(head, labels, shift, opt.ignore)
             if share then
               depth, judged = depth + 1, true
+              local stack = state.layer:sub(1, #state.layer - #parts[#parts])
+              local best  = bests[stack]
               if best and best.share >= opt.known and share <= (1 - opt.lost) * best.share
                 and (not found or best.share - share > found.best.share - found.share) then
                 found = { step = step, best = best, share = share, state = state }
               end
-              if not best or share > best.share then best = { share = share, state = state } end
+              if not best or share > best.share then bests[stack] = { share = share, state = state } end
             end
           end
         end

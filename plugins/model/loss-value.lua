@@ -42,7 +42,7 @@ end
 ---@param dumped culprit.Table
 ---@return integer judged, table? found
 local function binary(dumped)
-  local judged, plain, found, times = 0, 0, nil, 0
+  local judged, plain, found, times, neither = 0, 0, nil, 0, 0
   local truth = "match(name, '*label|*labels|*target|*targets|*.y|*click*') and min == 0 and max == 1 and numel >= 16"
   for labels in dumped:where(truth):where("zero_share is not null"):slice(0, 100):rows() do
     local here = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }
@@ -68,13 +68,15 @@ local function binary(dumped)
           times = times + 1
           found = { logits = out, labels = labels, value = value, once = once, twice = already and once or twice,
             already = already }
-        elseif math.abs(once - twice) > 0.1 * twice or inside then
+        elseif math.abs(value - once) <= 0.02 * once then
           plain = plain + 1
+        elseif math.abs(once - twice) > 0.1 * twice or inside then
+          neither = neither + 1
         end
       end
     end
   end
-  return judged, times > plain and found or nil
+  return judged, times > plain + neither and found or nil
 end
 
 --- The outputs of a name, of which more dumps have the loss of a second softmax than another one: a loss that falls
@@ -83,6 +85,27 @@ local function most_often(tally, plain)
   for _, one in ipairs(tally) do
     if one.times > plain + one.neither then return one.found end
   end
+end
+
+--- Whether probabilities are far enough from even ones for their softmax to be told from them: near the even ones a
+--- cross-entropy with either is ln of the number of classes.
+local function uneven(probabilities, classes)
+  return (probabilities.std or 0) * classes > 0.3
+end
+
+--- The mean of -ln of the probability of each label: the loss of a model that ends in a softmax, where the loss takes
+--- the logarithm. Nil where labels and probabilities are not place by place.
+local function of_probabilities(probabilities, labels, ignore)
+  local width = math.floor(probabilities.shape[#probabilities.shape])
+  local places_ = probabilities.numel // width
+  if labels.numel < places_ or places_ > 10000 then return nil end
+  local sum, n = 0, 0
+  for i, y in ipairs(labels:values(0, places_)) do
+    if y >= 0 and y ~= ignore and y < width then
+      sum, n = sum - math.log(math.max(1e-12, probabilities:values((i - 1) * width + math.floor(y), 1)[1])), n + 1
+    end
+  end
+  return n > 0 and sum / n or nil
 end
 
 --- What is counted of the outputs of a name.
@@ -112,6 +135,7 @@ local function ctc(case, dumped, truth)
         local kind, value, once = alignments.loss_of(here, logits, labels, loss.mean,
           blank and { math.floor(blank.number) } or { 0, classes - 1 })
         local probabilities = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * classes - 1) < 1e-3
+          and uneven(logits, classes)
         if kind == "once" or kind == "twice" then judged = judged + 1 end
         if kind == "once" and probabilities then
           one.times = one.times + 1
@@ -164,6 +188,7 @@ local function contrastive(dumped)
         end
       end
       local probabilities = logits.min >= 0 and logits.max <= 1.0001 and math.abs(logits.mean * n - 1) < 1e-3
+        and uneven(logits, n)
       if kind then judged = judged + 1 end
       if kind == "once" and probabilities then
         one.times = one.times + 1
@@ -282,10 +307,12 @@ local ELEMENTWISE = {
 }
 
 --- The elementwise loss whose mean over all pairs is `value`, to one per cent, and whose mean over each and its own is
---- not; nothing where the value is that of each and its own, or neither.
-local function broadcast_loss(x, y, value)
+--- not; nothing where the value is that of each and its own, or neither, or where it is not `only`, the loss of another
+--- dump.
+local function broadcast_loss(x, y, value, only)
   for _, loss in ipairs(ELEMENTWISE) do
     local own, all = 0, 0
+    if only and only ~= loss.name then goto other end
     for i = 1, #x do
       own = own + loss.of(x[i], y[i]) / #x
       for j = 1, #y do all = all + loss.of(x[i], y[j]) / (#x * #y) end
@@ -293,8 +320,9 @@ local function broadcast_loss(x, y, value)
     local near = 0.01 * math.abs(value)
     if math.abs(own - value) <= near then return false end
     if math.abs(all - value) <= near and math.abs(own - value) > 3 * near then
-      return { name = loss.name, own = own }
+      return { name = loss.name, own = own, exact = math.abs(all - value) <= 1e-4 * math.abs(value) }
     end
+    ::other::
   end
   return false
 end
@@ -360,7 +388,11 @@ return {
         -- that is dumped whole nothing but rounding is left.
         local whole = case.config:where("match(key, '*batch_size*') and number == ?", logits.shape[1]):count() > 0
         local near  = whole and 0.005 or 0.04
-        if probabilities and math.abs(value - once) < 0.1 * once then
+        local logarithm = probabilities and of_probabilities(logits, labels, case.options.ignore)
+        if logarithm and math.abs(value - once) >= 0.2 * math.abs(value - logarithm) then
+          -- That of the logarithms, or not told from it: a model may end in a softmax where its loss takes none.
+          if math.abs(value - logarithm) < 0.2 * math.abs(value - once) then plain = plain + 1 end
+        elseif probabilities and math.abs(value - once) < 0.1 * once then
           times, softmaxed = times + 1, { logits = logits, labels = labels, value = value, twice = once,
             already = true }
         elseif math.abs(once - twice) > 0.1 * twice and math.abs(value - twice) < 0.2 * math.abs(value - once)
@@ -443,6 +475,8 @@ return {
     end
     -- Predictions [B, 1] against float targets [B] broadcast to [B, B] in any elementwise loss, unless something takes
     -- the last axis away before it. What the loss is says so.
+    -- Of many dumps any value is near one of several by chance: one loss has to fit them, all but a fifth.
+    local fits, others, match = 0, 0, nil
     for targets in dumped:where("match(name, '*labels|*targets') and match(dtype, 'float*|bfloat*')"):rows() do
       local rows, out = targets.shape[1], nil
       if #targets.shape == 1 and rows > 1 then
@@ -456,19 +490,26 @@ return {
         value = logged and logged.value
       end
       local kind = value and value == value and #out.shape == 2 and out.shape[1] == rows and out.shape[2] == 1
-        and rows <= 1000 and broadcast_loss(out:values(0, rows), targets:values(0, rows), value)
+        and rows <= 1000 and broadcast_loss(out:values(0, rows), targets:values(0, rows), value,
+          match and match.kind.name)
       judged = judged or kind ~= nil
       if kind then
-        return report {
-          symptom  = "loss-broadcast",
-          score    = 0.95,
-          at       = { step = targets.step, name = out.name },
-          message  = ("%s is %d x 1 and the float targets are %d: the loss is %s, the %s of each prediction and each "
-            .. "target; of each prediction and its own it would be %s"):format(out.name, rows, rows,
-            units.number(value), kind.name, units.number(kind.own)),
-          evidence = { out, targets },
-        }
+        fits  = fits + 1
+        match = match or { kind = kind, out = out, targets = targets, rows = rows, value = value }
+      elseif kind == false then
+        others = others + 1
       end
+    end
+    if match and fits >= 4 * others and (fits >= 2 or match.kind.exact) then
+      return report {
+        symptom  = "loss-broadcast",
+        score    = 0.95,
+        at       = { step = match.targets.step, name = match.out.name },
+        message  = ("%s is %d x 1 and the float targets are %d: the loss is %s, the %s of each prediction and each "
+          .. "target; of each prediction and its own it would be %s"):format(match.out.name, match.rows, match.rows,
+          units.number(match.value), match.kind.name, units.number(match.kind.own)),
+        evidence = { match.out, match.targets },
+      }
     end
     if not judged then
       skip("logits (head.output), labels and loss.output of one step in a dump (culprit_recorder.watch)")

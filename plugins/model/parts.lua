@@ -54,7 +54,8 @@ end
 
 -- A setting or a metric that only models with attention have, and its name.
 local function attention(case)
-  local heads = case.config:where("match(key, '*n_head*|*num_heads*|*attention_heads*|*nhead|*heads') and number >= 1")
+  local heads = case.config:where("match(key, '*n_head*|*num_heads*|*attention_heads*|*nhead|*heads') and number >= 1 "
+    .. "and not match(key, '*medusa*|*output_heads|*task_heads|*n_heads_out')")
     :first() or case.config:where("match(key, '*attn*|*attention*') and not match(value, 'false|False|none|None|null|"
       .. "0')"):first()
   if heads then return heads, heads.key end
@@ -117,8 +118,12 @@ local function judge_tokens(case)
   for row in batch:where("match(dtype, 'int*') and not match(name, ?)", OTHERS):slice(0, 100):rows() do
     if not found and #(row.shape or {}) >= 2 then found, name = row, row.name end
   end
-  local setting = case.config:where("match(key, '*tokenizer*|*vocab*|*max_seq*|*seq_len*|*context_length*|"
-    .. "*block_size')"):first()
+  local setting = case.config:where("match(key, '*tokenizer*|*vocab*')"):first()
+  -- A forecaster's rows have a length too, and its inputs are numbers; where a batch is dumped it says what is read.
+  if batch:count() == 0 and case.config:where("match(key, '*pred_len*|*prediction_length*|*horizon*|*label_len|"
+    .. "*forecast*')"):count() == 0 then
+    setting = setting or case.config:where("match(key, '*max_seq*|*seq_len*|*context_length*|*block_size')"):first()
+  end
   if not found and setting then found, name = setting, setting.key end
   if found then
     has("tokens", found, "the run reads tokens or ids: " .. name)

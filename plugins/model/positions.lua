@@ -86,13 +86,15 @@ return {
     end
 
     -- A table of positions, and what goes into the first block: a token must not look the same at two places.
-    local positions = values:where("role == 'weight' and match(name, '*wpe*|*pos*emb*|*embed*pos*')"):first()
+    -- One of relative positions, which attention adds to its scores, is none.
+    local positions = values:where("role == 'weight' and match(name, '*wpe*|*pos*emb*|*embed*pos*') and "
+      .. "not match(name, '*rel*|*bias*|*attn*|*attention*')"):first()
     for entry in values:where("role == 'input' and match(layer, '*.0|*.0.ln_1|*.0.ln1|*.0.attn|*.0.input_layernorm')")
       :where("not match(name, 'battery.*')"):rows() do
       local ids = values:where { run = entry.run, step = entry.step, variant = entry.variant }
         :where("match(name, 'batch.input_ids') and match(dtype, 'int*')"):first()
       if positions and ids and entry.nonfinite == 0 and #entry.shape == 3 and #ids.shape == 2
-        and entry.shape[2] == ids.shape[2] then
+        and entry.shape[2] == ids.shape[2] and positions.shape[#positions.shape] == entry.shape[3] then
         local width, dim = entry.shape[2], entry.shape[3]
         local seen, twice, equal, scale = {}, 0, 0, entry.absmax
         local row = ids:values(0, math.min(width, 10000))

@@ -12,7 +12,8 @@
 --- Look at the element in the checkpoints before and after: a factor that is a power of two is a flipped exponent bit.
 ---
 --- ## Known false positives
---- Edits by hand. Rows of an embedding that a single batch touches have many elements, not one.
+--- Edits by hand. Rows of an embedding that a single batch touches have many elements, not one. Between dumps that are
+--- n steps apart n updates may have moved the element, a little each: what counts is its change over n.
 ---
 --- ## References
 --- https://arxiv.org/abs/2102.11245
@@ -89,6 +90,8 @@ return {
               and d.max_abs >= 2 * opt.factor * usual and energy >= 0.9 and usual > 1e-6 * rms
             -- Of few elements one is easily the largest.
             local enough = row.numel >= 256 or energy >= 0.9 and d.max_abs >= 2 * opt.factor * usual
+            local steps = before.step and row.step and math.max(1, row.step - before.step) or 1
+            enough = enough and d.max_abs >= steps * opt.factor * usual
             if enough and energy >= opt.energy and d.max_abs >= opt.factor * usual and (d.max_abs > 4 * rms or matrix)
               and (not worst or energy > worst.energy) then
               worst = { before = before, row = row, energy = energy, change = d.max_abs, usual = usual }

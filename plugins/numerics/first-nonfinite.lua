@@ -11,19 +11,23 @@
 --- operation.
 ---
 --- ## Known false positives
---- Masks that hold -inf by design; name them `*mask*` and they are left out.
+--- Masks that hold -inf by design; name them `*mask*` and they are left out. Behind a loss that is NaN weights and
+--- activations are as well, wherever it began: of dumps from later steps only the batch is judged.
 ---
 --- ## References
 --- Ascend's msprobe applies the same rule to operators: clean inputs, non-finite outputs.
 
-local BATCH = "match(name, 'batch*|*input_ids*|*pixel_values*|*labels*')"
-local ROWS  = {
+local breaks = require("breaks")
+
+local INPUTS = "batch*|*input_ids*|*pixel_values*|*labels*"
+local BATCH  = ("match(name, '%s')"):format(INPUTS)
+local ROWS   = {
   ["nonfinite-activation"] = "role is null or role != 'weight' and role != 'grad'",
   ["nonfinite-input"]      = BATCH,
   ["nonfinite-gradient"]   = "role == 'grad'",
   ["nonfinite-weight"]     = "role == 'weight'",
 }
-local WHAT  = {
+local WHAT   = {
   ["nonfinite-activation"] = "activations",
   ["nonfinite-input"]      = "the batch",
   ["nonfinite-gradient"]   = "gradients",
@@ -51,12 +55,21 @@ return {
       return
     end
 
+    -- Weights that a loss of NaN has moved break whatever is computed with them; a batch breaks by itself.
+    local loss = first.step and not first.name:glob(INPUTS) and breaks.before(case, first.run, first.step - 1)
+    if loss then
+      skip(("a dump of the step in which the first value breaks: the loss is %s from step %d on"):format(
+        units.number(loss.value), loss.step), "nonfinite-activation", "nonfinite-gradient", "nonfinite-weight")
+      first = dumped:where(BATCH):where("nonfinite > 0"):sort("step", "order"):first()
+      if not first then return end
+    end
+
     local step   = (first.step and dumped:where { step = first.step } or dumped:where("step is null")):sort("order")
     local inputs = step:where { layer = first.layer, role = "input" }:where("order < ?", first.order or 0)
     local before = first.order and step:where("order < ? and role != 'weight' and role != 'grad'", first.order):last()
     local clean  = first.step and dumped:where("step < ?", first.step):where { name = first.name }:sort("step"):last()
     local born   = first.role ~= "input" and inputs:count() > 0 and inputs:sum("nonfinite") == 0
-    local kind   = first.name:glob("batch*|*input_ids*|*pixel_values*|*labels*") and "nonfinite-input"
+    local kind   = first.name:glob(INPUTS) and "nonfinite-input"
                    or first.role == "weight" and "nonfinite-weight"
                    or first.role == "grad" and "nonfinite-gradient"
                    or "nonfinite-activation"

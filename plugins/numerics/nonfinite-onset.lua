@@ -11,7 +11,8 @@
 ---
 --- ## Known false positives
 --- Curves logged so rarely that a fast build-up falls between two rows: nothing is called sudden where fewer than eight
---- rows lie before, or the last one is far away.
+--- rows lie before, or the last one is far away. A value whose square leaves the range, in the row that breaks, is not
+--- called sudden either. Updates grow with the rate in a warm-up: theirs are taken over it.
 ---
 --- ## References
 --- https://arxiv.org/abs/2204.02311 for spikes without any warning in the loss
@@ -28,6 +29,7 @@ return {
     growth   = { default = 10.0, doc = "Factor over its own earlier median that is a build-up" },
     leap     = { default = 1000., doc = "Factor from the first row to the last that is one however few rows there "
       .. "are" },
+    range    = { default = 1e18, doc = "Value at which the next product leaves the range of single precision" },
     large    = { default = 100., doc = "Level from which a growth of less than a hundred times is a build-up" },
     lift     = { default = 20.,  doc = "The same of a loss" },
     flat     = { default = 3.0,  doc = "Factor below which a curve is flat" },
@@ -45,6 +47,13 @@ return {
     local clean = loss:where("finite(value) and step < ?", bad.step):last()
     if not clean then return skip("logged steps before the first non-finite one") end
 
+    -- At a rate that rises updates grow with it, and nothing is built up.
+    local rates = all:where("name == 'lr' and value > 0"):sort("step")
+    local function rate(name, row)
+      local now = name:starts_with("update_ratio") and rates:where("step <= ?", row.step):last()
+      return now and now.value or 1
+    end
+
     local best, judged, flat = nil, 0, 0
     local series = all:where("match(metric, "
       .. "'grad_norm|activation_max|activation_rms|max_attention_logit|loss|update_ratio')")
@@ -55,10 +64,12 @@ return {
       local last  = rows:last()
       -- The last row has to be near the onset as the curve is logged.
       local spacing = count >= 2 and (last.step - rows:first().step) / (count - 1) or 0
-      local leap = count >= 2 and last.value / rows:first().value or 0
+      local leap = count >= 2 and last.value / rows:first().value * rate(name, rows:first()) / rate(name, last) or 0
       -- Of a loss a few times are plenty: sound training never lifts it above its first value.
       local enough = name == "loss" and opt.lift or opt.leap
-      if count < (last.layer and 4 or opt.min_rows) and leap >= enough then
+      -- A layer that begins at nothing, behind a gate or a factor of 0, grows as many times and is sound.
+      local reached = not last.layer or last.value >= (name:starts_with("update_ratio") and 1 or opt.large)
+      if count < (last.layer and 4 or opt.min_rows) and leap >= enough and reached then
         -- Two rows suffice for a rise that no flat curve makes.
         judged = judged + 1
         if not best or leap > best.factor then
@@ -70,7 +81,7 @@ return {
         local tail   = math.max(1, math.min(5, count // 8))
         local before = rows:slice(0, math.max(2, count - 2 * tail)):median("value")
         local level  = rows:slice(count - tail, tail):max("value")
-        local factor = level / before
+        local factor = level / before * rate(name, rows:row((count - 2 * tail) // 2)) / rate(name, last)
         -- Growth from nothing is how a model begins; it has to reach beyond what it was at any time before.
         local peak = rows:slice(0, math.max(1, (2 * count) // 3)):max("value")
         -- Scores and norms grow tenfold in sound training; an overflow is reached by what passes any such level.
@@ -88,6 +99,9 @@ return {
         end
       end
     end
+    -- A value near the end of the range where it breaks is no undefined operation, though it came within one step.
+    local huge = all:where("match(metric, 'activation_max|activation_rms|max_attention_logit') and finite(value) and "
+      .. "value >= ? and step >= ? and step <= ?", opt.range, clean.step, bad.step):top(1, "value"):first()
     local between = clean.step + 1 == bad.step and ("at step %d"):format(bad.step)
       or ("between steps %d and %d"):format(clean.step, bad.step)
     if best then
@@ -100,6 +114,9 @@ return {
           between, best.name, best.before, best.level, best.factor),
         evidence = { bad, best.rows:slice(math.max(0, best.rows:count() - 5), 5) },
       }
+    elseif huge then
+      skip(("curves that stay in range: %s of %s is %.3g at step %d, and its square is none"):format(huge.metric,
+        huge.layer or "the run", huge.value, huge.step), "nonfinite-at-once")
     elseif judged >= 1 and flat == judged then
       report {
         symptom  = "nonfinite-at-once",

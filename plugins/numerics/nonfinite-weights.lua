@@ -11,9 +11,13 @@
 ---
 --- ## Known false positives
 --- None known: a weight is finite or it is not.
+--- Once the loss is NaN its gradient is, and so is every weight that it moves: that all weights of a later dump are
+--- broken says no more than the loss does, and is not reported.
 ---
 --- ## References
 --- https://github.com/pytorch/pytorch/issues/40497
+
+local breaks = require("breaks")
 
 ---@type culprit.Detector
 return {
@@ -37,6 +41,11 @@ return {
     local clean  = before and weights:where { step = before.step }:sum("nonfinite") == 0
 
     if there:count() >= 2 and broken:count() >= case.options.share * there:count() then
+      local loss = first.step and breaks.before(case, first.run, first.step - 1)
+      if loss then
+        return skip(("weights from before step %d, where the loss becomes %s and takes all weights with it"):format(
+          loss.step, units.number(loss.value)), "weights-all-nonfinite")
+      end
       report {
         symptom  = "weights-all-nonfinite",
         score    = 0.95,

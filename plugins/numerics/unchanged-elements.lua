@@ -44,13 +44,20 @@ return {
     local shares = all:where { metric = "unchanged_share" }
     local moved  = all:where { metric = "update_ratio" }
     if moved:count() == 0 then return skip("update ratios beside the unchanged elements") end
+    -- A master copy in fp32, a sum of what was rounded off and rounding by chance lose nothing.
+    local kept = case.config:where("match(key, '*master_weight*|*master_param*|*fp32_master*|*stochastic_round*|"
+      .. "*kahan*')")
+      :where("not match(value, 'false|False|none|None|null|0|')"):first()
+    if kept then
+      return skip(("updates that are rounded into the weights: %s keeps what that loses"):format(kept.key))
+    end
     local layers = shares:where("layer is not null"):count() > 0
     if layers then shares, moved = shares:where("layer is not null"), moved:where("layer is not null") end
     -- Layers that do not move at all, or of which a part never does, are another check's.
     if layers then
       local layered, whole = all:where("layer is not null"), {}
       for layer in shares:group("layer") do
-        if not freezing.part(layered, layer, opt.share) then whole[#whole + 1] = layer end
+        if not freezing.part(layered, layer, opt.share, case) then whole[#whole + 1] = layer end
       end
       shares = shares:where { layer = whole }
     end

@@ -62,7 +62,8 @@ return {
     for layer, values in norms:group("layer") do
       local moves  = ratios:where { layer = layer }
       local series = values:join(moves:select("step", "value"), { "step" }):sort("step")
-      if series:count() >= 4 then
+      -- What the optimizer never moves is moved by somebody else: the copy that a target network or a teacher is.
+      if series:count() >= 4 and moves:max("value") > 0 then
         judged = judged + 1
         local before
         for row in series:slice(0, 5000):rows() do

@@ -11,7 +11,8 @@
 ---
 --- ## Known false positives
 --- Activations of a fresh model grow from nearly zero to their working level; growth is judged from two fifths of the
---- run. A forecast is made only for a run that computes in fp16 or fp8.
+--- run, and a branch or a gate that comes up to where other layers are has found its level. A forecast is made only for
+--- a run that computes in fp16 or fp8.
 ---
 --- ## References
 --- https://arxiv.org/abs/2302.05442, https://arxiv.org/abs/2204.02311
@@ -35,12 +36,16 @@ return {
     -- Attention scores start at nearly zero; below some tens they are only finding their level.
     rows = rows:where("value >= 50 or not match(layer, '*scores*|*attn_logits*|*attention_logits*|*probs*')")
 
-    local half = case.config:where("match(key, '*precision*|*dtype*|*fp16*|*amp*') and match(value, "
-      .. "'*fp16*|*float16*|16-mixed|16')"
-      .. " and not match(value, '*bf*')"):count() > 0 or case.tensors:where { dtype = "float16" }:count() > 0
+    -- What a probe keeps of its outputs may be kept in fp16 whatever they were computed in.
+    local half = case.config:where("match(key, '*precision*|*dtype*|*fp16*|amp|*.amp|*use_amp|*amp_*') and "
+      .. "match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*')"):count() > 0
+      or case.tensors:where { dtype = "float16" }:where("match(role, 'input|output') and not match(name, "
+      .. "'battery*|*probe*')"):count() > 0
     local fp8  = case.config:where("match(key, '*fp8*') and match(value, 'true|True|e4m3*|hybrid*|HYBRID')"):count() > 0
       or case.tensors:where("match(dtype, 'float8*')"):count() > 0
     local limit = fp8 and 448 or half and 65504 or nil
+    -- A number that is beyond the end of a format is not in it.
+    if limit and rows:count() > 0 and rows:max("value") > limit then limit = nil end
 
     local grown, ahead, judged = nil, nil, 0
     for layer, values in rows:group("layer") do
@@ -51,7 +56,9 @@ return {
         local late = series:where("step >= ?", from.step)
         local peak = late:top(1, "value"):first()
         local factor = peak.value / from.value
-        if factor >= case.options.growth and (not grown or factor > grown.factor) then
+        -- A layer that comes up to where others are has found its level, as a branch or a gate that begins closed.
+        local level = rows:where { step = from.step }:max("value")
+        if factor >= case.options.growth and peak.value > level and (not grown or factor > grown.factor) then
           grown = { layer = layer, from = from, peak = peak, factor = factor }
         end
         local last = late:last()

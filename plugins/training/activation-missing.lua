@@ -63,6 +63,13 @@ local function multiplies(case, input)
   return not (place and tostring(math.floor(place)) == names[#names])
 end
 
+--- Whether nothing of a layer's weights is on record where those of others are dumped.
+local function weightless(case, layer)
+  local weights = case.tensors:where { role = "weight" }
+  return weights:count() > 0 and weights:where { layer = layer }:count() == 0
+    and case.scalars:where { layer = layer, metric = "weight_norm" }:count() == 0
+end
+
 --- How surely two linear layers in a row are a fault. A code that is narrower than what goes in and what comes out is
 --- linear by design: of an autoencoder, a factorisation in two, an adapter. Nil: such a one.
 ---@param case culprit.Case
@@ -181,7 +188,8 @@ return {
       if output.step then follow = follow:where { step = output.step } end
       for input in follow:where("min == ? and max == ? and rms == ?", output.min, output.max, output.rms)
         :slice(0, 1):rows() do
-        local score = multiplies(case, input) and surely(case, output, input)
+        -- What gives has to multiply as well: an activation may stand before a norm or a dropout that does not.
+        local score = not weightless(case, output.layer) and multiplies(case, input) and surely(case, output, input)
         if score then
           report {
             symptom  = "activation-is-identity",

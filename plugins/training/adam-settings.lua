@@ -128,11 +128,12 @@ return {
       if usual < setting.number then
         report {
           symptom  = "adam-epsilon-dominates",
-          score    = usual < 0.3 * setting.number and 0.95 or 0.85,
+          -- A rate makes up for a factor of some.
+          score    = usual < 0.1 * setting.number and 0.95 or 0.7,
           at       = { step = seconds:sort("step"):first().step },
           message  = ("%s = %g outweighs the root of Adam's second moment, %.2g in the median layer: updates are "
-            .. "%.2g of what "
-            .. "they should be"):format(setting.key, setting.number, usual, usual / (usual + setting.number)),
+            .. "%.2g of what they are with a small one"):format(setting.key, setting.number, usual,
+            usual / (usual + setting.number)),
           evidence = { setting, seconds:slice(0, 5) },
         }
       end

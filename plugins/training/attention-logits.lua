@@ -144,7 +144,15 @@ return {
         if not least or one.least < least.least then least = one end
       end
     end
-    if low then
+    -- Where each key asks for one other sharp attention is the solution, and the loss goes on falling along with it.
+    local since  = low and runs.series(case, "loss"):where("finite(value) and step >= ?", low.step)
+    local tenth  = since and math.max(1, since:count() // 10)
+    local learns = since and since:count() >= 5
+      and since:slice(since:count() - tenth, tenth):median("value") < 0.8 * since:slice(0, tenth):median("value")
+    if low and learns then
+      skip(("attention that learns nothing more: the loss falls on behind step %d, from which on it is sharp"):format(
+        low.step), "attention-entropy-collapse")
+    elseif low then
       report {
         symptom  = "attention-entropy-collapse",
         score    = 0.9,

@@ -190,6 +190,15 @@ local function where_it_ends(run, found, got)
   end
 end
 
+--- Whether what stands still comes behind all that moves: a loss's gradient comes to the last layer first, so that none
+--- is lost on the way there.
+local function behind(found)
+  local first, last = math.huge, -math.huge
+  for _, layer in ipairs(found.still) do first = math.min(first, layer.order) end
+  for _, layer in ipairs(found.moving) do last = math.max(last, layer.order) end
+  return first > last
+end
+
 local function some_stand_still(case, run, rows, found, opt)
   local names, elements = names_of(found.still)
   local _, moved = names_of(found.moving)
@@ -206,7 +215,8 @@ local function some_stand_still(case, run, rows, found, opt)
   end
   local others_alone = true -- whether all that moves is what may stand still by design, as an encoder that is tuned
   for _, layer in ipairs(found.moving) do others_alone = others_alone and layer.other end
-  local kept = found.adapters and "adapters are trained"
+  local state = checkpoints.gradients(case, rows, found)
+  local kept  = found.adapters and "adapters are trained"
     or others_alone and ("%s alone moves, by whose name it is a part that is trained on its own"):format(
       list((names_of(found.moving))))
     or turn and "an optimizer's turn was over before the first checkpoint"
@@ -215,12 +225,16 @@ local function some_stand_still(case, run, rows, found, opt)
       and "the run goes on from trained weights"
     or not factor and elements > opt.most * (elements + moved)
       and "most of the model stands still, as what is kept does"
+    or not factor and state.held and state.held < found.weights
+      and freezing.beside(names, (names_of(found.moving)))
+      and "a model stands still that the optimizer does not hold, beside one whose layers are called as its own"
+    or not factor and behind(found)
+      and "what stands still lies behind all that moves, as an output that no loss asks for"
   if kept then
     return skip("what is frozen on purpose: " .. kept, "layer-weights-unchanged", "layer-gradient-zero",
       "layer-unchanged-despite-gradient", "gradient-cut-upstream", "gradient-missing-between")
   end
 
-  local state = checkpoints.gradients(case, rows, found)
   if state.zero then
     return skip(("a gradient that is absent: for what stands still (%s) the optimizer has moments of zero, so it had a "
       .. "gradient that was zero, as units that are all dead give, and not none"):format(list(names)),

@@ -90,7 +90,9 @@ return {
       local judged = shares:where { layer = layer }:count() >= 3 and not linear(layer)
         and not layer:lower():glob("*loss*|*hinge*|*margin*|*expert*|*pool*|*roi*|" .. CODES)
       if judged and before and before.step == start.step and before.value < 0.1 and start.step <= 1
-        and start.value >= case.options.fresh and values:median("value") >= case.options.fresh then
+        and start.value >= case.options.fresh and values:median("value") >= case.options.fresh
+        -- Units that come back are not dead, but were set by their biases to be active seldom at first.
+        and 1 - values:median("value") <= 3 * (1 - start.value) then
         report {
           symptom  = "dead-units",
           score    = 0.75,

@@ -32,8 +32,11 @@
 --- counts as rising from the start only. Norms that were logged after clipping are smaller than the gradients: where
 --- most of them equal the threshold, nothing is said of what they can pay for, nor where the layers on record have
 --- less than seven tenths of the squared norm of all at any step. Losses of critics and of adversaries
---- grow as returns and opponents do: beside those nothing is said of a loss that rises from the start. Nor is it where
---- a curriculum makes the task harder, a queue of negatives fills or the weight of a term goes up.
+--- grow as returns and opponents do, and have no level of their own: beside those nothing is said. Nor is it where
+--- a curriculum makes the task harder, a queue of negatives fills, or the weight of a term goes up: a term of a fifth
+--- of the loss and more that falls while the whole rises tells of that. A loss that begins near nothing, as a student's
+--- that is its teacher's copy, is not thrown: its first value has to be that of classes nobody knows, or its first
+--- updates long.
 ---
 --- ## References
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
@@ -58,6 +61,7 @@ return {
     far      = { default = 10,  doc = "Highest over first loss from which it was thrown and did not climb" },
     swung    = { default = 0.98, doc = "Share of the rows above the first one from which that is no noise" },
     swings   = { default = 0.02, doc = "Share of the rows that fall half the way back from which the loss swings" },
+    nothing  = { default = 0.1, doc = "First loss below which it may begin at nothing, where nothing else tells" },
     whole    = { default = 0.7, doc = "Part of the squared gradient norm that layers on record must have to pay" },
     few      = { default = 6,   doc = "Logged values that tell where all climb, in validation as well" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
@@ -158,25 +162,44 @@ return {
       return found, true
     end
 
-    -- A policy that gets on meets larger returns, and an adversary that gets on makes the others' loss larger: both are
-    -- measured against a target that moves. The rewards of preferences are of fixed pairs.
-    local moving = case.scalars:where("match(name, '*return*|*reward*|ep_len*|*/ep_len*|*episode*|*td_error*|*q_value*|"
-      .. "*disc_*|*discriminator*|loss_d|*/loss_d|d_loss|*/d_loss') and not match(name, '*chosen*|*rejected*|*margin*|"
-      .. "*accurac*')"):count() > 0
-
+    local pulled = settings.moving(case) ~= nil
     -- A curriculum makes the examples harder, a queue of negatives fills, a term's weight goes up: none is the weights'
     -- doing.
-    local harder = settings.harder(case)
-    local what = harder and harder.key
-    if not harder then
-      for _, own in case.scalars:where("match(name, 'kl_weight|*/kl_weight|*kl_coef*|*kl_beta*|beta|*/beta|"
-        .. "*curriculum*|*difficulty*|seq_len|*/seq_len|*seqlen*') and finite(value)"):group("name") do
-        local by_step = own:sort("step")
-        if by_step:last().value > 1.2 * by_step:first().value then what = what or by_step:last().name end
+    local set = settings.harder(case)
+    local grown = not set and settings.grown(case)
+    local what = set and set.key or grown and grown.name or nil
+    local moving = pulled or what ~= nil
+
+    --- A term of the loss, of a fifth of it and more at first, that comes down to four fifths while the whole goes up:
+    --- what the others weigh goes up, by a schedule. Nil where there is none.
+    local function term_falls(run_name, loss)
+      local own = case.scalars:where { primary = true, run = run_name }:where("layer is null and finite(value) and "
+        .. "name != 'loss' and (match(name, '*loss*') or match(raw_name, '*loss*')) and not match(name, "
+        .. "'*val*|*eval*|*test*|*dev*|*scale*')")
+      for name, rows in own:group("name") do
+        local term = rows:sort("step")
+        local n = term:count()
+        local first = n >= 10 and term:slice(0, 3):median("value")
+        if first and first >= 0.2 * loss:slice(0, 3):median("value") and first > 0
+          and term:slice(n - 3, 3):median("value") <= 0.8 * first then
+          return name
+        end
       end
     end
-    local pulled = moving
-    moving = moving or what ~= nil
+
+    --- Whether the first loss is that of a model that knows nothing, or its first updates are long enough to throw it.
+    --- One that begins near nothing, as a student that is its teacher's copy, goes up by design.
+    local function begins_high(run_name, loss)
+      local size = targets.classes(case)
+      if size then return loss:first().value >= 0.5 * math.log(size.number) end
+      local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+        :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
+      if sizes:count() > 0 then
+        return sizes:where("step <= ?", loss:row(loss:count() // 10).step):max("value") >= opt.small
+      end
+      local bound = bound_of_adam(run_name)
+      return bound and bound >= opt.small or loss:first().value >= opt.nothing
+    end
 
     --- Whether few rows show a trend all the same: each is above the one before, which noise does once in n! runs, the
     --- last is twice the first, and so it is in validation.
@@ -229,10 +252,11 @@ return {
         local about_zero = first_rows:min("value") < 0 and first_rows:max("value") > 0
         -- A loss thrown off by its first update swings over orders of magnitude, which is more noise than any level.
         -- But the first of n equal rows is the least of them once in n runs.
-        local thrown = not moving and rows >= 30 and loss:first().value > 0
+        local term = term_falls(run_name, loss)
+        local thrown = not moving and not term and rows >= 30 and loss:first().value > 0
           and loss:where("value > ?", 1.3 * loss:first().value):count() >= opt.swung * (rows - 1)
         if thrown then early, start = true, loss:first().value end
-        if deep and start > 0 and finish < -opt.below * scale then
+        if deep and start > 0 and not pulled and finish < -opt.below * scale then
           local under = loss:where("value < 0"):first()
           report {
             symptom  = "loss-falls-without-bound",
@@ -247,14 +271,20 @@ return {
         elseif thrown and loss:max("value") >= opt.far * start and finish <= 0.5 * loss:max("value")
           and loss:top(1, "value"):first().step <= loss:row(rows // 2).step then
           local peak = loss:top(1, "value"):first()
-          report {
-            symptom  = "loss-thrown-at-start",
-            score    = 0.9,
-            at       = { step = loss:first().step },
-            message  = ("the loss is thrown from %.4g at step %d to %.4g at step %d; it comes down since, to %.4g, and "
-              .. "is not back"):format(start, loss:first().step, peak.value, peak.step, finish),
-            evidence = { loss:first(), peak, loss:last() },
-          }
+          if not begins_high(run_name, loss) then
+            skip(("a first loss that is known for that of a fresh model, or first updates that could throw it: it may "
+              .. "begin near nothing, %.3g, by design"):format(start), "loss-thrown-at-start", "loss-rises-from-start",
+              "loss-rises-at-small-updates", "loss-rises-beyond-gradient")
+          else
+            report {
+              symptom  = "loss-thrown-at-start",
+              score    = 0.9,
+              at       = { step = loss:first().step },
+              message  = ("the loss is thrown from %.4g at step %d to %.4g at step %d; it comes down since, to %.4g, "
+                .. "and is not back"):format(start, loss:first().step, peak.value, peak.step, finish),
+              evidence = { loss:first(), peak, loss:last() },
+            }
+          end
         elseif worse_than_nothing(run_name, loss) then
           local size = targets.classes(case)
           local late = loss:slice(rows // 2, rows)
@@ -268,6 +298,9 @@ return {
               math.floor(size.number), math.log(size.number)),
             evidence = { loss:first(), loss:last(), size },
           }
+        elseif early and not moving and term and finish > start * 1.3 then
+          skip(("a loss whose terms weigh the same throughout: %s falls while the whole goes up"):format(term),
+            "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient")
         elseif early and not moving and finish > start * 1.3
           and (thrown or finish - start > math.max(0.1, 4 * noise)) then
           report {
@@ -314,7 +347,7 @@ return {
               evidence = { loss:slice(0, 3), loss:last() },
             }
           end
-        elseif not early and start > 0 and not about_zero and fall > math.max(0.05 * start, 4 * noise)
+        elseif not early and start > 0 and not moving and not about_zero and fall > math.max(0.05 * start, 4 * noise)
           and finish - best.level >= opt.lost * fall then
           local peak = loss:where("step >= ?", best.step):top(1, "value"):first()
           report {
@@ -349,10 +382,12 @@ return {
     end
     if what and not pulled then
       skip(("a loss of one and the same task: %s makes it another one on the way"):format(what),
-        "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start")
+        "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start",
+        "loss-diverges", "diverges-while-lr-rises")
     elseif moving then
-      skip("a loss against a target that stays: returns, rewards or a discriminator are logged beside it",
-        "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start")
+      skip("a loss against a target that stays: returns, rewards or the loss of an adversary are beside it",
+        "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start",
+        "loss-diverges", "diverges-while-lr-rises", "loss-falls-without-bound")
     elseif below then
       skip("a loss that is a cost: it is below 0 from the first rows on, and what a flipped term does to it is open",
         "loss-rises-from-start", "loss-rises-at-small-updates")

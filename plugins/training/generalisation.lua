@@ -16,6 +16,11 @@
 --- validation means dropout or smoothing.
 ---
 --- ## Known false positives
+--- Evaluations that have the numbers of epochs, or of the rows of a table, are not held against steps of these numbers.
+--- A training loss that is the same multiple of validation throughout, while both fall to seven tenths, is a sum beside
+--- a mean. A row of as many as there are evaluations may be the mean since the row before, and lags behind by half of
+--- the way.
+---
 --- Sets of another kind are apart as soon as training has learned its own. Where they are so at the first evaluation,
 --- and training has not come down to half since, nothing was seen to open. Rows are stored one by one: where validation
 --- goes up between two evaluations, training hardly moves there and validation goes no higher from then on, another
@@ -37,6 +42,7 @@
 --- https://arxiv.org/abs/1803.08494 (figure 1: error by rows a batch under batch normalisation).
 --- SageMaker Debugger's Overfit rule fires on (val - train) / train > 0.1 whatever its course.
 
+local epochs_of = require("epochs")
 local evaluations = require("evaluations")
 local places = require("places")
 local runs = require("runs")
@@ -63,6 +69,7 @@ end
 --- it, and where the loss is logged seldom and falls, those before it are of another time. Nothing where the halves of
 --- the rows differ by no more than noise.
 local function fallen(point, noise)
+  if point.lag then return point.lag end
   local rows = point.rows:sort("step")
   local half = rows:count() // 2
   local early, late = rows:slice(0, half), rows:slice(rows:count() - half, half)
@@ -84,6 +91,20 @@ local function all_above(points, half, more, excess, of_batch, least, opt)
   local error_ = math.sqrt(square / math.max(1, rows - looks) / rows)
   return looks >= 3 and rows >= 10 and val > 0 and train > (1 + opt.pooled + more) * val + excess
     and train - val > math.max(opt.pooled_sure * of_batch, 5 * error_, least)
+end
+
+--- Whether training is a multiple of validation that stays while both go down: the one is added up over something that
+--- the other is the mean of. What random labels cost does not fall with the rest, so that they raise the ratio.
+local function other_scale(points)
+  local first, last = points[1], points[#points]
+  if last.train > 0.7 * first.train or last.eval.value > 0.7 * first.eval.value then return nil end
+  local low, high = math.huge, -math.huge
+  for _, p in ipairs(points) do
+    if p.train <= 0 or p.eval.value <= 0 then return nil end
+    local ratio = math.log(p.train / p.eval.value)
+    low, high = math.min(low, ratio), math.max(high, ratio)
+  end
+  return low >= math.log(2) and high - low <= 0.2 * high and math.exp((low + high) / 2) or nil
 end
 
 --- Whether the rate is below a thousandth of its peak for half of the run and more, so that all looks from there on are
@@ -169,10 +190,11 @@ return {
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local val   = run:sort("step"):where("finite(value)")
       local train = runs.series(case, "loss", run_name)
-      local apart = runs.by_epochs(case, run_name, val)
+      local apart = epochs_of.counted(case, run_name, val)
       epochs = epochs or apart
       if not apart and val:count() >= opt.min_evals and train:count() >= 10 then
         judged = true
+        local means = train:count() <= 1.2 * val:count()
         -- The training level at each of up to forty evaluations.
         local points = {}
         for eval in val:slice(math.max(0, val:count() - 40), 40):rows() do
@@ -181,7 +203,11 @@ return {
           local after = train:where("step > ?", eval.step):slice(0, before:count() - 1)
           local rows  = before:concat(after)
           if rows:count() >= 3 then
-            points[#points + 1] = { eval = eval, train = rows:median("value"), rows = rows }
+            -- Of a row for each evaluation, as of an epoch, the level is that of its middle.
+            local own, earlier = before:last(), before:slice(before:count() - 2, 1):first()
+            local lag = means and earlier and math.max(0, earlier.value - own.value) / 2 or nil
+            points[#points + 1] = { eval = eval, train = means and own.value or rows:median("value"), rows = rows,
+              lag = lag }
           end
         end
         local later = train:slice(train:count() // 2, train:count())
@@ -242,6 +268,9 @@ return {
             few_rows = true
           elseif above and (declared or logged) then
             explained = last
+          elseif above and not averaged and other_scale(points) then
+            skip(("a training loss on the scale of validation: it is %.3g times as large throughout, while both fall")
+              :format(other_scale(points)), "train-loss-above-val")
           elseif above and not summed(last.train / last.eval.value) then
             -- Data and loss are chosen before the first step: so at the first look is so from the start.
             local begin = since(points, half, pooled and function(p) return p.train > (1 + needed) * p.eval.value end

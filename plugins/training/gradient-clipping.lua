@@ -12,9 +12,11 @@
 --- Norms logged after clipping never exceed the threshold, so nothing is reported. Norms that grow away from the
 --- threshold in the run, as those of a loss that climbs, are judged by where they began. A first loss of several times
 --- that of chance is of logits, and so of gradients, as many times too large: whatever makes them so is the cause, and
---- the threshold is not too small for what sound gradients would be. Clipping at nearly every step is common. Adam,
---- Lion, Muon and whatever else divides by the gradient's own size take the same step at any threshold, until what is
---- left of an element is no longer far above epsilon: a threshold t leaves t over the root of the number of weights.
+--- the threshold is not too small for what sound gradients would be. Plain descent whose updates are a thousandth of
+--- the weights takes steps that are long enough, whatever a sum over rows makes of the norm. Clipping at nearly every
+--- step is common. Adam, Lion, Muon and whatever else divides by the gradient's own size take the same step at any
+--- threshold, until what is left of an element is no longer far above epsilon: a threshold t leaves t over the root of
+--- the number of weights.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
@@ -34,6 +36,7 @@ return {
     above = { default = 3.0, doc = "What clipping leaves of an element over epsilon, up to which epsilon counts" },
     over  = { default = 2.0, doc = "First loss over that of chance from which large gradients are the loss's doing" },
     far   = { default = 30.0, doc = "Median norm over threshold that is far" },
+    moves = { default = 1e-3, doc = "Median update over weight norm of steps that are long enough" },
     share = { default = 0.90, doc = "Share of clipped steps that is nearly all" },
   },
 
@@ -79,6 +82,11 @@ return {
       return limit / math.sqrt(count > 0 and count or 1e4) > opt.above * (epsilon and epsilon.number or 1e-8)
     end
 
+    -- Where plain descent moves the weights by a usual part, its threshold leaves steps long enough: a norm that is far
+    -- above it is of a loss that is summed over rows, or large, and the rate was set for steps of that length.
+    local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value) and value > 0")
+    local moves = not divides and moved:count() >= 3 and moved:median("value") >= opt.moves
+
     for _, norms in whole:group("run") do
       local run   = norms:first().run
       local limit = limits:where { run = run }:first() or limits:first()
@@ -95,7 +103,8 @@ return {
         local classes = targets.classes(case)
         local loss = runs.series(case, "loss", run):first()
         local over = classes and loss and loss.step <= 10 and loss.value / math.log(classes.number)
-        if ratio >= opt.far and not (over and over >= opt.over) and not made_up(limit.number) then
+        if ratio >= opt.far and not (over and over >= opt.over) and not made_up(limit.number)
+          and not moves then
           report {
             symptom  = "clip-far-below-norm",
             score    = ratio >= 10 * opt.far and 0.95 or 0.85,

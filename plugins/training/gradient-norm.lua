@@ -24,6 +24,7 @@
 --- ## References
 --- nanoGPT does not log it at all; Hugging Face's Trainer does since 4.38.
 
+local breaks = require("breaks")
 local runs = require("runs")
 local settings = require("settings")
 
@@ -75,6 +76,13 @@ return {
       local scaled = case.scalars:where { metric = "loss_scale", run = run:first().run }:count() > 0
       local calm = norm:where("finite(value)"):last()
       if scaled and calm then broken = broken:where("step >= ? or step > ?", norm:first().step + 10, calm.step) end
+      -- The gradient of a loss that is no number is none either, and all norms behind it.
+      local cause = broken:count() > 0 and breaks.before(case, norm:first().run, broken:first().step)
+      if cause then
+        skip(("a norm before the loss becomes %s, at step %d"):format(units.number(cause.value), cause.step),
+          "grad-norm-nonfinite")
+        broken = broken:slice(0, 0)
+      end
       if broken:count() > 0 then
         local first = broken:first()
         report {

@@ -11,7 +11,9 @@
 ---
 --- ## Known false positives
 --- The output layer and the embedding hold most of the norm in many healthy models, so a share is reported only where
---- it was not there from the start.
+--- it was not there from the start. Gradients that nearly cancel, as of few numbers or of one, and those behind a start
+--- at which all outputs are alike, leave a small level for one row or stay small: a rise is no origin that is gone in
+--- the next row, or that ends below what the median of the other layers has.
 ---
 --- ## References
 --- https://arxiv.org/abs/2304.13013 for spikes that begin in the embedding
@@ -43,7 +45,13 @@ return {
     local first
     for layer, values in finite:group("layer") do
       local level = values:with { usual = values:col("value"):rolling(32, "median") }
-      local rose  = level:where("value > ? * usual and usual > 0", opt.factor):first()
+      local rose
+      for row in level:where("value > ? * usual and usual > 0", opt.factor):slice(0, 200):rows() do
+        local next_ = grads:where { layer = layer }:where("step > ? and value is not null", row.step):first()
+        local stays = not next_ or not (next_.value <= row.value / 3)
+        local beside = stays and finite:where { step = row.step }:where("layer != ?", layer):median("value")
+        rose = rose or stays and (not beside or row.value >= beside) and row or nil
+      end
       -- What rises from exactly nothing has no level: a model that starts at zero, a branch that is switched on.
       if values:first().value == 0 then rose = nil end
       if rose and values:where("step < ?", rose.step):count() >= 3

@@ -10,7 +10,9 @@
 --- Set `logging_nan_inf_filter=False`, or print the loss itself, for one step from the last checkpoint.
 ---
 --- ## Known false positives
---- A loss scaler skips the steps of its first search and one about every two thousand; those are not reported.
+--- A loss scaler skips the steps of its first search and one about every two thousand; those are not reported. Where a
+--- loss comes down in steps that are all counted as skipped, from the first of them on, others make them: a second
+--- optimizer that the one that is watched hands over to.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments.logging_nan_inf_filter,
@@ -99,7 +101,15 @@ return {
             if not totals and not before then lost = lost - from:first().value end
           end
           local usual = ran / 500 + 2 -- a scaler that doubles every 2000 steps tries, and skips, one in 2000
-          if ran > 0 and lost > usual and (lost >= opt.skipped * ran or name == "nan_iterations") then
+          -- No loss comes down by a tenth in steps that were all skipped: another optimizer makes them.
+          local since = count:where("value > ?", totals and count:first().value or 0):first()
+          since = count:first().value > 0 and count:first() or since
+          local loss = scalars:where { name = "loss", run = run:first().run }:where("finite(value) and step >= ?",
+            since and since.step or begin or 0):sort("step")
+          local some = loss:count() // 5
+          local learns = ran > 0 and lost >= 0.9 * ran and some >= 3
+            and loss:slice(loss:count() - some, some):median("value") < 0.9 * loss:slice(0, some):median("value")
+          if ran > 0 and not learns and lost > usual and (lost >= opt.skipped * ran or name == "nan_iterations") then
             report {
               symptom  = "iterations-skipped",
               score    = math.min(0.97, 0.7 + lost / ran),

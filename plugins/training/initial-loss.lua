@@ -4,7 +4,8 @@
 --- a dumped embedding. Classes of a condition, where the loss compares numbers, are none. Terms that the config names
 --- beside the cross-entropy (`ce + 0.5 dice`) lift the level by their weights at most. Without classes: a first loss
 --- several times what a model that says nothing would have on the dumped batch, which is ln 2 for labels of 0 and 1,
---- and for numbers their mean square (or, of an absolute error, at most its root).
+--- and for numbers their mean square (or, of an absolute error, at most its root). Where the outputs of the step are
+--- dumped beside its labels, their own cross-entropy has to be the logged loss, else it is another one.
 ---
 --- ## Why it matters
 --- Far above: the initial logits are too large, or labels and vocabulary disagree. Far below: pretrained weights, a
@@ -23,12 +24,17 @@
 --- that are told apart (CLIP) nothing is said, nor of tokens that outputs have too few columns for. A row that is an
 --- epoch has the mean of it, and its being low is that of learning. Losses that add up
 --- over the elements of a row or of the batch are as many times larger; where the factor is such a number nothing is
---- said.
+--- said. A first loss within a thousandth of ln 2 is that of pairs of which neither is preferred (DPO), whatever the
+--- model knows. Margins, rewards, policies, pairs, quantiles and the like have no such level: where the config names a
+--- loss that is no cross-entropy, columns of rewards stand beside it, or no dumped output has a number for each class,
+--- nothing is said. A distance that is added up over pixels is large of small outputs too: where these are dumped, they
+--- have to be as large as the loss would have them.
 ---
 --- ## References
 --- Losses in bits instead of nats are 1.4427 times larger and are recognised by that factor; bits per byte are not
 --- judged, since that needs the number of bytes of a token.
 
+local class_costs = require("class-costs")
 local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
@@ -66,7 +72,13 @@ return {
       local kinds  = case.config:where("match(key, ?) and number > 1", entropy and targets.CLASSES
         or "*num_classes|*n_classes|*num_labels"):first()
       local size   = kinds or case.config:where("match(key, '*vocab_size') and number > 1"):first()
-      local dumped = case.tensors:where("numel > 1 and role == 'output' and match(layer, ?)", targets.HEADS):first()
+      local heads  = case.tensors:where("numel > 1 and role == 'output' and match(layer, ?)", targets.HEADS)
+      local dumped = heads:first()
+      -- One output a row is a score, whatever is read.
+      if not kinds and case.config:where("match(key, '*num_classes|*n_classes|*num_labels') and number == 1")
+        :count() > 0 then
+        return nil
+      end
       local shape  = dumped and dumped.shape or {}
       local width  = #shape >= 2 and shape[#shape] or nil
       local truth  = case.tensors:where("match(name, '*label|*labels|*target|*targets') and numel > 0")
@@ -86,8 +98,11 @@ return {
           if fits and not (size and (kinds or width >= 0.5 * size.number)) then return width, dumped end
         end
       end
-      -- Tokens that are read and not predicted: the outputs are fewer.
-      if size and not kinds and width and not targets.covers(width, size.number) then return nil end
+      -- Tokens that are read, or ids that are hashed, and not predicted: the outputs are fewer.
+      if size and not kinds and width and not targets.covers(width, size.number)
+        or size and not class_costs.fits(heads, size.number) then
+        return nil
+      end
       if size and (kinds or not dumped or ids:count() > 0) then return size.number, size end
       local rows = tokens:count() > 0 and case.tensors:where("numel > 1 and role == 'weight' and match(layer, "
         .. "'*embed_tokens|*wte|*embed.tok|*word_embeddings|*tok_embeddings|lm_head|*.lm_head')"):first()
@@ -124,6 +139,19 @@ return {
       return math.max(row.rms ^ 2, row.rms), { each, size and each * size.number or row.numel }, row, false
     end
 
+    --- How large the outputs are that are dumped at the step of a loss, with a number for each of a row's, where that
+    --- is too small by half for a square (or absolute) error of that size; nil where none is dumped, or one is larger.
+    local function small_outputs(first, row)
+      local each = row.numel / math.max(1, (row.shape or {})[1] or 1)
+      local most
+      for out in case.tensors:where("role == 'output' and step == ? and rms is not null and numel >= ?", first.step,
+        math.max(2, each)):slice(0, 400):rows() do
+        if out.numel / math.max(1, (out.shape or {})[1] or 1) == each then most = math.max(most or 0, out.rms) end
+      end
+      local needed = math.sqrt(math.max(0, first.value))
+      return most and most < 0.5 * (math.min(needed, first.value) - row.rms) and most or nil
+    end
+
     -- The sum over all alignments of an input and its labels is no cross-entropy of classes.
     local aligned = case.config:where("match(key, '*ctc*|*blank_id*|*blank_idx*|*rnnt*|*transducer*') or match(value, "
       .. "'*ctc*|*CTC*|*rnnt*|*RNNT*|*transducer*')"):first()
@@ -134,11 +162,13 @@ return {
     local mixed = case.config:where("match(key, '*distill*|*teacher*|*kd_alpha*|*kd_weight*|*kd_temp*') and "
       .. "not match(key, '*teacher_forc*') and not match(value, 'false|False|none|None|null|0|')"):first()
       or case.config:where("match(key, '*aux_weight*|*aux_loss_weight*|*auxiliary_weight*|*aux_logits*|"
-        .. "*deep_supervision*|*loss_weight|*loss_weights|*loss_weights.*') and (number >= 0.1 or number is null) and "
+        .. "*deep_supervision*|*loss_weight|*loss_weights|*loss_weights.*|"
+        .. "*exit_weights*|*medusa*|*lambdas*') and (number >= 0.1 or number is null) and "
         .. "not match(value, 'false|False|none|None|null|0|')"):first()
     if mixed then return skip("a loss of one part: " .. mixed.key .. " makes it a sum of several") end
     -- A margin is taken off the logit of the right class, and a scale of 16 to 64 goes with it.
     local margin = settings.on(case.config:where("match(key, '*margin*|*arcface*|*cosface*|*sphereface*|*amsoftmax*|"
+      .. "*cosine_head*|*cosine_classifier*|*cosine_scale*|"
       .. "*am_softmax*') or match(value, '*arcface*|*ArcFace*|*cosface*|*CosFace*|*amsoftmax*|*AMSoftmax*')")):first()
     if margin then
       return skip(("a loss of plain logits: %s %s is of a margin, under which knowing nothing costs more")
@@ -160,7 +190,12 @@ return {
       local judged = false
       for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
         local first = run:sort("step"):where("finite(value)"):first()
-        if first and first.step <= 1 then
+        local small = first and not binary and small_outputs(first, row)
+        if small and first.step <= 1 then
+          judged = true
+          skip(("outputs as large as the loss has them: those dumped at step %d are %.3g in the root mean square")
+            :format(first.step, small), "initial-predictions-large")
+        elseif first and first.step <= 1 then
           judged = true
           local ratio, summed = first.value / chance, false
           -- The sum over accumulated batches is training/accumulation-scale's.
@@ -198,15 +233,69 @@ return {
       local times = math.floor(first.value / chance + 0.5)
       return sum and sum.number == times and math.abs(first.value / chance - times) <= 0.04 * times
     end
+    --- Whether the first loss is larger than each of two and more terms of it that are logged at the same step, and no
+    --- more than their sum: it is one of several losses, of which each has a chance level of its own.
+    local function of_terms(run_name, first)
+      local terms = case.scalars:where { primary = true, run = run_name, step = first.step }
+        :where("layer is null and finite(value) and value > 0 and name != 'loss' and (match(name, '*loss*') or "
+          .. "match(raw_name, '*loss*')) and not match(name, '*val*|*eval*|*test*|*scale*')"):distinct("name")
+      return terms:count() >= 2 and terms:max("value") < 0.98 * first.value
+        and terms:sum("value") >= 0.9 * first.value and terms:first() or nil
+    end
+    --- A number of rows or tokens that the loss is the sum over: a first loss that is as many times that of a fresh
+    --- model, and stays of that size, since logits that are too large are brought down at once. Nil where none is.
+    local function added_up(run, first)
+      local settled = run:sort("step"):where("finite(value)"):slice(2, math.max(4, run:count() // 10)):median("value")
+      if not settled or settled < 0.5 * first.value then return nil end
+      local function one(keys)
+        return case.config:where("match(key, ?) and number > 1", keys):first()
+      end
+      local rows, length = one("*batch_size|*micro_batch*"), one("*seq_len|*seq_length|*block_size|*context_length|"
+        .. "*max_length")
+      local numbers = {}
+      if rows then numbers[#numbers + 1] = rows.number end
+      if length then numbers[#numbers + 1] = length.number end
+      if rows and length then numbers[#numbers + 1] = rows.number * length.number end
+      for _, label in ipairs({ "batch.label", "batch.labels", "batch.target", "batch.targets" }) do
+        local row = case.tensors:where { name = label }:first()
+        if row then numbers[#numbers + 1] = row.numel end
+      end
+      for _, n in ipairs(numbers) do
+        local each = first.value / n
+        if n >= 4 and each >= 0.97 * chance and each <= chance + math.max(0.05 * chance, case.options.spread) then
+          return n
+        end
+      end
+    end
     local judged = false
+    local named  = class_costs.other(case)
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local first = run:sort("step"):where("value is not null"):first()
+      local own   = first and first.step <= 1 and class_costs.of(case, first)
+      local sums  = first and added_up(run, first)
       local raw   = first and tostring(first.raw_name or ""):lower() or ""
       -- Logged every tenth step, or as the mean of ten: from where a run only comes down it began above.
       local later = first and first.step > 1 and first.step <= 10 and first.value > 2 * chance + shares
-        and not summed_up(first) and run:where("finite(value)"):count() >= 10
+        and not summed_up(first) and not sums and run:where("finite(value)"):count() >= 10
         and first.value >= 0.9 * run:where("finite(value)"):max("value")
-      if later then
+      local term = first and first.value > 0 and of_terms(run_name, first)
+      if first and first.value < 0 then
+        skip("a cross-entropy: none is below 0", "initial-loss-off", "initial-loss-low", "loss-in-bits")
+        judged = true
+      elseif term then
+        skip(("a loss of one part: %s stands beside it, with others"):format(term.name), "initial-loss-off",
+          "initial-loss-low", "loss-in-bits")
+        judged = true
+      elseif first and (own and not own.same or not own and named) then
+        skip(own and ("a loss that is the cross-entropy of the outputs: those of %s cost %.4g at step %d, and it is "
+          .. "%.4g"):format(own.output.name, own.mean, first.step, first.value)
+          or "a cross-entropy of classes: " .. named, "initial-loss-off", "initial-loss-low", "loss-in-bits")
+        judged = true
+      elseif sums and first.step <= 10 then
+        skip(("a mean loss: the first, %.4g, is that of a fresh model added up over %d"):format(first.value,
+          math.floor(sums)), "initial-loss-off", "initial-loss-low", "loss-in-bits")
+        judged = true
+      elseif later then
         judged = true
         report {
           symptom  = "initial-loss-off",
@@ -218,6 +307,10 @@ return {
             :format(first.step, first.value, level, chance),
           evidence = { first, source },
         }
+      elseif first and first.step <= 1 and count ~= 2 and math.abs(first.value - math.log(2)) < 1e-3 then
+        skip("a loss of classes: the first is ln 2, that of pairs of which neither is preferred", "initial-loss-off",
+          "initial-loss-low", "loss-in-bits")
+        judged = true
       elseif first and first.step <= 1 and not raw:glob("*bpb*|*bits_per*|*bpc*") then
         judged = true
         local summed = summed_up(first)
@@ -245,7 +338,8 @@ return {
               :format(first.value, level, chance, shares > 0 and (" and other terms %g at most"):format(shares) or "",
               first.value <= 0 and "nothing is scored"
               or ratio > 1 and "the initial logits are too large or the labels do not fit the vocabulary"
-              or "the model starts with knowledge"),
+              or own and "the model starts with knowledge"
+              or "the model starts with knowledge, or this is no mean cross-entropy"),
             evidence = { first, source },
           }
         end

@@ -16,12 +16,13 @@
 --- ## Known false positives
 --- Output projections and second factors of LoRA that begin at zero on purpose: they move at once. Pretrained weights:
 --- a first loss well below ln V says that the model is not fresh, and its logits are not judged. An output layer that
---- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. What
---- begins at zero on purpose, as a bias does, stays there where nothing moves it: a layer that has a gradient is kept
---- at zero by its optimizer or its rate, one for which none is on record is frozen or cut off, and where nothing in the
---- model has one, the loss may be what is cut off. An
---- activation all of whose outputs are zero stops the gradient too: where it is the first to put out zeros alone, the
---- weights behind it are not judged by their gradients.
+--- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. A
+--- lone large layer may be so for small inputs or for a sine; norms that biases make are told by outputs of one sign,
+--- and what no module takes inputs by is left out. Outputs of a run without classes are no logits, nor are cosines.
+--- What begins at zero on purpose, as a bias does, stays there where nothing moves it: a layer that has a gradient is
+--- kept at zero by its optimizer or its rate, one for which none is on record is frozen or cut off, and where nothing
+--- in the model has one, the loss may be what is cut off. An activation all of whose outputs are zero stops the
+--- gradient too: where it is the first to put out zeros alone, the weights behind it are not judged by their gradients.
 ---
 --- ## References
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
@@ -62,6 +63,27 @@ local function gains_alone(layered, step)
   }
 end
 
+--- Whether logits are far larger than the dumped matrix that gives them makes of what is dumped before it: then a scale
+--- multiplies them on purpose, as it does cosines.
+---@param case culprit.Case
+---@param wide integer    classes
+---@param spread number
+---@return boolean
+local function scaled_logits(case, wide, spread)
+  local early = case.tensors:where("step is null or step <= 1")
+  local most
+  for weight in early:where("role == 'weight' and rms is not null"):slice(0, 500):rows() do
+    local shape = weight.shape or {}
+    if #shape == 2 and shape[1] == wide and shape[2] ~= wide then
+      for put in early:where("role == 'output' and rms is not null"):slice(0, 500):rows() do
+        local width = put.shape and put.shape[#put.shape]
+        if width == shape[2] then most = math.max(most or 0, weight.rms * math.sqrt(width) * put.rms) end
+      end
+    end
+  end
+  return most ~= nil and spread > 3 * most
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -79,6 +101,7 @@ return {
     factor = { default = 4.0,  doc = "What a square matrix of such elements multiplies by, in the median layer" },
     outputs = { default = 2.0, doc = "Outputs of layers, in the median, that are too large where the factor is" },
     tiny   = { default = 1e-4, doc = "First activations that are vanishing" },
+    shrink = { default = 0.1,  doc = "What weights that start too small leave of their inputs, at most" },
   },
 
   run = runs.apart(function(case, run)
@@ -174,6 +197,8 @@ return {
     local start   = weights:sort("step"):first()
     local early   = start and (not start.step or start.step <= 1)
     if early and fresh then
+      -- A lone matrix may be large for what it takes in, as small features, or for what it feeds, as a sine.
+      local judged, large = 0, {}
       for row in weights:where("step is null or step <= 1"):slice(0, 1000):rows() do
         local shape = row.shape or {}
         -- One number a unit, or one for all, is a scale and begins as such.
@@ -197,21 +222,29 @@ return {
           local taken  = beside:where { role = "input" }:first()
           local put    = beside:where { role = "output" }:first()
           local scaled = taken and put and taken.rms and put.rms and put.rms < 0.3 * gain * taken.rms
-          if gain > opt.gain and not scaled and not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*|*table*|"
+            -- Nor are they too large where what comes out is what a sound layer makes, since little goes in.
+            or put and put.rms and put.rms < 1.5 and put.absmax > 1.01
+          if not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*|*table*|"
             .. "*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|*slots*|*memory*|*lookup*|*fourier*|"
             .. "*freq*") then
-            found {
-              symptom  = "weights-large-at-start",
-              score    = 0.85,
-              at       = { run = run, layer = row.layer, step = row.step },
-              message  = ("%s starts with a standard deviation of %.3g; over %d inputs that multiplies a signal by "
-                .. "%.3g"):format(
-                row.name, row.std, inputs, gain),
-              evidence = { row },
-            }
-            break
+            judged = judged + 1
+            if gain > opt.gain and not scaled then
+              large[#large + 1] = { row = row, inputs = inputs, gain = gain }
+            end
           end
         end
+      end
+      if 2 * #large > judged and not (kinds and kinds["weights-constant"]) then
+        local one = large[1]
+        found {
+          symptom  = "weights-large-at-start",
+          score    = 0.85,
+          at       = { run = run, layer = one.row.layer, step = one.row.step },
+          message  = ("%s starts with a standard deviation of %.3g; over %d inputs that multiplies a signal by "
+            .. "%.3g, and so do %d of %d dumped matrices by more than %g"):format(one.row.name, one.row.std,
+            one.inputs, one.gain, #large, judged, opt.gain),
+          evidence = { one.row, large[2] and large[2].row or nil },
+        }
       end
     end
 
@@ -254,14 +287,25 @@ return {
       -- Branches that begin near zero on purpose (LayerScale) leave the stream beside them as large as it was.
       local sound  = blocks:where("value >= ?", 100 * opt.tiny):count()
       acts = blocks:count() >= 2
-      if acts and fresh and small:count() >= 0.5 * blocks:count() and sound < 0.25 * blocks:count() then
+      -- What goes in may be that small: weights of a usual size take no more than a half and less from layer to layer.
+      local before, shrinks = nil, false
+      for row in blocks:sort("place"):slice(0, 5000):rows() do
+        shrinks = shrinks or before ~= nil and row.value < opt.shrink * before
+        before  = row.value
+      end
+      local many = acts and fresh and small:count() >= 0.5 * blocks:count() and sound < 0.25 * blocks:count()
+      if many and not shrinks then
+        skip("activations that weights make small: no layer makes them much smaller than the one before",
+          "weights-tiny-at-start")
+      elseif many then
+        local least = small:sort("value"):first()
         found {
           symptom  = "weights-tiny-at-start",
           score    = 0.85,
           at       = { run = run, layer = small:first().layer, step = first.step },
           message  = ("at step %d the activations of %d of %d layers are below %g, those of %s %.2g: the weights "
             .. "start too small")
-            :format(first.step, small:count(), blocks:count(), opt.tiny, small:first().layer, small:min("value")),
+            :format(first.step, small:count(), blocks:count(), opt.tiny, least.layer, least.value),
           evidence = { small:slice(0, 5) },
         }
       end
@@ -271,6 +315,7 @@ return {
     local logits = case.tensors:where("name == 'head.output' or match(name, '*lm_head.output|logits')")
       :where("step is null or step <= 1"):sort("step"):first()
     local spread = logits and logits.std
+    local wide   = logits and logits.shape and logits.shape[#logits.shape]
     if not spread and first and first.step <= 1 then
       logits = all:where { metric = "activation_rms", step = first.step }:where("match(layer, "
         .. "'head|lm_head|*.lm_head')"):first()
@@ -279,13 +324,19 @@ return {
     -- Cosines times a scale, and margins, are large from the start by design; and logits so wide that the loss does not
     -- have what they add are not those that it takes.
     -- A temperature divides them, and makes them large where it is far below 1; that of generation is another's.
+    -- Outputs that no class has are no logits, and what multiplies cosines is a parameter or a setting.
+    local of_classes = size and (not wide or targets.covers(wide, size.number)) or false
+    local scale = case.scalars:where("layer is not null and match(layer, '*logit_scale*|*temperature*|*log_tau*')")
+      :count() + case.tensors:where("match(name, '*logit_scale*|*temperature*|*log_tau*')"):count()
     local designed = settings.on(case.config:where("match(key, '*logit_scale*|*arcface*|*cosface*|*margin*')")):count()
       + case.config:where("match(key, '*temperature*') and number > 0 and number < 0.5 and not match(key, "
       .. "'*generat*|*sampl*|*decod*')"):count()
       + case.config:where("match(value, '*arcface*|*cosface*|*sphereface*|*ArcFace*|*CosFace*|*infonce*|*InfoNCE*')")
       :count() > 0
     local least = size and loss and loss.step <= 1 and math.log(size.number) + 0.1 * math.min(spread or 0, 4) ^ 2
-    if spread and fresh and spread > opt.logits and (designed or least and loss.value < least) then
+    if spread and wide and spread > opt.logits and scaled_logits(case, wide, spread) then scale = scale + 1 end
+    if spread and fresh and spread > opt.logits and (designed or scale > 0 or not of_classes
+      or least and loss.value < least) then
       skip("logits that the first loss is made of", "logits-large-at-start")
     elseif spread and fresh and spread > opt.logits then
       found {

@@ -220,10 +220,17 @@ return {
         local stale = flagged(layer) and moved:count() > 0 and moved:max("value") == 0
         local none = stale or own:count() == 0 and values:where("metric == 'update_ratio' and value > 0"):count() == 0
         local size = values:where { metric = "weight_norm" }
+        -- Of norms with four digits one that moves was changed between the rows: by the gradients of steps that are not
+        -- logged, as of a task that has its turn, or by what copies or averages it.
+        local between = (none or own:count() > 0 and own:max("value") == 0) and moved:count() > 0
+          and moved:max("value") == 0 and size:count() > 1 and size:max("value") - size:min("value")
+          > 3e-4 * size:max("value")
         local zeros = layered:where { metric = "zero_share", layer = layer }
         -- Weights or outputs of zero are another check's: nothing passes them in either direction.
         if not flagged(layer) and (size:count() > 0 and size:max("value") == 0
-          or zeros:count() > 0 and zeros:median("value") >= 0.99) then
+          or zeros:count() > 0 and zeros:median("value") >= 0.99) or between then
+        elseif (none or own:count() >= case.options.min_rows and own:max("value") == 0)
+          and freezing.rest(layered, layer) then
         elseif none or own:count() >= case.options.min_rows and own:max("value") == 0 then
           states[#states + 1] = { layer = layer, dead = true }
           dead[#dead + 1] = layer
@@ -238,7 +245,7 @@ return {
     if #dead == 0 then
       -- Where a part of what is logged as a layer never moves, the norm of the whole says nothing of that part.
       for index, state in ipairs(states) do
-        if freezing.part(layered, state.layer, 0.2) and not declared(state.layer) then
+        if freezing.part(layered, state.layer, 0.2, case) and not declared(state.layer) then
           skip("gradient norms by tensor: a part of " .. state.layer .. " never changes", "layer-gradient-zero")
           local upstream = index > 1 and states[1].layer
           if upstream and not upstream:lower():glob("*emb*|*wte*|*tok*") then
@@ -306,6 +313,11 @@ return {
       return
     end
     if #dead == 0 or alive == 0 or grads:count() == 0 then return end
+    local kept = known and freezing.kept(case, states, flagged)
+    if kept then
+      return skip(("layers that are to learn: those without a gradient have requires_grad off, and are %s"):format(
+        kept))
+    end
     -- A loss that is no number, as 0 / 0 where no label counts, leaves layers to the gradient of the terms beside it.
     local losses = case.scalars:where { name = "loss", primary = true }:where("value is not null")
     if losses:count() > 0 and losses:where("finite(value)"):count() == 0 then

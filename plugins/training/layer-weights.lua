@@ -41,7 +41,7 @@ return {
     local all      = case.scalars:where { primary = true }:where("finite(value)")
     local layered  = all:where("layer is not null")
     local declared = freezing.declared(case)
-    local flagged  = freezing.flagged(case)
+    local flagged, known = freezing.flagged(case)
 
     -- Decay moves what has a gradient of zero, and not what the optimizer leaves out. Without it the two look alike.
     local decays = (settings.number(case, "weight_decay") or 0) > 0
@@ -73,6 +73,7 @@ return {
     ---@type string[], string[], integer, integer, culprit.Table?, culprit.Table?
     local still, pushed, moving, judged, example, push = {}, {}, 0, 0, nil, nil
     local part, between = nil, 0
+    local states = {} -- whether a layer stands still, in the order of the forward pass
     for layer, values in layered:where { metric = "update_ratio" }:group("layer") do
       if values:count() >= case.options.min_rows and not declared(layer) then
         judged = judged + 1
@@ -82,8 +83,10 @@ return {
         local moved = norms:count() > 1 and norms:max("value") - norms:min("value") > 3e-4 * norms:max("value")
         if values:max("value") == 0 and moved then
           between = between + 1
+        elseif values:max("value") == 0 and freezing.rest(layered, layer) then
         elseif values:max("value") == 0 then
           still[#still + 1] = layer
+          states[#states + 1] = { layer = layer, dead = true }
           example = example or values
           -- With requires_grad off .grad is what was left there before.
           if not flagged(layer) and grads:count() > 0 and grads:median("value") > 0 then
@@ -92,7 +95,8 @@ return {
           end
         elseif values:median("value") > 0 then
           moving = moving + 1
-          part = part or freezing.part(layered, layer, case.options.part)
+          states[#states + 1] = { layer = layer, dead = false }
+          part = part or freezing.part(layered, layer, case.options.part, case)
         end
       end
     end
@@ -113,6 +117,10 @@ return {
       return skip("gradient norms by tensor", "layer-unchanged-despite-gradient")
     end
     if #still == 0 then return end
+    local kept = known and freezing.kept(case, states, flagged)
+    if kept then
+      return skip(("layers that are to move: those that stand still have requires_grad off, and are %s"):format(kept))
+    end
     if moving == 0 then return skip("a layer that moves: none does, which is another check's") end
 
     local function list(names)

@@ -10,15 +10,17 @@
 --- Plot the schedule without the model: call `scheduler.step()` for the planned number of steps and print the rate.
 ---
 --- ## Known false positives
---- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more than a
---- tenth of the run is reported even when intended, as information if it is no more than a fifth and the rate had come
---- down to a tenth of its peak before. Where weights move at a logged rate of zero it is not the one of the updates,
---- and nothing is said. A fall from a level that was kept is a milestone and not reported; one from a
---- rate that moved is information, since schedules do that too. Warm restarts and cycles are silent where the config
---- names them or they come after as many steps each time, unless they go beyond every peak before; one cycle rises
---- once and is no such. A schedule that is stepped
---- once an epoch warms up in steps too: the first rise to the rate that the config sets, which the run never goes
---- beyond, is planned.
+--- Schedules that end at zero have one such row at the end, and warm-ups may start with one; a zero tail of more
+--- than a tenth of the run is reported even when intended, as information if it is no more than a fifth and the
+--- rate had come down to a tenth of its peak before. Where weights move at a logged rate of zero it is not the one
+--- of the updates, and nothing is said; nor where another logged rate is not 0 then, or the loss falls by a tenth
+--- at rates of 0 alone, which standing weights cannot bring about: "0.0000" is what few digits leave of a small
+--- one. A rate that a setting for averaged weights (swa_lr) names is planned. A fall from a level that was kept is
+--- a milestone and not reported; one from a rate that moved is information, since schedules do that too. Warm
+--- restarts and cycles are silent where the config names them, or layers that are released later on, or they come
+--- after as many steps each time, unless they go beyond every peak before; one cycle rises once and is no such. A
+--- schedule that is stepped once an epoch warms up in steps too: the first rise to the rate that the config sets,
+--- which the run never goes beyond, is planned.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
@@ -48,8 +50,14 @@ return {
       .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*') and not match(value, '*one*cycl*|*One*Cycl*|"
       .. "*1cycl*')"):count() > 0
 
+    -- A head that is trained alone and a whole that follows have a schedule each.
+    if settings.on(case.config:where("match(key, '*freeze_epochs*|*unfreez*|*frozen_epochs*')")):count() > 0 then
+      named_cyclic = true
+    end
     local planned = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
       .. "and not match(key, '*min*') and number > 0"):max("number")
+
+    local averaged = case.config:where("match(key, '*swa_lr*') and number > 0"):max("number") or 0
 
     local cyclic, calm_rows, alone = named_cyclic, false, false
     --- The change of level of a metric between the rows before a step and those from it on, eight or `width` on either
@@ -93,6 +101,25 @@ return {
       return { was = was, now = now, rows = after }
     end
 
+    --- What says that a run learns while its logged rate is 0: another rate that is not, or a loss that falls by a
+    --- tenth, and by more than its noise, from the first zero on, with none but zeros between; nil where nothing does.
+    local function learns_at_zero(run_name, zeros)
+      local first, last = zeros:first().step, zeros:last().step
+      local other = case.scalars:where { run = run_name }:where("match(name, '*lr*|*learning_rate*') and name != 'lr' "
+        .. "and value > 0 and step >= ? and step <= ?", first, last)
+      if other:distinct("step"):count() >= 0.9 * zeros:count() then
+        return ("%s is %.3g where lr is 0"):format(other:first().name, other:first().value)
+      end
+      local rates = runs.series(case, "lr", run_name):where("step >= ? and step <= ?", first, last)
+      local loss  = runs.series(case, "loss", run_name):where("step > ? and step <= ?", first, last)
+      local some  = loss:count() // 5
+      if rates:count() > zeros:count() or some < 3 or loss:min("value") <= 0 then return nil end
+      local was, is = loss:slice(0, some):median("value"), loss:slice(loss:count() - some, some):median("value")
+      local noise = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+      if was - is <= math.max(0.1 * was, opt.sigmas * 1.77 / math.sqrt(some) * noise) then return nil end
+      return ("the loss falls from %.4g to %.4g at rates of 0"):format(was, is)
+    end
+
     for run_name, run in case.scalars:where { name = "lr", primary = true }:group("run") do
       local rate  = run:sort("step"):where("finite(value)")
       cyclic = named_cyclic or settings.cycles(case, rate)
@@ -104,7 +131,12 @@ return {
       local moving  = updates:where("value > 0"):distinct("step"):count()
       local no_rate = zeros:count() > 0 and (moving >= 2 and moving >= 0.5 * updates:distinct("step"):count()
         or optimizers.own_rate(case, rate) and rate:max("value") == 0)
-      if no_rate then
+      -- Nor do weights that stand still learn: a loss that goes on falling is moved at another rate than the logged
+      -- one, which is rounded to nothing or that of one group of parameters.
+      local elsewhere = zeros:count() > 0 and learns_at_zero(run_name, zeros)
+      if elsewhere and not no_rate then
+        skip(("the rate that updates are made with: %s"):format(elsewhere), "lr-zero")
+      elseif no_rate then
         skip("the rate that updates are made with: weights move where the logged one is 0", "lr-zero")
       elseif zeros:count() >= 3 and zeros:count() >= opt.zero_share * rate:count() then
         local first = zeros:first()
@@ -135,6 +167,7 @@ return {
         local function is_planned(row)
           local before  = moves:where("step < ?", row.step)
           local earlier = before:last()
+          if row.value <= 1.1 * averaged then return true end
           -- Cycles come back to their peak, and never go beyond it.
           if cyclic and row.value <= 1.1 * math.max(before:max("value") or 0, planned or 0) then return true end
           -- A warm-up that is still going on rises too, by less and less; a jump is more than the row before it rose.

@@ -9,7 +9,8 @@
 ---
 --- ## Known false positives
 --- Loggers that time the loader's call on the device's clock: the host waits there for the device, and the loader is
---- blamed for it. The first steps, which fill the loader's queue, are left out.
+--- blamed for it. Two files of a run have clocks of their own, as of a loop and of a recorder: where a row has both
+--- times, these alone are compared. The first steps, which fill the loader's queue, are left out.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
@@ -36,6 +37,7 @@ return {
   symptoms = { "data-time-high" },
   options  = {
     share    = { default = 0.20, doc = "Wait over step time worth reporting" },
+    least    = { default = 2e-3, doc = "Wait in seconds below which it is no loader's" },
     min_rows = { default = 8,    doc = "Logged steps below which nothing is judged" },
   },
 
@@ -44,8 +46,16 @@ return {
     for run_name, run in case.scalars:where { name = "data_time", primary = true }:group("run") do
       local wait = run:sort("step"):where("finite(value) and value >= 0"):select("step", "value")
       local time = case.scalars:where { name = "step_time", primary = true, run = run_name }:where("value > 0")
-        :select("step", "value")
-      local both = wait:join(time, "step"):sort("step")
+      -- The step time of the row that has the wait, where there is one.
+      local placed = run:select("step", "place")
+      for _, own in case.scalars:where { name = "step_time", run = run_name }:where("value > 0"):group("raw_name") do
+        local beside = placed:join(own:select("step", "place"), "step"):where("place == place_right")
+        if beside:count() >= 0.5 * wait:distinct("step"):count() then
+          time = own
+          break
+        end
+      end
+      local both = wait:join(time:select("step", "value"), "step"):sort("step")
       if both:count() >= opt.min_rows then
         judged = true
         both = both:slice(both:count() // 20 + 1, both:count())
@@ -62,6 +72,9 @@ return {
         local usual = since:sum("value") / total
         local late  = since:where("share >= ?", opt.share)
         local last  = late_end(both)
+        -- Below some ms a wait is Python between two steps, and no loader wins it.
+        if last and last:median("value") < opt.least then last = nil end
+        if late:count() > 0 and late:median("value") < opt.least then late = late:slice(0, 0) end
         if usual < opt.share or since:count() < 8 or late:count() < math.max(3, 0.05 * since:count()) then
           if last then
             report {
@@ -69,9 +82,9 @@ return {
               score    = 0.8,
               at       = { step = last:first().step },
               message  = ("waiting for data takes %s of the time or more in the last %d logged steps, from step %d on "
-                .. "(%.3g s of %.3g s), and less than a tenth in the %d before"):format(units.percent(last:min("share")),
-                last:count(), last:first().step, last:median("value"), last:median("value_right")
-                + (apart and last:median("value") or 0), both:count() - last:count()),
+                .. "(%.3g s of %.3g s), and less than a tenth in the %d before"):format(
+                units.percent(last:min("share")), last:count(), last:first().step, last:median("value"),
+                last:median("value_right") + (apart and last:median("value") or 0), both:count() - last:count()),
               evidence = { last:slice(0, 5) },
             }
           end

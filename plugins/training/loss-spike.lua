@@ -16,11 +16,15 @@
 --- resolution changes that has stood for some rows, or in front of which the log names a new stage. Nor is it where the
 --- config has a curriculum or a growth of lengths, as long as half of the trailing window is of the task before: up to
 --- the steps that it names, or anywhere where it names none. A loss that climbs to its top over some rows and stays
---- there has not come back, however few rows are left behind the top.
+--- there has not come back, however few rows are left behind the top. Rates that go round in cycles take the loss up at
+--- each restart: a spike there is none. Nor is there any in a range test, whose rate rises by the same factor from row
+--- to row until the loss leaves; nor in a loss with a margin, once some of its rows are exactly 0: what is left is of
+--- the few examples within the margin, and has no deviation.
 ---
 --- ## References
 --- Megatron-LM calls a loss spiky at 10 times the largest of the first 100, which misses nearly all of them.
 
+local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
 
@@ -61,6 +65,30 @@ local function new_task(case, run, before, spike)
   return line and "the log says: " .. line.text:trim()
 end
 
+--- What says that the run looks for a rate: a setting, or a rate that rises by the same factor from row to row over
+--- more than three decades, which no schedule does to the end. Nil where nothing does.
+local function range_test(case, rate)
+  local set = settings.on(case.config:where("match(key, '*lr_find*|*lrfind*|*range_test*')")):first()
+  if set then return set.key .. " is set" end
+  if rate:count() < 24 or rate:min("value") <= 0 or rate:last().value < 1e3 * rate:first().value then return nil end
+  local grows = rate:col("value"):log():diff()
+  local least, most = grows:min(), grows:max()
+  return least > 0 and most - least <= 0.1 * most
+    and ("the rate rises by a factor of %.3g from row to row, from %.3g to %.3g"):format(math.exp(most),
+      rate:first().value, rate:last().value) or nil
+end
+
+--- The step from which on one row in sixteen of a window is exactly 0; nil where there is none.
+local function mostly_nothing(loss, window, every)
+  local zeros, steps = loss:where("value == 0"):slice(0, 10000), {}
+  local many = window // 16
+  for row in zeros:rows() do
+    steps[#steps + 1] = row.step
+    local before = steps[#steps - many + 1]
+    if before and row.step - before < window * every then return before end
+  end
+end
+
 --- What few examples of a batch can add to its mean: `examples` times the loss of one of which nothing is known. Nil
 --- where the size of a batch is not set.
 local function of_few(case, loss, examples)
@@ -90,6 +118,10 @@ return {
   run = function(case)
     local opt, judged, sparse, longest = case.options, false, nil, 0
     local harder
+    local copied = case.config:where("match(key, '*target_network*|*target_update*|*target_sync*') and number > 1")
+      :first()
+    local named_cyclic = case.config:where("match(key, '*sched*|*decay_style*') and match(value, '*restart*|*cycl*|"
+      .. "*sgdr*|*Restart*|*Cycl*') and not match(value, '*one*cycl*|*One*Cycl*|*1cycl*')"):count() > 0
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
       judged  = judged or loss:count() > 8 -- a deviation needs eight values before it
@@ -106,6 +138,9 @@ return {
           :where("z > ? and value > usual * ?", opt.sigmas, 1 + opt.relative)
       end
       local short = opt.window // 4
+      local rate  = runs.series(case, "lr", run_name):where("finite(value)")
+      local finds = range_test(case, rate)
+      local from  = mostly_nothing(loss, opt.window, math.max(1, every))
       local apart = {}
       for _, window in ipairs { opt.window, short } do
         for row in jumps(window):where("in_log > ?", opt.sigmas):slice(0, 10000):rows() do apart[row.step] = true end
@@ -124,6 +159,14 @@ return {
       if hot:count() == 0 and noise > 0 then
         hot = kept(jumps(short):where("value - usual > ?", 12 * noise))
       end
+      if from and hot:where("step >= ?", from):count() > 0 then
+        harder = harder or ("losses other than 0: from step %d on one row in sixteen has none"):format(from)
+        hot = hot:where("step < ?", from)
+      end
+      if finds and hot:count() > 0 then
+        harder = "the loss at a rate that is meant: " .. finds
+        hot = hot:slice(0, 0)
+      end
       local spike = hot:top(1, "z"):first()
 
       -- A spike may last some rows: rows within five of the one before belong to it.
@@ -140,7 +183,7 @@ return {
         end
         local all = counts[1] + counts[2] + counts[3]
         few = all <= 2
-        if all >= opt.spikes then
+        if all >= opt.spikes and not copied then
           report {
             symptom  = "spikes-repeat",
             score    = 0.85,
@@ -164,6 +207,26 @@ return {
       end
       local before = spike and loss:where("step < ?", spike.step):last()
       local why = before and new_task(case, run_name, before, spike)
+      -- Where the rate goes round in cycles, the loss goes up with it at each restart.
+      local near = spike and rate:where("step <= ?", spike.step)
+      near = near and near:slice(math.max(0, near:count() - short), short)
+      local low, anew = math.huge, nil
+      for row in (near or rate:slice(0, 0)):rows() do
+        if row.value > 1.5 * low then anew = anew or row end
+        low = math.min(low, row.value)
+      end
+      if anew and (named_cyclic or settings.cycles(case, rate)) then
+        why = why or ("the learning rate starts anew, from %.3g to %.3g"):format(low, anew.value)
+      end
+      -- Rows of two kinds, with and without a rare class say, have no deviation: as high ones stand in the window.
+      local past = spike and loss:where("step < ?", spike.step)
+      past = past and past:slice(math.max(0, past:count() - opt.window), opt.window)
+      if past and costs and past:count() >= 8 and past:quantile("value", 0.25) < 0.01 * past:quantile("value", 0.75)
+        and spike.value < 3 * past:max("value") then
+        why = why or ("rows before it are of two kinds, about %.2g and %.2g"):format(past:quantile("value", 0.25),
+          past:quantile("value", 0.75))
+      end
+      if spike and copied then why = why or copied.key .. " renews its targets at intervals" end
       local stage = spike and settings.stage_before(case, loss, spike, opt.window)
       if stage then why = why or stage.key .. " makes it another one" end
       if why then
@@ -173,8 +236,10 @@ return {
           symptom  = "loss-spike",
           score    = math.min(0.99, 1 - 0.5 * opt.sigmas / spike.z),
           at       = { step = spike.step },
-          message  = ("loss jumps to %.4g at step %d, %s robust deviations above its trailing median of %.4g"):format(
-            spike.value, spike.step, units.count(math.floor(math.min(spike.z, 1e6))), spike.usual),
+          message  = spike.z < 1e6 and ("loss jumps to %.4g at step %d, %s robust deviations above its trailing median "
+            .. "of %.4g"):format(spike.value, spike.step, units.count(math.floor(spike.z)), spike.usual)
+            or ("loss jumps to %.4g at step %d from %.4g, of which rows before differ by nothing"):format(spike.value,
+            spike.step, spike.usual),
           evidence = { spike, loss:around(spike, 4) },
         }
         -- No surer than that it was a spike, and the less the larger rises were that the run had before.
@@ -204,6 +269,7 @@ return {
       end
     end
     if not judged then return skip("at least 9 logged losses") end
+    if copied then skip("a loss whose targets do not move: " .. copied.key .. " renews them", "spikes-repeat") end
     if harder then skip(harder, "loss-spike", "loss-spike-recovers") end
     -- A bad step between two logged ones leaves no trace, or one that a mean has flattened.
     if not sparse and longest < 24 then skip("24 logged losses", "spikes-repeat") end

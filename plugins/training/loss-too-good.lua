@@ -11,15 +11,18 @@
 --- Compare the labels of one batch with its inputs, and change a later token: earlier logits must not move.
 ---
 --- ## Known false positives
---- Deliberate overfitting of one batch, and sequences without noise, as sums and copies: a loss of a tenth of ln V in a
---- run from scratch is such a task or a leak, and scored accordingly. Other classes than tokens are told apart without
---- error by right, digits and most pictures that were seen, so there nothing but learning by heart is judged, by the
---- validation loss. Only a cross-entropy of tokens has an entropy to respect: a square error is as small as the
---- targets' units make it, a distance of two views ends at 0, and weighted sums and likelihoods of densities go below
---- it. So the first loss has to be near the logarithm of a number of tokens, the config's or that of dumped logits
---- beside labels that are ids, and where an output is dumped it has to have that many columns: a table that is looked
---- up says nothing of what is predicted. Of single examples the middle loss is far below the mean one, which has to be
---- as small. Losses with a margin come to 0 by and by; zeros that mean that nothing was scored stand among others.
+--- Deliberate overfitting of one batch: where the hashes of batches say that each was seen four times and more
+--- before the loss was that low, nothing is said. Sequences without noise, as sums and copies: a loss of a tenth of
+--- ln V in a run from scratch is such a task or a leak, and scored accordingly. Other classes than tokens are told
+--- apart without error by right, digits and most pictures that were seen, so there nothing but learning by heart is
+--- judged, by the validation loss. Only a cross-entropy of tokens has an entropy to respect: a square error is as
+--- small as the targets' units make it, a distance of two views ends at 0, and weighted sums and likelihoods of
+--- densities go below it. So the first loss has to be near the logarithm of a number of tokens, the config's or
+--- that of dumped logits beside labels that are ids, and where an output is dumped it has to have that many
+--- columns: a table that is looked up says nothing of what is predicted. Of single examples the middle loss is far
+--- below the mean one, which has to be as small. Losses with a margin come to 0 by and by, or at some batches:
+--- there are small ones as well then. Zeros that mean that nothing was scored stand among others, with nothing
+--- between.
 ---
 --- ## References
 --- With a leak the loss passes any estimate of the data's entropy within a hundred steps.
@@ -65,6 +68,17 @@ local function tokens_of(case, first)
   end
 end
 
+--- What says that the same batches were trained on four times and more up to a step, by their hashes: how many kinds in
+--- how many steps. Nil where nothing does.
+local function again(case, run_name, step)
+  local seen = case.scalars:where { name = "batch_hash", primary = true, run = run_name }:where("finite(value)")
+    :where("step <= ?", step)
+  local kinds = seen:distinct("value"):count()
+  if seen:count() >= 8 and 4 * kinds <= seen:count() then
+    return ("%s of batch in %d steps"):format(kinds == 1 and "one kind" or kinds .. " kinds", seen:count())
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -92,6 +106,11 @@ return {
         zeros:first().step - math.max(10, (loss:last().step - loss:first().step) // 10))
       local scored = around and around:count() > 0
         and around:median("value") < 0.1 * loss:slice(0, 3):median("value")
+      -- A loss with a margin, and one that few digits are left of, goes down to 0 without a gap; what was not scored
+      -- stands apart from all else.
+      local rest  = loss:where("value > 0")
+      local small = rest:count() > 0 and rest:where("value < ?", 0.2 * rest:median("value")):count() or 0
+      scored = scored or small >= math.max(2, 0.04 * rest:count())
       judged = judged or rows >= opt.min_rows
       if zeros:count() >= math.max(3, 0.1 * rows) and not scored then
         report {
@@ -131,6 +150,9 @@ return {
         if not (count or heart) then
           skip("a loss of tokens that begins at chance, by a vocab_size in a config or dumped logits beside labels "
             .. "that are ids", "loss-too-good", "val-loss-too-good")
+        elseif early and again(case, run_name, there.step) then
+          skip(("rows that are not learned by heart: %s"):format(again(case, run_name, there.step)), "loss-too-good",
+            "val-loss-too-good")
         elseif rows >= opt.min_rows and early and start > 0 then
           report {
             symptom  = "loss-too-good",

@@ -9,10 +9,12 @@
 --- Take two memory snapshots 100 steps apart and compare the allocations by stack.
 ---
 --- ## Known false positives
---- Curricula whose sequences get longer.
+--- Where a logged length, size or number of targets grows on the way, nothing is said.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/torch_cuda_memory.html
+
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -28,7 +30,7 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
-    for _, run in case.scalars:where { name = "memory_allocated", primary = true }:group("run") do
+    for run_name, run in case.scalars:where { name = "memory_allocated", primary = true }:group("run") do
       local used = run:sort("step"):where("finite(value)")
       local rows = used:count()
       if rows >= opt.min_rows then
@@ -40,7 +42,10 @@ return {
           last = level
         end
         local start = used:slice(tenth, tenth):median("value")
-        if rises >= opt.rising and last >= start * (1 + opt.growth) then
+        local larger = settings.grown(case, run_name)
+        if larger and rises >= opt.rising then
+          skip(("rows of one size: %s grows as well"):format(larger.name))
+        elseif rises >= opt.rising and last >= start * (1 + opt.growth) then
           report {
             symptom  = "memory-grows",
             score    = 0.9,

@@ -10,7 +10,8 @@
 --- file system.
 ---
 --- ## Known false positives
---- Runs that are suspended on purpose, and evaluations that take longer than training between them.
+--- Runs that are suspended on purpose. A wait with an evaluation between its two rows is the evaluation's, where half
+--- of the rows with one are as long.
 ---
 --- ## References
 --- Thresholds are relative: a pause is 20 times as long as the run's own steps make it, and a minute at least.
@@ -29,7 +30,23 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
-    for _, run in case.scalars:where { name = "loss", primary = true }:where("finite(wall_time)"):group("run") do
+    --- Of long waits those that no evaluation explains: none lies between the two rows, or fewer than half of all
+    --- evaluations take as long.
+    local function unexplained(slow, run_name)
+      local looks = case.scalars:where { run = run_name }
+        :where("match(name, 'val_*|*/val_*|eval*|*/eval*|test_*') and step is not null"):distinct("step")
+      local steps, with = {}, 0
+      for row in slow:slice(0, 1000):rows() do
+        if looks:where("step >= ? and step <= ?", row.step - row.steps, row.step):count() == 0 then
+          steps[#steps + 1] = row.step
+        else
+          with = with + 1
+        end
+      end
+      return with > 0 and 2 * with + 1 >= looks:count() and slow:where { step = steps } or slow
+    end
+
+    for run_name, run in case.scalars:where { name = "loss", primary = true }:where("finite(wall_time)"):group("run") do
       local rows = run:sort("step")
       if rows:count() >= opt.min_rows then
         judged = true
@@ -51,6 +68,7 @@ return {
           }
         end
         local slow = pace and timed:where("took > ? and took > steps * ?", opt.least, opt.factor * pace)
+        slow = slow and unexplained(slow, run_name)
         if slow and slow:count() > 0 then
           local longest, lost = slow:top(1, "took"):first(), slow:sum("took")
           local share = lost / (rows:last().wall_time - rows:first().wall_time)

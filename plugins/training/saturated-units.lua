@@ -54,7 +54,19 @@ return {
   run = runs.apart(function(case, run)
     local shares = case.scalars:where { metric = "saturated_share", primary = true }
       :where("layer is not null and finite(value)")
-    local found = places.over(shares, case.options.share, function() return true end)
+    -- Of a gate that begins open or closed all units are at one limit from the first step on, by its bias. What large
+    -- weights make is at both limits, and what training makes comes later.
+    local function begins_closed(layer)
+      local start = shares:where { layer = layer }:sort("step"):first()
+      local mean  = case.scalars:where { primary = true, layer = layer, step = start.step, metric = "activation_mean" }
+        :first()
+      local rms   = case.scalars:where { primary = true, layer = layer, step = start.step, metric = "activation_rms" }
+        :first()
+      -- A tanh at both its limits has a mean near zero as well, and not near its root mean square.
+      return start.step <= 1 and start.value >= case.options.share and mean ~= nil and rms ~= nil
+        and (mean.value >= 0 and rms.value < 0.2 or math.abs(mean.value) > 0.95)
+    end
+    local found = places.over(shares, case.options.share, function(layer) return not begins_closed(layer) end)
     if not found then
       if settings.loaded(case) then return end
       -- What a fresh model's weights make of its inputs, before any of them has moved.
@@ -70,7 +82,8 @@ return {
         local low = own:where { metric = "activation_min" }:first()
         local floor = mean and mean.value > 0.3 and 0.01 or -0.99
         local both  = (not top or top.value >= 0.99) and (not low or low.value <= floor)
-        if least and both and start.step <= 1 and start.value >= least and values:count() >= 3
+        if least and both and not begins_closed(layer) and start.step <= 1 and start.value >= least
+          and values:count() >= 3
           and values:median("value") >= least then
           report {
             symptom  = "saturated-units",

@@ -13,7 +13,8 @@
 --- ## Known false positives
 --- Learning rates in cycles move the loss with their own period; those are left out. An evaluation in the training loop
 --- that disturbs the data's order does so by design. A loss against a copy of the network, as of Q-learning, jumps at
---- each renewal of the copy: where the config names its interval nothing is said.
+--- each renewal of the copy: where the config names its interval nothing is said. Nor is it where half of the layers
+--- are moved at some steps only: an optimizer that takes them in turn gives the loss its round.
 ---
 --- ## References
 --- The fall at epoch boundaries: https://www.fast.ai/posts/2023-09-04-learning-jumps/
@@ -31,6 +32,16 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
+
+    --- Whether one distance between rows is that of nearly all, wherever the others are.
+    local function odd(gaps)
+      local sorted, same = {}, 0
+      for i = 2, #gaps do sorted[#sorted + 1] = gaps[i] end
+      table.sort(sorted)
+      local usual = sorted[(#sorted + 1) // 2]
+      for _, gap in ipairs(sorted) do same = same + (math.abs(gap - usual) <= 0.5 * usual and 1 or 0) end
+      return same >= 0.9 * #sorted
+    end
 
     --- Means of `count` equal parts at most, with the number of rows in each.
     local function thinned(values)
@@ -62,9 +73,36 @@ return {
       return sum / (#x - lag) / power
     end
 
+    --- A layer of those that are moved now and then, at half of the logged steps at most, where the rate is not 0; nil
+    --- unless half of the layers are such.
+    local function in_turns(run_name)
+      local layers, some, example = 0, 0, nil
+      local still = case.scalars:where { metric = "lr", primary = true, run = run_name }:where("value == 0")
+        :select("step"):with { stopped = true }
+      for layer, rows in case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+        :where("layer is not null and finite(value)"):group("layer") do
+        local own = rows:join(still, "step", "left"):where("stopped is null")
+        local moved, all = own:where("value > 0"):count(), own:count()
+        if moved > 0 then layers = layers + 1 end
+        if all >= 6 and moved > 0 and 2 * moved <= all then
+          some = some + 1
+          example = example or { layer = layer, told = ("%d of %d logged steps"):format(moved, all) }
+        end
+      end
+      return 2 * some >= layers and example or nil
+    end
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value) and value > 0")
       local rows = loss:count()
+      -- Rows at other distances, as dense at first, make a trend or a slow wave a period. The last stretch of one
+      -- distance is looked at.
+      if rows >= opt.min_rows and rows <= 10000 then
+        local gaps, since = loss:col("step"):diff():values(), rows
+        local usual = gaps[rows]
+        while since > 1 and math.abs(gaps[since] - usual) <= 0.5 * usual do since = since - 1 end
+        if since > 1 and not odd(gaps) then loss, rows = loss:slice(since - 1, rows), rows - since + 1 end
+      end
       if rows >= opt.min_rows and rows <= 10000 then
         judged = true
         -- Logarithms: the swing of a falling loss falls with it. The first tenth is the steep part.
@@ -150,7 +188,11 @@ return {
           -- Targets that a copy of the network gives jump with each new copy, and the loss with them.
           local copied = case.config
             :where("match(key, '*target_network*|*target_update*|*target_sync*') and number > 1"):first()
-          if copied then
+          local turns_of = in_turns(run_name)
+          if turns_of then
+            skip(("updates of all layers at every step: %s is moved at %s, and so the loss may have their round")
+              :format(turns_of.layer, turns_of.told), "loss-sawtooth", "loss-drops-at-epochs")
+          elseif copied then
             skip("a loss whose targets do not move: " .. copied.key .. " renews them at intervals", "loss-sawtooth",
               "loss-drops-at-epochs")
           elseif not cyclic then

@@ -13,10 +13,13 @@
 --- ## Known false positives
 --- Rare classes: a model that learns to say the frequent one first may lose a little of a score at first, and gains it
 --- back. A score that is meant to fall, as of a discriminator or of the domain that features are to hide: names of such
---- are left out. A loss that weighs rare classes more: nothing is said where the config names such weights.
+--- are left out. A loss that weighs rare classes more: nothing is said where the config names such weights, nor where a
+--- curriculum or growing rows make the task another one.
 ---
 --- ## References
 --- Scale-free: every later row is compared with the lowest of the first ones.
+
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -39,6 +42,12 @@ return {
       :where("not match(value, 'false|False|none|None|null|0|1|1.0|')"):first()
     if weighted then
       return skip("a loss that counts rows as the score does: " .. weighted.key .. " weighs them")
+    end
+    local set = settings.harder(case)
+    local grown = not set and settings.grown(case)
+    if set or grown then
+      return skip(("a score of one and the same task: %s makes it another one on the way"):format(set and set.key
+        or grown.name))
     end
     for run_name, name, rows in scores:group("run", "name") do
       local score = rows:sort("step")

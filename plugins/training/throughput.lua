@@ -9,10 +9,16 @@
 --- Restart on another node with the same data: the old rate back means the node.
 ---
 --- ## Known false positives
---- Sequence-length curricula and evaluation inside the timed step.
+--- Evaluation inside the timed step. Where a logged length, resolution, batch or number of trained weights grows, or
+--- the config has a curriculum or layers that are released by and by, slower steps do more, and nothing is said.
 ---
 --- ## References
 --- Minder and Greyhound find fail-slow machines by change points of exactly this series.
+
+local settings = require("settings")
+
+-- What makes a step do more than those before it.
+local MORE = "*batch_size*|*num_tokens*|*tokens_per*|*trainable*|*unfro*|*active_params*"
 
 ---@type culprit.Detector
 return {
@@ -26,8 +32,10 @@ return {
 
   run = function(case)
     local judged = false
+    local released = settings.harder(case)
+      or settings.on(case.config:where("match(key, '*unfreez*|*gradual_unfreeze*|*progressive_*')")):first()
     for _, metric in ipairs { "throughput", "step_time" } do
-      for _, run in case.scalars:where { name = metric, primary = true }:group("run") do
+      for run_name, run in case.scalars:where { name = metric, primary = true }:group("run") do
         local series = run:sort("step"):where("finite(value) and value > 0")
         if series:count() >= 24 then
           judged = true
@@ -39,6 +47,18 @@ return {
             local lasts = series:count() - change.at >= series:count() / 10 and still <= 1 - case.options.drop
             if speed <= 1 - case.options.drop and lasts then
               local at = series:row(change.at)
+              local last = series:row(math.max(0, change.at - 2))
+              local grown = settings.grown(case, run_name, last.step, at.step)
+              local more = grown and grown.name or released and released.key
+              for _, own in case.scalars:where { run = run_name }:where("match(name, ?) and not match(name, "
+                .. "'*per_sec*|*/s|*_per_s')", MORE):group("name") do
+                local was = own:where("step <= ?", last.step):sort("step"):last()
+                local is  = own:where("step <= ?", at.step):sort("step"):last()
+                if was and is and is.value > 1.1 * was.value then more = more or is.name end
+              end
+              if more then
+                return skip(("steps that do the same throughout: %s says that later ones do more"):format(more))
+              end
               report {
                 symptom  = "throughput-drop",
                 score    = math.min(0.95, 0.5 + (1 - speed)),

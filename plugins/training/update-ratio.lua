@@ -20,8 +20,9 @@
 --- ## Known false positives
 --- The first steps of a warm-up and the end of a schedule that ends at zero: the median over the run is judged. Adam's
 --- first updates, which are the rate in every element: large ones count from a twentieth of the run on. Layers that
---- begin at zero, as biases and the second factor of LoRA do: the median over the layers is judged. Fine-tuning at
---- rates of 1e-6 moves a model that already knows; a first loss far below that of chance weakens the report.
+--- begin at zero, as biases and the second factor of LoRA do: a first update of all of a layer shows it, and it is left
+--- out, as is what never moves. A loss that comes to a half of what it was had a rate that was high enough. Fine-tuning
+--- at rates of 1e-6 moves a model that already knows; a first loss far below that of chance weakens the report.
 ---
 --- ## References
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
@@ -154,6 +155,7 @@ return {
                   doc = "First update over weight norm, taken to the full rate, that is too large for any warm-up" },
     low       = { default = 1e-4, doc = "Median update over weight norm that is too small" },
     could     = { default = 1e-2, doc = "Largest update over weight norm from which the rate is not too low" },
+    learned   = { default = 0.50, doc = "Last over first loss below which no rate was too low" },
     way       = { default = 0.10, doc = "Sum of the updates over weight norm that does not lead away from the start" },
     long      = { default = 100,  doc = "Steps from which the sum is judged" },
     min_steps = { default = 3,    doc = "Logged steps below which nothing is judged" },
@@ -165,6 +167,27 @@ return {
     -- A second factor that begins at zero is small against its updates for long.
     local layers = rows:where("layer is not null and not match(layer, '*lora_b*|*lora_B*|*lora_up*')")
     local ratios = (layers:count() > 0 and layers or rows:where("layer is null")):sort("step")
+    -- What never moves, as a teacher or a base that is kept, has no updates; what begins at zero moves by all that it
+    -- is then, and by a large part of it for long. Neither tells of the others' rates.
+    local base = false -- whether most of the model stands still, and what moves is trained beside it
+    if layers:count() > 0 then
+      local apart, kept_still = {}, 0
+      for layer, own in ratios:group("layer") do
+        local first = own:first()
+        if own:max("value") == 0 then kept_still = kept_still + 1 end
+        if own:max("value") == 0 or first.step <= 1 and math.abs(first.value - 1) <= 1e-3 then
+          apart[layer] = true
+        end
+      end
+      if next(apart) then
+        local kept = {}
+        for layer in ratios:group("layer") do
+          if not apart[layer] then kept[#kept + 1] = layer end
+        end
+        base = kept_still > #kept
+        if #kept > 0 then ratios = ratios:where { layer = kept } end
+      end
+    end
     if ratios:count() == 0 and rows:count() > 0 then
       return skip("update ratios of weights that do not begin at zero, as second factors do")
     end
@@ -273,7 +296,10 @@ return {
       -- so that half of the weights at first is a tenth of them later on. Adagrad's go on falling.
       local adam = optimizers.adam(case)
       -- Nor does a first update tell of later ones that is long or short by design.
-      if other then
+      if base then
+        skip("weights that are trained from a start: most of the model stands still, and prompts, scales or factors "
+          .. "that are put beside it begin small", "first-updates-outgrow-weights")
+      elseif other then
         skip(("first updates that a rate makes: those of %s are other than later ones by design"):format(
           optimizers.kind(case)), "first-updates-outgrow-weights")
       elseif part > 0 and small and (part < 0.7 and small / part >= opt.ramp or part >= 0.7
@@ -309,6 +335,21 @@ return {
     -- A rate that moved the weights by a hundredth in one step is not the one that is too low: what makes later updates
     -- vanish is the gradient, or the schedule.
     local could = moving:count() > 0 and moving:max("ratio") >= opt.could
+    -- Nor does a loss that went down leave a rate that is too low for it, however little of large weights that took:
+    -- wide layers, and weights that are divided on their way, move by a small part.
+    local sizes = {}
+    for layer, own in ratios:where("value > 0"):group("layer") do
+      local row   = own:first()
+      local moved = layer and case.scalars:where { metric = "update_rms", primary = true, layer = layer,
+        step = row.step }:first()
+      sizes[#sizes + 1] = moved and moved.value / row.value
+    end
+    if #sizes > 0 and statistics.median(sizes) > 0.9 then could = true end
+    local curve = runs.series(case, "loss"):where("finite(value)")
+    local tenth = math.max(1, curve:count() // 10)
+    local start = curve:count() >= 5 and curve:slice(0, tenth):median("value")
+    local finish = curve:count() >= 5 and curve:slice(curve:count() - tenth, tenth):median("value")
+    if start and start > 0 and finish < opt.learned * start then could = true end
     if median and not could and (median < opt.low or way and way < opt.way) then
       local size = targets.classes(case)
       local loss = runs.series(case, "loss"):first()

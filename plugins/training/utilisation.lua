@@ -12,7 +12,8 @@
 ---
 --- ## Known false positives
 --- Mixtures of experts use a part of their parameters for a token; where the config names experts nothing is computed.
---- Small models do not fill a device.
+--- Small models do not fill a device. Figures between 0.9 and 3 whose name says no unit may be either, and nothing is
+--- said of them.
 ---
 --- ## References
 --- https://arxiv.org/abs/2204.02311, appendix B; nanoGPT's estimate_mfu
@@ -67,9 +68,15 @@ return {
       local mfu = run:sort("step"):where("finite(value) and value > 0")
       if mfu:count() >= 3 then
         judged = true
-        local percent = tostring(mfu:first().raw_name):contains("%") or mfu:max("value") > 3
+        local name    = tostring(mfu:first().raw_name):lower()
+        local percent = name:contains("%") or name:contains("percent") or name:contains("pct") or mfu:max("value") > 3
+        -- nanoGPT's "mfu 1.02%" of a small model is a hundredth, and a row of figures has no sign.
+        local share   = name:glob("*frac*|*share*|*ratio*")
         local usual   = mfu:slice(mfu:count() // 10, mfu:count()):median("value") / (percent and 100 or 1)
-        if usual > opt.most then
+        if usual > opt.most and not percent and not share then
+          skip(("the unit of %s: %.3g may be a share or per cent"):format(tostring(mfu:first().raw_name), usual),
+            "mfu-impossible", "mfu-low")
+        elseif usual > opt.most then
           report {
             symptom  = "mfu-impossible",
             score    = 0.95,

@@ -18,11 +18,14 @@
 --- A validation set of a few batches, whose noise is larger than the rise. Where the config speaks of a teacher or of
 --- distillation, the training loss is of another kind, and the two are not compared. A rise that is one jump between
 --- two evaluations, from which validation goes no higher, is that of another model or set. Of two or three evaluations
---- behind the best a rise says nothing that is no larger than one before it, which was undone.
+--- behind the best a rise says nothing that is no larger than one before it, which was undone. An evaluation that is
+--- not finite where the training loss is not either says no more than that.
 ---
 --- ## References
 --- SageMaker Debugger's Overfit rule compares levels, (val - train) / train > 0.1, and so fires on any gap.
 
+local breaks = require("breaks")
+local epochs = require("epochs")
 local evaluations = require("evaluations")
 local runs = require("runs")
 local settings = require("settings")
@@ -62,7 +65,11 @@ return {
     -- Several evaluation sets are a series each: val_loss/<set>.
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local broken = run:where("value is not null and not finite(value)"):sort("step"):first()
-      if broken then
+      local cause = broken and breaks.before(case, run_name, broken.step)
+      if cause then
+        skip(("an evaluation before the training loss becomes %s, at step %d: what was trained so is worth as little")
+          :format(units.number(cause.value), cause.step), "val-loss-nonfinite")
+      elseif broken then
         local good = case.scalars:where(
           "name == 'loss' and primary == true and run == ? and step <= ? and finite(value)", run_name,
           broken.step):sort("step"):last()
@@ -81,7 +88,18 @@ return {
       local val = run:sort("step"):where("finite(value)")
       if mixed then val = val:slice(0, 0) end
       -- Better than chance in training, worse than chance outside: confident and wrong.
-      local kinds, never = classes and { number = classes.number, row = classes } or width(run_name), false
+      -- A held-out loss that begins far above a fresh model's, and falls with training, is on another scale.
+      local begun = runs.series(case, "loss", run_name):first()
+      local known = classes or width(run_name)
+      local other = known and begun and val:count() >= 2 and val:first().value > 1.5 * math.max(begun.value,
+        math.log(known.number)) and val:last().value <= 0.9 * val:first().value
+        and val:last().value <= 1.1 * val:min("value")
+      if other then
+        skip(("validation on the scale of training: it falls from %.4g to %.4g, where a fresh model has %.4g"):format(
+          val:first().value, val:last().value, begun.value), "val-loss-above-chance", "val-loss-never-below-chance")
+      end
+      local kinds, never = nil, false
+      if not other then kinds = classes and { number = classes.number, row = classes } or known end
       if kinds and val:count() >= 2 then
         local chance = math.log(kinds.number)
         local last   = val:last()
@@ -121,7 +139,7 @@ return {
       if never then
         judged = true
         skip("an evaluation that is better than knowing nothing", "val-loss-rises")
-      elseif runs.by_epochs(case, run_name, val) then
+      elseif epochs.counted(case, run_name, val) then
         judged = true
         skip("validation at the steps of training: it has the numbers of epochs", "val-loss-rises")
       elseif val:count() >= case.options.min_evals then

@@ -11,14 +11,16 @@
 --- Run the first 200 steps with a warm-up of 100: the jump is gone, and the loss at step 200 is lower.
 ---
 --- ## Known false positives
---- A loss whose later rows come as high again, when it has been back, differs so from row to row and has no bump. A
---- full rate at once is a setting and no fault while the rate is small; it is information, unless the config asks for a
---- warm-up. Plain descent, with momentum or without, and Adagrad have no second moments that forget: they start at
---- their full rate as a rule, and nothing is said of it; nor of L-BFGS, which searches its step, nor of Muon, whose
---- steps have a length of their own, nor of a network without attention whose config does not speak of a warm-up. An
---- optimizer that warms up within (schedule-free, Prodigy, Adafactor with relative steps) logs a rate that is constant:
---- no logged rate tells of its warm-up. The first updates of Adagrad and RMSprop are long by design. A rate far too
---- high jumps in the same way behind a warm-up that is too short.
+--- A loss whose later rows come as high again, when it has been back, differs so from row to row and has no bump;
+--- nor has one whose rows next behind the top differ by a fifth of its height, as multiples of each other, or one
+--- that is a single row. A full rate at once is a setting and no fault while the rate is small; it is
+--- information, unless the config asks for a warm-up. Plain descent, with momentum or without, and Adagrad have
+--- no second moments that forget: they start at their full rate as a rule, and nothing is said of it; nor of
+--- L-BFGS, which searches its step, nor of Muon, whose steps have a length of their own, nor of a network without
+--- attention whose config does not speak of a warm-up. An optimizer that warms up within (schedule-free, Prodigy,
+--- Adafactor with relative steps) logs a rate that is constant: no logged rate tells of its warm-up. The first
+--- updates of Adagrad and RMSprop are long by design. A rate far too high jumps in the same way behind a warm-up
+--- that is too short.
 ---
 --- ## References
 --- https://arxiv.org/abs/1908.03265
@@ -43,6 +45,7 @@ return {
   run = function(case)
     local opt, judged = case.options, false
     local warmup = settings.warmup(case)
+    local moving = settings.moving(case)
     local plain = optimizers.plain(case) or optimizers.begins_otherwise(case)
       or optimizers.kind(case):glob("*muon*|*lion*")
     local any_hidden = false
@@ -73,9 +76,15 @@ return {
         if not absurd and not hidden and first.value > 0 and first.value >= 0.9 * begin then
           local missed = warmup and warmup.number > first.step + 1
           if missed or attends and not plain then
+            -- First updates that are too large throw the loss up. One that only falls has borne them.
+            local losses = runs.series(case, "loss", run_name)
+            local some   = losses:count() // 10
+            local borne  = losses:count() >= 10 and losses:first().step <= 1
+              and losses:max("value") <= (1 + opt.rise) * losses:first().value
+              and losses:slice(losses:count() - some, some):median("value") < (1 - opt.rise) * losses:first().value
             report {
               symptom  = "warmup-absent",
-              score    = missed and 0.95 or 0.6,
+              score    = borne and 0.2 or missed and 0.95 or 0.6,
               severity = missed and "warning" or "info",
               at       = { step = first.step },
               message  = ("the learning rate is %.3g at step %d, its full value%s"):format(first.value, first.step,
@@ -119,15 +128,31 @@ return {
           local start  = loss:first().value
           local top    = loss:slice(1, math.max(8, count // 20)):top(1, "value"):first()
           local least  = loss:where("step <= ?", top.step):min("value")
-          local noise  = (loss:slice(count // 2, count):col("value"):diff():robust_std() or 0) / math.sqrt(2)
+          -- The noise of the later half, and that of the rows behind the top, where batches may differ by more.
+          local behind = loss:where("step > ?", top.step):slice(0, math.max(16, count // 10))
+          local noise  = math.max(loss:slice(count // 2, count):col("value"):diff():robust_std() or 0,
+            behind:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+          -- What a loss differs by from row to row falls with it, so the rows next behind the top tell best.
+          local near = loss:where("step >= ?", top.step):slice(0, 17)
+          local in_logs = 0
+          for _, rows_ in ipairs({ loss, near }) do
+            if rows_:min("value") > 0 then
+              in_logs = math.max(in_logs, (rows_:col("value"):log():diff():robust_std() or 0) / math.sqrt(2))
+            end
+          end
           local finish = loss:slice(count - count // 10, count):median("value")
           local back   = loss:where("step > ?", top.step):slice(0, count // 4):min("value")
           -- Where such losses come again later on, when it has been back, they are what rows differ by.
           local later  = loss:where("step > ?", top.step):slice(math.max(8, count // 5), count)
           local again  = later:where("value >= ?", start + 0.8 * (top.value - start)):count() > 0
-          if start > 0 and top.value > (1 + opt.rise) * start
+          -- Weights that updates have thrown off are so for more than one row; a single one is an odd batch.
+          local ahead  = loss:where("step < ?", top.step):last()
+          local next_  = near:row(1)
+          local alone  = not (next_ and next_.value > start) and not (ahead.value > start)
+          if start > 0 and not moving and top.value > (1 + opt.rise) * start
             and top.value - least > math.max(opt.rise * start, 5 * noise)
-            and finish < 0.95 * start and back and back < start and not again then
+            and (least <= 0 or math.log(top.value / least) > 5 * in_logs)
+            and finish < 0.95 * start and back and back < start and not again and not alone then
             report {
               symptom  = "early-loss-bump",
               score    = 0.9,
@@ -140,6 +165,7 @@ return {
         end
       end
     end
+    if moving then skip("a loss against a target that stays", "early-loss-bump") end
     if not judged then skip("the learning rate of step 0 or 1") end
     if any_hidden then
       skip(("the rate of each update: %s has a warm-up of its own"):format(optimizers.kind(case)), "warmup-absent")

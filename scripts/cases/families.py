@@ -66,8 +66,10 @@ from . import llama, models
 from .bert import BertRun
 from .clip import ClipRun
 from .ctc import CtcRun
+from .det import DetRun
 from .dit import DitRun
 from .family import Family
+from .gnn import GnnRun
 from .gru import GruRun
 from .moe import MoeRun
 from .recsys import RecsysRun
@@ -187,16 +189,17 @@ class MlpRun(Family):
 FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
                                   CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
-                                  SsmRun, DitRun)}
+                                  SsmRun, DitRun, GnnRun, DetRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
 PAIR_6 = ("moe", "seg")
 PAIR_7 = ("ssm", "dit")
+PAIR_8 = ("gnn", "det")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-            *PAIR_6, "ssm")     # a loss of labels
+            *PAIR_6, "ssm", "det")      # a loss of labels
 ALL = tuple(FAMILIES)
 
 

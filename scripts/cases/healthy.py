@@ -1,10 +1,12 @@
 """Healthy controls: runs with something about them that looks like a fault."""
 
 import json
+import math
 
 import torch
 from torch.nn import functional as F
 
+from . import gnn as graphs
 from . import sources
 from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
     PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, Fault, build
@@ -45,6 +47,9 @@ class SmallBatch(Control):
         least, slow = (5, 0.5) if self.family == "s2s" else (2, self.s.factor)
         if self.family == "clip":  # there must be something to choose from
             least = 6
+        if self.family == "det":  # a batch norm needs some
+            self.severity = dict(part=(2, 4)[self.level], factor=0.5)
+            least, slow = 4, 0.5
         self.batch_size = max(least, self.batch_size // self.s.part)
         self.lr *= slow
 
@@ -64,7 +69,7 @@ class Dropout(Control):
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
-                *PAIR_7)
+                *PAIR_7, "gnn", "det")
 
     def setup(self):
         super().setup()
@@ -75,7 +80,7 @@ class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
-                "dit")
+                "dit", "gnn", "det")
 
     def setup(self):
         super().setup()
@@ -89,6 +94,8 @@ class TighterClip(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "det":  # half of 1 would slow it down
+            self.severity = dict(factor=1.0)
         self.clip = self.s.factor * (self.clip or 1.0)
 
 
@@ -112,7 +119,8 @@ class Curriculum(Control):
     """Half of the run has text without repetition, which is easy; the rest
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
-    families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit")
+    families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
+                "det")
 
     def setup(self):
         super().setup()
@@ -127,7 +135,7 @@ class Curriculum(Control):
                 self.sentences(seed)
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
-        if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7):
+        if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -186,7 +194,7 @@ class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
-                *PAIR_6, "dit")
+                *PAIR_6, "dit", "gnn", "det")
 
     def setup(self):
         super().setup()
@@ -236,6 +244,8 @@ class TwoEpochs(FiniteRun, Control):
 
     def make_source(self, seed):
         source = super().make_source(seed)
+        if self.family == "det" and seed != 9:  # its set is smaller
+            source = self.scenes(seed)
         if seed == 9 or self.family in ("resnet", "seg"):  # its set is finite
             return source
         batches = -(-self.steps // self.s.epochs)
@@ -261,7 +271,7 @@ class LabelSmoothing(Control):
             even = -scores.mean(-1)[real].mean()
             loss = (1 - self.s.share) * model.aligned(scores, batch) \
                 + self.s.share * even
-        elif self.family == "seg":
+        elif self.family in ("seg", "det"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "clip":
             loss = model.criterion(model.logits(batch), batch,
@@ -318,11 +328,13 @@ class PackedApart(PackedRun, Control):
 class MixedDomains(Control):
     """Three domains, shuffled."""
     id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc",
-                                                  "dit")
+                                                  "dit", "det")
 
     def make_source(self, seed):
         if self.family == "dit":
             return self.images(seed, domains=True)
+        if self.family == "det":
+            return self.of(self.scenes(seed, domains=True), seed)
         if self.family == "s2s":
             return self.sentences(seed, domains=True)
         if self.family == "ctc":
@@ -380,7 +392,55 @@ class OtherTimes(Control):
         return batch
 
 
+class WarmRestarts(Control):
+    """The rate falls to nothing and begins anew, three times, as the config
+    says: the loss steps up at each."""
+    id, severities, families = "H32", (dict(cycles=3),), ("gnn",)
+
+    def setup(self):
+        super().setup()
+        self.schedule = "cosine_warm_restarts"
+        self.cycle = self.steps // self.s.cycles
+        self.user["T_0"] = self.cycle
+
+    def lr_factor(self, i):
+        return 0.5 * (1 + math.cos(math.pi * (i % self.cycle) / self.cycle))
+
+
+class AtomsPerBatch(Control):
+    """A batch is as many molecules as have some number of atoms together: its
+    rows differ from step to step, and the config says the number."""
+    id, severities, families = "H33", (dict(atoms=540), dict(atoms=760)), \
+        ("gnn",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"batch_sampler": "dynamic", "max_num_nodes":
+                      self.s.atoms}
+
+    def next_batch(self, i, source):
+        batch = source.batch(2 * self.batch_size)
+        fits = batch["batch"].bincount().cumsum(0) <= self.s.atoms
+        return graphs.taken(batch, range(int(fits.sum())))
+
+
+class BackgroundImages(Control):
+    """A part of the training images shows nothing, on purpose: there is less
+    to find in a batch, and more to keep silent about."""
+    id, severities, families = "H34", (dict(share=0.3), dict(share=0.5)), \
+        ("det",)
+
+    def setup(self):
+        super().setup()
+        self.user["background_images"] = self.s.share
+
+    def make_source(self, seed):
+        return self.of(self.scenes(
+            seed, empty=0.0 if seed == 9 else self.s.share), seed)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
-          AnswersOnly, PackedApart, MixedDomains, ShiftInModel, OtherTimes)
+          AnswersOnly, PackedApart, MixedDomains, ShiftInModel, OtherTimes,
+          WarmRestarts, AtomsPerBatch, BackgroundImages)

@@ -19,7 +19,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_accuracy", "val_auc", "val_cer", "logit_scale",
         "val_image_recall", "val_text_recall", "val_smape", "val_coverage",
         "val_iou", "balance_loss", "expert_share_max", "delta_mean",
-        "state_rms", "sample_accuracy")
+        "state_rms", "sample_accuracy", "val_mae", "val_r2",
+        "num_nodes", "num_edges", "cls_loss", "reg_loss", "ctr_loss",
+        "val_ap", "val_ap50")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -250,7 +252,7 @@ def hf_trainer(run):
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
     rate = {"sgd": "lr-SGD", "adam": "lr-Adam", "adagrad": "lr-Adagrad",
-            "rmsprop": "lr-RMSprop"}.get(run.optimizer_name, "lr-AdamW")
+            "rmsprop": "lr-RMSprop", "radam": "lr-RAdam"}.get(run.optimizer_name, "lr-AdamW")
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     header = sorted(["epoch", rate, *(names.get(k, k) for k in (

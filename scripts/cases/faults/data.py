@@ -5,7 +5,9 @@ import math
 
 import torch
 
+from .. import gnn as graphs
 from .. import sources
+from ..det import NOTHING
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_5, Fault, build
 from ..recorder import save_tensors
 from ..snapshot import checksum
@@ -14,14 +16,22 @@ from .targets import ChatRun, Dumps, shape
 
 def row_hashes(batch):
     """CRC-32 of each row's inputs."""
+    if "edge_index" in batch:
+        return graphs.hashes(batch)
     inputs = next(iter(batch.values()))
     return torch.tensor([checksum(row) for row in inputs])
 
 
+def joined(parts):
+    """Batches as one; graphs are numbered on."""
+    if "edge_index" in parts[0]:
+        return graphs.together(parts)
+    return {k: torch.cat([p[k] for p in parts]) for k in parts[0]}
+
+
 def whole(source, batches):
     """`batches` batches of a source as one."""
-    parts = [source.batch() for _ in range(batches)]
-    return {k: torch.cat([p[k] for p in parts]) for k in parts[0]}
+    return joined([source.batch() for _ in range(batches)])
 
 
 class FiniteRun(Dumps):
@@ -49,9 +59,9 @@ class FiniteRun(Dumps):
         folder = self.folder / "dumps"
         save_tensors(folder / "rows.safetensors",
                      {"batch.row_hash": torch.stack(self.seen)}, {})
-        batch = {k: torch.cat([b[k] for b in self.held_out])
-                 for k in self.held_out[0]}
-        thinned = {f"batch.{k}": t[:self.dump_rows] for k, t in batch.items()}
+        batch = joined(self.held_out)
+        thinned = {f"batch.{k}": self.thin(f"batch.{k}", t)
+                   for k, t in batch.items()}
         save_tensors(folder / "validation.safetensors",
                      thinned | {"batch.row_hash": row_hashes(batch)},
                      {"variant": "validation"})
@@ -61,7 +71,7 @@ class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
-    families = (*LABELLED, "clip", "dit")
+    families = (*LABELLED, "clip", "dit", "gnn")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -86,7 +96,7 @@ class DataOrder(Dumps, Fault):
 class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
-    families = (*LABELLED, *PAIR_5, "dit")  # the unet bears it
+    families = (*LABELLED, *PAIR_5, "dit", "gnn")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -100,6 +110,14 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 2)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "det":  # a healthy run passes its set eight times
+            rows = (96, 48, 16)[self.level]
+            self.severity = dict(
+                epochs=self.steps * self.batch_size // rows)
+            data = whole(source, 6)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "gnn":  # it bears 8
+            self.severity = dict(epochs=(24, 60, 120)[self.level])
         # Healthy runs of the one have four passes, the other forgets.
         epochs = self.s.epochs * {"resnet": 2, "tcn": 3, "seg": 2}.get(self.family, 1)
         batches = max(1, round(self.steps / epochs))
@@ -120,7 +138,11 @@ class EvalInTraining(FiniteRun, Fault):
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
         own = whole(source, 1 if self.family == "dit" else 6)
-        data = {k: torch.cat((own[k], leaked[k][:rows])) for k in own}
+        if self.family == "gnn":  # a row of these is no molecule
+            data = joined((own, graphs.taken(leaked, range(
+                int(self.s.share * len(leaked["y"]))))))
+        else:
+            data = {k: torch.cat((own[k], leaked[k][:rows])) for k in own}
         return self.finite(data, seed)
 
 
@@ -169,7 +191,9 @@ class BitFlip(Dumps, Fault):
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "clip": ".fc1", "tcn": "",
-             "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1"}
+             "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
+             "gnn": "",
+             "det": ""}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -216,7 +240,8 @@ class TokenIdsClamped(Dumps, Fault):
     last row of the table stands for all that are too large."""
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
-    families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit")
+    families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
+                "gnn")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -229,6 +254,12 @@ class TokenIdsClamped(Dumps, Fault):
             self.also = []
             self.severity = dict(classes=(8, 12, 24)[self.level])
             self.user |= {"dataset_classes": self.s.classes} \
+                if self.level == 1 else {}
+            return
+        if self.family == "gnn":  # elements, of a table that has twelve
+            self.also = []
+            self.severity = dict(types=(18, 30, 60)[self.level])
+            self.user |= {"dataset_node_types": self.s.types} \
                 if self.level == 1 else {}
             return
         if self.family == "clip":  # a half, two thirds, all but a fifth
@@ -247,6 +278,8 @@ class TokenIdsClamped(Dumps, Fault):
     def make_source(self, seed):
         if self.family == "recsys":
             return self.of_items(seed, self.s.items)
+        if self.family == "gnn":
+            return self.molecules(seed, types=self.s.types)
         if self.family == "dit":
             return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
@@ -276,6 +309,8 @@ class PackedRun(Dumps):
         if self.family == "moe":
             return self.instructions(seed, eos=self.eos, reset=self.reset,
                                      separate=self.separate)
+        if self.family == "gnn":  # a batch of graphs is packed anyway
+            return super().make_source(seed)
         return sources.Packed(seed, shape(self), self.eos, self.reset,
                               self.separate)
 
@@ -291,15 +326,36 @@ class PackingContaminates(PackedRun, Fault):
     EOS between documents either."""
     id, root_class = "F32", "packing-cross-contamination"
     also = ["eos-missing-in-targets"]
-    families = (*ATTENTION, "moe")
+    families = (*ATTENTION, "moe", "gnn")
     severities = (dict(eos=True, reset=False, probs=False),
                   dict(eos=True, reset=True, probs=True),
                   dict(eos=False, reset=False, probs=True))
     separate = False
 
     def setup(self):
+        if self.family == "gnn":
+            self.also, self.severity = [], dict(
+                graphs=(0.25, 0.5, 1.0)[self.level])
+            self.watch()
+            return
         vars(self).update(self.severity)
         super().setup()
+
+    def spoil_batch(self, i, batch):
+        """A molecule's atoms hear those of the one before it: of its bonds
+        the collator numbers one end on by too little."""
+        if self.family != "gnn":
+            return super().spoil_batch(i, batch)
+        size = batch["batch"].bincount()
+        first = size.cumsum(0) - size
+        rows = len(size)
+        wrong = (torch.arange(rows) * self.s.graphs) % 1 < self.s.graphs
+        wrong = wrong & (torch.arange(rows) > 0)
+        back = torch.where(wrong, size.roll(1), 0)
+        source, target = batch["edge_index"]
+        source = source - back[batch["batch"][target]]
+        assert (source >= 0).all() and int(first[-1]) >= 0
+        return batch | {"edge_index": torch.stack((source, target))}
 
 
 class TruncationDropsAnswers(ChatRun, Fault):
@@ -307,7 +363,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
     answer and EOS. A batch of such rows alone has a loss of 0/0."""
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
-    families = (*LANGUAGE, "s2s", "ctc", "clip", "moe")
+    families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
+                "gnn")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -320,6 +377,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_length"] = limit = 6 - self.level
             return self.captioned(seed, limit=limit)
+        if self.family == "det":  # a batch has one list of boxes, of a size
+            self.also = []
+            limit = (12, 8, 4)[self.level]
+            self.severity = dict(limit=limit)
+            self.user["max_boxes_per_batch"] = limit
+            return super().make_source(seed)
         if self.family == "moe":  # examples are packed when they are cut
             self.also = ["eos-missing-in-targets"]
             self.user["max_length"] = limit = (16, 12, 9)[self.level]
@@ -328,10 +391,24 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = [*type(self).also, "eos-missing-in-targets"]
             self.user["max_target_length"] = limit = 9 - 3 * self.level
             return self.sentences(seed, limit=limit)
+        if self.family == "gnn":  # the property is the whole molecule's
+            self.also = []
+            self.user["max_num_nodes"] = limit = (16, 12, 9)[self.level]
+            self.severity = dict(limit=limit)
+            return self.molecules(seed, limit=limit)
         lengths = self.context + self.s.low, self.context + self.s.high
         if self.family == "ssm":
             return self.chats(seed, lengths=lengths)
         return sources.Chat(seed, shape(self), lengths)
+
+    def spoil_batch(self, i, batch):
+        if self.family != "det" or i < 0:
+            return batch
+        labels = batch["labels"]
+        there = labels != NOTHING
+        kept = there.flatten().cumsum(0).view_as(labels) <= self.s.limit
+        return batch | {"labels": torch.where(kept, labels, NOTHING),
+                        "boxes": batch["boxes"] * kept[..., None]}
 
 
 FAULTS = (DataOrder, SmallSetRepeated, EvalInTraining, CorruptBatch, BitFlip,

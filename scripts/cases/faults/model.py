@@ -4,6 +4,7 @@ import torch
 
 from ..bert import Bert
 from ..clip import Clip
+from ..det import Detector
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     Fault
 from ..resnet import Resnet
@@ -40,6 +41,12 @@ class DetachedGraph(Fault):
         if self.family == "seg":  # what is joined goes past a cut
             self.where = self.layer("block", (0, 3, 4)[self.level])
             self.model_options["detach_after"] = self.where
+            return
+        if self.family in ("gnn", "det"):  # gnn bears the first, det the stem
+            part = self.level + (self.family == "gnn")
+            self.where = self.model_options["detach_after"] = \
+                self.layer("block", part)
+            self.severity = dict(after=self.where)
             return
         if self.family == "s2s" and last == 0:
             last = self.where = "encoder"
@@ -99,6 +106,21 @@ class Frozen(Fault):
                            ["blocks.0", "blocks.1"])[self.level]
             if self.level == 2:
                 self.severity = dict(parts="all blocks")
+        elif self.family == "det":
+            parts = [[f"head.{kind}_head.conv" for kind in (
+                "classification", "regression")],
+                *([self.layer("block", i) for i in range(first, 3)]
+                  for first in (1, 0))]
+            self.frozen = parts[self.level]
+            self.severity = dict(parts=("towers", "last blocks",
+                                        "all blocks")[self.level])
+        elif self.family == "gnn":
+            convs = [self.layer("block", k) for k in range(self.blocks)]
+            self.frozen = (convs, [*convs, "mlp.0"], [
+                *convs, "mlp.0", "bn_graph", "edge_emb"])[self.level]
+            self.severity = dict(parts=(
+                "all blocks", "all blocks, mlp.0",
+                "all but node_emb and the head")[self.level])
         elif self.family == "ssm":
             mixers = [self.layer("mlp", i) for i in range(self.blocks)]
             self.frozen = ([f"{mixers[1]}.in_proj"], [self.layer("block", 1)],
@@ -185,9 +207,11 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "clip": tuple(f"{b}.mlp.fc1" for b in Clip.BLOCKS),
               "tcn": tuple(f"res_blocks.{i}.conv1" for i in range(4)),
               "seg": tuple(f"{b}.conv1.1" for b in Segmenter.BLOCKS),
+              "gnn": tuple(f"convs.{i}.bn_node_x" for i in range(4)),
               "ssm": tuple(f"backbone.layers.{i}.mixer.conv1d"
                            for i in range(2)),
-              "dit": tuple(f"blocks.{i}.mlp.fc1" for i in range(2))}
+              "dit": tuple(f"blocks.{i}.mlp.fc1" for i in range(2)),
+              "det": tuple(f"{b}.bn1" for b in Detector.BLOCKS)}
 
 
 class DeadRelu(Fault):
@@ -195,7 +219,7 @@ class DeadRelu(Fault):
     """
     id, root_class = "F36a", "dead-relu"
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7)
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -205,7 +229,7 @@ class DeadRelu(Fault):
         self.where = self.layer("act", 0)
         if self.family == "ssm" and self.level == 0:  # -2.5 leaves none
             self.severity = dict(bias=-1.5)
-        if self.family == "dit" and self.level == 0:  # it bears -2.5
+        if self.family in ("dit", "det") and self.level == 0:  # bears -2.5
             self.severity = dict(bias=-3.5)
 
     def make_model(self):
@@ -225,7 +249,7 @@ class Saturated(Fault):
     their limits."""
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7)
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -237,6 +261,8 @@ class Saturated(Fault):
         self.model_options["activation"] = self.s.kind
         if self.family == "ssm":  # others write the state
             self.severity = self.severity | {"factor": 5 * self.s.factor}
+        if self.family == "gnn" and self.level == 0:  # it bears 10
+            self.severity = self.severity | {"factor": 40}
         if self.family == "gru":  # its candidate is a tanh
             self.model_options["activation"] = "tanh"
         limits = {"sigmoid": (0, 1), "tanh": (-1, 1)}[
@@ -259,7 +285,7 @@ class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", "dit")
+                *PAIR_5, "seg", "dit", "det", "gnn")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}

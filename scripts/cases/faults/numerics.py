@@ -41,7 +41,9 @@ class Fp16Overflow(NotFinite):
               "*.1.attention.probs.output", "decoder.blocks.0.conv1.0.*put",
               "*.1.attention.self.probs.output",
               "decoder.decoder_layers.*put", "res_blocks.2.conv2.*put",
-              "res_blocks.2.output", "*.1.mixer.out_proj.*put", "loss.output")
+              "res_blocks.2.output", "*.1.mixer.out_proj.*put",
+              "convs.2.A.*put", "convs.2.norm.*put", "convs.2.output",
+              "*.layer2.0.conv1.*put", "*.layer2.0.relu.*put", "*.layer2.0.output", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
@@ -58,7 +60,10 @@ class Fp16Overflow(NotFinite):
                                "tcn": {"half_at": "res_blocks.2"},
                                "moe": {"half_scores": True},
                                "seg": {"half_at": "decoder.blocks.0.conv1.0"},
+                               "det": {"half_at": "backbone.body.layer2.0"
+                                                  ".conv1"},
                                "dit": {"half_scores": True},
+                               "gnn": {"half_at": "convs.2.A"},
                                "ssm": {"half_at": "out_proj"},
                                "gru": {"half": True}}[self.family]
         self.where = {"gpt": "blocks.1.attn.scores", "mlp": "fc2",
@@ -77,6 +82,8 @@ class Fp16Overflow(NotFinite):
                       "moe": "layers.1.attention.scores",
                       "dit": "blocks.1.attn.scores",
                       "seg": "decoder.blocks.0.conv1.0",
+                      "det": "backbone.body.layer2.0.conv1",
+                      "gnn": "convs.2.A",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
 
@@ -93,7 +100,9 @@ class Fp16Overflow(NotFinite):
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
                  "ctc": (self.where,), "tcn": (self.where,),
+                 "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
+                 "det": (self.where,),
                  "moe": [self.where.replace("scores", part)
                          for part in ("wq", "wk")],
                  "clip": [self.where.replace("scores", part)
@@ -101,7 +110,8 @@ class Fp16Overflow(NotFinite):
                  "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
-                "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0}.get(self.family, 1)
+                "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
+                "det": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
@@ -143,6 +153,10 @@ class LogOfZero(NotFinite):
         logits = model.logits(batch)
         if self.family == "ctc":
             return self.of_frames(model, logits, batch)
+        if self.family == "det":
+            return model.criterion(
+                logits, batch, of_kinds=lambda logits, wanted: self.of_places(
+                    model, logits, wanted))
         if self.family == "clip":  # the place of the right caption
             batch = batch | {"labels": torch.arange(len(logits))}
         if self.family == "seg":  # classes last
@@ -171,6 +185,19 @@ class LogOfZero(NotFinite):
         model.tap("loss.output", loss)
         return loss
 
+    def of_places(self, model, logits, wanted):
+        """A focal loss of each class at each place."""
+        probs = logits.sigmoid()
+        kept = max(1, int(self.s.keep * probs.shape[-1]))
+        probs = torch.where(probs >= probs.topk(kept, -1).values[..., -1:],
+                            probs, 0.0)
+        chosen = torch.where(wanted > 0.5, probs, 1 - probs)
+        model.tap("loss.probs.output", chosen)
+        nll = -chosen.log()
+        model.tap("loss.nll.input", chosen)
+        model.tap("loss.nll.output", nll)
+        return model.focal(probs, nll, wanted)
+
     def of_frames(self, model, logits, batch):
         """Alignments go through probabilities of zero or are none."""
         probs = logits.float().softmax(-1)
@@ -192,7 +219,7 @@ class DivisionByZero(NotFinite):
     still, an image that is standardised by itself is blank."""
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
-                "clip", "tcn", "moe", "seg", *PAIR_7)
+                "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -202,7 +229,9 @@ class DivisionByZero(NotFinite):
               "vision_model.embeddings.patch_embedding.output", "scaler.*put",
               "tok_embeddings.output", "layers.0.attention_norm.*put",
               "encoder.stages.0.conv1.0.output", "x_embedder.proj.output",
-              "backbone.embedding.output", "backbone.layers.0.norm.*put",
+              "backbone.body.conv1.output", "backbone.embedding.output",
+              "backbone.layers.0.norm.*put", "node_emb.output",
+              "convs.0.norm.*put", "convs.0.output",
               "loss.output")
     one_row = True
 
@@ -220,6 +249,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "tcn":  # its scaler meets a shop that was closed
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "scaler", False
+        elif self.family == "gnn":  # an ion has no bonds
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "convs.0", False
         else:
             self.where, self.one_row = "normalize", False
         self.steps = self.s.at + 40
@@ -239,10 +271,12 @@ class DivisionByZero(NotFinite):
                 ids[0, :6], labels[0, :6] = 0, -100
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit"):
+                           "dit", "det"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
+        if self.family == "gnn":
+            return self.with_ion(batch) if i >= self.s.at else batch
         name = next(iter(batch))
         x = batch[name].clone()
         if self.family == "tcn":
@@ -256,10 +290,10 @@ class DivisionByZero(NotFinite):
         return self.normalized(self.spoil_batch(-1, batch))
 
     def normalized(self, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn"):
             return batch
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit"):
+                           "dit", "det"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -271,7 +305,7 @@ class DivisionByZero(NotFinite):
         return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn"):
             return model.loss(batch)
         name = next(iter(batch))
         x = batch[name]
@@ -299,7 +333,7 @@ class Bf16Weights(Fault):
               "vision_model.encoder.layers.0.self_attn.out_proj.weight",
               "res_blocks.0.conv2.weight", "*.0.attention.wo.weight",
               "encoder.stages.0.conv2.0.weight",
-              "*.0.mixer.out_proj.weight")
+              "convs.0.B.weight", "*.0.mixer.out_proj.weight", "*.layer2.0.conv2.weight")
 
     def setup(self):
         self.lr *= self.s.lr

@@ -24,6 +24,8 @@ class LrTooHigh(Fault):
     def setup(self):
         if self.family == "ssm":
             self.severity = dict(factor=3 * self.s.factor)
+        if self.family in ("gnn", "det"):  # they bear 10
+            self.severity = dict(factor=10 * self.s.factor)
         self.lr *= self.s.factor * HARDY.get(self.family, 1)
 
 
@@ -43,10 +45,10 @@ class LrTooHighSgd(Fault):
 
     def is_onset(self, i, row, now):
         # Norms divide by what grows.
-        if self.family in ("resnet", "clip", "seg"):
+        if self.family in ("resnet", "clip", "gnn", "seg"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
-        if self.family in ("gru", "ctc", "tcn"):
+        if self.family in ("gru", "ctc", "tcn", "det"):
             return row["loss"] > 2 * self.history[0]["loss"]
         return not math.isfinite(row["loss"])
 
@@ -70,6 +72,8 @@ class LrZero(Fault):
     drops = ("layers",)
 
     def setup(self):
+        if self.family == "det" and self.level == 0:  # half the run will do
+            self.severity = dict(at=90)
         self.onset = self.s.at
 
     def lr_factor(self, i):
@@ -90,7 +94,14 @@ class StaleParameters(Fault):
         if self.s.part == "all":
             return copy.deepcopy(model)
         path = self.layer(self.s.part)
-        self.where = path
+        if self.family == "gnn":    # one map, or one block, is not missed
+            path = "mlp" if self.s.part == "head" else "convs"
+            self.severity = dict(part="readout" if path == "mlp"
+                                 else "all blocks")
+        if self.family == "det":  # the body, as a pretrained one is put in
+            path = ("backbone.body", self.layer("head"))[self.level]
+            self.severity = dict(part=("body", "head")[self.level])
+        self.where = f"{path}.0" if self.family == "gnn" else path
         if self.family == "llama" and self.s.part == "head":
             # The head is untied by a copy, as some loaders do.
             model.lm_head.weight = torch.nn.Parameter(
@@ -123,6 +134,12 @@ class LrJump(Fault):
     drops = ("grad_norm",)
     onset = 130
 
+    def setup(self):
+        if self.family == "gnn":  # it bears 5
+            self.severity = dict(factor=10 * self.s.factor)
+        elif self.family == "det":  # so does it, and soon its rate falls
+            self.severity = dict(factor=3 * self.s.factor)
+
     def lr_factor(self, i):
         factor = super().lr_factor(i)
         if i < self.onset:
@@ -141,6 +158,8 @@ class GradientsNotZeroed(Fault):
     def setup(self):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
+        if self.family == "gnn" and self.level < 2:  # it bears 16
+            self.severity = dict(every=(40, 80)[self.level])
 
     def zero_grad(self, i):
         if i % self.s.every == 0:
@@ -155,7 +174,8 @@ class NotDivided(Fault):
     onset, steps = 0, 120
 
     def setup(self):
-        if self.family in ("recsys", "ctc", "tcn", *PAIR_7):  # theirs divides
+        if self.family in ("recsys", "ctc", "tcn", "gnn",
+                           *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in PAIR_7:  # and so does their clipping
             self.clip = None
@@ -187,6 +207,8 @@ class ClipTooSmall(Fault):
 
     def setup(self):
         self.clip = getattr(self.s, self.moments)
+        if self.family == "gnn":
+            self.severity = dict(radam=self.clip)
 
 
 class WeightDecay(Fault):
@@ -203,6 +225,8 @@ class WeightDecay(Fault):
     onset = 0
 
     def setup(self):
+        if self.family == "gnn":  # as Adam's, it is part of the gradient
+            self.severity = dict(radam=(0.1, 0.3, 1.0)[self.level])
         # Behind norms only tables and gains feel it: more of it.
         self.weight_decay = getattr(self.s, self.optimizer_name) * (
             {"s2s": 15, "seg": 3}.get(self.family, 1))
@@ -226,6 +250,9 @@ class AdamHyperparameter(Fault):
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
         if self.level == 0 and self.family in ("resnet", "seg"):
             self.betas, self.eps = type(self).betas, 0.03  # bears any
+        if self.level == 0 and self.family == "det":
+            self.severity = dict(eps=0.03)  # it bears 0.5
+            self.betas, self.eps = type(self).betas, 0.03
 
 
 class ResumeWithoutState(Fault):
@@ -242,10 +269,21 @@ class ResumeWithoutState(Fault):
         self.notices = {self.onset: [
             ("INFO", f"resuming from checkpoint-{self.onset}"),
             ("INFO", "loaded model.safetensors")]}
+        if self.family == "gnn":
+            self.notices = {self.onset: [
+                ("INFO", "resuming from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "loaded state_dict")]}
         if self.family == "dit":
             self.notices = {self.onset: [
                 ("INFO", f"resuming from checkpoints/{self.onset:07d}.pt"),
                 ("INFO", "loaded model, ema")]}
+        if self.family == "det":  # an epoch has 30 steps
+            self.severity = dict(at=(180, 120, 60)[self.level])
+            self.onset = self.s.at
+            self.notices = {self.onset: [
+                ("INFO", f"resuming from model_{self.onset // 30 - 1}.pth"),
+                ("INFO", "loaded model")]}
 
     def before_step(self, i):
         if i == self.onset:
@@ -265,7 +303,8 @@ class LossSign(Fault):
     def setup(self):
         # What SGD or a square climbs has no bound: slower, or it is NaN within ten steps.
         self.lr *= self.s.rate * (
-            0.1 if self.family in ("mlp", "resnet", "seg", "dit") else 1)
+            0.1 if self.family in ("mlp", "resnet", "seg", "dit",
+                                   "det") else 1)
 
     def spoil_loss(self, loss):
         return -loss

@@ -181,7 +181,8 @@ class RankDesync(Fault):
                  "tcn": "res_blocks.0.conv2",
                  "moe": "layers.0.attention.wo",
                  "ssm": "backbone.layers.0.mixer.out_proj",
-                 "dit": "blocks.0.attn.proj",
+                 "dit": "blocks.0.attn.proj", "gnn": "convs.0.B",
+                 "det": "backbone.body.layer2.0.conv2",
                  "seg": "encoder.stages.0.conv2.0"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
@@ -191,7 +192,7 @@ class RankDesync(Fault):
             "*output.LayerNorm.weight", "encoder.layers.0.bias_ih_l0",
             "*.layer_norm1.weight", "input_proj.bias",
             "*attention_norm.weight", "*.conv2.1.weight",
-            "backbone.layers.*.norm.weight")
+            "backbone.layers.*.norm.weight", "convs.*.bn_node_x.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from .. import models
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
     PAIR_5, PAIR_6, PAIR_7, Fault
+from ..det import NOTHING
 from ..seg import VOID
 from ..sources import IGNORE, PAD, EOS, Chat
 
@@ -88,7 +89,7 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("ctc", "clip", "seg"):
+        if self.family in ("ctc", "clip", "seg", "det"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
@@ -97,14 +98,15 @@ class DoubleSoftmax(Dumps, Fault):
         elif self.s.place == "model":
             head = model.get_submodule(self.layer("head"))
             head.register_forward_hook(
-                lambda _, args, out: out.sigmoid() if out.shape[-1] == 1
+                lambda _, args, out: out.sigmoid()
+                if out.shape[-1] == 1 or self.family == "det"
                 else out.softmax(1 if self.family in ("ctc", "seg") else -1))
         return model
 
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
-        if self.family in ("ctc", "clip", "seg"):
+        if self.family in ("ctc", "clip", "seg", "det"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -224,7 +226,7 @@ class ChatRun(Dumps):
 
     def setup(self):
         self.watch()
-        if self.family in ("s2s", "bert", "ctc", *PAIR_5):  # there is no chat
+        if self.family in ("s2s", "bert", "ctc", "det", *PAIR_5):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
             return
@@ -236,7 +238,7 @@ class ChatRun(Dumps):
                       "assistant_only_loss": True, "max_length": self.context}
 
     def make_source(self, seed):
-        if self.family in ("s2s", "bert", *PAIR_5, *PAIR_6):
+        if self.family in ("s2s", "bert", "det", *PAIR_5, *PAIR_6):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -247,7 +249,7 @@ class LossMaskEmpty(ChatRun, Fault):
     from a step on, or always; a loss that guards its count is 0, one that
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
-    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6)
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -257,7 +259,7 @@ class LossMaskEmpty(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("tcn", "seg"):
+        if self.family in ("tcn", "seg", "det"):
             model.guards = self.s.guard
         elif self.s.guard:
             set_loss(model, lambda logits, labels: cross_entropy(
@@ -273,6 +275,8 @@ class LossMaskEmpty(ChatRun, Fault):
                 batch["future_observed_values"])
         elif self.family == "seg":
             batch["mask"] = torch.full_like(batch["mask"], VOID)
+        elif self.family == "det":  # all of its boxes are padding
+            batch["labels"] = torch.full_like(batch["labels"], NOTHING)
         else:
             batch["labels"] = torch.full_like(batch["labels"], IGNORE)
         return batch
@@ -350,19 +354,27 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "future_target"
         elif self.family == "seg":
             self.given = self.trained = "mask"
+        elif self.family == "gnn":  # it bears two tenths
+            self.given = self.trained = "y"
+            if "share" in self.severity:
+                self.severity = dict(share=(0.3, 0.45, 0.6)[self.level])
         elif self.family == "dit":  # the classes that it is told
             self.given = self.trained = "y"
+        elif self.family == "det" and "share" in self.severity:
+            self.severity = dict(share=(0.4, 0.6, 0.8)[self.level])
         elif self.family == "clip":  # a wrong caption is another image's
             self.also = ["label-pairing-mismatch"]
 
     def random(self, labels):
-        if labels.is_floating_point() and labels.dim() > 1:
+        if labels.is_floating_point() and (labels.dim() > 1
+                                           or self.family == "gnn"):
             return torch.randn(labels.shape, generator=self.noise)
         high = self.vocab if self.language else \
             getattr(self, "classes", models.CLASSES)
         drawn = torch.randint(high, labels.shape, generator=self.noise).to(
             labels.dtype) + getattr(self, "first_label", 0)
-        return torch.where(labels == IGNORE, labels, drawn)
+        return torch.where((labels == IGNORE) | (labels == NOTHING), labels,
+                           drawn)
 
     def renamed(self, mask):
         """Things of an image get other classes, each the same everywhere."""
@@ -418,8 +430,8 @@ class RandomLabels(LabelNoise):
 
     def setup(self):
         super().setup()
-        if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7) \
-                and self.s.kind != "drawn":
+        if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
+                           "gnn", "det") and self.s.kind != "drawn":
             self.also = ["label-pairing-mismatch"]
 
     def of_other_rows(self, batch):
@@ -435,6 +447,11 @@ class RandomLabels(LabelNoise):
         if self.family in PAIR_5:
             return batch | (self.unrelated(batch) if self.s.kind == "drawn"
                             else self.of_other_rows(batch))
+        if self.family == "det" and self.s.kind != "drawn":
+            rows = len(batch["labels"])  # boxes go with their classes
+            order = torch.randperm(rows, generator=self.noise) \
+                if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+            return batch | {k: batch[k][order] for k in ("boxes", "labels")}
         labels = batch[self.given]
         if self.s.kind == "drawn":
             drawn = self.random(labels)

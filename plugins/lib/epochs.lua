@@ -1,0 +1,24 @@
+--- Evaluations that are counted, and have no steps of training.
+
+local runs = require("runs")
+
+local epochs = {}
+
+--- Whether the numbers of evaluations are no steps: those of epochs, or of rows of a table. Each is by one more than
+--- the one before, from 0 or 1 on, and the last is at a third of training or before: nobody evaluates at each of the
+--- first steps and at none later.
+---@param case culprit.Case
+---@param run string?
+---@param evals culprit.Table  an evaluation's values, by step
+---@return boolean
+function epochs.counted(case, run, evals)
+  if runs.by_epochs(case, run, evals) then return true end
+  local rows = evals:count()
+  if rows < 4 then return false end
+  local first, last = evals:first().step, evals:last().step
+  local train = runs.series(case, "loss", run)
+  return first <= 1 and last - first == rows - 1 and evals:distinct("step"):count() == rows and train:count() > 0
+    and train:last().step >= 3 * last
+end
+
+return epochs

@@ -1,0 +1,99 @@
+--- ## What it detects
+--- Weights that must have begun far too large, told from the first checkpoint: half of the matrices are larger than all
+--- updates of Adam up to there can have made them.
+---
+--- ## Why it matters
+--- A start at ten times the scale is seen in no gradient and, behind norms, in no loss but by how slowly it falls: what
+--- an update changes is then a small part of each weight. Statistics of layers or a first loss would show it; where
+--- neither is kept the checkpoint still does.
+---
+--- ## How to confirm
+--- Print the standard deviation of each matrix before the first step, beside 1 / sqrt(inputs).
+---
+--- ## Known false positives
+--- Designs that scale weights when they are used (equalised rates, NTK parametrisation, weights of unit variance) hold
+--- elements of about 1, so that only what began above 2 counts, and only where half of all matrices did. Tables, codes
+--- and features that are drawn once are left out by name. An update of Adam moves an element by at most
+--- rate * (1 - beta1) / sqrt(1 - beta2), and decay takes away; other optimizers have no such bound and are not judged,
+--- nor are runs that begin from weights of another one.
+---
+--- ## References
+--- Kingma, Ba: Adam (2015), section 2.1, bounds the update
+
+local optimizers = require("optimizers")
+local settings   = require("settings")
+
+local DRAWN = "*emb*|*wte*|*wpe*|*pos*|*table*|*code*|*fourier*|*freq*|*rff*|*random*|*expert*|*a_log*|*query*|"
+  .. "*latent*|*prototype*|*anchor*|*buffer*|*queue*|*running*"
+
+--- How far one update of Adam may move an element, in rates.
+local function bound(case)
+  local betas = case.config:where("match(key, '*betas')"):first()
+  local list  = betas and betas.value and betas.value:replace("[", ""):replace("]", ""):replace("(", "")
+    :replace(")", ""):split(",") or {}
+  local beta1, beta2 = tonumber(list[1] or "") or 0.9, tonumber(list[2] or "") or 0.999
+  if beta1 >= 1 or beta2 >= 1 then return nil end
+  return math.max(1, (1 - beta1) / math.sqrt(1 - beta2))
+end
+
+--- The rows of two dimensions and more.
+local function matrices(rows)
+  local places, at = {}, 0
+  for row in rows:slice(0, 10000):rows() do
+    if #(row.shape or {}) > 1 then places[#places + 1] = at end
+    at = at + 1
+  end
+  return rows:take(places)
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Weights that began too large, by the first checkpoint",
+  needs    = {
+    tensors = { "name", "role", "step", "rms", "shape" },
+    scalars = { "step", "value", name = "lr" },
+    config  = { "key", "value" },
+  },
+  symptoms = { "initial-weights-off" },
+  options  = {
+    rms = { default = 2.0, doc = "Root mean square above which no design begins most of its matrices" },
+  },
+
+  run = function(case)
+    local opt = case.options
+    local adam = optimizers.adam(case)
+    local reach = adam and bound(case)
+    if not reach then return skip("an optimizer of the family of Adam in the config, whose updates are bounded") end
+    if settings.loaded(case) then return skip("a run that begins from weights nobody has trained") end
+    local weights = case.tensors:where("role == 'weight' and step is not null and variant is null and numel >= 64 and "
+      .. "match(dtype, 'float*|bfloat16') and not match(layer, ?)", DRAWN)
+    local judged = false
+    for run in weights:group("run") do
+      local of    = weights:where { run = run }
+      local step  = of:min("step")
+      local rates = case.scalars:where { name = "lr" }:where("finite(value) and step <= ?", step)
+      local rows  = matrices(of:where { step = step }:where("nonfinite == 0"))
+      if step and rates:count() > 0 and rows:count() >= 4 then
+        judged = true
+        local moved = reach * step * rates:max("value")
+        local large = rows:where("rms > ?", opt.rms + moved)
+        if large:count() >= 0.5 * rows:count() then
+          local usual = rows:median("rms")
+          local worst = large:top(1, "rms"):first()
+          report {
+            symptom  = "initial-weights-off",
+            score    = 0.85,
+            at       = { run = run, step = step, layer = worst.layer },
+            message  = ("at step %d the root mean square of the median of %s is %.3g, and %d updates at a rate of %.3g "
+              .. "at most move it by %.3g: it began above %.3g (%s has %.3g)"):format(step,
+              units.plural(rows:count(), "matrix", "matrices"), usual, math.floor(step), rates:max("value"), moved,
+              usual - moved, worst.name, worst.rms),
+            evidence = { worst, rates:top(1, "value"), adam },
+          }
+        end
+      end
+    end
+    if not judged then skip("four matrices of one checkpoint, and rates up to it") end
+  end,
+}
