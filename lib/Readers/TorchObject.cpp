@@ -117,6 +117,11 @@ void TorchObject::step(Frame &F) {
   if (Top && isStepKey(*Key) && Tree.is(V, Kind::Int) && !Step &&
       *Tree.integer(V) >= 0)
     Step = Tree.integer(V);
+  if (Top && *Key == "epoch")
+    Epoch = Tree.integer(V);
+  if (Frames.size() == 2 && *Key == "last_epoch" &&
+      StringRef(Path).contains("sched"))
+    Scheduled = std::max(Scheduled, Tree.integer(V).value_or(0));
 
   if (!Path.empty())
     Path += '.';
@@ -340,6 +345,15 @@ std::vector<FoundTensor> TorchObject::read() {
   }
   finish();
   return std::move(Found);
+}
+
+std::optional<int64_t> TorchObject::step() const {
+  // A scheduler calls its calls epochs. More than two of them an epoch are one
+  // for each update; where it is called once an epoch nothing tells the step.
+  if (!Step && Epoch && *Epoch >= 0 && *Epoch < Scheduled &&
+      Scheduled / 2 > *Epoch + 1)
+    return Scheduled;
+  return Step;
 }
 
 void TorchObject::finish() {

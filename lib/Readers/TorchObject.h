@@ -37,8 +37,9 @@ public:
   /// Walks all of it. A single tensor has an empty name.
   std::vector<FoundTensor> read();
 
-  /// The training step that the object tells.
-  std::optional<int64_t> step() const { return Step; }
+  /// The training step that the object tells: by its name, or where it tells
+  /// the epoch alone, by the calls of a scheduler that every update has.
+  std::optional<int64_t> step() const;
   /// Names of tensors that are the same as others, as far as they are kept.
   llvm::ArrayRef<std::string> otherNames() const { return OtherNames; }
 
@@ -87,7 +88,8 @@ private:
   std::string Path;
   std::vector<FoundTensor> Found;
   std::vector<OptimizerNames> Optimizers;
-  std::optional<int64_t> Step;
+  std::optional<int64_t> Step, Epoch;
+  int64_t Scheduled = 0; ///< Calls of a scheduler.
   /// Views that were met, so that a weight that two layers share is one row.
   std::map<std::string, size_t> Views;
   std::vector<std::string> Shared; ///< "a is b" of the first ones.

@@ -12,9 +12,9 @@
 --- ## Known false positives
 --- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell, and settings of
 --- a sampler that makes them do. Classes of which each batch has the same number of rows (P classes of K), and those of
---- boxes, nodes or points, of which a record has several, are left out. Rows of like length, and several answers to one
---- prompt, are together by design: where lengths go with the batch, or rows of a batch begin alike, words are not
---- looked at.
+--- nodes or points, of which a record has several, are left out; of an image with boxes the class of the first counts.
+--- Rows of like length, and several answers to one prompt, are together by design: where lengths go with the batch, or
+--- rows of a batch begin alike, words are not looked at.
 ---
 --- ## References
 --- The test is a chi-square of batches against domains; of batches of one row, the runs test for several kinds (Barton
@@ -164,6 +164,26 @@ local function uneven_ids(batches, opt)
   return best, true
 end
 
+--- The class of each image of a detector's batch, that of the first of its boxes: labels that are padded with a class
+--- below 0, beside as many boxes. Boxes of one image are no rows of their own, as they are of one scene. Nil of others.
+local function of_scenes(dumped, labels)
+  local shape = labels.shape or {}
+  if #shape ~= 2 or shape[2] < 2 or labels.numel > 100000 then return nil end
+  local boxes = dumped:where { run = labels.run, step = labels.step, variant = labels.variant, rank = labels.rank,
+    numel = 4 * labels.numel }:where("match(name, '*box*')"):first()
+  if not boxes or #boxes.shape ~= 3 or boxes.shape[3] ~= 4 then return nil end
+  local out, width, values = {}, math.floor(shape[2]), elements.of(labels, 0, labels.numel)
+  for from = 0, labels.numel - width, width do
+    for i = from + 1, from + width do
+      if values[i] >= 0 then
+        out[#out + 1] = values[i]
+        break
+      end
+    end
+  end
+  return out
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -187,8 +207,17 @@ return {
     end
     local total, rows, batches, single = {}, 0, {}, {}
     for batch in domains:where("step is not null"):sort("step"):rows() do
+      local scenes = what == "class" and of_scenes(dumped, batch)
       if batch.numel == 1 then
         single[#single + 1] = batch:values(0, 1)[1]
+      elseif scenes then
+        if #scenes >= 2 then
+          local own = { n = #scenes, step = batch.step, row = batch, of = {} }
+          for _, class in ipairs(scenes) do
+            own.of[class], total[class] = (own.of[class] or 0) + 1, (total[class] or 0) + 1
+          end
+          batches[#batches + 1], rows = own, rows + #scenes
+        end
       elseif (#batch.shape == 1 or #batch.shape == 2 and batch.shape[2] == 1) and batch.numel <= 10000
         and lengths.of_records(case, batch) then
         local own = { n = 0, step = batch.step, row = batch, of = {} }

@@ -110,7 +110,7 @@ end
 ---@param left fun(layer: string): boolean  what is not judged
 ---@param most integer           elements that are compared
 ---@return table?  from, to, still, moving: layers with name, pairs, elements, order, factor, other (whether its name
---- is of what may stand still by design); weights: their number
+--- is of what may stand still by design); rested: all that do not move, judged or not; weights: their number
 function checkpoints.layers(rows, variant, left, most)
   local weights = rows:where("role == 'weight' and numel >= 1 and step is not null and "
     .. "match(dtype, 'float64|float32|float16|bfloat16')")
@@ -122,7 +122,7 @@ function checkpoints.layers(rows, variant, left, most)
     norms[row.layer:replace(".running_mean", "")] = true
   end
 
-  local out     = { from = from, to = to, still = {}, moving = {}, weights = 0, adapters = false }
+  local out     = { from = from, to = to, still = {}, rested = {}, moving = {}, weights = 0, adapters = false }
   local common  = shared(weights, from, to)
   local several = math.max(64, math.min(most, 1000000 // math.max(1, #common)))
   local layers, order = {}, {}
@@ -151,11 +151,73 @@ function checkpoints.layers(rows, variant, left, most)
   for _, layer in ipairs(order) do
     if layer.moves then
       out.moving[#out.moving + 1] = layer
-    elseif layer.told and not layer.other and not layer.norm and not left(layer.name) then
+    else
+      out.rested[#out.rested + 1] = layer
+    end
+    if not layer.moves and layer.told and not layer.other and not layer.norm and not left(layer.name) then
       out.still[#out.still + 1] = layer
     end
   end
   return out
+end
+
+--- The batch norms of a checkpoint that have gains and offsets.
+---@param rows culprit.Table  of one run and step
+---@return table[]  layer, gain, offset: rows
+function checkpoints.norms(rows)
+  local known, by, out = {}, {}, {}
+  for row in rows:where("role == 'value' and match(name, '*running_mean')"):slice(0, 5000):rows() do
+    known[row.layer:replace(".running_mean", "")] = true
+  end
+  for row in rows:where("role == 'weight' and variant is null and numel >= 4 and nonfinite == 0 and "
+    .. "match(name, '*weight|*bias')"):slice(0, 20000):rows() do
+    if known[row.layer] and #(row.shape or {}) == 1 then
+      by[row.layer] = by[row.layer] or { layer = row.layer }
+      by[row.layer][row.name:ends_with("bias") and "offset" or "gain"] = row
+      if by[row.layer].gain and by[row.layer].offset then out[#out + 1] = by[row.layer] end
+    end
+  end
+  return out
+end
+
+--- Whether what stands still is as PyTorch makes it, so that nobody has trained it before: two norms or more, whose
+--- gains are all exactly one and whose offsets are all zero (bf16 keeps a gain at one through a training, and no offset
+--- at zero), or most matrices uniform up to one over the root of their inputs, and to nowhere beyond. A norm that is
+--- anything else was trained.
+---@param found table  of checkpoints.layers
+---@return boolean
+function checkpoints.fresh(found)
+  local norms, uniform, matrices, learns = 0, 0, 0, false
+  -- Norms that learn alone do so on purpose, whatever they are between.
+  for _, layer in ipairs(found.moving) do
+    for _, pair in ipairs(layer.pairs) do learns = learns or #(pair.last.shape or {}) > 1 end
+  end
+  if not learns then return false end
+  for _, layer in ipairs(found.rested) do
+    local gain, offset, flat = nil, nil, true
+    for _, pair in ipairs(layer.pairs) do
+      local row, name = pair.last, pair.last.name
+      if #(row.shape or {}) > 1 then
+        flat = false
+        local bound = math.sqrt(row.shape[1] / row.numel)
+        if row.numel >= 256 and row.dtype == "float32" and not layer.other then
+          local fills = row.max <= bound * (1 + 1e-6) and row.min >= -bound * (1 + 1e-6)
+            and row.max > 0.95 * bound and row.min < -0.95 * bound
+            and math.abs(row.std * math.sqrt(3) / bound - 1) < 0.1
+          matrices, uniform = matrices + 1, uniform + (fills and 1 or 0)
+        end
+      elseif name:ends_with("weight") then
+        gain = row
+      elseif name:ends_with("bias") then
+        offset = row
+      end
+    end
+    if flat and gain and offset then
+      if gain.min ~= 1 or gain.max ~= 1 or offset.min ~= 0 or offset.max ~= 0 then return false end
+      norms = norms + 1
+    end
+  end
+  return norms >= 2 or uniform >= 2 and uniform > 0.5 * matrices
 end
 
 --- What the optimizer's state at a step says of the gradients of those layers. It is known by layer where the state

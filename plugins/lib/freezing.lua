@@ -184,6 +184,38 @@ function freezing.beside(still, moving)
   return twins(own, other)
 end
 
+--- A name without those of what a model is wrapped in: checkpoints have model.fc, and the config fc.
+local function bare(name)
+  local parts, first = name:split("."), 1
+  while first < #parts and parts[first]:lower():glob("model|module|_orig_mod|base_model") do first = first + 1 end
+  return table.concat(parts, ".", first)
+end
+
+--- Whether a layer is logged by a name that no parameter has, as an activation with the norm before it, so that no list
+--- of parameters can name it, in a module all of whose parameters such a list names; by the weights of dumps and
+--- checkpoints, or else by what is logged beside it.
+local function under_another_name(case, layer, named)
+  local parts  = layer:split(".")
+  local module = table.concat(parts, ".", 1, #parts - 1) .. "."
+  if #parts < 2 then return false end
+  local known = false
+  for row in case.tensors:where { role = "weight" }:where("match(layer, ?)", "*" .. module .. "*"):distinct("layer")
+    :slice(0, 1000):rows() do
+    local name = bare(row.layer)
+    if name:starts_with(bare(module)) then
+      known = true
+      if (name .. "."):starts_with(bare(layer) .. ".") or not named(row.layer) then return false end
+    end
+  end
+  if known then return true end
+  local beside = 0
+  for other in case.scalars:where { metric = "weight_norm" }:where("starts_with(layer, ?)", module):group("layer") do
+    if other ~= layer and not named(other) then return false end
+    if other ~= layer then beside = beside + 1 end
+  end
+  return beside >= 2
+end
+
 --- A function that says of a layer's name whether it is frozen by declaration or design: by a list of names
 --- (freeze_layers), by a switch for a part or for all (freeze_stem, freeze: true), because adapters are trained and
 --- it is none, because it follows another network, as a table of sines, or as part of a backbone that was trained
@@ -210,6 +242,15 @@ function freezing.declared(case)
       end
     end
   end
+  local function listed(layer)
+    for _, name in ipairs(frozen) do
+      if name:lower() == "true" or layer == name or (layer .. "."):contains(name .. ".")
+        or name:starts_with(layer .. ".") or bare(name):starts_with(bare(layer) .. ".") then
+        return true
+      end
+    end
+    return false
+  end
   return function(layer)
     -- The recorder's list is surer than names.
     if flagged(layer) and (kept or layer:lower():glob(taken)) then return true end
@@ -223,13 +264,7 @@ function freezing.declared(case)
     for _, name in ipairs(parts) do
       if layer:lower():contains(name) then return true end
     end
-    for _, name in ipairs(frozen) do
-      if name:lower() == "true" or layer == name or (layer .. "."):contains(name .. ".")
-        or name:starts_with(layer .. ".") then
-        return true
-      end
-    end
-    return false
+    return listed(layer) or #frozen > 0 and under_another_name(case, layer, listed)
   end
 end
 

@@ -102,7 +102,7 @@ return {
 
   run = runs.apart(function(case, run)
     local named = "match(layer, '*.act|*.act.*|act|*activation*|*gelu*|*relu*|*silu*|*swish*|*.act_fn|*nonlinearity*|"
-      .. "*.act?|*.act??|act?|act??|*.act_?|*.act_fn?|*mish*|*softplus*|*leakyrelu*')"
+      .. "*.act?|*.act??|act?|act??|*.act_?|*.act_fn?|*.act_fn*|act_fn*|*mish*|*softplus*|*leakyrelu*')"
     local seen  = 0
 
     -- Input against output in one dump.

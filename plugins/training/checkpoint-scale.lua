@@ -2,6 +2,9 @@
 --- Weights that must have begun far too large, told from the first checkpoint: half of the matrices are larger than all
 --- updates of Adam up to there can have made them.
 ---
+--- So does a batch norm whose gains are far above one and the same in every channel: all begin at one number, each has
+--- a gradient of its own, and so they are still what they began at, but for decay.
+---
 --- ## Why it matters
 --- A start at ten times the scale is seen in no gradient and, behind norms, in no loss but by how slowly it falls: what
 --- an update changes is then a small part of each weight. Statistics of layers or a first loss would show it; where
@@ -15,7 +18,8 @@
 --- elements of about 1, so that only what began above 2 counts, and only where half of all matrices did. Tables, codes
 --- and features that are drawn once are left out by name. An update of Adam moves an element by at most
 --- rate * (1 - beta1) / sqrt(1 - beta2), and decay takes away; other optimizers have no such bound and are not judged,
---- nor are runs that begin from weights of another one.
+--- nor are runs that begin from weights of another one. Gains begin at one, or below; of optimizers whose updates have
+--- the size of the rate, all that they may have moved by is taken off, and fewer than eight gains are not looked at.
 ---
 --- ## References
 --- Kingma, Ba: Adam (2015), section 2.1, bounds the update
@@ -46,26 +50,61 @@ local function matrices(rows)
   return rows:take(places)
 end
 
+--- The batch norm whose gains are the same in every channel and largest, less what updates of the rate's size can have
+--- made of it.
+---@return table?  row, least: what its gains began above
+local function even_gains(case, rows, step)
+  local norms = {}
+  for row in rows:where("role == 'value' and match(name, '*running_mean')"):slice(0, 5000):rows() do
+    norms[row.layer:replace(".running_mean", "")] = true
+  end
+  local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value) and step <= ?", step)
+  local moved = optimizers.plain(case) and 0 or rates:count() > 0 and 4 * step * rates:max("value")
+  local found
+  for row in rows:where("role == 'weight' and variant is null and numel >= 8 and nonfinite == 0 and "
+    .. "match(dtype, 'float*|bfloat16') and match(name, '*weight')"):slice(0, 5000):rows() do
+    if moved and norms[row.layer] and #(row.shape or {}) == 1 and row.min > 0 and row.max <= 1.01 * row.min
+      and (not found or row.min > found.row.min) then
+      found = { row = row, least = row.min - moved }
+    end
+  end
+  return found
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "Weights that began too large, by the first checkpoint",
-  needs    = {
-    tensors = { "name", "role", "step", "rms", "shape" },
-    scalars = { "step", "value", name = "lr" },
-    config  = { "key", "value" },
-  },
+  needs    = { tensors = { "name", "role", "step", "rms", "shape" }, config = { "key", "value" } },
   symptoms = { "initial-weights-off" },
   options  = {
-    rms = { default = 2.0, doc = "Root mean square above which no design begins most of its matrices" },
+    rms  = { default = 2.0, doc = "Root mean square above which no design begins most of its matrices" },
+    gain = { default = 8.0, doc = "Gain above which no design begins a batch norm" },
   },
 
   run = function(case)
     local opt = case.options
+    if settings.loaded(case) then return skip("a run that begins from weights nobody has trained") end
+    for run in case.tensors:where("role == 'weight' and step is not null"):group("run") do
+      local of   = case.tensors:where { run = run }
+      local step = of:where { role = "weight" }:min("step")
+      local even = step and even_gains(case, of:where { step = step }, step)
+      if even and even.least > opt.gain then
+        report {
+          symptom  = "initial-weights-off",
+          score    = 0.85,
+          at       = { run = run, step = step, layer = even.row.layer },
+          message  = ("at step %d the gains of all %d channels of %s are %.4g to %.4g: they began at one number, above "
+            .. "%.3g, and not at 1"):format(step, even.row.numel, even.row.layer, even.row.min, even.row.max,
+            even.least),
+          evidence = { even.row },
+        }
+        return
+      end
+    end
     local adam = optimizers.adam(case)
     local reach = adam and bound(case)
     if not reach then return skip("an optimizer of the family of Adam in the config, whose updates are bounded") end
-    if settings.loaded(case) then return skip("a run that begins from weights nobody has trained") end
     local weights = case.tensors:where("role == 'weight' and step is not null and variant is null and numel >= 64 and "
       .. "match(dtype, 'float*|bfloat16') and not match(layer, ?)", DRAWN)
     local judged = false

@@ -18,12 +18,14 @@
 --- the adapters where there are some, tables of sines, batch norms, embeddings that alone stand still (word vectors
 --- that are taken over), experts, and parts that follow another model or are taken from one, by their names. Where most
 --- of a model stands still, or the config says that the run goes on from trained weights, it may be a backbone that is
---- kept, and nothing is said unless its weights decay. Heads of tasks that the data lacks stand still, too. A saved
---- best model stands still while training goes on. Gains and biases tell nothing by themselves, nor do small tensors of
---- a narrow format. PyTorch's optimizers have no state for what is frozen or cut off; moments of zero are of a gradient
---- that came and was zero, as that of units that are all dead, and are not judged. Of a tensor whose statistics agree
---- to the last bit 4,096 elements are compared that lie evenly over it. Where statistics of layers are logged,
---- training/layer-weights judges.
+--- kept, and nothing is said unless its weights decay, or are as PyTorch makes them, which nobody has trained and
+--- nobody keeps: gains of exactly one beside offsets of zero, matrices uniform up to one over the root of their inputs.
+--- Where norms alone learn, or parts by turns, that is so by design. Heads of tasks that the data lacks stand still,
+--- too. A saved best model stands still while training goes on. Gains and biases tell nothing by themselves, nor do
+--- small tensors of a narrow format. PyTorch's optimizers have no state for what is frozen or cut off; moments of zero
+--- are of a gradient that came and was zero, as that of units that are all dead, and are not judged. Of a tensor whose
+--- statistics agree to the last bit 4,096 elements are compared that lie evenly over it. Where statistics of layers
+--- are logged, training/layer-weights judges.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
@@ -199,6 +201,14 @@ local function behind(found)
   return first > last
 end
 
+--- Whether something that moves comes before all that stands still.
+local function upstream(found)
+  local first, before = math.huge, math.huge
+  for _, layer in ipairs(found.still) do first = math.min(first, layer.order) end
+  for _, layer in ipairs(found.moving) do before = math.min(before, layer.order) end
+  return before < first
+end
+
 local function some_stand_still(case, run, rows, found, opt)
   local names, elements = names_of(found.still)
   local _, moved = names_of(found.moving)
@@ -216,6 +226,9 @@ local function some_stand_still(case, run, rows, found, opt)
   local others_alone = true -- whether all that moves is what may stand still by design, as an encoder that is tuned
   for _, layer in ipairs(found.moving) do others_alone = others_alone and layer.other end
   local state = checkpoints.gradients(case, rows, found)
+  -- A model whose parts learn by turns keeps those fresh whose turn has not come.
+  local grows = settings.on(case.config:where("match(key, '*progressive*|*grow*|*unfreez*|*gradual*|*thaw*|*supernet*|"
+    .. "*search_space*|*layerwise*|*reservoir*|*random_feature*')")):first()
   local kept  = found.adapters and "adapters are trained"
     or others_alone and ("%s alone moves, by whose name it is a part that is trained on its own"):format(
       list((names_of(found.moving))))
@@ -223,7 +236,7 @@ local function some_stand_still(case, run, rows, found, opt)
     or not factor and others == 0 and "embeddings alone stand still"
     or not factor and (settings.loaded(case) or settings.on(case.config:where("match(key, '*name_or_path')")):first())
       and "the run goes on from trained weights"
-    or not factor and elements > opt.most * (elements + moved)
+    or not factor and elements > opt.most * (elements + moved) and (grows or not checkpoints.fresh(found))
       and "most of the model stands still, as what is kept does"
     or not factor and state.held and state.held < found.weights
       and freezing.beside(names, (names_of(found.moving)))
@@ -273,8 +286,13 @@ local function some_stand_still(case, run, rows, found, opt)
     return skip("moments by the names of parameters", "gradient-cut-upstream", "gradient-missing-between")
   end
   if not state.got then
+    -- What the optimizer does not hold stands still whether or not the graph is cut, and what has moments upstream of
+    -- it has its gradient through what lies behind.
+    if not (state.apart and state.held and not all and upstream(found)) then
+      skip("moments of the layers that stand still, by their names", "gradient-cut-upstream")
+    end
     return skip("moments of the layers that stand still, by their names", "layer-unchanged-despite-gradient",
-      "layer-gradient-zero", "gradient-cut-upstream", "gradient-missing-between")
+      "layer-gradient-zero", "gradient-missing-between")
   end
   local pushed = {}
   for _, layer in ipairs(found.still) do

@@ -34,12 +34,28 @@ local SPARSE = "match(key, '*sparsity*|*sparse_code*|*sparse_auto*|*topk_act*|*k
 --- Layers that put out a code, few of whose entries are set; an encoder or a decoder is none.
 local CODES = "code|code.*|code_*|*.code|*.code.*|*.code_*|*_code|*_code.*|*codes*|*codebook*|*vq*"
 
+--- The first look at the first of the layers that were found, where it and the first look at each other of them show
+--- units that are active; nil where one of them was dead already, as it is where its start is to blame.
+---@param shares culprit.Table
+---@param found table      what `places.over` found
+---@param fresh number     share of zeros from which a start is none of a sound layer
+---@return culprit.Row?
+local function began_active(shares, found, fresh)
+  local began
+  for _, one in ipairs(found.layers) do
+    local start = shares:where { layer = one.layer }:sort("step"):first()
+    if start.value >= fresh then return nil end
+    if one.layer == found.first.layer then began = start end
+  end
+  return began
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "The units of a layer are zero for every input",
   needs    = { scalars = { "step", "value", "layer", metric = "zero_share" } },
-  symptoms = { "dead-units", "layer-output-zero" },
+  symptoms = { "dead-units", "units-die", "layer-output-zero" },
   options  = {
     dead  = { default = 0.99, doc = "Share of zeros that makes a layer dead" },
     fresh = { default = 0.90, doc = "Share of a fresh model's layer, which is a half where weights are even" },
@@ -69,15 +85,19 @@ return {
       end)
       if found then
         local first = found.first
+        local began = not wanted and began_active(shares, found, case.options.fresh)
         dead = true
         report {
-          symptom  = symptom,
+          symptom  = began and "units-die" or symptom,
           score    = 0.85,
           at       = { run = run, layer = first.layer, step = found.onset },
-          message  = ("%s of %s is zero at %d of %d logged steps, %s"):format(units.percent(first.share), first.layer,
-            first.over:count(), first.all, places.others(case, found)),
+          message  = ("%s of %s is zero at %d of %d logged steps, %s%s"):format(units.percent(first.share), first.layer,
+            first.over:count(), first.all, places.others(case, found),
+            began and ("; at step %d it was %s"):format(began.step, units.percent(began.value)) or ""),
           evidence = places.rows(found),
         }
+        -- What was dead already cannot die.
+        if not wanted and not began then skip("units that are active at first", "units-die") end
       end
     end
     if dead or settings.loaded(case) then return end
@@ -102,6 +122,7 @@ return {
             100 * values:median("value"), before.layer),
           evidence = { values:slice(0, 3), before },
         }
+        skip("units that are active at first", "units-die")
         return
       end
       before = start

@@ -24,7 +24,8 @@
 --- Sets of another kind are apart as soon as training has learned its own. Where they are so at the first evaluation,
 --- and training has not come down to half since, nothing was seen to open. Rows are stored one by one: where validation
 --- goes up between two evaluations, training hardly moves there and validation goes no higher from then on, another
---- model is evaluated, one of averaged weights say, or another set.
+--- model is evaluated, one of averaged weights say, or another set. Nor is it learned where training falls to a
+--- thousandth within three rows and stays there: what the loss was taken of went away.
 ---
 --- Dropout, augmentation, weights of classes, negatives drawn more seldom or harder, inputs that are the model's own or
 --- an adversary's, and losses with added terms keep training above validation by design: where the config declares one,
@@ -36,7 +37,10 @@
 --- or of distillation the two losses are of different kinds, and nothing is said. Batch normalisation takes each
 --- batch's own mean and deviation in training, which few rows tell badly, and those of many batches in evaluation:
 --- below 16 rows a batch, or where the config names no size, its noise makes models worse by itself, and training is
---- not said to be above validation.
+--- not said to be above validation. With B rows the mean of a batch is off by the root of 1 / B of the spread. Of what
+--- is normalised so a prediction is off by as much of the spread of the targets, and knowing nothing costs the spread:
+--- an absolute error is larger by that part of the first loss, at most, and half as much again is taken for it. Of
+--- losses that are smooth at their best, squares and logarithms, it is the square of that part, which is nothing.
 ---
 --- ## References
 --- https://arxiv.org/abs/1803.08494 (figure 1: error by rows a batch under batch normalisation).
@@ -113,19 +117,46 @@ local function stopped(rate)
   return rate:count() >= 4 and rate:median("value") < 1e-3 * rate:max("value")
 end
 
---- What says that batches are normalised by their own statistics and are small, or of no known size; nil where nothing
---- does.
-local function batch_normalised(case, least)
+--- What says that batches are normalised by their own statistics, nil where nothing does, and how many rows they have,
+--- where it is known.
+local function batch_normalised(case)
   local size = case.config:where("match(key, '*batch_size*|*batchsize|*samples_per_gpu|*imgs_per_gpu') and "
     .. "not match(key, '*val*|*eval*|*test*') and number >= 1"):min("number")
-  if size and size >= least then return nil end
   local set = settings.on(case.config:where("match(key, '*batchnorm*|*batch_norm*|*use_bn')"):where("not match(key, "
     .. "'*freeze*|*frozen*|*sync*|*momentum*|*eps*')")):first()
-  if set then return set.key end
-  local layer = case.scalars:where("match(layer, 'bn|bn?|*.bn|*.bn?|*batchnorm*|*batch_norm*|*BatchNorm*')"):first()
-  if layer then return layer.layer end
+  if set then return set.key, size end
+  local kind = case.config:where("match(key, 'norm|*.norm|*norm_type|*norm_layer|*normalization') and "
+    .. "match(value, 'batch|batch_norm|batchnorm*|BatchNorm*|bn|BN')"):first()
+  if kind then return kind.key, size end
+  local layer = case.scalars:where("match(layer, 'bn|bn?|*.bn|*.bn?|bn_*|*.bn_*|*_bn|*batchnorm*|*batch_norm*|"
+    .. "*BatchNorm*')"):first()
+  if layer then return layer.layer, size end
   local kept = case.tensors:where("match(name, '*running_mean|*running_var')"):first()
-  return kept and kept.name
+  return kept and kept.name, size
+end
+
+--- The part of the first loss by which norms over `size` rows may raise a training loss that is an absolute error.
+local function norms_raise(case, size)
+  local absolute = case.config:where("match(key, 'loss|*.loss|*loss_fn|*loss_type|*loss_name|*criterion|*objective') "
+    .. "and match(value, 'l1*|L1*|mae|MAE|*absolute*|*smooth_l1*|*SmoothL1*|huber*|Huber*|*L1Loss*')"):first()
+  return absolute and 1 / math.sqrt(size) or 0
+end
+
+--- Where the loss falls to a thousandth within three rows and stays there, which nothing does that is learned; nil
+--- where it does not.
+local function fell_away(train)
+  local rows = train:slice(0, 5000)
+  local before
+  for row in rows:rows() do
+    local first = before and before[1]
+    if first and row.value < 1e-3 * first.value
+      and train:where("step >= ?", row.step):max("value") < 1e-2 * first.value then
+      return { was = first.value, from = first.step, now = row.value, to = row.step }
+    end
+    before = before or {}
+    before[#before + 1] = row
+    if #before > 3 then table.remove(before, 1) end
+  end
 end
 
 ---@type culprit.Detector
@@ -145,6 +176,7 @@ return {
     pooled_sure = { default = 1.5, doc = "Noise of a batch's loss by which their mean has to be above" },
     averaged  = { default = 0.50, doc = "The same where averaged weights may be what is validated" },
     smoothed  = { default = 1.50, doc = "Multiple of what label smoothing can account for" },
+    norms     = { default = 1.50, doc = "Multiple of what the norms of a batch can account for" },
     min_evals = { default = 4,    doc = "Evaluations below which nothing is judged" },
     batch     = { default = 16,   doc = "Rows of a batch below which its own statistics raise the training loss" },
   },
@@ -152,7 +184,11 @@ return {
   run = function(case)
     local opt, judged, epochs = case.options, false, false
     local opened, apart_at_first, few_rows, jumps, explained
-    local normalised = batch_normalised(case, opt.batch)
+    local normalised, rows_normalised = batch_normalised(case)
+    local by_norms = 0
+    if normalised and rows_normalised and rows_normalised >= opt.batch then
+      by_norms, normalised = opt.norms * norms_raise(case, rows_normalised), nil
+    end
     local mixed = settings.distilled(case)
     if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
     local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
@@ -220,13 +256,14 @@ return {
           local first = train:slice(0, 3):median("value")
           local start = math.max(train:first().value, val:first().value)
           local far, above = true, true
+          local allowed = excess + by_norms * start
           local function is_far(p)
             return p.train > 0 and p.eval.value > (1 + opt.gap) * p.train
               and p.eval.value - p.train > math.max(noise, opt.least * start)
           end
           local function is_above(p)
             p.level = p.level or p.train - fallen(p, noise)
-            return p.eval.value > 0 and p.level > (1 + needed) * p.eval.value + excess
+            return p.eval.value > 0 and p.level > (1 + needed) * p.eval.value + allowed
               and p.level - p.eval.value > math.max(opt.sure * noise, opt.least * start)
           end
           for i = n - 2, n do far = far and is_far(points[i]) end
@@ -235,17 +272,21 @@ return {
           local half = math.min(n - 2, n // 2 + 1)
           for i = half, n do above = above and is_above(points[i]) end
           -- Of small batches the noise is that large that single looks do not tell, and all of them together do.
-          local pooled = not above and all_above(points, half, needed - opt.above, excess, noise,
+          local pooled = not above and all_above(points, half, needed - opt.above, allowed, noise,
             opt.least * start, opt)
           above = (above or pooled) and last.train < (stopped(rate) and opt.learned or 1) * start
           local grows = far and last.eval.value - last.train > then_.eval.value - then_.train + 0.02 * first
             and last.train < 0.8 * first
           -- A gap that opens is of rows that are stored, and each that is makes training's loss less.
           local known = grows and is_far(points[1]) and last.train > opt.stored * points[1].train
+          local fell  = grows and fell_away(train)
           local other = grows and evaluations.jump(val, train)
           local held, trained = nil, nil
           if grows then held, trained = evaluations.swapped(case, run_name) end
-          if known then
+          if fell then
+            skip(("a training loss that comes down by and by: it is %.2g at step %d and %.2g at step %d, and what it "
+              .. "is taken of went away"):format(fell.was, fell.from, fell.now, fell.to), "generalisation-gap")
+          elseif known then
             apart_at_first = points[1]
           elseif held then
             skip(("held-out pairs whose labels are not swapped: %s is %.3g and %s %.3g"):format(held.name, held.value,

@@ -16,7 +16,9 @@
 --- Layers that are frozen on purpose and not declared; of a model that is logged as one layer, and whose output layer
 --- alone learns, nothing is said without the recorder's list. Layers named in a `freeze` setting of the config are left
 --- out, as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
---- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole.
+--- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole,
+--- unless a checkpoint shows that the last layer gives out another number of values than a table has rows or columns. A
+--- layer that is logged by a name that no parameter has is frozen as the list says of all parameters of its module.
 --- Nor does a branch with an input of its own, as the other tower of two: what is cut in one leaves it as it is. Units
 --- that are zero for every input let nothing through, and the graph is whole there; so does a gate of zero, by which
 --- the outputs of other layers of its module are multiplied. Embeddings of a further input, as of a time or a class,
@@ -159,6 +161,25 @@ local function beside_another(states, dead, cut)
     if intake and not state.dead and size[name] >= 2 and not mixed[name] then return true end
   end
   return false
+end
+
+--- Whether a table cannot be the model's output layer as well: the layer that is last gives out another number of
+--- values than the table has rows, by a matrix of its own, and not such as the table could take up.
+local function no_output(case, table_layer, states)
+  local function shape(layer)
+    local found
+    -- Checkpoints may name what the model is wrapped in, too.
+    for row in case.tensors:where { role = "weight" }:where("match(layer, ?)", layer .. "|*." .. layer)
+      :slice(0, 20):rows() do
+      if #(row.shape or {}) >= 2 then found = found or row.shape end
+    end
+    return found
+  end
+  local last  = states[#states]
+  local table_, output = shape(table_layer), not last.dead and shape(last.layer)
+  if not table_ or not output or #table_ ~= 2 then return false end
+  local words = case.config:where("match(key, '*vocab_size|*n_vocab|*num_tokens') and number == ?", table_[1]):count()
+  return words == 0 and output[1] ~= table_[1] and output[1] ~= table_[2]
 end
 
 --- Embeddings that are logged as one layer, of whose rows as many stand still as the table of positions has: of the
@@ -325,8 +346,8 @@ return {
     end
 
     -- A layer that learns upstream of a dead one has its gradient through it, unless its weight is the head's too.
-    local tied = case.config:where("match(key, '*tie*') and match(value, 'true|True')"):count() > 0
-      or weights:where("match(layer, '*head*|*lm_head*|*output*')"):count() == 0
+    local told = case.config:where("match(key, '*tie*') and match(value, 'true|True')"):count() > 0
+    local tied = told or weights:where("match(layer, '*head*|*lm_head*|*output*')"):count() == 0
     local between, last_dead = nil, 0
     for index, state in ipairs(states) do
       if state.dead then last_dead = index end
@@ -338,6 +359,7 @@ return {
       -- Patches are pixels, and times are numbers, which no head gives out; nor is what projects a table.
       local shared = tied and state.layer:lower():glob("*embed*|*emb*|*wte*|*tok*")
         and not state.layer:lower():glob("*pos*|*wpe*|*patch*|*proj*|*mlp*|*time*")
+        and (told or not no_output(case, state.layer, states))
       -- What takes up another input, as a time or a class does, is taken in by every block, and learns from those
       -- behind a place where all is cut from the first input on.
       local condition = states[1].dead and states[1].layer:lower():glob(INTAKE) and state.layer:lower():glob(INTAKE)

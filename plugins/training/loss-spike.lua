@@ -11,7 +11,9 @@
 --- state.
 ---
 --- ## Known false positives
---- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations. Where
+--- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations. Among
+--- the first 24 rows a robust deviation is of few values and may be far too small: there a spike stands out by the
+--- plain deviation of the differences, too. Where
 --- the task gets harder the loss jumps as well: nothing is reported of a step at which a logged stage, length or
 --- resolution changes that has stood for some rows, or in front of which the log names a new stage. Nor is it where the
 --- config has a curriculum or a growth of lengths, as long as half of the trailing window is of the task before: up to
@@ -145,11 +147,21 @@ return {
       for _, window in ipairs { opt.window, short } do
         for row in jumps(window):where("in_log > ?", opt.sigmas):slice(0, 10000):rows() do apart[row.step] = true end
       end
+      --- Whether a row stands out of few rows before it, whose robust deviation may be next to nothing by chance, as
+      --- that of nine is where five of them happen to be close: it has to by their differences as well.
+      local function stands_out(row)
+        local past = loss:where("step < ?", row.step)
+        if past:count() >= short + 8 then return true end
+        local spread = past:col("value"):diff():std() or 0
+        return row.value - row.usual > opt.sigmas * spread / math.sqrt(2)
+      end
       --- Of jumps those that are no tail of a skewed noise.
       local function kept(rows)
         local steps = {}
         for row in rows:slice(0, 10000):rows() do
-          if apart[row.step] or row.value - row.usual > few_make then steps[#steps + 1] = row.step end
+          if (apart[row.step] or row.value - row.usual > few_make) and stands_out(row) then
+            steps[#steps + 1] = row.step
+          end
         end
         return rows:where { step = steps }
       end

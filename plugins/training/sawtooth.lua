@@ -165,16 +165,19 @@ return {
             sums[place]   = (sums[place] or 0) + found.x[i]
             counts[place] = (counts[place] or 0) + 1
           end
-          local low, high, steepest, last = math.huge, -math.huge, 0, nil
+          local low, high, steepest, other, last = math.huge, -math.huge, 0, 0, nil
           for turn = 1, found.lag + 1 do
             local place = (turn - 1) % found.lag + 1
             local mean  = sums[place] / counts[place]
             low, high = math.min(low, mean), math.max(high, mean)
             if last and math.abs(mean - last) > math.abs(steepest) then steepest = mean - last end
+            if last then other = math.max(other, mean - last) end
             last = mean
           end
-          -- Blocks of data begin with a loss that jumps up; what is learned by heart, with one that falls.
-          local falls = steepest < -0.5 * (high - low)
+          -- Blocks of data begin with a loss that jumps up; what is learned by heart, with one that falls. Where it
+          -- jumps back as well, blocks are of different worth, and nothing is learned by heart between them.
+          local levels = steepest < 0 and other > -0.6 * steepest
+          local falls = steepest < -0.5 * (high - low) and not levels
           local rate = case.scalars:where { name = "lr", primary = true, run = run_name }:sort("step")
           local turns = rate:col("value"):diff()
           local cyclic = rate:count() >= 16
@@ -202,7 +205,8 @@ return {
               at       = { step = used:first().step },
               message  = ("the loss repeats every %d steps%s: autocorrelation %.2f, a swing of %s, and it %s at "
                 .. "once"):format(math.floor(period + 0.5), epoch and ", one epoch" or "", found.height,
-                  units.percent(math.exp(high - low) - 1), steepest < 0 and "falls" or "rises"),
+                  units.percent(math.exp(high - low) - 1), levels and "falls and rises" or steepest < 0 and "falls"
+                  or "rises"),
               evidence = { used:slice(0, math.min(rows, 2 * found.lag * by)) },
             }
           end

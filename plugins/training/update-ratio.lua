@@ -12,7 +12,8 @@
 --- outlier; it is told where weights grow from there on as only updates of its size make them, and come back.
 ---
 --- Plain descent's first updates are as short as the gradients: those of the first ten steps that are large already are
---- taken to the full rate as well.
+--- taken to the full rate as well. RAdam begins as plain descent. Where all weights are measured together as well, one
+--- update that is as large as they are has put other weights in their place, whatever the layers showed at other steps.
 ---
 --- ## How to confirm
 --- Compare one parameter before and after `optimizer.step()`, in the middle of the schedule.
@@ -211,6 +212,10 @@ return {
       high = high:where("step > ?", usual:min("step") + math.min(0.25 * length, math.max(10, 0.05 * length)))
       torn = torn and high:where("ratio >= ?", 10 * opt.high):count() > 0
     end
+    -- Of all weights together, which are logged more often than those of layers.
+    local whole = rows:where("layer is null"):sort("step")
+    local replaced = layers:count() > 0 and not base and whole:where("value >= ? and step > ?", 10 * opt.high,
+      math.max(10, usual:min("step") or 0)):first()
     local bound = judge_weights(case, run)
     if usual:count() < opt.min_steps and not torn then
       -- What broke before its updates were logged shows them in its weights.
@@ -249,6 +254,15 @@ return {
           .. "steps, "
           .. "first at step %d"):format(worst.ratio, worst.step, opt.high, high:count(), usual:count(), first.step),
         evidence = { high:top(5, "ratio"), ratios:where { step = worst.step }:top(3, "value") },
+      }
+    elseif replaced then
+      report {
+        symptom  = "update-ratio-high",
+        score    = 0.95,
+        at       = { run = run, step = replaced.step },
+        message  = ("the update of step %d is %.2g of all weights: it puts others in their place"):format(replaced.step,
+          replaced.value),
+        evidence = { replaced, whole:around(replaced, 2) },
       }
     else
       -- Where the gradient dies between two of the first logged steps, what threw the weights stands between them.
@@ -292,14 +306,29 @@ return {
           end
         end
       end
+      -- Plain descent and what begins as it does has no first update that is longer than others.
+      local adam = optimizers.adam(case)
+      local rectified = optimizers.kind(case):glob("*radam*|*rectified*")
+      if part >= 0.7 and not adam and (rectified or not other) then
+        for row in usual:where("step > ? and step <= 2", begin.step):rows() do
+          local later = ratios:where { step = row.step }:quantile("value", 0.25)
+          if later >= 10 * opt.high and later > small then begin, small = row, later end
+        end
+      end
+      -- Of all weights together, where the small layers' gains and biases hide what the large ones do.
+      local together = part < 0.7 and whole:where { step = begin.step }:first()
+      if together and layers:count() > 0 and together.value / part >= opt.ramp and together.value > small then
+        small = together.value
+      else
+        together = nil
+      end
       -- At the full rate at once: Adam's later updates are about a fifth of its first, as gradients are mostly noise,
       -- so that half of the weights at first is a tenth of them later on. Adagrad's go on falling.
-      local adam = optimizers.adam(case)
       -- Nor does a first update tell of later ones that is long or short by design.
       if base then
         skip("weights that are trained from a start: most of the model stands still, and prompts, scales or factors "
           .. "that are put beside it begin small", "first-updates-outgrow-weights")
-      elseif other then
+      elseif other and not (rectified and part >= 0.7) then
         skip(("first updates that a rate makes: those of %s are other than later ones by design"):format(
           optimizers.kind(case)), "first-updates-outgrow-weights")
       elseif part > 0 and small and (part < 0.7 and small / part >= opt.ramp or part >= 0.7
@@ -309,8 +338,9 @@ return {
           score    = part >= 0.7 and small < 10 * opt.high and 0.7
             or math.min(0.95, 0.7 + 0.25 * math.min(1, small / part)),
           at       = { run = run, step = begin.step },
-          message  = ("the update of step %d is %.2g of the weights in three layers of four%s: a rate in the order of "
-            .. "the weights, which no warm-up mends"):format(begin.step, small, part < 0.7 and
+          message  = ("the update of step %d is %.2g of %s%s: a rate in the order of "
+            .. "the weights, which no warm-up mends"):format(begin.step, small, together and "all weights"
+            or "the weights in three layers of four", part < 0.7 and
             (", with %s of the full rate, which would make %.2g"):format(units.percent(part), small / part) or ""),
           evidence = { ratios:where { step = begin.step }:slice(0, 5), near or set or rates:first() },
         }

@@ -1,0 +1,66 @@
+--- ## What it detects
+--- Kinds of nodes, as of atoms in molecules, of which the last one of the table is several times as common as all that
+--- stand in the second half before it.
+---
+--- ## Why it matters
+--- What a collator clamps to the last row of a table is one kind to the model, whatever it was. Nothing raises.
+---
+--- ## How to confirm
+--- Compare the largest kind of the raw data with the number of rows of the table.
+---
+--- ## Known false positives
+--- A last kind that is kept for all others on purpose; where the config names such a one nothing is said. Numbers that
+--- are cut at the last by design, as of neighbours, are no kinds: the config has to say how many kinds there are.
+---
+--- ## References
+--- https://pytorch.org/docs/stable/generated/torch.nn.Embedding.html
+
+local elements = require("elements")
+local places = require("places")
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The last kind of node stands for several",
+  needs    = { tensors = { "name", "data" }, config = { "key", "number" } },
+  symptoms = { "category-ids-clamped" },
+  options  = {
+    factor = { default = 3.0, doc = "Count of the last kind over that of the others of its half that stands out" },
+    kinds  = { default = 8,   doc = "Kinds below which any may be as common" },
+  },
+
+  run = function(case)
+    local opt, counts, total, first, last = case.options, {}, 0, nil, -1
+    for x in case.tensors:where("match(name, 'batch.x|batch.z|batch.atom_type*|batch.node_type*') and match(dtype, "
+      .. "'int*|uint*') and zero_share is not null and min >= 0"):sort("step"):slice(0, 200):rows() do
+      if #x.shape == 1 or #x.shape == 2 and x.shape[2] == 1 then
+        for _, kind in ipairs(elements.of(x, 0, math.min(x.numel, 50000))) do
+          counts[kind], total, last = (counts[kind] or 0) + 1, total + 1, math.max(last, math.floor(kind))
+        end
+        first = first or x
+      end
+    end
+    local table_ = first and case.config:where("match(key, '*node_types|*atom_types|*num_elements|*num_atom_kinds') "
+      .. "and number >= ?", opt.kinds):first()
+    if not table_ then
+      return skip("dumped kinds of nodes (batch.x of one column), and a config that says how many kinds there are")
+    end
+    local kept = case.config:where("match(key, '*other*|*unknown*|*misc*|*rare*') and match(key, '*type*|*node*|"
+      .. "*atom*|*element*') or match(value, '*other*|*unknown*|*misc*|*rare*')"):first()
+    if kept then return skip("kinds none of which is kept for others: the config has " .. kept.key) end
+    if last ~= math.floor(table_.number) - 1 or total < 200 then return end
+    local high = 0
+    for kind = (last + 1) // 2, last - 1 do high = math.max(high, counts[kind] or 0) end
+    local count = counts[last]
+    if high < 10 or count < opt.factor * high or count - high < 6 * math.sqrt(count + high) then return end
+    report {
+      symptom  = "category-ids-clamped",
+      score    = 0.8,
+      at       = { step = places.first_step(case), name = first.name },
+      message  = ("%d of %s dumped nodes are of the kind %d, the last of %d (%s), and of the %d kinds before it none "
+        .. "has more than %d: larger kinds look clamped to it, from the start"):format(count, units.count(total), last,
+        last + 1, table_.key, last - (last + 1) // 2, high),
+      evidence = { first, table_ },
+    }
+  end,
+}

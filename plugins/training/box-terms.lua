@@ -1,0 +1,86 @@
+--- ## What it detects
+--- The terms of a detector's loss that only places of a thing have, its boxes, their overlap and centre-ness, are
+--- exactly 0 in every row to the end.
+---
+--- ## Why it matters
+--- A box is never drawn exactly: where a batch has one thing, these terms are above 0. If they are 0 in row after row
+--- no place of any batch is of a thing. Boxes are lost or empty, labels are all padding or ignored, or nothing is
+--- matched, as boxes in another unit match nothing. The model learns that there is nothing anywhere, and its loss looks
+--- splendid.
+---
+--- ## How to confirm
+--- Count the positive places, or matched boxes, of one batch, and draw its boxes over the image.
+---
+--- ## Known false positives
+--- A term that is turned off by its weight, or that a model does not have, is 0 from the first row on: one alone says
+--- nothing then, nor do any where the config has a weight of 0 for them. Digits that are cut off: a term that came down
+--- to them by and by is none; one that was a tenth of its first value and more in the row before is. Data in which most
+--- pictures are empty has some rows without a thing, and not all of them.
+---
+--- ## References
+--- https://docs.pytorch.org/vision/stable/models/fcos.html
+
+local runs = require("runs")
+
+local TERMS = "*bbox*|*box_loss*|*loss_box*|*box_reg*|*giou*|*ciou*|*iou_loss*|*loss_iou*|*ctrness*|*centerness*|"
+  .. "*centreness*|*dfl*"
+local OTHERS = "*AP*|*_ap*|*mAP*|*acc*|*coef*|*weight*|*num*|*lr*|*val*|*eval*|*test*|*recall*|*precision*|*error*"
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "No place of any batch is of a thing",
+  needs    = { scalars = { "step", "value", metric = "loss" } },
+  symptoms = { "box-terms-zero" },
+  options  = {
+    min_rows = { default = 5,    doc = "Rows at the end that are 0" },
+    fell     = { default = 0.10, doc = "Part of its first value that a term has in the row before its first 0" },
+  },
+
+  run = runs.apart(function(case, run)
+    local opt  = case.options
+    local loss = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
+    local off  = case.config:where("match(key, ?) and match(key, '*coef*|*weight*|*gain*') and number == 0", TERMS)
+      :first()
+    if off then return skip(("terms that count: %s is 0"):format(off.key)) end
+    local beside = loss:distinct("step"):select("step")
+    -- What is 0 from a row on to the end, and was not before, or never was anything else.
+    local gone, empty, alive, from
+    gone, empty = {}, {}
+    for name, all in case.scalars:where("layer is null and finite(value) and match(name, ?) and "
+      .. "not match(name, ?)", TERMS, OTHERS):group("name") do
+      -- Of the rows of training, which have a loss.
+      local term = all:select("step", "value"):join(beside, "step"):sort("step")
+      if term:count() >= opt.min_rows + 1 then
+        local last = term:where("value != 0"):last()
+        local rest = last and term:where("step > ?", last.step) or term
+        if rest:count() < opt.min_rows then
+          alive = true
+        elseif last then
+          if last.value < opt.fell * term:first().value then alive = true end
+          from = math.max(from or 0, rest:first().step)
+          gone[#gone + 1] = { name = name, before = last, rest = rest }
+        else
+          empty[#empty + 1] = { name = name, rest = rest }
+        end
+      end
+    end
+    if #gone + #empty == 0 and not alive then
+      return skip(("terms of boxes in the rows of the loss, %d at least"):format(opt.min_rows + 1))
+    end
+    -- One that never was anything may be turned off; where another one was, they are.
+    if alive or #gone == 0 and #empty < 2 then return end
+    local found, names = #gone > 0 and gone or empty, {}
+    for i, one in ipairs(found) do names[i] = one.name end
+    local first = found[1]
+    report {
+      symptom  = "box-terms-zero",
+      score    = 0.9,
+      at       = { run = run, step = from or first.rest:first().step },
+      message  = ("%s %s exactly 0 in %s%d rows, %s: no place of any batch is of a thing"):format(
+        table.concat(names, ", "), #names > 1 and "are" or "is", from and "the last " or "all ", first.rest:count(),
+        from and ("from step %d on, and %.3g before"):format(from, first.before.value) or "from the first on"),
+      evidence = { first.before, first.rest:slice(0, 5) },
+    }
+  end),
+}
