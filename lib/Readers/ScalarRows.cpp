@@ -241,35 +241,23 @@ void ScalarRows::findOwners() {
 }
 
 /// MMEngine and Detectron2 log the time of an iteration as `time`, and within
-/// it that of its data as `data_time`; the logger of torchvision's references,
-/// which many repositories have a copy of, calls the latter `data`.
+/// it that of its data as `data_time`.
 void ScalarRows::nameTime() {
-  Field *Whole = nullptr, *Part = nullptr;
+  Field *Whole = nullptr;
   bool Data = false, Named = false;
   for (Field &F : Fields) {
     StringRef Raw = S.pool().text(F.Of->Raw);
     if (Raw == "time" || Raw == "train/time")
       Whole = &F;
-    if (Raw == "data" || Raw == "train/data")
-      Part = &F;
     Data |= F.Of->Scalar.Known && F.Of->Scalar.Name == "data_time";
     Named |= F.Of->Scalar.Known && F.Of->Scalar.Name == "step_time";
   }
-  // A part is no longer than the whole, and a count of data is.
-  if (Data || !Whole || !Part || Part->Value < 0 ||
-      Part->Value > Whole->Value)
-    Part = nullptr;
-  if (!Whole || Named || !(Data || Part))
+  if (!Whole || !Data || Named)
     return;
-  auto Rename = [&](Field &F, StringRef Canonical) {
-    Name &Renamed = Names[(Canonical + "\ntime").str()];
-    Renamed = resolve(scalarName(Canonical), FieldKind::Scalar,
-                      S.pool().text(F.Of->Raw));
-    F.Of = &Renamed;
-  };
-  Rename(*Whole, "step_time");
-  if (Part)
-    Rename(*Part, "data_time");
+  Name &Renamed = Names["step_time\ntime"];
+  Renamed = resolve(scalarName("step_time"), FieldKind::Scalar,
+                    S.pool().text(Whole->Of->Raw));
+  Whole->Of = &Renamed;
 }
 
 /// Whether the record's layer key names a layer: one with a loss or a learning

@@ -49,7 +49,7 @@ return {
     local dumped = case.tensors:where("match(name, 'batch.*') and zero_share is not null and step is not null")
       :where("variant is null or not match(variant, 'val*|eval*|test*|held*')"):sort("step")
     local batches, total, alike, ragged, empty, first = 0, nil, true, false, 0, nil
-    local images, full = 0, 0
+    local images, full, seen = 0, 0, {}
     for labels in dumped:where("match(name, '*labels|*classes') and match(dtype, 'int*') and numel <= 100000")
       :slice(0, 200):rows() do
       local shape = labels.shape or {}
@@ -68,7 +68,12 @@ return {
           if counts[i] == 0 then alike = false end
           if i < last then most, least = math.max(most, counts[i]), math.min(least, counts[i]) end
         end
-        batches, first, images = batches + 1, first or labels, images + #counts
+        -- One batch that is trained on again and again is one.
+        local mark = ("%.17g "):format(boxes.l2 or 0)
+          .. table.concat(elements.of(labels, 0, math.min(labels.numel, 256)), " ")
+        local same = seen[mark]
+        seen[mark] = true
+        batches, first, images = batches + (same and 0 or 1), first or labels, images + #counts
         if total and sum ~= total then alike = false end
         if sum == 0 then alike = false end
         total, ragged, empty = total or sum, ragged or least < most, empty + (#counts - last)

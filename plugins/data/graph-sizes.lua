@@ -104,7 +104,9 @@ return {
     end
 
     local at, n, most, next_ = at_most(unions)
-    local limit = case.config:where("match(key, '*max*nodes*|*max*atoms*|*node_limit*|*atom_limit*|*truncat*') and "
+    -- A most that only sizes padding, or says what the data have, cuts nothing.
+    local limit = case.config:where("match(key, '*node_limit*|*atom_limit*|*truncat*|*keep*nodes*|*keep*atoms*|"
+      .. "*crop_nodes*|*crop_atoms*|*cut*nodes*|*cut*atoms*') and "
       .. "not match(key, '*per_batch*|*batch_max*|*point*|*sampl*|*crop*') and number == ?", most):first()
     local many = at >= opt.cut * n and at < n and at >= 3 * next_
     if many and not limit then

@@ -105,7 +105,7 @@ return {
       local x = here:where("match(name, 'batch.x|batch.z|batch.atom_type*|batch.node_type*|batch.node_feat*')"):first()
       local y = here:where("match(name, 'batch.y|batch.*target*|batch.*label*') and match(dtype, 'float*|bfloat*') and "
         .. "numel == ?", #union.sizes):first()
-      if x and y and x.shape and x.shape[1] == #union.graph and x.numel <= 100000 and x.nonfinite == 0
+      if x and y and x.shape and #x.shape <= 2 and x.shape[1] == #union.graph and x.numel <= 100000 and x.nonfinite == 0
         and y.nonfinite == 0 and #union.sizes >= 4 then
         found[#found + 1] = { union = union, x = x, y = y }
         local single = x.numel == #union.graph and x.dtype:glob("int*|uint*") and x.min >= 0

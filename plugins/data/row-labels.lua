@@ -331,8 +331,12 @@ local function unrelated(rows, order, sizes, kinds)
   return chi <= free + 1.64 * math.sqrt(2 * free)
 end
 
---- Whether something is right about classes more often than chance is: such can be told from what is given.
+--- Whether something is right about classes more often than chance is, or costs well below what knowing nothing does:
+--- such can be told from what is given.
 local function learned(case, kinds)
+  local losses = case.scalars:where { name = { "loss", "val_loss" }, primary = true }:where("finite(value)")
+    :sort("-step")
+  if losses:count() > 0 and losses:slice(0, 10):median("value") < 0.8 * math.log(kinds) then return true end
   local shares = case.scalars:where("name in ('accuracy', 'val_accuracy') and finite(value)"):sort("-step")
   for row in shares:slice(0, 20):rows() do
     if row.value > 1.5 / kinds and (row.value <= 1 or row.value > 150 / kinds) then return true end

@@ -47,7 +47,7 @@ function graphs.unions(case)
         and not row.name:glob("*ptr|*_index")
     end
     local known = ("%s %s %s %s"):format(of.run, of.rank, of.step, of.variant)
-    local kinds = here:where("match(name, '*edge_index') and not match(name, '*hyperedge_index')")
+    local kinds = here:where("match(name, 'batch.edge_index|batch.*.edge_index') and match(dtype, 'int*')")
     if #of.shape == 1 and count >= 2 and whole and not seen[known] and kinds:count() <= 1
       and read + of.numel <= MOST then
       seen[known], read = true, read + of.numel
@@ -55,8 +55,8 @@ function graphs.unions(case)
       local sizes = sizes_of(graph)
       local edges = kinds:first()
       -- Nodes that were not dumped cannot be looked up, and -1 is padding. What hyperedges are is told by attributes.
-      local ends  = edges and edges.shape and #edges.shape == 2 and edges.shape[1] == 2 and edges.min >= 0
-        and edges.max < of.numel
+      local ends  = edges and edges.shape and #edges.shape == 2 and edges.shape[1] == 2 and edges.min ~= nil
+        and edges.min >= 0 and edges.max < of.numel
       local attributes = edges and here:where("match(name, '*edge_attr|*edge_weight|*edge_type')"):first()
       if ends and attributes and attributes.shape and attributes.shape[1] ~= edges.shape[2] then ends = false end
       if sizes and #sizes == count then

@@ -19,6 +19,8 @@
 --- ## References
 --- https://arxiv.org/abs/2010.06192
 
+local settings = require("settings")
+
 local MANTISSA = { bfloat16 = 7, float16 = 10 }
 
 --- Which state belongs to which weight: by layer and shape where both have names, and else in the order of their shape.
@@ -69,8 +71,8 @@ end
 
 --- What an update is made of besides moments: rate, betas, epsilon, and how many there were.
 local function adam_at(case, states, step)
-  local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value) and step <= ?", step)
-  local rate, peak = rates:sort("step"):last(), rates:max("value")
+  local rates = case.scalars:where { name = "lr", primary = true }:where("finite(value)")
+  local rate, peak = rates:where("step <= ?", step):sort("step"):last(), rates:max("value")
   local count = states:where("numel == 1 and match(name, '*.step')"):where { step = step }:max("mean")
   if not rate or not count or count < 1 or rate.value < 0.5 * peak then return nil end
   local out   = { rate = rate.value, count = count, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, row = rate }
@@ -103,11 +105,11 @@ return {
     local first  = states:where(coarse):where("match(name, '*.exp_avg')")
     if first:count() == 0 then return skip("moments of Adam in a 16-bit format, beside such weights") end
     if states:where("match(name, '*master*|*fp32*|*kahan*|*compensat*|*.shift')"):count() > 0
-      or case.config:where("match(key, '*stochastic_round*|*kahan*|*master_weights*') and not match(value, "
-        .. "'false|False|0|none|null')"):count() > 0 then
+      or settings.on(case.config:where("match(key, '*stochastic_round*|*kahan*|*master_weights*')")):count() > 0 then
       return skip("weights that keep no copy of what is rounded away")
     end
     local judged = false
+    if first:distinct("run"):count() > 1 then return skip("checkpoints of one run") end
     for step in first:group("step") do
       local adam    = adam_at(case, states, step)
       local weights = case.tensors:where { role = "weight", step = step }:where(coarse):where("variant is null")

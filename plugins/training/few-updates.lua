@@ -29,7 +29,8 @@ return {
 
   run = function(case)
     local planned = case.config:where("match(key, '*max_steps|*max_iters|*total_steps|*num_train_steps|"
-      .. "*num_training_steps|*train_steps|*max_updates') and number is not null and number > 0")
+      .. "*num_training_steps|*train_steps|*max_updates') and not match(key, '*env*|*episode*') "
+      .. "and number is not null and number > 0")
       :top(1, "number"):first()
     if not planned then return skip("the planned number of updates, such as max_steps") end
     local loss = case.scalars:where { name = "loss", primary = true }:where("layer is null")
@@ -42,7 +43,7 @@ return {
         severity = "info",
         score    = 0.9,
         at       = { step = last },
-        message  = ("the run is planned for %d updates: what takes thousands is not its trouble"):format(
+        message  = ("the run is planned for %.0f updates: what takes thousands is not its trouble"):format(
           planned.number),
         evidence = { planned, loss:sort("step"):last() },
       }

@@ -23,6 +23,7 @@
 --- https://arxiv.org/abs/1903.06733
 
 local checkpoints = require("checkpoints")
+local settings    = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -38,8 +39,7 @@ return {
 
   run = function(case)
     local opt = case.options
-    if case.config:where("match(key, '*spiking*|*snn*|*binar*|*sparsity*') and not match(value, "
-      .. "'false|False|0|none|null')"):count() > 0 then
+    if settings.on(case.config:where("match(key, '*spiking*|*snn*|*binar*|*sparsity*')")):count() > 0 then
       return skip("a model whose units are not meant to be off: a setting speaks of spikes or sparse units")
     end
     local weights, judged = case.tensors:where("role == 'weight' and step is not null and variant is null"), false
@@ -53,9 +53,11 @@ return {
         local offset, gain = norm.offset, norm.gain
         local bound = gain.max ^ 2 / (gain.max ^ 2 + offset.max ^ 2)
         if offset.max < 0 and gain.min >= opt.gain and bound <= opt.above
-          and not norm.layer:lower():glob("*gate*|*mask*|*alpha*|*quant*") then
+          and not norm.layer:lower():glob("*gate*|*mask*|*alpha*|*quant*|*obj*|*cls*|*score*|*attn*|*se.*|*head*") then
           shut[#shut + 1] = norm.layer
-          if not first or norm.gain.order < first.norm.gain.order then first = { norm = norm, bound = bound } end
+          if not first or (norm.gain.order or 0) < (first.norm.gain.order or 0) then
+            first = { norm = norm, bound = bound }
+          end
         end
       end
       judged = judged or all > 0

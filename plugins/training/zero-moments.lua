@@ -23,7 +23,8 @@
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html (None and zero are not the same)
 
 local BY_DESIGN = "*expert*|*lora*|*adapter*|*hypernet*|*q_proj*|*k_proj*|*to_q*|*to_k*|*query*|*.key*|*_hh_*|*_hh|"
-  .. "*recurrent*|*aux*|*pooler*|*head*|*emb*|*wte*|*wpe*|*table*|*mask_token*"
+  .. "*.q|*.k|*.q.*|*.k.*|*wq*|*wk*|*projector*|*recurrent*|*aux*|*pooler*|*head*|*emb*|*wte*|*wpe*|*table*|"
+  .. "*mask_token*"
 
 --- What is called NAME.exp_avg_sq is of NAME.
 local function parameter(row, moment) return row.name:sub(1, #row.name - #moment - 1) end
