@@ -17,6 +17,7 @@
 
 local elements = require("elements")
 local places = require("places")
+local training = require("training-rows")
 
 local RING = 2 -- pixels around a box
 
@@ -92,8 +93,8 @@ return {
   },
 
   run = function(case)
-    local dumped = case.tensors:where("match(name, 'batch.*') and zero_share is not null and step is not null")
-      :where("variant is null or not match(variant, 'val*|eval*|test*|held*')"):sort("step")
+    local dumped = training.trained(case.tensors:where("match(name, 'batch.*') and zero_share is not null "
+      .. "and step is not null")):sort("step")
     local looked, own, distinct, read, first = 0, 0, 0, 0, nil
     for images in dumped:where("match(name, '*image*|*pixel*|batch.x') and match(dtype, 'float*|bfloat*') and "
       .. "nonfinite == 0"):slice(0, 40):rows() do

@@ -17,6 +17,7 @@
 --- https://github.com/pytorch/vision/tree/main/references/detection
 
 local elements = require("elements")
+local training = require("training-rows")
 
 --- The boxes of each image by labels that are padded with a class below 0; nil unless padding stands at ends of rows.
 local function boxes_of_images(labels)
@@ -46,8 +47,8 @@ return {
   },
 
   run = function(case)
-    local dumped = case.tensors:where("match(name, 'batch.*') and zero_share is not null and step is not null")
-      :where("variant is null or not match(variant, 'val*|eval*|test*|held*')"):sort("step")
+    local dumped = training.trained(case.tensors:where("match(name, 'batch.*') and zero_share is not null "
+      .. "and step is not null")):sort("step")
     local batches, total, alike, ragged, empty, first = 0, nil, true, false, 0, nil
     local images, full, seen = 0, 0, {}
     for labels in dumped:where("match(name, '*labels|*classes') and match(dtype, 'int*') and numel <= 100000")

@@ -22,6 +22,8 @@
 
 local elements = require("elements")
 local lengths = require("row-lengths")
+local settings = require("settings")
+local training = require("training-rows")
 
 --- How many standard deviations the runs of one kind in a list are fewer than those of a shuffled list.
 local function lack_of_runs(list)
@@ -198,8 +200,7 @@ return {
   },
 
   run = function(case)
-    local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
-      :where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
+    local dumped = training.trained(case.tensors:where("zero_share is not null and not match(name, 'battery.*')"))
     local domains = dumped:where("match(dtype, 'int*') and match(name, '*domain*|*source_id*|*dataset_id*')")
     local what = "domain"
     if domains:count() == 0 then -- of a classifier the class
@@ -242,8 +243,7 @@ return {
     end
     if #batches == 0 then
       local found, judged
-      local apart = case.config:where("match(key, ?)", GROUPED)
-        :where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+      local apart = settings.several(case.config:where("match(key, ?)", GROUPED)):first()
       local several = dumped:where(IDS):where("step is not null")
       if apart and several:count() > 0 then
         return skip("batches that no setting puts together: the config has " .. apart.key)
@@ -307,8 +307,7 @@ return {
     -- are alike nearly always.
     if chi < free + 6 * math.sqrt(2 * free) or together - expected < case.options.alike * (1 - expected) then return end
     if neighbours >= 4 and turns >= 0.8 * neighbours * (1 - expected) then return end -- alternate by design
-    local apart = case.config:where("match(key, ?)", GROUPED)
-      :where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+    local apart = settings.several(case.config:where("match(key, ?)", GROUPED)):first()
     if apart then return skip("batches that no setting puts together: the config has " .. apart.key) end
     if what == "class" and drawn_by_class(batches) then
       return skip("batches of rows that were drawn at random: each has as many rows of each of its classes")

@@ -19,22 +19,16 @@
 --- ## References
 --- https://arxiv.org/abs/2107.06499 (deduplication makes language models better), https://arxiv.org/abs/2205.10487
 
+local prefixes = require("prefixes")
+
 local LOOKED_AT = 200
 
 --- Whether two texts are the same but for one end, where each has three words or more of its own: two records of one
 --- passage.
 local function of_one_passage(a, b)
   local least = math.min(#a, #b)
-  local function common(same)
-    local low, high = 0, least
-    while low < high do
-      local middle = (low + high + 1) // 2
-      if same(middle) then low = middle else high = middle - 1 end
-    end
-    return low
-  end
-  local head = common(function(n) return a:sub(1, n) == b:sub(1, n) end)
-  local tail = common(function(n) return a:sub(-n) == b:sub(-n) end)
+  local head = prefixes.agreeing(least, function(n) return a:sub(1, n) == b:sub(1, n) end)
+  local tail = prefixes.agreeing(least, function(n) return a:sub(-n) == b:sub(-n) end)
   local shared = math.max(head, tail)
   if shared < 0.5 * least then return false end
   local function words(text)

@@ -20,6 +20,7 @@
 --- The test of sizes against batches is that of variances (Fisher), as a normal deviate (Wilson and Hilferty 1931).
 
 local graphs = require("graphs")
+local settings = require("settings")
 
 local GROUPED = "*homogen*|*group_by*|*grouped*|*bucket*|*batch_sampler*|*task_sampl*|*curriculum*|*continual*|"
   .. "*size_sort*|*sort_by*"
@@ -125,8 +126,7 @@ return {
 
     local same = 0
     for _, times in pairs(usual) do same = math.max(same, times) end
-    local apart = case.config:where("match(key, ?)", GROUPED)
-      :where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
+    local apart = settings.several(case.config:where("match(key, ?)", GROUPED)):first()
     if #unions < 6 or apart or same < 0.8 * #unions then
       return skip(apart and "batches that no setting puts together: the config has " .. apart.key
         or "six dumped batches of equally many graphs", "domains-in-blocks")

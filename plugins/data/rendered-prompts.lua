@@ -17,21 +17,13 @@
 --- ## References
 --- https://huggingface.co/docs/transformers/chat_templating
 
+local prefixes = require("prefixes")
+
 local FIRST = { "<|begin_of_text|>", "<|startoftext|>", "<|begin▁of▁sentence|>", "<｜begin▁of▁sentence｜>", "<s>",
   "<bos>", "[CLS]", "[gMASK]" }
 local ENDS  = { "<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>", "<eos>", "</s>",
   "<|end|>", "<|eom_id|>", "<|endofturn|>", "<｜end▁of▁sentence｜>" }
 local PAIRS_AT_MOST = 200
-
---- How many of the `most` first units agree; `same(n)` says whether the n first do.
-local function agreeing(most, same)
-  local low, high = 0, most
-  while low < high do
-    local middle = (low + high + 1) // 2
-    if same(middle) then low = middle else high = middle - 1 end
-  end
-  return low
-end
 
 local function brief(text)
   if #text > 40 then text = text:sub(1, 37) .. "..." end
@@ -68,8 +60,8 @@ local function compare_texts(a, b)
   if mark and b:starts_with(mark .. mark) and not a:starts_with(mark .. mark) then
     return "chat-bos-doubled", ("serving begins with the first token of training, %s, twice"):format(brief(mark))
   end
-  local n = agreeing(math.min(#a, #b), function(k) return a:sub(1, k) == b:sub(1, k) end)
-  local m = agreeing(math.min(#a, #b) - n, function(k) return k == 0 or a:sub(-k) == b:sub(-k) end)
+  local n = prefixes.agreeing(math.min(#a, #b), function(k) return a:sub(1, k) == b:sub(1, k) end)
+  local m = prefixes.agreeing(math.min(#a, #b) - n, function(k) return k == 0 or a:sub(-k) == b:sub(-k) end)
   local own, other = a:sub(n + 1, #a - m), b:sub(n + 1, #b - m)
   local where = ("from character %d on"):format(n + 1)
   if squeezed(a) == squeezed(b) then

@@ -76,6 +76,7 @@ end
 
 local places = require("places")
 local runs = require("runs")
+local training = require("training-rows")
 
 --- The rows of a held-out loss that show no distance to training and do not rise, each by more than the noise of one
 --- batch: the last two of three or more, beside the training losses between these two, or in the last third of the
@@ -116,7 +117,7 @@ return {
     local hashes = case.tensors:where("match(name, '*row_hash*') and match(dtype, '*int*') and zero_share is not null")
     local held   = hashes:where("match(variant, 'val*|eval*|test*|held*') or match(name, '*val*|*eval*')")
       :where("variant is null or not match(variant, '*train*')")
-    local trained = hashes:where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
+    local trained = training.trained(hashes)
       :where("not match(name, '*val*|*eval*')")
     -- Of several runs, as the folds of a cross-validation, what one holds out another trains on: the first with both.
     for name in held:where("run is not null"):group("run") do

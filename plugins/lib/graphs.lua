@@ -2,6 +2,7 @@
 --- which graph it is of.
 
 local elements = require("elements")
+local training = require("training-rows")
 
 local graphs = {}
 
@@ -35,8 +36,7 @@ end
 ---@return culprit.Union[] in the order of their steps
 function graphs.unions(case)
   local out, read, seen = {}, 0, {}
-  local dumped = case.tensors:where("match(name, 'batch.*') and zero_share is not null")
-    :where("variant is null or not match(variant, 'val*|eval*|test*|held*')")
+  local dumped = training.trained(case.tensors:where("match(name, 'batch.*') and zero_share is not null"))
   for of in dumped:where("match(name, 'batch.batch|batch.graph_id|batch.graph_ids|batch.graph_index') and "
     .. "match(dtype, 'int*') and min == 0 and numel >= 4"):sort("step"):slice(0, 400):rows() do
     local here  = dumped:where { run = of.run, step = of.step, variant = of.variant, rank = of.rank }

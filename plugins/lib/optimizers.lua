@@ -48,6 +48,16 @@ function optimizers.plain(case)
     .. "*gradientdescent*|*asgd") or false
 end
 
+--- How long Adam's two moments remember: what a pair says that is set under such a key, and else what PyTorch takes.
+---@param case culprit.Case
+---@param keys string  a glob of keys
+---@return number, number
+function optimizers.betas(case, keys)
+  local set  = case.config:where("match(key, ?)", keys):first()
+  local pair = set and set.value and set.value:numbers() or {}
+  return pair[1] or 0.9, pair[2] or 0.999
+end
+
 --- Whether a gradient's size cancels out of the updates: of all that is named and no plain descent, nor a search along
 --- a line; or where betas are set without a name, as Adam and its relatives have them.
 ---@param case culprit.Case

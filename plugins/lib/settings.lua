@@ -20,6 +20,13 @@ function settings.on(rows)
     .. "'false|False|none|None|null|0|')")
 end
 
+--- Those of some rows of case.config that ask for more than one, or name something.
+---@param rows culprit.Table
+---@return culprit.Table
+function settings.several(rows)
+  return rows:where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')")
+end
+
 --- What changes the task on the way by design, from one step to the next: harder examples, longer rows.
 local STAGES = "*curriculum*|*seqlen_start|*seq_len_start|*seq_len_warm*|*seqlen_warm*|*difficulty*"
 --- What does so little by little: the weight of a term or of an augmentation goes up, a queue of negatives fills.

@@ -19,7 +19,8 @@
 --- ## References
 --- https://arxiv.org/abs/2010.06192
 
-local settings = require("settings")
+local optimizers = require("optimizers")
+local settings   = require("settings")
 
 local MANTISSA = { bfloat16 = 7, float16 = 10 }
 
@@ -75,15 +76,10 @@ local function adam_at(case, states, step)
   local rate, peak = rates:where("step <= ?", step):sort("step"):last(), rates:max("value")
   local count = states:where("numel == 1 and match(name, '*.step')"):where { step = step }:max("mean")
   if not rate or not count or count < 1 or rate.value < 0.5 * peak then return nil end
-  local out   = { rate = rate.value, count = count, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, row = rate }
-  local betas = case.config:where("match(key, '*param_groups.0.betas')"):first()
-  if betas then
-    local list = betas.value:replace("[", ""):replace("]", ""):replace("(", ""):replace(")", ""):split(",")
-    out.beta1, out.beta2 = tonumber(list[1]) or out.beta1, tonumber(list[2] or "") or out.beta2
-  end
+  local beta1, beta2 = optimizers.betas(case, "*param_groups.0.betas")
   local eps = case.config:where("match(key, '*param_groups.0.eps') and number is not null"):first()
-  out.epsilon = eps and eps.number or out.epsilon
-  return out
+  return { rate = rate.value, count = count, beta1 = beta1, beta2 = beta2, epsilon = eps and eps.number or 1e-8,
+    row = rate }
 end
 
 ---@type culprit.Detector

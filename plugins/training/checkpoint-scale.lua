@@ -32,10 +32,7 @@ local DRAWN = "*emb*|*wte*|*wpe*|*pos*|*table*|*code*|*fourier*|*freq*|*rff*|*ra
 
 --- How far one update of Adam may move an element, in rates.
 local function bound(case)
-  local betas = case.config:where("match(key, '*betas')"):first()
-  local list  = betas and betas.value and betas.value:replace("[", ""):replace("]", ""):replace("(", "")
-    :replace(")", ""):split(",") or {}
-  local beta1, beta2 = tonumber(list[1] or "") or 0.9, tonumber(list[2] or "") or 0.999
+  local beta1, beta2 = optimizers.betas(case, "*betas")
   if beta1 >= 1 or beta2 >= 1 then return nil end
   return math.max(1, (1 - beta1) / math.sqrt(1 - beta2))
 end
