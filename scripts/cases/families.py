@@ -68,6 +68,7 @@ from .clip import ClipRun
 from .ctc import CtcRun
 from .det import DetRun
 from .dit import DitRun
+from .dpo import DpoRun
 from .family import Family
 from .gnn import GnnRun
 from .gru import GruRun
@@ -78,6 +79,7 @@ from .s2s import S2sRun
 from .seg import SegRun
 from .ssm import SsmRun
 from .tcn import TcnRun
+from .tts import TtsRun
 from .unet import UnetRun
 from .vit import VitRun
 
@@ -189,17 +191,19 @@ class MlpRun(Family):
 FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
                                   CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
-                                  SsmRun, DitRun, GnnRun, DetRun)}
+                                  SsmRun, DitRun, GnnRun, DetRun, TtsRun,
+                                  DpoRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
 PAIR_6 = ("moe", "seg")
 PAIR_7 = ("ssm", "dit")
 PAIR_8 = ("gnn", "det")
+PAIR_9 = ("tts", "dpo")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-            *PAIR_6, "ssm", "det")      # a loss of labels
+            *PAIR_6, "ssm", "det", "dpo")   # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -243,15 +247,16 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
     base = FAMILIES[family]
     turn = number(fault) + level + 2 * list(FAMILIES).index(family) + seed
     healthy = fault.root_class is None
+    dialect = fault.dialects[turn // 3 % len(fault.dialects)
+                             if len(fault.dialects) > 2 else
+                             turn % len(fault.dialects)]
     case = type(fault.__name__ + base.__name__, (fault, base), {
         "name": case_name(fault, family, level, dropped), "level": level,
         "severity": fault.severities[level],
         "seed": base.seed + number(fault) + seed + level * base.level_seed,
         "shift": seed, "__doc__": fault.__doc__,
         "interval": fault.intervals[turn % len(fault.intervals)],
-        "dialect": fault.dialects[turn // 3 % len(fault.dialects)
-                                  if len(fault.dialects) > 2 else
-                                  turn % len(fault.dialects)],
+        "dialect": base.instead.get(dialect, dialect),
         "dropped": (dropped,) if dropped else (),
         "verdict": "healthy" if healthy else
                    "uncertain" if fault.root_class == UNKNOWN else "diagnosed"})

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from . import gnn as graphs
 from . import sources
-from .families import ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
+from . import tts as speech
+from .families import ALL, ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
     PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
@@ -50,6 +51,9 @@ class SmallBatch(Control):
         if self.family == "det":  # a batch norm needs some
             self.severity = dict(part=(2, 4)[self.level], factor=0.5)
             least, slow = 4, 0.5
+        if self.family == "tts":  # an eighth and a quarter learn too little
+            self.severity = dict(part=(2, 4)[self.level], factor=0.7)
+            slow = 0.7
         self.batch_size = max(least, self.batch_size // self.s.part)
         self.lr *= slow
 
@@ -80,7 +84,7 @@ class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
-                "dit", "gnn", "det")
+                "dit", "gnn", "det", "tts", "dpo")
 
     def setup(self):
         super().setup()
@@ -111,6 +115,8 @@ class NoisyGradients(Control):
     def backward(self, i, loss):
         super().backward(i, loss)
         for p in self.model.parameters():
+            if p.grad is None:
+                continue
             size = p.grad.norm() / p.grad.numel() ** 0.5
             p.grad.add_(torch.randn(p.shape) * size * self.s.scale)
 
@@ -120,7 +126,7 @@ class Curriculum(Control):
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
-                "det")
+                "det", "tts", "dpo")
 
     def setup(self):
         super().setup()
@@ -135,7 +141,8 @@ class Curriculum(Control):
                 self.sentences(seed)
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
-        if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det"):
+        if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
+                           "tts", "dpo"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -148,6 +155,7 @@ class Curriculum(Control):
 class Pretrained(Control):
     """Starts from a checkpoint: the first loss is far below ln V."""
     id, severities = "H10", (dict(steps=150), dict(steps=300))
+    families = tuple(f for f in ALL if f != "dpo")  # its base always is
 
     def setup(self):
         super().setup()
@@ -170,8 +178,21 @@ class DeclaredFreeze(Pretrained):
     the last block and the head, or all but the head."""
     id, severities = "H11", (dict(steps=120, keep="block"),
                              dict(steps=120, keep="head"))
+    families = ALL
+
+    def setup(self):
+        """Of `dpo` one block, or one kind of maps, has adapters."""
+        if self.family != "dpo":
+            super().setup()
+            return
+        self.watch()
+        self.severity = (dict(only=[1]), dict(targets=["query_key_value"])
+                         )[self.level]
+        self.model_options |= self.severity
 
     def make_model(self):
+        if self.family == "dpo":
+            return type(self).__bases__[1].make_model(self)
         model = super().make_model()
         kept = {self.layer("head"), *getattr(self, "always_trained", ())}
         if self.s.keep == "block":
@@ -194,7 +215,7 @@ class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
-                *PAIR_6, "dit", "gnn", "det")
+                *PAIR_6, "dit", "gnn", "det", "tts", "dpo")
 
     def setup(self):
         super().setup()
@@ -271,7 +292,7 @@ class LabelSmoothing(Control):
             even = -scores.mean(-1)[real].mean()
             loss = (1 - self.s.share) * model.aligned(scores, batch) \
                 + self.s.share * even
-        elif self.family in ("seg", "det"):
+        elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "clip":
             loss = model.criterion(model.logits(batch), batch,
@@ -328,9 +349,11 @@ class PackedApart(PackedRun, Control):
 class MixedDomains(Control):
     """Three domains, shuffled."""
     id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc",
-                                                  "dit", "det")
+                                                  "dit", "det", "tts")
 
     def make_source(self, seed):
+        if self.family == "tts":
+            return self.speech(seed, domains=True)
         if self.family == "dit":
             return self.images(seed, domains=True)
         if self.family == "det":
@@ -439,8 +462,89 @@ class BackgroundImages(Control):
             seed, empty=0.0 if seed == 9 else self.s.share), seed)
 
 
+class SizesTogether(Control):
+    """Sentences of a batch are about equally long, so that little is padded;
+    batches are shuffled. Their losses differ more than others'."""
+    id, severities, families = "H36", (dict(),), ("tts",)
+
+    def setup(self):
+        super().setup()
+        self.user["group_by_length"] = True
+
+    def make_source(self, seed):
+        return self.speech(seed, sizes=seed != 9)
+
+
+class FramesPerBatch(Control):
+    """A batch is as many sentences as have some number of frames together: its
+    rows differ from step to step, and the config says the number."""
+    id, severities, families = "H37", (dict(frames=540), dict(frames=260)), \
+        ("tts",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"batch_type": "numel", "batch_bins": self.s.frames}
+
+    def next_batch(self, i, source):
+        batch = source.batch(3 * self.batch_size)
+        rows = int((batch["mel_lens"].cumsum(0) <= self.s.frames).sum())
+        return speech.trimmed({k: t[:rows] for k, t in batch.items()})
+
+
+class StoppedPredictors(Control):
+    """What predicts durations and pitch does not train the encoder, on
+    purpose: the graph is cut before it, and the config says so."""
+    id, severities, families = "H38", (dict(),), ("tts",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["stop_predictors"] = True
+        self.user["stop_gradient_from_duration_predictor"] = True
+        self.user["stop_gradient_from_pitch_predictor"] = True
+
+
+class OtherPreferenceLoss(Control):
+    """The squared loss of IPO, which begins at 25, or a hinge, which begins at
+    1; validation has the same, and the config says which."""
+    id, severities, families = "H39", (dict(kind="ipo"), dict(kind="hinge")), \
+        ("dpo",)
+
+    def make_model(self):
+        model = super().make_model()
+        model.kind = self.s.kind
+        return model
+
+    def model_settings(self):
+        return super().model_settings() | {"loss_type": self.s.kind}
+
+
+class AnswersAsWell(Control):
+    """To the loss of the preferences that of the chosen answers is added, so
+    that these do not lose probability; the config says its weight."""
+    id, severities, families = "H40", (dict(weight=0.2), dict(weight=1.0)), \
+        ("dpo",)
+
+    def make_model(self):
+        model = super().make_model()
+        model.nll = self.user["rpo_alpha"] = self.s.weight
+        return model
+
+
+class OtherBeta(Control):
+    """The policy may go further from its reference than usual, or less far, as
+    the config says."""
+    id, severities, families = "H41", (dict(beta=0.05), dict(beta=0.3)), \
+        ("dpo",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["beta"] = self.s.beta
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
           AnswersOnly, PackedApart, MixedDomains, ShiftInModel, OtherTimes,
-          WarmRestarts, AtomsPerBatch, BackgroundImages)
+          WarmRestarts, AtomsPerBatch, BackgroundImages, SizesTogether,
+          FramesPerBatch, StoppedPredictors, OtherPreferenceLoss,
+          AnswersAsWell, OtherBeta)

@@ -21,7 +21,13 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_iou", "balance_loss", "expert_share_max", "delta_mean",
         "state_rms", "sample_accuracy", "val_mae", "val_r2",
         "num_nodes", "num_edges", "cls_loss", "reg_loss", "ctr_loss",
-        "val_ap", "val_ap50")
+        "val_ap", "val_ap50", "mel_loss", "postnet_loss", "pitch_loss",
+        "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
+        "val_duration_loss", *(prefix + name for prefix in ("", "val_")
+                               for name in (
+            "reward_chosen", "reward_rejected", "reward_accuracy",
+            "reward_margin", "logps_chosen", "logps_rejected",
+            "logits_chosen", "logits_rejected", "nll_loss")))
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -184,6 +190,35 @@ def nanogpt(run):
     run.write_lines("train.log", lines)
 
 
+def own_columns(run, rows, held_out=False):
+    """What a subclass of the Trainer has besides, of some rows."""
+    return run.state_columns(rows, held_out) \
+        if hasattr(run, "state_columns") else {}
+
+
+def trainer_state(run, done):
+    """trainer_state.json of a checkpoint after `done` updates."""
+    every, state = max(run.interval or 10, 5), []
+    for i, row in enumerate(run.history[:done]):
+        at = {"epoch": (i + 1) / 100, "step": i + 1}
+        if not (i + 1) % every:
+            size = {} if left_out(run, "grad_norm") else {
+                "grad_norm": row["grad_norm"]}
+            rows = run.history[i + 1 - every:i + 1]
+            loss = sum(r["loss"] for r in rows) / every
+            state.append(at | size | {
+                "learning_rate": row["next_lr"], "loss": round(loss, 4),
+                **own_columns(run, rows)})
+        if "val_loss" in row:
+            state.append(at | {"eval_loss": row["val_loss"],
+                               **own_columns(run, [row], True)})
+    return {"epoch": done / 100, "eval_steps": run.val_every,
+            "global_step": done, "logging_steps": every,
+            "max_steps": run.steps, "save_steps": run.steps // 2,
+            "train_batch_size": run.batch_size,
+            "log_history": [dict(sorted(r.items())) for r in state]}
+
+
 def hf_trainer(run):
     """transformers.Trainer: trainer_state.json, and stdout with Python dicts.
 
@@ -195,25 +230,28 @@ def hf_trainer(run):
     steps = set(logged(run, 10))
     for i, row in enumerate(run.history):
         if i in steps:
+            more = own_columns(run, run.history[max(0, i - every + 1):i + 1])
             state.append({"epoch": row["step"] / epoch_steps,
                           "grad_norm": row["grad_norm"],
                           "learning_rate": row["next_lr"],
-                          "loss": round(mean_loss(run, i, 10), 4),
+                          "loss": round(mean_loss(run, i, 10), 4), **more,
                           "step": row["step"]})
             if left_out(run, "grad_norm"):
                 del state[-1]["grad_norm"]
             out.append({k: state[-1][k] for k in
-                        ("loss", "grad_norm", "learning_rate", "epoch")
+                        ("loss", "grad_norm", "learning_rate", *more, "epoch")
                         if k in state[-1]})
         if "val_loss" in row:
             state.append({"epoch": row["step"] / epoch_steps,
                           "eval_loss": row["val_loss"],
                           "eval_runtime": 0.0613,
                           "eval_samples_per_second": 1044.0,
-                          "eval_steps_per_second": 65.25, "step": row["step"]})
-            out.append({k: state[-1][k] for k in (
-                "eval_loss", "eval_runtime", "eval_samples_per_second",
-                "eval_steps_per_second", "epoch")})
+                          "eval_steps_per_second": 65.25,
+                          **own_columns(run, [row], True),
+                          "step": row["step"]})
+            out.append({k: v for k, v in state[-1].items()
+                        if k not in ("epoch", "step")}
+                       | {"epoch": state[-1]["epoch"]})
     seconds = run.history[-1]["wall"]
     mean = sum(r["loss"] for r in run.history) / run.steps
     totals = {"train_runtime": round(seconds, 4),
@@ -348,6 +386,7 @@ def torchtune(run):
         rate = tokens * run.accumulate / row["step_time"]
         size = "" if left_out(run, "grad_norm") else (
             f" grad_norm:{row['grad_norm']}")
+        size += "".join(f" {k}:{v}" for k, v in own_columns(run, [row]).items())
         lines.append(f"Step {row['step']} | loss:{row['loss']} lr:{row['lr']} "
                      f"tokens_per_second_per_gpu:{rate:.1f}{size}"
                      + (f" val_loss:{row['val_loss']}" if "val_loss" in row

@@ -6,7 +6,7 @@ import math
 import torch
 
 from .. import gnn as graphs
-from .. import sources
+from .. import sources, tts
 from ..det import NOTHING
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_5, Fault, build
 from ..recorder import save_tensors
@@ -18,14 +18,18 @@ def row_hashes(batch):
     """CRC-32 of each row's inputs."""
     if "edge_index" in batch:
         return graphs.hashes(batch)
+    if "mel_lens" in batch:
+        return tts.hashes(batch)
     inputs = next(iter(batch.values()))
     return torch.tensor([checksum(row) for row in inputs])
 
 
 def joined(parts):
-    """Batches as one; graphs are numbered on."""
+    """Batches as one; graphs are numbered on, sentences padded."""
     if "edge_index" in parts[0]:
         return graphs.together(parts)
+    if "mel_lens" in parts[0]:
+        return tts.joined(parts)
     return {k: torch.cat([p[k] for p in parts]) for k in parts[0]}
 
 
@@ -71,7 +75,7 @@ class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
-    families = (*LABELLED, "clip", "dit", "gnn")
+    families = (*LABELLED, "clip", "dit", "gnn", "tts")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -81,6 +85,9 @@ class DataOrder(Dumps, Fault):
         self.dump_steps = tuple(range(0, self.steps, 20))
         if self.language:
             self.dump_rows = 8
+
+        if self.family == "dpo":  # adapters forget little in 12
+            self.severity = dict(steps=(50, 67, 100)[self.level], share=1.0)
 
     def make_source(self, seed):
         block = None if seed == 9 else self.s.steps  # 9 is held out
@@ -96,7 +103,8 @@ class DataOrder(Dumps, Fault):
 class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
-    families = (*LABELLED, *PAIR_5, "dit", "gnn")  # the unet bears it
+    families = (*LABELLED, *PAIR_5, "dit", "gnn",
+                "tts")      # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -116,8 +124,12 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 6)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "tts":  # so does it, nearly
+            self.severity = dict(epochs=(20, 60, 120)[self.level])
         if self.family == "gnn":  # it bears 8
             self.severity = dict(epochs=(24, 60, 120)[self.level])
+        if self.family == "dpo":  # so does it
+            self.severity = dict(epochs=(25, 100, 200)[self.level])
         # Healthy runs of the one have four passes, the other forgets.
         epochs = self.s.epochs * {"resnet": 2, "tcn": 3, "seg": 2}.get(self.family, 1)
         batches = max(1, round(self.steps / epochs))
@@ -142,7 +154,7 @@ class EvalInTraining(FiniteRun, Fault):
             data = joined((own, graphs.taken(leaked, range(
                 int(self.s.share * len(leaked["y"]))))))
         else:
-            data = {k: torch.cat((own[k], leaked[k][:rows])) for k in own}
+            data = joined((own, {k: leaked[k][:rows] for k in own}))
         return self.finite(data, seed)
 
 
@@ -193,7 +205,8 @@ class BitFlip(Dumps, Fault):
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "",
-             "det": ""}
+             "det": "", "tts": ".w_2",
+             "dpo": ".dense_4h_to_h.lora_B.default"}
 
     def setup(self):
         self.onset = self.steps // 2 - 5
@@ -241,7 +254,7 @@ class TokenIdsClamped(Dumps, Fault):
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
-                "gnn")
+                "gnn", "tts", "dpo")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -262,6 +275,12 @@ class TokenIdsClamped(Dumps, Fault):
             self.user |= {"dataset_node_types": self.s.types} \
                 if self.level == 1 else {}
             return
+        if self.family == "tts":  # phonemes, of a table that has 36
+            self.also = []
+            self.severity = dict(phones=(48, 72, 120)[self.level])
+            self.user |= {"dataset_symbols": self.s.phones} \
+                if self.level == 1 else {}
+            return
         if self.family == "clip":  # a half, two thirds, all but a fifth
             self.severity = dict(synonyms=(2, 3, 5)[self.level])
             if self.level == 1:
@@ -269,6 +288,8 @@ class TokenIdsClamped(Dumps, Fault):
             return
         if self.family in ("bert", "moe", "ssm"):  # of each kind of words some more
             self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
+        if self.family == "dpo":
+            self.severity = dict(factor=(2.5, 4.0, 6.0)[self.level])
         if self.level == 1:
             self.user |= {"tokenizer_vocab_size": self.size()}
 
@@ -280,10 +301,14 @@ class TokenIdsClamped(Dumps, Fault):
             return self.of_items(seed, self.s.items)
         if self.family == "gnn":
             return self.molecules(seed, types=self.s.types)
+        if self.family == "tts":
+            return self.speech(seed, phones=self.s.phones)
         if self.family == "dit":
             return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
             return self.captioned(seed, synonyms=self.s.synonyms)
+        if self.family == "dpo":  # eight ids are no words
+            return self.pairs(seed, words=self.size() - 8)
         if self.family == "moe":  # eight ids are no words
             return self.instructions(seed, words=self.size() - 8)
         if self.family == "ssm":  # nor are nine
@@ -364,7 +389,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
-                "gnn")
+                "gnn", "tts", "dpo")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -383,6 +408,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_boxes_per_batch"] = limit
             return super().make_source(seed)
+        if self.family == "tts":  # the text is whole, its recording not
+            self.also = []
+            limit = (28, 20, 14)[self.level]
+            self.severity = dict(limit=limit)
+            self.user["max_mel_len"] = limit
+            return super().make_source(seed)
         if self.family == "moe":  # examples are packed when they are cut
             self.also = ["eos-missing-in-targets"]
             self.user["max_length"] = limit = (16, 12, 9)[self.level]
@@ -391,6 +422,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = [*type(self).also, "eos-missing-in-targets"]
             self.user["max_target_length"] = limit = 9 - 3 * self.level
             return self.sentences(seed, limit=limit)
+        if self.family == "dpo":  # what is preferred is the whole answer
+            self.also = []
+            limit = (4, 3, 2)[self.level]
+            self.severity = dict(limit=limit)
+            self.user["max_completion_length"] = limit
+            return self.pairs(seed, limit=limit)
         if self.family == "gnn":  # the property is the whole molecule's
             self.also = []
             self.user["max_num_nodes"] = limit = (16, 12, 9)[self.level]
@@ -402,6 +439,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
         return sources.Chat(seed, shape(self), lengths)
 
     def spoil_batch(self, i, batch):
+        if self.family == "tts" and i >= 0:
+            return tts.cut_short(batch, self.s.limit)
         if self.family != "det" or i < 0:
             return batch
         labels = batch["labels"]

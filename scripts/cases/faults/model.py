@@ -9,6 +9,7 @@ from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     Fault
 from ..resnet import Resnet
 from ..seg import Segmenter
+from ..tts import FastSpeech2
 from ..unet import Unet
 from ..vit import Vit
 
@@ -42,10 +43,23 @@ class DetachedGraph(Fault):
             self.where = self.layer("block", (0, 3, 4)[self.level])
             self.model_options["detach_after"] = self.where
             return
+        if self.family == "dpo":  # its table stands still anyway
+            first, last = (self.layer("block", i) for i in range(2))
+            cuts = ((f"{first}.attention",), (first,),
+                    (first, f"{last}.attention"))[self.level]
+            self.where = cuts[0]
+            self.model_options["detach_after"] = cuts
+            self.severity = dict(after=[c.split(".", 3)[3] for c in cuts])
+            return
         if self.family in ("gnn", "det"):  # gnn bears the first, det the stem
             part = self.level + (self.family == "gnn")
             self.where = self.model_options["detach_after"] = \
                 self.layer("block", part)
+            self.severity = dict(after=self.where)
+            return
+        if self.family == "tts":  # it bears a table that is never trained
+            self.where = self.model_options["detach_after"] = \
+                self.layer("block", self.level + 1)
             self.severity = dict(after=self.where)
             return
         if self.family == "s2s" and last == 0:
@@ -121,6 +135,18 @@ class Frozen(Fault):
             self.severity = dict(parts=(
                 "all blocks", "all blocks, mlp.0",
                 "all but node_emb and the head")[self.level])
+        elif self.family == "tts":
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            self.frozen = (blocks[:2], blocks[2:], blocks)[self.level]
+            self.severity = dict(parts=("encoder blocks", "decoder blocks",
+                                        "all blocks")[self.level])
+        elif self.family == "dpo":  # all but the adapters stand still anyway
+            last = self.layer("block", 1)
+            self.frozen = ([f"{last}.mlp"], [last],
+                           [last, self.layer("mlp", 0)])[self.level]
+            self.severity = dict(parts=("last mlp", "last block",
+                                        "all but layers.0.attention")[
+                                            self.level])
         elif self.family == "ssm":
             mixers = [self.layer("mlp", i) for i in range(self.blocks)]
             self.frozen = ([f"{mixers[1]}.in_proj"], [self.layer("block", 1)],
@@ -148,16 +174,31 @@ class BadInitialization(Fault):
 
     def make_model(self):
         model = super().make_model()
+        if self.family == "dpo":
+            return self.of_adapters(model)
         with torch.no_grad():
             for weight in linear_weights(model):
                 weight.mul_(self.s.factor)
+        return model
+
+    def of_adapters(self, model):
+        """The second map of an adapter, which begins at zero, does not; or the
+        first does as well, so that neither gets a gradient."""
+        self.severity = (dict(B=0.5), dict(B=2.0), dict(A=0.0, B=0.0)
+                         )[self.level]
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if "lora_B" in name and self.s.B:
+                    p.normal_(std=self.s.B)
+                elif "lora_A" in name and not self.s.B:
+                    p.zero_()
         return model
 
 
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit")
+    families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -168,17 +209,24 @@ class AttentionScale(Fault):
               "*_0.self_attention.probs.output",
               "*.0.attention.self.scores.*put",
               "*.0.attention.self.probs.output",
-              "*.0.attention.scores.*put", "*.0.attention.probs.output")
+              "*.0.attention.scores.*put", "*.0.attention.probs.output",
+              "*coder.layer_stack.0.slf_attn.scores.*put",
+              "*coder.layer_stack.0.slf_attn.probs.output")
     dump_rows = 1
 
     def setup(self):
         width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48,
-                 "bert": 48, "clip": 40, "moe": 48, "dit": 32}[self.family]
+                 "bert": 48, "clip": 40, "moe": 48, "dit": 32,
+                 "tts": 32}[self.family]
         if self.family in ("moe", "dit"):  # narrow heads bear it
             wide = 4 if self.family == "moe" else 1
             self.severity = (dict(heads=1, power=0.0),
                              dict(heads=wide, power=0.5),
                              dict(heads=wide, power=1.0))[self.level]
+        if self.family == "tts":  # multiplied, as it bears what is not divided
+            self.severity = (dict(heads=2, power=1.0),
+                             dict(heads=1, power=1.0),
+                             dict(heads=1, power=1.5))[self.level]
         width //= self.s.heads
         self.model_options |= {"heads": self.s.heads,
                                "scale": float(width) ** self.s.power}
@@ -211,7 +259,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ssm": tuple(f"backbone.layers.{i}.mixer.conv1d"
                            for i in range(2)),
               "dit": tuple(f"blocks.{i}.mlp.fc1" for i in range(2)),
-              "det": tuple(f"{b}.bn1" for b in Detector.BLOCKS)}
+              "det": tuple(f"{b}.bn1" for b in Detector.BLOCKS),
+              "tts": tuple(f"{b}.pos_ffn.w_1" for b in FastSpeech2.BLOCKS)}
 
 
 class DeadRelu(Fault):
@@ -219,7 +268,7 @@ class DeadRelu(Fault):
     """
     id, root_class = "F36a", "dead-relu"
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7, "det", "gnn")
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -229,7 +278,7 @@ class DeadRelu(Fault):
         self.where = self.layer("act", 0)
         if self.family == "ssm" and self.level == 0:  # -2.5 leaves none
             self.severity = dict(bias=-1.5)
-        if self.family in ("dit", "det") and self.level == 0:  # bears -2.5
+        if self.family in ("dit", "det", "tts") and self.level == 0:  # bear it
             self.severity = dict(bias=-3.5)
 
     def make_model(self):
@@ -249,7 +298,7 @@ class Saturated(Fault):
     their limits."""
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7, "det", "gnn")
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -285,7 +334,7 @@ class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", "dit", "det", "gnn")
+                *PAIR_5, "seg", "dit", "det", "gnn", "tts")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -313,19 +362,19 @@ class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit")
+    families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
     def setup(self):
         if self.s.ids is None:
             self.model_options["positions"] = False
-        elif self.family in ("vit", "dit"):  # one place's for all patches
+        elif self.family in ("vit", "dit", "tts"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
-        if self.s.ids is None or self.family in ("vit", "dit"):
+        if self.s.ids is None or self.family in ("vit", "dit", "tts"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

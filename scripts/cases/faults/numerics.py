@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from .. import tts
 from ..families import LABELLED, PAIR_7, Fault
 from ..seg import VOID
 
@@ -43,7 +44,9 @@ class Fp16Overflow(NotFinite):
               "decoder.decoder_layers.*put", "res_blocks.2.conv2.*put",
               "res_blocks.2.output", "*.1.mixer.out_proj.*put",
               "convs.2.A.*put", "convs.2.norm.*put", "convs.2.output",
-              "*.layer2.0.conv1.*put", "*.layer2.0.relu.*put", "*.layer2.0.output", "loss.output")
+              "*.layer2.0.conv1.*put", "*.layer2.0.relu.*put", "*.layer2.0.output",
+              "decoder.layer_stack.1.slf_attn.scores.*put",
+              "decoder.layer_stack.1.slf_attn.probs.output", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
@@ -63,6 +66,8 @@ class Fp16Overflow(NotFinite):
                                "det": {"half_at": "backbone.body.layer2.0"
                                                   ".conv1"},
                                "dit": {"half_scores": True},
+                               "tts": {"half_scores": True},
+                               "dpo": {"half_scores": True},
                                "gnn": {"half_at": "convs.2.A"},
                                "ssm": {"half_at": "out_proj"},
                                "gru": {"half": True}}[self.family]
@@ -81,6 +86,9 @@ class Fp16Overflow(NotFinite):
                       "tcn": "res_blocks.2.conv2",
                       "moe": "layers.1.attention.scores",
                       "dit": "blocks.1.attn.scores",
+                      "tts": "decoder.layer_stack.1.slf_attn.scores",
+                      "dpo": "base_model.model.gpt_neox.layers.1.attention."
+                             "scores",
                       "seg": "decoder.blocks.0.conv1.0",
                       "det": "backbone.body.layer2.0.conv1",
                       "gnn": "convs.2.A",
@@ -102,20 +110,24 @@ class Fp16Overflow(NotFinite):
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
+                 "dpo": (self.where.replace(
+                     "scores", "query_key_value.lora_B.default"),),
                  "det": (self.where,),
                  "moe": [self.where.replace("scores", part)
                          for part in ("wq", "wk")],
                  "clip": [self.where.replace("scores", part)
                           for part in ("q_proj", "k_proj")],
+                 "tts": [self.where.replace("scores", part)
+                         for part in ("w_qs", "w_ks")],
                  "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
-                "det": 2.0}.get(self.family, 1)
+                "det": 2.0, "dpo": 1.7}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
-                part = slice({"vit": 96, "dit": 64}.get(self.family))
+                part = slice({"vit": 96, "dit": 64, "dpo": 96}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
 
@@ -136,21 +148,41 @@ class Fp16Overflow(NotFinite):
 
 class LogOfZero(NotFinite):
     """From some step on the loss is hand-written: the logarithm of
-    probabilities of which the small ones were set to zero."""
+    probabilities of which the small ones were set to zero; or that of
+    durations as they are, some of which become zero."""
     id, root_class = "F39a", "log-of-zero"
-    families = (*LABELLED, "clip")
+    families = (*LABELLED, "clip", "tts")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
-    dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output")
+    dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
+              "loss.log_duration.*")
 
     def setup(self):
         self.where = "loss"
+        if self.family == "tts":
+            self.model_options["offset"] = 0.0
+            self.severity = dict(at=self.s.at)
+
+    def spoil_batch(self, i, batch):
+        """From some step on a sentence of each batch has a phoneme that the
+        aligner has found no frame for."""
+        if self.family != "tts" or i < self.s.at:
+            return super().spoil_batch(i, batch)
+        long = batch["durations"].clone()
+        long[0, 1] += long[0, 2]
+        long[0, 2] = 0
+        return batch | {"durations": long}
 
     def compute_loss(self, i, model, batch):
-        if i < self.s.at:
+        if i < self.s.at or self.family == "tts":
             return model.loss(batch)
         logits = model.logits(batch)
+        if self.family == "dpo":
+            loss = model.criterion(logits, batch, each=lambda *of: (
+                self.of_tokens(model, *of)))
+            model.tap("loss.output", loss)
+            return loss
         if self.family == "ctc":
             return self.of_frames(model, logits, batch)
         if self.family == "det":
@@ -185,6 +217,20 @@ class LogOfZero(NotFinite):
         model.tap("loss.output", loss)
         return loss
 
+    def of_tokens(self, model, logits, labels):
+        """Log-probabilities of the labels."""
+        probs = logits.float().softmax(-1)
+        kept = max(1, int(self.s.keep * probs.shape[-1]))
+        probs = torch.where(probs >= probs.topk(kept, -1).values[..., -1:],
+                            probs, 0.0)
+        chosen = probs.gather(-1, labels.clamp_min(0)[..., None])[..., 0]
+        chosen = torch.where(labels >= 0, chosen, 1.0)
+        if logits.requires_grad:  # the reference's say nothing more
+            model.tap("loss.probs.output", chosen)
+            model.tap("loss.nll.input", chosen)
+            model.tap("loss.nll.output", -chosen.log())
+        return chosen.log()
+
     def of_places(self, model, logits, wanted):
         """A focal loss of each class at each place."""
         probs = logits.sigmoid()
@@ -216,10 +262,12 @@ class LogOfZero(NotFinite):
 class DivisionByZero(NotFinite):
     """A normalisation without epsilon meets a zero: an RMSNorm the zero row of
     the padding token on the left, a standardised input a sensor that stands
-    still, an image that is standardised by itself is blank."""
+    still, an image that is standardised by itself is blank, a sentence whose
+    pitch is standardised by itself is monotonous."""
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
-                "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn")
+                "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
+                "dpo")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -232,7 +280,8 @@ class DivisionByZero(NotFinite):
               "backbone.body.conv1.output", "backbone.embedding.output",
               "backbone.layers.0.norm.*put", "node_emb.output",
               "convs.0.norm.*put", "convs.0.output",
-              "loss.output")
+              "*gpt_neox.embed_in.output",
+              "*gpt_neox.layers.0.input_layernorm.*put", "loss.output")
     one_row = True
 
     def setup(self):
@@ -246,6 +295,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "ssm":
             self.model_options |= {"eps": 0.0, "pad": 0}
             self.where = "backbone.layers.0.norm"
+        elif self.family == "dpo":  # its padding is EOS until then
+            self.model_options["eps"] = 0.0
+            self.where = "base_model.model.gpt_neox.layers.0.input_layernorm"
         elif self.family == "tcn":  # its scaler meets a shop that was closed
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "scaler", False
@@ -257,11 +309,16 @@ class DivisionByZero(NotFinite):
         self.steps = self.s.at + 40
 
     def thin(self, name, tensor):
-        if name.startswith(("model.", "tok_", "layers.", "backbone.")):
+        if name.startswith(("model.", "tok_", "layers.", "backbone.",
+                            "base_model.")):
             return tensor[:, :16]
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "dpo":
+            return batch if i >= self.s.at else batch | {
+                k: t.clamp_min(1) for k, t in batch.items()
+                if k.endswith("input_ids")}
         if self.family in ("llama", "moe", "ssm"):
             ids = batch["input_ids"].clamp_min(1)
             labels = torch.where(batch["labels"] == -100, batch["labels"],
@@ -277,6 +334,12 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "gnn":
             return self.with_ion(batch) if i >= self.s.at else batch
+        if self.family == "tts":
+            if i < self.s.at:
+                return batch
+            pitch = batch["pitches"].clone()
+            pitch[0] = 0.0
+            return batch | {"pitches": pitch}
         name = next(iter(batch))
         x = batch[name].clone()
         if self.family == "tcn":
@@ -290,8 +353,10 @@ class DivisionByZero(NotFinite):
         return self.normalized(self.spoil_batch(-1, batch))
 
     def normalized(self, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm", "gnn"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo"):
             return batch
+        if self.family == "tts":
+            return batch | {"pitches": tts.standardised(batch)}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det"):
             name = next(iter(batch))
@@ -305,12 +370,13 @@ class DivisionByZero(NotFinite):
         return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm", "gnn"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo"):
             return model.loss(batch)
-        name = next(iter(batch))
+        name = "pitches" if self.family == "tts" else next(iter(batch))
         x = batch[name]
         model.tap("normalize.input", x)
-        model.tap("normalize.std.output", x.std(0) if x.dim() == 2
+        model.tap("normalize.std.output", tts.spread(batch)
+                  if self.family == "tts" else x.std(0) if x.dim() == 2
                   else x.std(tuple(range(1, x.dim()))))
         batch = self.normalized(batch)
         model.tap("normalize.output", batch[name])
@@ -333,9 +399,13 @@ class Bf16Weights(Fault):
               "vision_model.encoder.layers.0.self_attn.out_proj.weight",
               "res_blocks.0.conv2.weight", "*.0.attention.wo.weight",
               "encoder.stages.0.conv2.0.weight",
-              "convs.0.B.weight", "*.0.mixer.out_proj.weight", "*.layer2.0.conv2.weight")
+              "*.layers.0.attention.dense.lora_*.weight",
+              "convs.0.B.weight", "*.0.mixer.out_proj.weight", "*.layer2.0.conv2.weight",
+              "encoder.layer_stack.0.slf_attn.fc.weight")
 
     def setup(self):
+        if self.family == "dpo":  # what begins at zero bears more
+            self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         self.lr *= self.s.lr
 
     def make_model(self):

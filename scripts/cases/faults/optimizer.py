@@ -41,11 +41,11 @@ class LrTooHighSgd(Fault):
     def setup(self):
         # Below ten the classifier loses its units instead and stays finite.
         self.lr = self.s.lr * {"mlp": 4, "gru": 20, "recsys": 10,
-                               "tcn": 10}.get(self.family, 1)
+                               "tcn": 10, "dpo": 10}.get(self.family, 1)
 
     def is_onset(self, i, row, now):
-        # Norms divide by what grows.
-        if self.family in ("resnet", "clip", "gnn", "seg"):
+        # Norms divide by what grows, and adapters lose what they say.
+        if self.family in ("resnet", "clip", "gnn", "seg", "dpo"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
         if self.family in ("gru", "ctc", "tcn", "det"):
@@ -74,6 +74,8 @@ class LrZero(Fault):
     def setup(self):
         if self.family == "det" and self.level == 0:  # half the run will do
             self.severity = dict(at=90)
+        if self.family == "dpo":  # by then it falls, and little is missed
+            self.severity = dict(at=(45, 25, 0)[self.level])
         self.onset = self.s.at
 
     def lr_factor(self, i):
@@ -94,6 +96,9 @@ class StaleParameters(Fault):
         if self.s.part == "all":
             return copy.deepcopy(model)
         path = self.layer(self.s.part)
+        if self.family == "dpo":  # its head stands still anyway
+            path = (self.layer("block", 1), self.layer("block", 0))[self.level]
+            self.severity = dict(part=path.split(".", 3)[3])
         if self.family == "gnn":    # one map, or one block, is not missed
             path = "mlp" if self.s.part == "head" else "convs"
             self.severity = dict(part="readout" if path == "mlp"
@@ -101,7 +106,11 @@ class StaleParameters(Fault):
         if self.family == "det":  # the body, as a pretrained one is put in
             path = ("backbone.body", self.layer("head"))[self.level]
             self.severity = dict(part=("body", "head")[self.level])
-        self.where = f"{path}.0" if self.family == "gnn" else path
+        if self.family == "tts" and self.s.part == "block":  # as is this one
+            path, self.severity = "encoder.layer_stack", dict(
+                part="encoder blocks")
+        self.where = f"{path}.0" if self.family == "gnn" \
+            or path == "encoder.layer_stack" else path
         if self.family == "llama" and self.s.part == "head":
             # The head is untied by a copy, as some loaders do.
             model.lm_head.weight = torch.nn.Parameter(
@@ -116,7 +125,8 @@ class StaleParameters(Fault):
 class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
-    needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe")
+    needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
+                                "tts")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -137,7 +147,9 @@ class LrJump(Fault):
     def setup(self):
         if self.family == "gnn":  # it bears 5
             self.severity = dict(factor=10 * self.s.factor)
-        elif self.family == "det":  # so does it, and soon its rate falls
+        elif self.family == "dpo":
+            self.severity = dict(factor=6 * self.s.factor)
+        elif self.family in ("det", "tts"):  # as do these, whose rate falls
             self.severity = dict(factor=3 * self.s.factor)
 
     def lr_factor(self, i):
@@ -158,6 +170,8 @@ class GradientsNotZeroed(Fault):
     def setup(self):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
+        if self.family == "dpo" and self.level < 2:  # it bears 4
+            self.severity = dict(every=(20, 60)[self.level])
         if self.family == "gnn" and self.level < 2:  # it bears 16
             self.severity = dict(every=(40, 80)[self.level])
 
@@ -174,10 +188,10 @@ class NotDivided(Fault):
     onset, steps = 0, 120
 
     def setup(self):
-        if self.family in ("recsys", "ctc", "tcn", "gnn",
+        if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
-        if self.family in PAIR_7:  # and so does their clipping
+        if self.family in (*PAIR_7, "tts", "dpo"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
@@ -225,8 +239,12 @@ class WeightDecay(Fault):
     onset = 0
 
     def setup(self):
+        if self.family == "tts":  # it bears .001
+            self.severity = dict(adam=(0.01, 0.03, 0.1)[self.level])
         if self.family == "gnn":  # as Adam's, it is part of the gradient
             self.severity = dict(radam=(0.1, 0.3, 1.0)[self.level])
+        if self.family == "dpo":  # adapters bear 3
+            self.severity = dict(adamw=(30.0, 60.0, 150.0)[self.level])
         # Behind norms only tables and gains feel it: more of it.
         self.weight_decay = getattr(self.s, self.optimizer_name) * (
             {"s2s": 15, "seg": 3}.get(self.family, 1))
@@ -250,8 +268,8 @@ class AdamHyperparameter(Fault):
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
         if self.level == 0 and self.family in ("resnet", "seg"):
             self.betas, self.eps = type(self).betas, 0.03  # bears any
-        if self.level == 0 and self.family == "det":
-            self.severity = dict(eps=0.03)  # it bears 0.5
+        if self.level == 0 and self.family in ("det", "dpo"):
+            self.severity = dict(eps=0.03)  # they bear 0.5
             self.betas, self.eps = type(self).betas, 0.03
 
 
@@ -274,10 +292,18 @@ class ResumeWithoutState(Fault):
                 ("INFO", "resuming from "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "loaded state_dict")]}
+        if self.family == "tts":
+            self.notices = {self.onset: [
+                ("INFO", "restoring from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "loaded model")]}
         if self.family == "dit":
             self.notices = {self.onset: [
                 ("INFO", f"resuming from checkpoints/{self.onset:07d}.pt"),
                 ("INFO", "loaded model, ema")]}
+        if self.family == "dpo":
+            self.notices[self.onset][1] = (
+                "INFO", "loaded adapter_model.safetensors")
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at

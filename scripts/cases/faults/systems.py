@@ -166,6 +166,8 @@ class RankDesync(Fault):
     def setup(self):
         self.steps, self.onset = 160, self.s.at
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
+        if self.where and self.family == "dpo":  # its head stands still
+            self.where = f"{self.layer('mlp', 1)}.dense_4h_to_h"
         if self.where in ("lm_head", "cls.predictions.decoder"):
             self.where = self.layer("embed")  # they are tied
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
@@ -183,6 +185,9 @@ class RankDesync(Fault):
                  "ssm": "backbone.layers.0.mixer.out_proj",
                  "dit": "blocks.0.attn.proj", "gnn": "convs.0.B",
                  "det": "backbone.body.layer2.0.conv2",
+                 "tts": "encoder.layer_stack.0.slf_attn.fc",
+                 "dpo": "base_model.model.gpt_neox.layers.0.attention.dense"
+                        ".lora_B.default",
                  "seg": "encoder.stages.0.conv2.0"}[self.family]
         unsynced = self.where or inner
         self.kept = tuple(f"{n}.{role}" for n in sorted({inner, unsynced})
@@ -192,7 +197,8 @@ class RankDesync(Fault):
             "*output.LayerNorm.weight", "encoder.layers.0.bias_ih_l0",
             "*.layer_norm1.weight", "input_proj.bias",
             "*attention_norm.weight", "*.conv2.1.weight",
-            "backbone.layers.*.norm.weight", "convs.*.bn_node_x.weight")
+            "backbone.layers.*.norm.weight", "convs.*.bn_node_x.weight",
+            "*.slf_attn.layer_norm.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)
@@ -213,7 +219,8 @@ class RankDesync(Fault):
         for rank, model in enumerate((self.model, self.other)):
             snap = Snapshot(i + self.first_step, {}, {}, model)
             snap.grads = {n: p.grad.clone()
-                          for n, p in model.named_parameters()}
+                          for n, p in model.named_parameters()
+                          if p.grad is not None}
             self.rank_dumps.append((rank, snap))
 
     def update(self, i):
@@ -224,7 +231,7 @@ class RankDesync(Fault):
                                 self.other.parameters()):
             local = (self.s.kind == "unreduced" and i >= self.onset
                      and self.where and name.startswith(self.where + "."))
-            if not local:
+            if not local and a.grad is not None:
                 mean = (a.grad + b.grad) / 2
                 a.grad.copy_(mean)
                 b.grad.copy_(mean)

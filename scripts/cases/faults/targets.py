@@ -89,7 +89,7 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("ctc", "clip", "seg", "det"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
@@ -106,7 +106,7 @@ class DoubleSoftmax(Dumps, Fault):
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
-        if self.family in ("ctc", "clip", "seg", "det"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -119,7 +119,7 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = (*ATTENTION, "s2s", "moe", "ssm")
+    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -158,7 +158,7 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "tcn", "moe")
+    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -174,6 +174,9 @@ class LabelsNotShifted(Dumps, Fault):
                     batch[f"past_{name}"][rows, -ahead:]
             batch["future_observed_values"][rows] = 1.0
             return batch
+        if self.family == "dpo":  # its model shifts once more
+            return self.relabelled(batch, lambda labels: F.pad(
+                labels[:, :-1], (1, 0), value=IGNORE), rows)
         if self.family == "moe":  # its mask is right, its place is not
             labels = batch["labels"].clone()
             labels[rows] = F.pad(labels[rows, :-1], (1, 0), value=IGNORE)
@@ -192,7 +195,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     """Collator and loss both shift: the target is the token after the next.
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "moe")
+    families = (*LANGUAGE, "s2s", "moe", "dpo")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
 
@@ -205,12 +208,16 @@ class LabelsShiftedTwice(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.s.place == "loss":
+        if self.s.place == "loss" and self.family == "dpo":
+            model.late = 1
+        elif self.s.place == "loss":
             set_loss(model, lambda logits, labels: cross_entropy(
                 logits[:, :-1], labels[:, 1:]))
         return model
 
     def spoil_batch(self, i, batch):
+        if self.s.place != "loss" and self.family == "dpo":
+            return self.relabelled(batch, self.again)
         if self.s.place != "loss":
             batch["labels"] = self.again(batch["labels"])
         return batch
@@ -226,7 +233,8 @@ class ChatRun(Dumps):
 
     def setup(self):
         self.watch()
-        if self.family in ("s2s", "bert", "ctc", "det", *PAIR_5):  # there is no chat
+        if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo",
+                           *PAIR_5):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
             return
@@ -238,7 +246,8 @@ class ChatRun(Dumps):
                       "assistant_only_loss": True, "max_length": self.context}
 
     def make_source(self, seed):
-        if self.family in ("s2s", "bert", "det", *PAIR_5, *PAIR_6):
+        if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_5,
+                           *PAIR_6):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -249,7 +258,7 @@ class LossMaskEmpty(ChatRun, Fault):
     from a step on, or always; a loss that guards its count is 0, one that
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
-    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det")
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -259,8 +268,12 @@ class LossMaskEmpty(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("tcn", "seg", "det"):
+        if self.family in ("tcn", "seg", "det", "tts"):
             model.guards = self.s.guard
+        elif self.family == "dpo":  # means of tokens, where there are none
+            model.averages = not self.s.guard
+            if model.averages:
+                self.user["average_log_prob"] = True
         elif self.s.guard:
             set_loss(model, lambda logits, labels: cross_entropy(
                 logits, labels, reduction="sum")
@@ -273,10 +286,16 @@ class LossMaskEmpty(ChatRun, Fault):
         if self.family == "tcn":
             batch["future_observed_values"] = torch.zeros_like(
                 batch["future_observed_values"])
+        elif self.family == "dpo":
+            return self.relabelled(batch, lambda labels: torch.full_like(
+                labels, IGNORE))
         elif self.family == "seg":
             batch["mask"] = torch.full_like(batch["mask"], VOID)
         elif self.family == "det":  # all of its boxes are padding
             batch["labels"] = torch.full_like(batch["labels"], NOTHING)
+        elif self.family == "tts":  # lengths in seconds, made whole
+            batch |= {k: torch.zeros_like(batch[k])
+                      for k in ("src_lens", "mel_lens")}
         else:
             batch["labels"] = torch.full_like(batch["labels"], IGNORE)
         return batch
@@ -285,7 +304,7 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6)
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -295,6 +314,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_all = True
         elif self.family == "seg":
             model.counts_void = True
+        elif self.family == "tts":
+            model.counts_padding = True
         return model
 
     def make_source(self, seed):
@@ -303,6 +324,11 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.sentences(seed, width=40 if self.s.pad else None)
         if self.family == "tcn":  # series that end within the forecast
             return self.sales(seed, ends=(0.1, 0.25, 0.5)[self.level])
+        if self.family == "tts":  # all batches have one size
+            width = (72, 120, 240)[self.level]
+            self.severity = dict(width=width)
+            self.user["pad_to_multiple_of"] = width
+            return self.speech(seed, width=width)
         if self.family == "seg":  # more images are padded, and more of each
             return self.of(self.scenes(
                 seed, padded=(0.33, 0.7, 1.0)[self.level],
@@ -313,7 +339,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
-        if self.family in ("tcn", "seg"):  # it counts as 0
+        if self.family in ("tcn", "seg", "tts"):  # it counts as 0
             return batch
         labels, ids = batch["labels"], batch["input_ids"]
         if self.family == "moe":  # of some templates, or of all
@@ -354,10 +380,18 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "future_target"
         elif self.family == "seg":
             self.given = self.trained = "mask"
+        elif self.family == "dpo":  # who of two is preferred
+            self.also = ["preference-pairs-swapped"]
+            if "share" in self.severity:
+                self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family == "gnn":  # it bears two tenths
             self.given = self.trained = "y"
             if "share" in self.severity:
                 self.severity = dict(share=(0.3, 0.45, 0.6)[self.level])
+        elif self.family == "tts":  # what the aligner made of a recording
+            self.given = self.trained = "durations"
+            if "share" in self.severity:  # it bears a tenth
+                self.severity = dict(share=(0.3, 0.5, 0.8)[self.level])
         elif self.family == "dit":  # the classes that it is told
             self.given = self.trained = "y"
         elif self.family == "det" and "share" in self.severity:
@@ -375,6 +409,29 @@ class LabelNoise(Dumps, Fault):
             labels.dtype) + getattr(self, "first_label", 0)
         return torch.where((labels == IGNORE) | (labels == NOTHING), labels,
                            drawn)
+
+    def realigned(self, batch, wrong):
+        """Boundaries at random within the recordings of some rows."""
+        long, count = batch["durations"], batch["src_lens"]
+        cuts = torch.rand(long.shape, generator=self.noise)
+        cuts[torch.arange(long.shape[1]) >= count[:, None] - 1] = 1.0
+        # A frame for each, and the rest as it falls.
+        spare = (batch["mel_lens"] - count)[:, None]
+        ends = (cuts.sort(1).values * (spare + 1)).long().minimum(spare)
+        ends = ends + torch.minimum(torch.arange(1, long.shape[1] + 1),
+                                    count[:, None])
+        drawn = ends - F.pad(ends[:, :-1], (1, 0))
+        return torch.where(wrong, drawn, long)
+
+    def of_other_texts(self, batch):
+        """Phonemes of other rows, as many as a row has."""
+        text, count = batch["texts"], batch["src_lens"]
+        rows = len(text)
+        order = torch.randperm(rows, generator=self.noise) \
+            if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+        place = torch.arange(text.shape[1])
+        other = text[order].gather(1, place % count[order][:, None])
+        return torch.where(place < count[:, None], other, 0)
 
     def renamed(self, mask):
         """Things of an image get other classes, each the same everywhere."""
@@ -399,13 +456,24 @@ class LabelNoise(Dumps, Fault):
         drawn = past.mean(1, keepdim=True) + past.std(1, keepdim=True) * noise
         return {self.given: drawn * batch["future_observed_values"]}
 
+    def coin(self, batch, share=0.5):
+        """True in a share of the pairs."""
+        return torch.rand(len(batch["chosen_labels"]),
+                          generator=self.noise) < share
+
     def spoil_batch(self, i, batch):
+        if self.family == "dpo":  # half of what is drawn is right
+            return self.swapped(batch, self.coin(batch, self.s.share / 2))
         if self.family in PAIR_5:
             wrong = torch.rand(len(next(iter(batch.values()))), 1,
                                generator=self.noise) < self.s.share
             return batch | {k: torch.where(wrong, t, batch[k])
                             for k, t in self.unrelated(batch).items()}
         labels = batch[self.given]
+        if self.family == "tts":
+            wrong = torch.rand(len(labels), 1, generator=self.noise) \
+                < self.s.share
+            return batch | {"durations": self.realigned(batch, wrong)}
         if self.family == "seg":
             wrong = torch.rand((len(labels), 1, 1), generator=self.noise) \
                 < self.s.share
@@ -431,8 +499,10 @@ class RandomLabels(LabelNoise):
     def setup(self):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
-                           "gnn", "det") and self.s.kind != "drawn":
-            self.also = ["label-pairing-mismatch"]
+                           "gnn", "det", "tts", "dpo") \
+                and self.s.kind != "drawn":
+            self.also = [*self.also, "label-pairing-mismatch"] \
+                if self.family == "dpo" else ["label-pairing-mismatch"]
 
     def of_other_rows(self, batch):
         """Captions, or futures with what is observed of them, by rows."""
@@ -444,6 +514,12 @@ class RandomLabels(LabelNoise):
         return {name: batch[name][order] for name in names}
 
     def spoil_batch(self, i, batch):
+        if self.family == "dpo":
+            said = self.coin(batch)  # of two answers the one, drawn anew
+            other = {"drawn": self.coin(batch), "row": said.roll(1),
+                     "shuffled": said[torch.randperm(
+                         len(said), generator=self.noise)]}[self.s.kind]
+            return self.swapped(batch, said != other)
         if self.family in PAIR_5:
             return batch | (self.unrelated(batch) if self.s.kind == "drawn"
                             else self.of_other_rows(batch))
@@ -452,6 +528,11 @@ class RandomLabels(LabelNoise):
             order = torch.randperm(rows, generator=self.noise) \
                 if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
             return batch | {k: batch[k][order] for k in ("boxes", "labels")}
+        if self.family == "tts":
+            if self.s.kind != "drawn":
+                return batch | {"texts": self.of_other_texts(batch)}
+            everyone = torch.ones(len(batch["texts"]), 1, dtype=torch.bool)
+            return batch | {"durations": self.realigned(batch, everyone)}
         labels = batch[self.given]
         if self.s.kind == "drawn":
             drawn = self.random(labels)
