@@ -36,8 +36,9 @@ logsOf(ArrayRef<std::pair<size_t, size_t>> Segments,
   return Out;
 }
 
-/// The log with the most rows; between equals a metrics file beats a text log,
-/// whose steps may only be counted, and then the earlier file.
+/// The log with the most steps, and not rows: a text log says twice that the
+/// loss of a step is not a number. Between equals a metrics file beats a text
+/// log, whose steps may only be counted, and then the earlier file.
 static uint32_t bestOf(ArrayRef<Count> Logs,
                        ArrayRef<std::pair<size_t, size_t>> Segments,
                        ArrayRef<InputSummary> Inputs) {
@@ -67,6 +68,9 @@ void markPrimaryScalars(Table &Scalars,
   DenseMap<std::tuple<StringId, int64_t, StringId>, uint32_t> Numbers;
   std::vector<SmallVector<Count, 2>> Logs; // of each series, in file order
   std::vector<uint32_t> SeriesOf(Rows), RowLog(Rows);
+  std::vector<bool> Last(Rows, true); // of its step, in its log
+  DenseMap<std::tuple<uint32_t, uint32_t, int64_t>, size_t> LastOfStep;
+  LastOfStep.reserve(unsigned(Rows));
   for (size_t I = 0, Segment = 0; I != Rows; ++I) {
     while (Segment + 1 < Segments.size() && Segments[Segment + 1].first <= I)
       ++Segment;
@@ -77,6 +81,13 @@ void markPrimaryScalars(Table &Scalars,
       Logs.emplace_back();
     SeriesOf[I] = It->second;
     RowLog[I] = LogOf[Segment];
+    auto [Before, First] = LastOfStep.try_emplace(
+        std::tuple(SeriesOf[I], RowLog[I], Step.getInt(I)), I);
+    if (!First) {
+      Last[Before->second] = false;
+      Before->second = I;
+      continue;
+    }
     SmallVector<Count, 2> &Known = Logs[It->second];
     auto *At = find_if(Known, [&](const Count &C) {
       return C.first == RowLog[I];
@@ -92,22 +103,9 @@ void markPrimaryScalars(Table &Scalars,
     Chosen.push_back(bestOf(Known, Segments, Inputs));
   }
 
-  std::vector<bool> Primary(Rows, false);
-  DenseMap<std::pair<uint32_t, int64_t>, size_t> LastOfStep;
-  LastOfStep.reserve(unsigned(Rows));
-  for (size_t I = 0; I != Rows; ++I) {
-    if (Chosen[SeriesOf[I]] != RowLog[I])
-      continue;
-    auto [It, New] = LastOfStep.try_emplace({SeriesOf[I], Step.getInt(I)}, I);
-    if (!New) {
-      Primary[It->second] = false;
-      It->second = I;
-    }
-    Primary[I] = true;
-  }
   auto Data = std::make_shared<Column>(ColumnType::Bool);
-  for (bool Value : Primary)
-    Data->addBool(Value);
+  for (size_t I = 0; I != Rows; ++I)
+    Data->addBool(Last[I] && Chosen[SeriesOf[I]] == RowLog[I]);
   Scalars = Scalars.with("primary", std::move(Data));
 }
 

@@ -12,7 +12,12 @@
 --- blamed for it. Two files of a run have clocks of their own, as of a loop and of a recorder: where a row has both
 --- times, these alone are compared. The first steps, which fill the loader's queue, are left out.
 ---
+--- torchvision's references and their many copies call the wait `data`, which elsewhere is a term of the loss. It counts
+--- as a wait beside a `time` in the same rows that is never shorter and no clock that runs on, if it does not fall as a
+--- loss does.
+---
 --- ## References
+--- https://github.com/pytorch/vision/blob/main/references/detection/utils.py (MetricLogger.log_every)
 --- https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 
 local runs = require("runs")
@@ -29,11 +34,46 @@ local function late_end(both)
   return rest:count() >= 2 and calm >= 4 and rest:min("share") >= 0.5 and rest or nil
 end
 
+--- The columns `data` and `time` of a run, if they time a step and the wait in it. Nil otherwise.
+---@param run culprit.Table  the `data` of a run
+---@param case culprit.Case
+---@return culprit.Table?  the waits
+---@return culprit.Table?  the times of their steps
+local function timed_by_references(case, run, run_name)
+  local wait  = run:where("finite(value)"):sort("step")
+  local time  = case.scalars:where { raw_name = "time", run = run_name }:where("value > 0")
+  local steps = wait:select("step", "value", "place"):join(time:select("step", "value", "place"), "step")
+    :where("place == place_right"):sort("step")
+  if steps:count() < wait:count() or steps:where("value < 0 or value > value_right"):count() > 0 then return nil end
+  local running, before = true, 0
+  for row in steps:rows() do
+    running, before = running and row.value_right >= before, row.value_right
+  end
+  local half = steps:count() // 2
+  local falls = steps:slice(half, steps:count()):median("value") < 0.5 * steps:slice(0, half):median("value")
+  if running or falls then return nil end
+  return wait:select("step", "value"), time
+end
+
+--- The waits of a run for its data and the times of its steps; of a row that has both, these.
+---@return culprit.Table?
+---@return culprit.Table?
+local function timed(case, run, run_name)
+  if run:first().name ~= "data_time" then return timed_by_references(case, run, run_name) end
+  local wait = run:sort("step"):where("finite(value) and value >= 0"):select("step", "value")
+  local placed = run:select("step", "place")
+  for _, own in case.scalars:where { name = "step_time", run = run_name }:where("value > 0"):group("raw_name") do
+    local beside = placed:join(own:select("step", "place"), "step"):where("place == place_right")
+    if beside:count() >= 0.5 * wait:distinct("step"):count() then return wait, own end
+  end
+  return wait, case.scalars:where { name = "step_time", primary = true, run = run_name }:where("value > 0")
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
   summary  = "The step waits for its data",
-  needs    = { scalars = { "step", "value", metric = { "data_time" } } },
+  needs    = { scalars = { "step", "value", metric = { "data_time", "data" } } },
   symptoms = { "data-time-high" },
   options  = {
     share    = { default = 0.20, doc = "Wait over step time worth reporting" },
@@ -43,20 +83,12 @@ return {
 
   run = function(case)
     local opt, judged = case.options, false
-    for run_name, run in case.scalars:where { name = "data_time", primary = true }:group("run") do
-      local wait = run:sort("step"):where("finite(value) and value >= 0"):select("step", "value")
-      local time = case.scalars:where { name = "step_time", primary = true, run = run_name }:where("value > 0")
-      -- The step time of the row that has the wait, where there is one.
-      local placed = run:select("step", "place")
-      for _, own in case.scalars:where { name = "step_time", run = run_name }:where("value > 0"):group("raw_name") do
-        local beside = placed:join(own:select("step", "place"), "step"):where("place == place_right")
-        if beside:count() >= 0.5 * wait:distinct("step"):count() then
-          time = own
-          break
-        end
-      end
-      local both = wait:join(time:select("step", "value"), "step"):sort("step")
-      if both:count() >= opt.min_rows then
+    local waits = case.scalars:where { name = "data_time", primary = true }
+    if waits:count() == 0 then waits = case.scalars:where { name = "data", primary = true } end
+    for run_name, run in waits:group("run") do
+      local wait, time = timed(case, run, run_name)
+      local both = wait and wait:join(time:select("step", "value"), "step"):sort("step")
+      if both and both:count() >= opt.min_rows then
         judged = true
         both = both:slice(both:count() // 20 + 1, both:count())
         -- A step time below the wait does not contain it.
