@@ -10,8 +10,10 @@
 ---
 --- ## Known false positives
 --- Batches that are filled with images up to a number of boxes have no empty ones behind it, but fewer images. Where
---- images of a batch lie in the order of how many boxes they have the sum of these differs from batch to batch. A limit
---- on the boxes of each image is not seen: the row of an image is as long as the largest number of boxes anyhow.
+--- images of a batch lie in the order of how many boxes they have the sum of these differs from batch to batch. An
+--- episode's images to be told have their boxes elsewhere, and are as many in each: how many images a cut leaves empty
+--- has to differ from batch to batch, as it does where images have different numbers of boxes. A limit on the boxes of
+--- each image is not seen: the row of an image is as long as the largest number of boxes anyhow.
 ---
 --- ## References
 --- https://github.com/pytorch/vision/tree/main/references/detection
@@ -36,6 +38,62 @@ local function boxes_of_images(labels)
   return out
 end
 
+---@class boxes.Batch
+---@field labels culprit.Row
+---@field counts integer[]  boxes of each image
+---@field sum integer
+---@field last integer      the last image that has boxes, counted from 1; 0 where none has
+---@field gap boolean       whether one before it has none
+---@field ragged boolean    whether those before it have different numbers of them
+---@field again boolean     whether it is one that was dumped before: a run may train on one batch again and again
+
+--- What the boxes of a batch look like, image by image.
+local function described(labels, counts, again)
+  local sum, last, gap, most, least = 0, 0, false, 0, math.huge
+  for i, n in ipairs(counts) do
+    sum = sum + n
+    if n > 0 then last = i end
+  end
+  for i = 1, last do gap = gap or counts[i] == 0 end
+  -- The last one with boxes may have lost some.
+  for i = 1, last - 1 do most, least = math.max(most, counts[i]), math.min(least, counts[i]) end
+  return { labels = labels, counts = counts, sum = sum, last = last, gap = gap, ragged = least < most, again = again }
+end
+
+--- The dumped batches with four numbers for each label, in the order of their steps.
+---@return boxes.Batch[]
+local function batches_of(case)
+  local dumped, seen, out = training.batches(case), {}, {}
+  for labels in dumped:where("match(name, '*labels|*classes') and match(dtype, 'int*') and numel <= 100000")
+    :slice(0, 200):rows() do
+    local shape = labels.shape or {}
+    local boxes = #shape == 2 and dumped:where { run = labels.run, step = labels.step, variant = labels.variant,
+      rank = labels.rank, numel = 4 * labels.numel }:where("match(name, '*box*')"):first()
+    local counts = boxes and #boxes.shape == 3 and shape[1] >= 4 and boxes_of_images(labels)
+    if counts then
+      local mark = ("%.17g "):format(boxes.l2 or 0)
+        .. table.concat(elements.of(labels, 0, math.min(labels.numel, 256)), " ")
+      out[#out + 1] = described(labels, counts, seen[mark])
+      seen[mark] = true
+    end
+  end
+  return out
+end
+
+--- Whether each batch has as many boxes as any other, with none left for the images at its end. An empty image among
+--- others was so by itself, and as many empty ones in each batch are of another kind.
+---@param batches boxes.Batch[]
+---@param different integer  how many of them there are, each counted once
+local function are_cut(batches, different)
+  local ragged, empty, uneven, first = false, 0, false, #batches[1].counts - batches[1].last
+  for _, batch in ipairs(batches) do
+    if batch.sum ~= batches[1].sum or batch.sum == 0 or batch.gap then return false end
+    ragged, empty = ragged or batch.ragged, empty + #batch.counts - batch.last
+    uneven = uneven or #batch.counts - batch.last ~= first
+  end
+  return ragged and uneven and empty >= different, empty
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -47,55 +105,31 @@ return {
   },
 
   run = function(case)
-    local dumped = training.trained(case.tensors:where("match(name, 'batch.*') and zero_share is not null "
-      .. "and step is not null")):sort("step")
-    local batches, total, alike, ragged, empty, first = 0, nil, true, false, 0, nil
-    local images, full, seen = 0, 0, {}
-    for labels in dumped:where("match(name, '*labels|*classes') and match(dtype, 'int*') and numel <= 100000")
-      :slice(0, 200):rows() do
-      local shape = labels.shape or {}
-      local boxes = #shape == 2 and dumped:where { run = labels.run, step = labels.step, variant = labels.variant,
-        rank = labels.rank, numel = 4 * labels.numel }:where("match(name, '*box*')"):first()
-      local counts = boxes and #boxes.shape == 3 and shape[1] >= 4 and boxes_of_images(labels)
-      if counts then
-        local sum, last, most, least = 0, 0, 0, math.huge
-        for i, n in ipairs(counts) do
-          sum = sum + n
-          if n > 0 then last = i end
-          if n == shape[2] then full = full + 1 end
-        end
-        -- An empty image among others was so by itself; the last one with boxes may have lost some.
-        for i = 1, last do
-          if counts[i] == 0 then alike = false end
-          if i < last then most, least = math.max(most, counts[i]), math.min(least, counts[i]) end
-        end
-        -- One batch that is trained on again and again is one.
-        local mark = ("%.17g "):format(boxes.l2 or 0)
-          .. table.concat(elements.of(labels, 0, math.min(labels.numel, 256)), " ")
-        local same = seen[mark]
-        seen[mark] = true
-        batches, first, images = batches + (same and 0 or 1), first or labels, images + #counts
-        if total and sum ~= total then alike = false end
-        if sum == 0 then alike = false end
-        total, ragged, empty = total or sum, ragged or least < most, empty + (#counts - last)
+    local batches, different, images, full = batches_of(case), 0, 0, 0
+    for _, batch in ipairs(batches) do
+      different, images = different + (batch.again and 0 or 1), images + #batch.counts
+      for _, n in ipairs(batch.counts) do
+        if n == batch.labels.shape[2] then full = full + 1 end
       end
     end
-    if batches < case.options.batches then
+    if different < case.options.batches then
       return skip(("%d dumped batches with boxes and labels that are padded with -1"):format(case.options.batches))
     end
-    if not alike or not ragged or empty < batches then
+    local cut, empty = are_cut(batches, different)
+    if not cut then
       return full > 0 and skip(("lists of boxes before they were put into rows: %d of %d images have as many as a row "
         .. "holds"):format(full, images)) or nil
     end
-    local limit = case.config:where("match(key, '*max*') and number == ?", total):first()
+    local first = batches[1]
+    local limit = case.config:where("match(key, '*max*') and number == ?", first.sum):first()
     report {
       symptom  = "rows-cut-at-limit",
       score    = limit and 0.95 or 0.85,
-      at       = { step = first.step },
+      at       = { step = first.labels.step },
       message  = ("each of %d dumped batches has %d boxes%s, though images have different numbers of them, and %d of "
-        .. "%d images, all at the ends of batches, have none: the list was cut there"):format(batches, total,
+        .. "%d images, all at the ends of batches, have none: the list was cut there"):format(different, first.sum,
         limit and (", which is %s"):format(limit.key) or "", empty, images),
-      evidence = { first, limit },
+      evidence = { first.labels, limit },
     }
   end,
 }

@@ -13,6 +13,9 @@
 --- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell, and settings of
 --- a sampler that makes them do. Classes of which each batch has the same number of rows (P classes of K), and those of
 --- nodes or points, of which a record has several, are left out; of an image with boxes the class of the first counts.
+--- A batch that is one bag of instances has the bag's class in each row: where all batches are of one kind and follow
+--- each other by chance, nothing is said if they have different numbers of rows, or if of thirty or more, which would
+--- show the order of a list that comes again, none is found.
 --- Rows of like length, and several answers to one prompt, are together by design: where lengths go with the batch, or
 --- rows of a batch begin alike, words are not looked at.
 ---
@@ -50,6 +53,35 @@ local function drawn_by_class(batches)
     if kinds >= 2 and least == most and least >= 2 then even = even + 1 end
   end
   return even >= 0.8 * #batches
+end
+
+--- Whether kinds come again after some number of batches, up to a third of them, or stay for a while.
+local function have_order(kinds)
+  local n, counts, expected = #kinds, {}, 0
+  for _, kind in ipairs(kinds) do counts[kind] = (counts[kind] or 0) + 1 end
+  for _, count in pairs(counts) do expected = expected + (count / n) ^ 2 end
+  for lag = 1, n // 3 do
+    local same = 0
+    for i = 1, n - lag do same = same + (kinds[i] == kinds[i + lag] and 1 or 0) end
+    if same / (n - lag) - expected >= 0.6 * (1 - expected) then return true end
+  end
+  return lack_of_runs(kinds) >= 2
+end
+
+--- Whether each batch is one record of several rows, as a bag of instances: all have rows of one kind, and kinds come
+--- in the order of chance. Few batches show no order if they are far apart; that they have as many rows as each happens
+--- to have tells of records then, as blocks are cut into batches of one length.
+local function are_records(batches)
+  local kinds, counts, most = {}, {}, 0
+  for _, batch in ipairs(batches) do
+    for kind, n in pairs(batch.of) do
+      if n ~= batch.n then return false end
+      kinds[#kinds + 1] = kind
+    end
+    counts[batch.n] = (counts[batch.n] or 0) + 1
+    most = math.max(most, counts[batch.n])
+  end
+  return (most <= 0.5 * #batches or #batches >= 30) and not have_order(kinds)
 end
 
 --- The classes of dumped rows: integers, or floats that are all 0 or 1, as a binary cross-entropy takes them.
@@ -312,6 +344,7 @@ return {
     if what == "class" and drawn_by_class(batches) then
       return skip("batches of rows that were drawn at random: each has as many rows of each of its classes")
     end
+    if are_records(batches) then return skip("batches of several records: each is of one " .. what) end
     report {
       symptom  = "domains-in-blocks",
       score    = 0.95,

@@ -10,14 +10,21 @@
 ---
 --- ## Known false positives
 --- None where graphs are drawn at random: beside each other are others at each step. Where neighbours are alike, as
---- frames of one course are, a graph's own nodes tell of its target as well; these are left out.
+--- frames of one course are, a graph's own nodes tell of its target as well; these are left out. What a graph's own
+--- nodes tell by a curve, as of a forecast, is learned: nothing is said where a loss falls below half of what knowing
+--- nothing costs, of validation where there is one. Nor where the target is a mean or a sum of what the next graph
+--- holds, to a thousandth of its variance, but for the last one of a batch: that one is of the next batch; nor where
+--- the config has a horizon.
 ---
 --- ## References
---- The test is that of a regression (Fisher), as a normal deviate (Wilson and Hilferty 1931).
+--- The test is that of a regression (Fisher), as a normal deviate (Wilson and Hilferty 1931). Targets that have nothing
+--- to do with the inputs cost at least what their mean does (squares) or their median (absolute values).
 
 local elements = require("elements")
 local graphs = require("graphs")
 local places = require("places")
+local settings = require("settings")
+local statistics = require("statistics")
 
 local MOST = 24 -- kinds of nodes, or features of them
 
@@ -44,7 +51,7 @@ local function described(union, x, kinds)
 end
 
 --- The share of the targets' variance that a straight line from the inputs explains, of targets `moved` rows on in
---- their batch; how sure it is, in standard deviations of unrelated ones; and the number of inputs that tell anything.
+--- their batch; how sure it is, in standard deviations of unrelated ones; and the number of graphs.
 local function explained(batches, moved)
   local wide = #batches[1].inputs[1]
   local a, n, sum, square = {}, 0, 0, 0
@@ -79,9 +86,76 @@ local function explained(batches, moved)
   local free, left = used - 1, n - used
   if free < 1 or left < 2 * used or total <= 0 then return nil end
   local share = math.max(0, math.min(1 - 1e-12, (fitted - sum * sum / n) / total))
-  local f = (share / free / ((1 - share) / left)) ^ (1 / 3)
-  local p, q = 2 / (9 * free), 2 / (9 * left)
-  return share, ((1 - q) * f - (1 - p)) / math.sqrt(q * f * f + p), n
+  return share, statistics.f_deviate(share / free / ((1 - share) / left), free, left), n
+end
+
+--- The share of the variance of `y` that a line of `x` explains.
+local function explained_by(x, y)
+  local n, mx, my, xx, yy, xy = #x, 0, 0, 0, 0, 0
+  for i = 1, n do mx, my = mx + x[i] / n, my + y[i] / n end
+  for i = 1, n do
+    local dx, dy = x[i] - mx, y[i] - my
+    xx, yy, xy = xx + dx * dx, yy + dy * dy, xy + dx * dy
+  end
+  return xx > 0 and yy > 0 and xy * xy / (xx * yy) or 0
+end
+
+--- Whether targets are what graphs beside hold, a sum or a mean of one feature, but not those at the end of a batch,
+--- whose next graph is of another batch: a course is told on. What was rolled within a batch begins again at its start.
+--- Sums are inputs from the third on, behind the 1 and the number of nodes.
+local function tells_on(batches, moved)
+  for k = 3, #batches[1].inputs[1] do
+    for _, mean in ipairs({ false, true }) do
+      local beside, inner, round, all = {}, {}, {}, {}
+      for _, batch in ipairs(batches) do
+        local rows = #batch.targets
+        for i, y in ipairs(batch.targets) do
+          local row = batch.inputs[(i - 1 - moved) % rows + 1]
+          local x   = mean and row[k] / row[2] or row[k]
+          if i - moved >= 1 and i - moved <= rows then beside[#beside + 1], inner[#inner + 1] = x, y end
+          round[#round + 1], all[#all + 1] = x, y
+        end
+      end
+      if explained_by(beside, inner) >= 0.999 and explained_by(round, all) < 0.999 then return true end
+    end
+  end
+  return false
+end
+
+--- What says that targets are those of the next graph by design.
+local function forecast(case)
+  return settings.on(case.config:where("match(key, '*horizon*|*forecast*')")):first()
+    or case.config:where("match(key, '*task*|*target*') and match(value, '*next*|*forecast*')"):first()
+end
+
+--- What targets cost who knows nothing, in squares and in absolute values, and the same of who says 0.
+local function costs_of_nothing(batches)
+  local y = {}
+  for _, batch in ipairs(batches) do
+    for _, v in ipairs(batch.targets) do y[#y + 1] = v end
+  end
+  local middle, n, mean = statistics.median(y), #y, 0
+  for _, v in ipairs(y) do mean = mean + v / n end
+  local variance, deviation, square, size = 0, 0, 0, 0
+  for _, v in ipairs(y) do
+    variance, deviation = variance + (v - mean) ^ 2 / n, deviation + math.abs(v - middle) / n
+    square, size = square + v * v / n, size + math.abs(v) / n
+  end
+  return variance, deviation, square, size
+end
+
+--- Whether the loss has fallen to less than half of what targets that have nothing to do with their graphs cost. They
+--- may be put into other units before the loss: half of where it began counts as well, less what a mean far from 0 adds
+--- to that.
+local function learned(case, batches)
+  local losses = case.scalars:where("name in ('loss', 'val_loss') and layer is null and finite(value)"):sort("step")
+  local trained, held = losses:where { name = "loss" }, losses:where { name = "val_loss" }
+  local start = math.max(trained:slice(0, 3):median("value") or 0, held:slice(0, 1):median("value") or 0)
+  local last  = held:count() >= 2 and held:last().value or trained:sort("-step"):slice(0, 10):median("value")
+  if not last or last >= 0.5 * start then return false end
+  local variance, deviation, square, size = costs_of_nothing(batches)
+  return last < 0.5 * math.min(variance, deviation)
+    or last < 0.5 * start * math.min(variance / square, deviation / size)
 end
 
 ---@type culprit.Detector
@@ -131,6 +205,10 @@ return {
     for _, moved in ipairs({ 1, -1 }) do
       local beside, certain = explained(batches, moved)
       if beside and certain >= case.options.sure and beside >= 2 * share then
+        if learned(case, batches) then return skip("targets that nobody could learn: the loss has fallen") end
+        if forecast(case) or not (whole and kinds > 0) and tells_on(batches, moved) then
+          return skip("targets that are not what the next graph holds: of a course they are forecasts")
+        end
         local step, from = places.start(case, first.y.step, false)
         report {
           symptom  = "labels-of-other-rows",

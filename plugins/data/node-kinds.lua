@@ -1,6 +1,6 @@
 --- ## What it detects
 --- Kinds of nodes, as of atoms in molecules, of which the last one of the table is several times as common as all that
---- stand in the second half before it.
+--- stand in the second half before it, where the kinds before the last get rarer with their numbers.
 ---
 --- ## Why it matters
 --- What a collator clamps to the last row of a table is one kind to the model, whatever it was. Nothing raises.
@@ -10,13 +10,31 @@
 ---
 --- ## Known false positives
 --- A last kind that is kept for all others on purpose; where the config names such a one nothing is said. Numbers that
---- are cut at the last by design, as of neighbours, are no kinds: the config has to say how many kinds there are.
+--- are cut at the last by design, as of neighbours, are no kinds: the config has to say how many kinds there are. Kinds
+--- in the order of the alphabet may have any one last: nothing is said where the config names each of them, nor where
+--- the others are in no order of how common they are (Kendall's tau of at least a half).
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/generated/torch.nn.Embedding.html
 
 local elements = require("elements")
+local kind_names = require("kind-names")
 local places = require("places")
+
+--- Whether kinds before the last are in the order of how common they are, the commonest first: of two the one with the
+--- smaller number is the commoner three times of four. Where they are not, the last one has no reason to be rare.
+---@param counts table<number, integer>
+---@param last integer
+local function get_rarer(counts, last)
+  local falling, all = 0, 0
+  for kind = 1, last - 1 do
+    for before = 0, kind - 1 do
+      local more = (counts[before] or 0) - (counts[kind] or 0)
+      falling, all = falling + (more > 0 and 1 or more == 0 and 0.5 or 0), all + 1
+    end
+  end
+  return falling >= 0.75 * all
+end
 
 ---@type culprit.Detector
 return {
@@ -55,6 +73,9 @@ return {
       .. "*atom*|*element*') or match(value, '*other*|*unknown*|*misc*|*rare*')"):first()
     if kept then return skip("kinds none of which is kept for others: the config has " .. kept.key) end
     if last ~= math.floor(table_.number) - 1 or total < 200 then return end
+    local named = kind_names.of(case, last + 1)
+    if named then return skip("kinds that the config does not name one by one, as does " .. named.key) end
+    if not get_rarer(counts, last) then return skip("kinds that get rarer with their numbers") end
     local high = 0
     for kind = (last + 1) // 2, last - 1 do high = math.max(high, counts[kind] or 0) end
     local count = counts[last]

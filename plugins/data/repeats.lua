@@ -23,7 +23,7 @@
 --- may be harder than others by as much. Held-out rows that are among those of training prove nothing of the kind. One
 --- batch at every step is the whole set, of a graph, of points of an equation or for a method that needs all of it,
 --- unless the config has more rows than a batch. What is drawn from a memory of past steps, as a game's, comes again by
---- design.
+--- design. Rows that are streams, each going on in the next batch, come in one order by need.
 ---
 --- ## References
 --- https://en.wikipedia.org/wiki/Good%E2%80%93Turing_frequency_estimation (rows seen once and new rows),
@@ -76,6 +76,7 @@ end
 
 local places = require("places")
 local runs = require("runs")
+local streams = require("streams")
 local training = require("training-rows")
 
 --- The rows of a held-out loss that show no distance to training and do not rise, each by more than the noise of one
@@ -229,7 +230,12 @@ return {
         end
         local same = 0
         for _, d in ipairs(distances) do if d == period then same = same + 1 end end
-        if again >= 8 and period > 1 and same >= 0.9 * again then
+        local ordered_alike = again >= 8 and period > 1 and same >= 0.9 * again
+        local stream = ordered_alike and streams.told(case)
+        if stream then
+          skip("rows that may be shuffled: these go on from batch to batch, as " .. stream .. " says",
+            "epochs-same-order")
+        elseif ordered_alike then
           report {
             symptom = "epochs-same-order", score = 0.95, at = { step = series:first().step + period },
             message = ("%d of %d batches that came again came exactly %d steps after they had come before: "

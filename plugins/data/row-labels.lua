@@ -23,311 +23,123 @@
 --- else than the groups show where a group's rows of one label are nearer to each other, or are told right more often
 --- than chance. An answer that is random by nature, as often wrong for each class, is the same as a wrong label. A
 --- class of all that is left over (other, unknown), with kinds as frequent as classes and the last number, looks like
---- one that classes were cut to, unless the config names it.
+--- one that classes were cut to, unless the config names it, or names each class: then the last is one of its own.
 ---
 --- ## References
 --- https://doi.org/10.1103/PhysRevE.70.066111 (greedy modularity). A label that is wrong whatever the row is has wrong
 --- neighbours as often as any row has, and is as often of each other class; where it is not, classes touch.
 
-local elements = require("elements")
+local kind_names = require("kind-names")
+local labelled = require("labelled-rows")
+local row_groups = require("row-groups")
 
-local LABELS = "match(name, 'batch.y|batch.*label|batch.*labels|batch.*target|batch.*targets|batch.*class|"
-  .. "batch.*classes|batch.*class_id|batch.*class_ids|batch.*category') and match(dtype, 'int*|uint*')"
-local TIMES = "batch.t|batch.*time|batch.*times|batch.*timestep|batch.*timesteps|batch.*sigma|batch.*sigmas|"
-  .. "batch.*noise_level*"
-local ROWS, COLUMNS, NEAR = 240, 256, 5 -- read at most; neighbours that make groups
-local LEAST = 5 -- rows of a group or class that counts
+local LEAST = 5 -- rows of a class that counts
 
---- A row of `width` values: all, or sixteen pieces of it that lie evenly over the whole.
-local function row_of(tensor, row, width)
-  if width <= 4096 then
-    local x = tensor:values(row * width, width)
-    if width <= COLUMNS then return x end
-    local out = {}
-    for i = 1, COLUMNS do out[i] = x[(i - 1) * width // COLUMNS + 1] end
-    return out
-  end
-  local out = {}
-  for piece = 0, 15 do
-    for _, v in ipairs(tensor:values(row * width + piece * (width - 16) // 15, 16)) do out[#out + 1] = v end
-  end
-  return out
+---@class row_labels.Sight  What is seen of the labels of one name.
+---@field name string
+---@field rows labelled.Found
+---@field groups row_groups.Found
+---@field sizes table<integer, integer>  rows of each label
+---@field kinds integer                  of labels
+---@field last integer                   the largest label
+---@field apart boolean                  whether groups are as many as labels, with nothing between them
+---@field text string                    "80 rows of batch.x"
+
+--- The setting by which labels are not those of the rows.
+local function changed_labels(case)
+  return case.config:where("match(key, '*mixup*|*cutmix*|*label_noise*|*noisy_label*|*noise_rate|"
+    .. "*symmetric_noise*|*random_label*|*shuffle_label*|*permute_label*') and (number > 0 or number is null and "
+    .. "value not in ('false', 'False', 'none', 'None', 'null', ''))"):first()
 end
 
---- Whether values are drawn from a normal distribution of deviation 1, each by itself.
-local function is_noise(tensor)
-  local x = elements.of(tensor, 0, math.min(tensor.numel, 4096))
-  local n, sum, square, beside = #x, 0, 0, 0
-  for i, v in ipairs(x) do
-    sum, square = sum + v, square + v * v
-    if i > 1 then beside = beside + v * x[i - 1] end
+--- Nil where there are too few rows, or labels are no classes.
+---@return row_labels.Sight?
+local function sight_of(case, name, run)
+  local seen = labelled.of(case, name, run)
+  if not seen then return nil end
+  local count, sizes, kinds, last, rare = #seen.rows, {}, 0, -1, false
+  for _, row in ipairs(seen.rows) do sizes[row.label] = (sizes[row.label] or 0) + 1 end
+  for label, size in pairs(sizes) do
+    kinds, last = kinds + 1, math.max(last, label)
+    rare = rare or size < LEAST
   end
-  return n >= 64 and math.abs(sum) < 5 * math.sqrt(n) and math.abs(square - n) < 5 * math.sqrt(2 * n)
-    and math.abs(beside) < 5 * math.sqrt(n)
+  if count < case.options.rows or kinds < 3 or kinds > count / 8 then return nil end
+  local groups = row_groups.of(seen.rows)
+  return {
+    name = name, rows = seen, groups = groups, sizes = sizes, kinds = kinds, last = last,
+    apart = groups.closed >= case.options.closed and #groups.list == kinds and not rare
+      and row_groups.gaps(groups, groups.by_id),
+    text = ("%d rows of %s"):format(count, seen.input.name),
+  }
 end
 
---- The one input of the rows that `labels` are of; nil where there is none, or what else labels may come from.
-local function input_of(case, labels)
-  local rows, found = labels.shape[1], nil
-  local batch = case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant }
-    :where("match(name, 'batch.*') and numel > 1")
-  for row in batch:rows() do
-    local shape = row.shape or {}
-    local float = row.dtype:glob("float*|bfloat*|uint8")
-    if row.name == labels.name or float and #shape == 1 and shape[1] == rows and row.name:glob(TIMES) then -- no input
-    elseif not float or row.zero_share == nil or shape[1] ~= rows or row.nonfinite > 0 then return nil
-    elseif not (row.dtype:glob("float*") and row.name:glob("*noise*|*eps*|*x_0|*x0|*x_1|*x1|*z|*latent*")
-      and is_noise(row)) then
-      if found then return nil end
-      found = row
-    end
+--- Whether each group has a label of its own.
+local function told_by_groups(sight)
+  local met, own = {}, 0
+  for _, group in ipairs(sight.groups.list) do
+    if not met[group.label] then met[group.label], own = true, own + 1 end
   end
-  return found and found.numel / rows >= 16 and found or nil
+  return own == sight.kinds
 end
 
---- Of a run: rows { x, label, batch } of dumped batches, and the labels of the first of them.
-local function rows_of(case, name, run)
-  local rows, first, batches, kinds = {}, nil, 0, {}
-  local series = case.tensors:where(LABELS):where("zero_share is not null and step is not null and numel >= 8")
-    :where { name = name, run = run }:sort("step")
-  for labels in series:slice(0, 40):rows() do
-    local n = labels.shape and math.floor(labels.shape[1] or 0) or 0
-    local input = labels.numel == n and #rows < ROWS and input_of(case, labels)
-    if input and (not first or input.name == first.input.name and input.numel / n == first.width) then
-      first = first or { labels = labels, input = input, width = math.floor(input.numel / n), whole = true }
-      batches = batches + 1
-      for i, label in ipairs(labels:values(0, n)) do
-        if #rows >= ROWS or label < 0 then -- a row that is told no class
-          first.whole = false
-        else
-          rows[#rows + 1] = { x = row_of(input, i - 1, first.width), label = math.floor(label), batch = batches }
-          kinds[rows[#rows].label] = true
-        end
-      end
-    end
-  end
-  return rows, first, batches
-end
-
---- Of each row the others, from the nearest on; and the squares of all distances.
-local function neighbours(rows)
-  local n, width = #rows, #rows[1].x
-  local apart, near = {}, {}
-  for i = 1, n do apart[i] = {} end
-  for i = 1, n do
-    local a = rows[i].x
-    for j = i + 1, n do
-      local b, sum = rows[j].x, 0
-      for c = 1, width do
-        local d = a[c] - b[c]
-        sum = sum + d * d
-      end
-      apart[i][j], apart[j][i] = sum, sum
-    end
-  end
-  for i = 1, n do
-    local order, far = {}, apart[i]
-    for j = 1, n do if j ~= i then order[#order + 1] = j end end
-    table.sort(order, function(a, b) return far[a] < far[b] or far[a] == far[b] and a < b end)
-    near[i] = order
-  end
-  return near, apart
-end
-
---- The rows that are like no row before them: a set that is gone through twice has each row twice.
-local function distinct(rows)
-  local known, out = {}, {}
-  for _, row in ipairs(rows) do
-    local key = {}
-    for c = 1, math.min(16, #row.x) do key[c] = row.x[(c - 1) * #row.x // 16 + 1] end
-    key = table.concat(key, " ")
-    if not known[key] then known[key], out[#out + 1] = true, row end
-  end
-  return out
-end
-
---- The group of each row: neighbours are linked, and groups are joined as long as that gains modularity.
-local function groups_of(near)
-  local n, links, degree, total = #near, {}, {}, 0
-  for i = 1, n do links[i], degree[i] = {}, 0 end
-  for i = 1, n do
-    for k = 1, NEAR do
-      local j = near[i][k]
-      links[i][j], links[j][i] = (links[i][j] or 0) + 1, (links[j][i] or 0) + 1
-      degree[i], degree[j], total = degree[i] + 1, degree[j] + 1, total + 2
-    end
-  end
-  local alive, group = {}, {}
-  for i = 1, n do alive[i], group[i] = i, i end
-  while true do
-    local most, one, other = 1e-12, nil, nil
-    for a = 1, #alive do
-      local i = alive[a]
-      for b = a + 1, #alive do
-        local between = links[i][alive[b]]
-        local gain = between and between / total - degree[i] * degree[alive[b]] / total ^ 2
-        if gain and gain > most then most, one, other = gain, a, b end
-      end
-    end
-    if not one then break end
-    local i, j = alive[one], alive[other]
-    for _, k in ipairs(alive) do
-      local more = links[j][k]
-      if more and k ~= i and k ~= j then
-        links[i][k] = (links[i][k] or 0) + more
-        links[k][i] = links[i][k]
-      end
-    end
-    degree[i] = degree[i] + degree[j]
-    table.remove(alive, other)
-    for k = 1, n do if group[k] == j then group[k] = i end end
-  end
-  return group
-end
-
---- Of groups: { rows, of (rows by label), closed (share of neighbours that are its own), label (of most rows) }.
-local function described(rows, near, group)
-  local groups, order, inside = {}, {}, 0
-  for i, row in ipairs(rows) do
-    local g = groups[group[i]]
-    if not g then
-      g = { id = group[i], rows = 0, of = {}, own = 0 }
-      groups[group[i]], order[#order + 1] = g, g
-    end
-    g.rows, g.of[row.label] = g.rows + 1, (g.of[row.label] or 0) + 1
-    for k = 1, 3 do
-      if group[near[i][k]] == group[i] then g.own, inside = g.own + 1, inside + 1 end
-    end
-  end
-  for _, g in ipairs(order) do
-    g.closed, g.label = g.own / (3 * g.rows), nil
-    for label, count in pairs(g.of) do
-      if not g.label or count > g.of[g.label] or count == g.of[g.label] and label < g.label then g.label = label end
-    end
-  end
-  return order, groups, inside / (3 * #rows)
-end
-
---- Whether nothing lies between groups: of two that are nearest to each other the rows in the middle fifth of the way
---- from one centre to the other. Pieces of what is continuous have a tenth of their rows there, or more.
-local function gaps_between(rows, group, chosen)
-  local centers, list = {}, {}
-  for i, row in ipairs(rows) do
-    local g = chosen[group[i]] and group[i]
-    if g and not centers[g] then
-      centers[g], list[#list + 1] = { rows = {}, x = {} }, g
-      for c = 1, #row.x do centers[g].x[c] = 0 end
-    end
-    if g then
-      local one = centers[g]
-      one.rows[#one.rows + 1] = row
-      for c, v in ipairs(row.x) do one.x[c] = one.x[c] + v end
-    end
-  end
-  for _, g in ipairs(list) do
-    for c, v in ipairs(centers[g].x) do centers[g].x[c] = v / #centers[g].rows end
-  end
-  local between, all = 0, 0
-  for _, g in ipairs(list) do
-    local a, b, least = centers[g], nil, math.huge
-    for _, h in ipairs(list) do
-      local far = 0
-      for c, v in ipairs(a.x) do far = far + (centers[h].x[c] - v) ^ 2 end
-      if h ~= g and far < least then b, least = centers[h], far end
-    end
-    for _, one in ipairs(b and { a, b } or {}) do
-      for _, row in ipairs(one.rows) do
-        local way = 0
-        for c, v in ipairs(row.x) do way = way + (v - a.x[c]) * (b.x[c] - a.x[c]) end
-        all = all + 1
-        if way > 0.4 * least and way < 0.6 * least then between = between + 1 end
-      end
-    end
-  end
-  return #list >= 2 and between <= 0.03 * all, between, all
-end
-
---- Whether rows of one group are as far from each other where they have one label as where they have two: by how many
---- deviations the first are nearer than if the labels of a group were dealt out anew, of 100 times.
-local function nearer_within(rows, group, apart_by)
-  local members, list, labels = {}, {}, {}
-  for i, row in ipairs(rows) do
-    if not members[group[i]] then
-      members[group[i]] = {}
-      list[#list + 1] = members[group[i]]
-    end
-    table.insert(members[group[i]], i)
-    labels[i] = row.label
-  end
-  local function same()
-    local sum, count = 0, 0
-    for _, one in ipairs(list) do
-      for a = 2, #one do
-        for b = 1, a - 1 do
-          if labels[one[a]] == labels[one[b]] then sum, count = sum + apart_by[one[a]][one[b]], count + 1 end
-        end
-      end
-    end
-    return count > 0 and sum / count or 0
-  end
-  local own, mean, square, state = same(), 0, 0, 1
-  for _ = 1, 100 do
-    for _, one in ipairs(list) do
-      for a = #one, 2, -1 do
-        state = (state * 1103515245 + 12345) % 2147483648
-        local i, j = one[a], one[1 + (state >> 8) % a]
-        labels[i], labels[j] = labels[j], labels[i]
-      end
-    end
-    local v = same()
-    mean, square = mean + v / 100, square + v * v / 100
-  end
-  return (mean - own) / math.sqrt(math.max(square - mean * mean, 1e-30))
-end
-
---- How many rows have another label than their group, of which each has one of its own; and whether it is wrong
---- wherever a row lies.
-local function strewn(rows, near, group, groups, kinds, closed)
-  local wrong, pairs_, labels, most = {}, {}, {}, 0
-  for i, row in ipairs(rows) do
-    local label = groups[group[i]].label
+--- The rows that have another label than their group: a list of numbers; and how often the commonest of these labels is
+--- there, the commonest pair of one and the group's, and how many labels there are.
+local function wrong_rows(groups)
+  local wrong, labels, couples, kinds, of_label, of_couple = {}, {}, {}, 0, 0, 0
+  for i, row in ipairs(groups.rows) do
+    local label = groups.by_id[groups.ids[i]].label
     if row.label ~= label then
-      wrong[#wrong + 1], wrong[-i] = i, true
-      local pair = label .. " " .. row.label
-      pairs_[pair] = (pairs_[pair] or 0) + 1
-      labels[row.label] = (labels[row.label] or 0) + 1
-      most = math.max(most, pairs_[pair])
+      wrong[#wrong + 1] = i
+      local couple = label .. " " .. row.label
+      if not labels[row.label] then kinds = kinds + 1 end
+      labels[row.label], couples[couple] = (labels[row.label] or 0) + 1, (couples[couple] or 0) + 1
+      of_label, of_couple = math.max(of_label, labels[row.label]), math.max(of_couple, couples[couple])
     end
   end
-  local n, share = #wrong, #wrong / #rows
-  if n < LEAST then return n, false end
-  local beside, inside, met, largest = 0, 0, 0, 0
+  return wrong, of_label, of_couple, kinds
+end
+
+--- How many of the three neighbours of each wrong row are wrong as well, and how many are of its group.
+local function around(groups, wrong)
+  local is_wrong, beside, inside = {}, 0, 0
+  for _, i in ipairs(wrong) do is_wrong[i] = true end
   for _, i in ipairs(wrong) do
     for k = 1, 3 do
-      local j = near[i][k]
-      if wrong[-j] then beside = beside + 1 end
-      if group[j] == group[i] then inside = inside + 1 end
+      local j = groups.near[i][k]
+      if is_wrong[j] then beside = beside + 1 end
+      if groups.ids[j] == groups.ids[i] then inside = inside + 1 end
     end
   end
-  for _, count in pairs(labels) do met, largest = met + 1, math.max(largest, count) end
+  return beside, inside
+end
+
+--- How many rows have another label than their group; and whether labels are wrong wherever a row lies, and any.
+---@param sight row_labels.Sight
+local function strewn(sight)
+  local wrong, of_label, of_couple, met = wrong_rows(sight.groups)
+  local n, kinds = #wrong, sight.kinds
+  if n < LEAST then return n, false end
+  local beside, inside = around(sight.groups, wrong)
   -- Wrong rows lie within their group, by themselves, and have any label: each within four deviations of chance.
   local function above(count, of, chance) return count > of * chance + 4 * math.sqrt(of * chance * (1 - chance)) + 1 end
-  local touch = inside < math.min(closed, 0.98) * 3 * n - 1
-  local lump = above(beside, 3 * n, share)
-  local one = above(most, n, 1 / (kinds * (kinds - 1))) or above(largest, n, 1 / kinds) or met < 3 or met < kinds / 2
+  local touch = inside < math.min(sight.groups.closed, 0.98) * 3 * n - 1
+  local lump  = above(beside, 3 * n, n / #sight.groups.rows)
+  local one   = above(of_couple, n, 1 / (kinds * (kinds - 1))) or above(of_label, n, 1 / kinds)
+    or met < 3 or met < kinds / 2
   return n, not (touch or lump or one)
 end
 
 --- Whether labels and groups have nothing to do with each other, by chi-square: as near as chance brings them.
-local function unrelated(rows, order, sizes, kinds)
-  local chi, n = 0, #rows
-  for _, g in ipairs(order) do
-    for label, count in pairs(sizes) do
-      local expected = g.rows * count / n
-      chi = chi + ((g.of[label] or 0) - expected) ^ 2 / expected
+---@param sight row_labels.Sight
+local function unrelated(sight)
+  local chi, n = 0, #sight.groups.rows
+  for _, group in ipairs(sight.groups.list) do
+    for label, count in pairs(sight.sizes) do
+      local expected = group.rows * count / n
+      chi = chi + ((group.of[label] or 0) - expected) ^ 2 / expected
     end
   end
-  local free = (#order - 1) * (kinds - 1)
+  local free = (#sight.groups.list - 1) * (sight.kinds - 1)
   return chi <= free + 1.64 * math.sqrt(2 * free)
 end
 
@@ -344,56 +156,138 @@ local function learned(case, kinds)
   return false
 end
 
---- Whether each batch has as many rows of one group as of one label, label by label: rows that were mixed up.
-local function same_counts(rows, group, batches)
-  local of_labels, of_groups = {}, {}
+--- How many rows of each batch have one key, key by key, in an order that the keys play no part in.
+---@param rows labelled.Row[]
+---@param key fun(i: integer, row: labelled.Row): integer
+local function counts_by_batch(rows, batches, key)
+  local by_key, lines = {}, {}
   for i, row in ipairs(rows) do
-    for _, one in ipairs({ { of_labels, row.label }, { of_groups, group[i] } }) do
-      local counts = one[1][one[2]] or {}
-      one[1][one[2]] = counts
-      counts[row.batch] = (counts[row.batch] or 0) + 1
-    end
+    local k = key(i, row)
+    by_key[k] = by_key[k] or {}
+    by_key[k][row.batch] = (by_key[k][row.batch] or 0) + 1
   end
-  local function sorted(of)
-    local out = {}
-    for _, counts in pairs(of) do
-      local words = {}
-      for b = 1, batches do words[b] = counts[b] or 0 end
-      out[#out + 1] = table.concat(words, " ")
-    end
-    table.sort(out)
-    return table.concat(out, ", ")
+  for _, counts in pairs(by_key) do
+    local words = {}
+    for b = 1, batches do words[b] = counts[b] or 0 end
+    lines[#lines + 1] = table.concat(words, " ")
   end
-  return sorted(of_labels) == sorted(of_groups)
+  table.sort(lines)
+  return table.concat(lines, ", ")
 end
 
---- The groups of the last class, where every other class is one: { groups, rows, others (rows of another class) }.
-local function several(rows, group, order, sizes, last)
-  local own, size, counted, others, whole, chosen = 0, 0, 0, 0, 0, {}
-  for _, g in ipairs(order) do
-    if g.label == last and g.of[last] == g.rows and g.rows >= LEAST and g.closed >= 0.9 then
-      own, size, chosen[g.id] = own + 1, size + g.rows, true
+--- Whether each batch has as many rows of one group as of one label, label by label: rows that were mixed up.
+---@param sight row_labels.Sight
+local function mixed_up(sight)
+  local rows, batches = sight.groups.rows, sight.rows.batches
+  return counts_by_batch(rows, batches, function(_, row) return row.label end)
+    == counts_by_batch(rows, batches, function(i) return sight.groups.ids[i] end)
+end
+
+--- Whether nearly all rows of a label are of one group.
+local function is_one_group(sight, label)
+  local of, most = {}, 0
+  for i, row in ipairs(sight.groups.rows) do
+    if row.label == label then
+      local id = sight.groups.ids[i]
+      of[id] = (of[id] or 0) + 1
+      most = math.max(most, of[id])
     end
   end
-  for label, count in pairs(sizes) do
+  return most >= 0.9 * sight.sizes[label] or most >= sight.sizes[label] - 1
+end
+
+--- How many groups the last class is, where every other class is one, and the rows of another class in the mean; nil
+--- where the last one is no several.
+---@param sight row_labels.Sight
+local function several(sight)
+  local last, own, size, chosen = sight.last, 0, 0, {}
+  for _, group in ipairs(sight.groups.list) do
+    if group.of[last] == group.rows and group.rows >= LEAST and group.closed >= 0.9 then
+      own, size, chosen[group.id] = own + 1, size + group.rows, true
+    end
+  end
+  local others, rows, whole = 0, 0, 0
+  for label, count in pairs(sight.sizes) do
     if label ~= last then
-      local of, most = {}, 0
-      for i, row in ipairs(rows) do
-        if row.label == label then
-          of[group[i]] = (of[group[i]] or 0) + 1
-          most = math.max(most, of[group[i]])
-        end
-      end
-      counted, others = counted + 1, others + count
-      if most >= 0.9 * count or most >= count - 1 then whole = whole + 1 end
+      others, rows = others + 1, rows + count
+      if is_one_group(sight, label) then whole = whole + 1 end
     end
   end
-  if counted < 3 or own < 3 then return nil end
-  local usual, each = others / counted, size / own
+  if others < 3 or own < 3 then return nil end
+  local usual, each = rows / others, size / own
   local alike = each <= 3.5 * usual and usual <= 3.5 * each
-  local frequent = sizes[last] - usual >= 4 * math.sqrt(usual) and sizes[last] >= 2 * usual
-  local apart = gaps_between(rows, group, chosen)
-  return whole >= 0.75 * counted and alike and frequent and apart and own or nil, usual
+  local frequent = sight.sizes[last] - usual >= 4 * math.sqrt(usual) and sight.sizes[last] >= 2 * usual
+  if whole >= 0.75 * others and alike and frequent and row_groups.gaps(sight.groups, chosen) then return own, usual end
+end
+
+--- Reports single rows with a wrong label, and tells whether it did.
+---@param sight row_labels.Sight
+---@param looked table<string, boolean>  symptoms that could have been seen
+local function judge_single(case, sight, looked)
+  if not (sight.apart and told_by_groups(sight)) then return false end
+  local opt, count = case.options, #sight.groups.rows
+  local wrong, anywhere = strewn(sight)
+  anywhere = anywhere and row_groups.nearer_within(sight.groups) < opt.within
+  looked["labels-partly-wrong"] = wrong < math.max(LEAST, opt.wrong * count) or anywhere or nil
+  if not anywhere or wrong < opt.wrong * count then return false end
+  report {
+    symptom  = "labels-partly-wrong",
+    score    = 0.9,
+    at       = { step = sight.rows.labels.step, name = sight.name },
+    message  = ("%s lie in %d groups, each with a label of %s of its own, but for %d rows (%s) that lie among "
+      .. "the others of a group and have any other label: no class ends in the midst of another"):format(sight.text,
+      sight.kinds, sight.name, wrong, units.percent(wrong / count)),
+    evidence = { sight.rows.labels, sight.rows.input },
+  }
+  return true
+end
+
+--- Reports labels that have nothing to do with the groups, and those that were mixed up among the rows of a batch;
+--- neither where single rows are wrong.
+---@param sight row_labels.Sight
+---@param looked table<string, boolean>
+local function judge_all(case, sight, looked, single)
+  if not sight.apart or sight.kinds < 4 then return end
+  local several_batches = sight.rows.whole and sight.rows.batches >= 2
+  looked["labels-unrelated"], looked["labels-of-other-rows"] = true, several_batches or nil
+  if single or not unrelated(sight) or learned(case, sight.kinds)
+    or row_groups.nearer_within(sight.groups) >= case.options.within then
+    return
+  end
+  local mixed = several_batches and mixed_up(sight)
+  report {
+    symptom  = mixed and "labels-of-other-rows" or "labels-unrelated",
+    score    = mixed and 0.95 or 0.8,
+    at       = { step = sight.rows.labels.step, name = sight.name },
+    message  = ("%s lie in %d groups, and %s has as many labels, which have nothing to do with them%s"):format(
+      sight.text, sight.kinds, sight.name, mixed and (": of each label each of %d batches has as many rows as of one "
+      .. "group, but other ones"):format(sight.rows.batches) or ""),
+    evidence = { sight.rows.labels, sight.rows.input },
+  }
+  looked[mixed and "labels-unrelated" or "labels-of-other-rows"] = nil
+end
+
+--- Reports a last class of the table that is several groups.
+---@param sight row_labels.Sight
+---@param looked table<string, boolean>
+local function judge_last(case, sight, looked)
+  local count = case.config:where("match(key, '*num_classes|*n_classes|*num_labels|classes|*.classes') and "
+    .. "number == ?", sight.last + 1):first()
+  local rest = case.config:where("match(value, '*other*|*unknown*|*background*|*misc*|*rest*') and "
+    .. "match(key, '*class*|*label*')"):first()
+  if not count or rest or kind_names.of(case, sight.last + 1) then return end
+  local groups, usual = several(sight)
+  looked["category-ids-clamped"] = groups ~= nil or sight.apart or nil
+  if not groups then return end
+  report {
+    symptom  = "category-ids-clamped",
+    score    = 0.85,
+    at       = { step = sight.rows.labels.step, name = sight.name },
+    message  = ("%d of %s have the last of %d classes, %d, and lie in %d groups or more; every other class has %.3g in "
+      .. "the mean and is one group: classes beyond the last were made the last"):format(sight.sizes[sight.last],
+      sight.text, sight.last + 1, sight.last, groups, usual),
+    evidence = { sight.rows.labels, sight.rows.input, count },
+  }
 end
 
 ---@type culprit.Detector
@@ -410,87 +304,14 @@ return {
   },
 
   run = function(case)
-    local opt = case.options
-    local set = "(number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', ''))"
-    local mixed = case.config:where("match(key, '*mixup*|*cutmix*|*label_noise*|*noisy_label*|*noise_rate|"
-      .. "*symmetric_noise*|*random_label*|*shuffle_label*|*permute_label*')"):where(set):first()
-    if mixed then return skip("labels of the rows as they are: the config has " .. mixed.key) end
-    local looked = {} -- symptoms that could have been seen
-    for name, labels in case.tensors:where(LABELS):where("zero_share is not null and step is not null"):group("name") do
-      local rows, first, batches = rows_of(case, name, labels:first().run)
-      local before = #rows
-      rows = first and distinct(rows) or rows
-      local whole = first and first.whole and before == #rows
-      local sizes, kinds, last, few = {}, 0, -1, 0
-      for _, row in ipairs(rows) do sizes[row.label] = (sizes[row.label] or 0) + 1 end
-      for label, count in pairs(sizes) do
-        kinds, last = kinds + 1, math.max(last, label)
-        if count < LEAST then few = few + 1 end
-      end
-      if #rows >= opt.rows and kinds >= 3 and kinds <= #rows / 8 then
-        local near, apart_by = neighbours(rows)
-        local group = groups_of(near)
-        local order, groups, closed = described(rows, near, group)
-        local seen = ("%d rows of %s"):format(#rows, first.input.name)
-        local own, met = 0, {}
-        for _, g in ipairs(order) do
-          if not met[g.label] then met[g.label], own = true, own + 1 end
-        end
-        -- As many groups as labels, and nothing between them.
-        local apart = closed >= opt.closed and #order == kinds and few == 0 and gaps_between(rows, group, groups)
-        local wrong, anywhere = 0, false
-        if apart and own == kinds then
-          wrong, anywhere = strewn(rows, near, group, groups, kinds, closed)
-          anywhere = anywhere and nearer_within(rows, group, apart_by) < opt.within
-          looked["labels-partly-wrong"] = wrong < math.max(LEAST, opt.wrong * #rows) or anywhere or nil
-        end
-        if apart and kinds >= 4 then
-          looked["labels-unrelated"] = true
-          looked["labels-of-other-rows"] = whole and batches >= 2 or nil
-        end
-        if anywhere and wrong >= opt.wrong * #rows then
-          report {
-            symptom  = "labels-partly-wrong",
-            score    = 0.9,
-            at       = { step = first.labels.step, name = name },
-            message  = ("%s lie in %d groups, each with a label of %s of its own, but for %d rows (%s) that lie among "
-              .. "the others of a group and have any other label: no class ends in the midst of another"):format(seen,
-              kinds, name, wrong, units.percent(wrong / #rows)),
-            evidence = { first.labels, first.input },
-          }
-        elseif apart and kinds >= 4 and unrelated(rows, order, sizes, kinds) and not learned(case, kinds)
-          and nearer_within(rows, group, apart_by) < opt.within then
-          local mixed_up = whole and batches >= 2 and same_counts(rows, group, batches)
-          report {
-            symptom  = mixed_up and "labels-of-other-rows" or "labels-unrelated",
-            score    = mixed_up and 0.95 or 0.8,
-            at       = { step = first.labels.step, name = name },
-            message  = ("%s lie in %d groups, and %s has as many labels, which have nothing to do with them%s"):format(
-              seen, kinds, name, mixed_up and (": of each label each of %d batches has as many rows as of one group, "
-              .. "but other ones"):format(batches) or ""),
-            evidence = { first.labels, first.input },
-          }
-          looked[mixed_up and "labels-unrelated" or "labels-of-other-rows"] = nil
-        end
-        local table_ = case.config:where("match(key, '*num_classes|*n_classes|*num_labels|classes|*.classes') and "
-          .. "number == ?", last + 1):first()
-        local kept = case.config:where("match(value, '*other*|*unknown*|*background*|*misc*|*rest*') and "
-          .. "match(key, '*class*|*label*')"):first()
-        if table_ and not kept and sizes[last] then
-          local groups_, usual = several(rows, group, order, sizes, last)
-          looked["category-ids-clamped"] = groups_ ~= nil or apart or nil
-          if groups_ then
-            report {
-              symptom  = "category-ids-clamped",
-              score    = 0.85,
-              at       = { step = first.labels.step, name = name },
-              message  = ("%d of %s have the last of %d classes, %d, and lie in %d groups or more; every other class "
-                .. "has %.3g in the mean and is one group: classes beyond the last were made the last"):format(
-                sizes[last], seen, last + 1, last, groups_, usual),
-              evidence = { first.labels, first.input, table_ },
-            }
-          end
-        end
+    local changed = changed_labels(case)
+    if changed then return skip("labels of the rows as they are: the config has " .. changed.key) end
+    local looked = {}
+    for name, labels in case.tensors:where(labelled.NAMES):group("name") do
+      local sight = sight_of(case, name, labels:first().run)
+      if sight then
+        judge_all(case, sight, looked, judge_single(case, sight, looked))
+        judge_last(case, sight, looked)
       end
     end
     for _, symptom in ipairs({ "labels-partly-wrong", "labels-unrelated", "labels-of-other-rows",

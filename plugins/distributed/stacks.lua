@@ -17,6 +17,8 @@
 --- ## References
 --- ByteRobust groups stacks over ranks in the same way: https://arxiv.org/abs/2509.16293
 
+local lists = require("lists")
+
 local WAITS = "*distributed_c10d*|*nccl*|*rccl*|*all_reduce*|*allreduce*|*all_gather*|*allgather*|*reduce_scatter*"
   .. "|*all_to_all*|*alltoall*|*barrier*|*broadcast*|*cudastreamsynchronize*|*cudaeventsynchronize*"
   .. "|*cudadevicesynchronize*|*hipstreamsynchronize*"
@@ -35,15 +37,6 @@ local DOES = {
 
 local LIBRARY = "*site-packages/*|*dist-packages/*|*/lib/python3*|*<frozen*|torch/*"
   .. "|*.so*|*.so|*libc*|*.cpp:*|*.cc:*|*.c:*"
-
-local function names(list, word)
-  if #list == 1 then return ("%s %s"):format(word, list[1]) end
-  local shown = {}
-  for i = 1, math.min(#list, #list > 10 and 8 or 10) do shown[i] = tostring(list[i]) end
-  if #shown < #list then return ("%ss %s and %d more"):format(word, table.concat(shown, ", "), #list - #shown) end
-  local last = table.remove(shown)
-  return ("%ss %s and %s"):format(word, table.concat(shown, ", "), last)
-end
 
 --- The innermost frame of the program itself, and the innermost three of all.
 local function place_of(frames)
@@ -139,10 +132,9 @@ return {
         symptom  = "stack-odd-on-host",
         score    = #list >= 3 and 0.9 or 0.75,
         at       = { [word] = busy[1] },
-        message  = ("%s %s not waiting like the %d others, which are in %s: %s %s is %s, in %s%s")
-          :format(names(busy, word),
-          #busy == 1 and "is" or "are", #list - #busy, usual.own, word, busy[1], first.does or "in other code",
-            first.inner, lock),
+        message  = ("%s %s not waiting like the %d others, which are in %s: %s %s is %s, in %s%s"):format(
+          lists.counted(word, busy), #busy == 1 and "is" or "are", #list - #busy, usual.own, word, busy[1],
+          first.does or "in other code", first.inner, lock),
         evidence = { first.row, usual.row },
       }
       return
@@ -158,9 +150,8 @@ return {
       symptom  = "stack-odd-collective",
       score    = 0.8,
       at       = { [word] = odd[1] },
-      message  = ("%s %s in %s while %d others wait in %s: they are in different parts of the program")
-        :format(names(odd, word),
-        #odd == 1 and "waits" or "wait", first.own, #places[order[1]], usual.own),
+      message  = ("%s %s in %s while %d others wait in %s: they are in different parts of the program"):format(
+        lists.counted(word, odd), #odd == 1 and "waits" or "wait", first.own, #places[order[1]], usual.own),
       evidence = { first.row, usual.row },
     }
   end,

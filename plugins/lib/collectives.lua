@@ -1,18 +1,13 @@
 --- Collectives and their ranks, in words and figures.
 
+local lists = require("lists")
+
 local collectives = {}
 
---- Ranks as people read them: rank 3; ranks 0, 1 and 2; of more than ten the first eight and how many more.
+--- Ranks as people read them: rank 3; ranks 0, 1 and 2.
 ---@param list integer[]
 ---@return string
-function collectives.ranks(list)
-  if #list == 1 then return "rank " .. list[1] end
-  local shown = {}
-  for i = 1, math.min(#list, #list > 10 and 8 or 10) do shown[i] = tostring(list[i]) end
-  if #shown < #list then return ("ranks %s and %d more"):format(table.concat(shown, ", "), #list - #shown) end
-  local last = table.remove(shown)
-  return ("ranks %s and %s"):format(table.concat(shown, ", "), last)
-end
+function collectives.ranks(list) return lists.counted("rank", list) end
 
 --- The process group of a row: group 0 (default_pg).
 ---@param row culprit.Row  with group and group_name

@@ -3,6 +3,7 @@
 --- through weights of zero.
 
 local optimizers = require("optimizers")
+local settings = require("settings")
 local statistics = require("statistics")
 
 local first_updates = {}
@@ -146,15 +147,76 @@ local function of_biases(now, layer)
   return mean ~= nil and rms ~= nil and rms.value > 0 and math.abs(mean.value) > 0.8 * rms.value
 end
 
+--- What a dump says of layers with a matrix, by what goes in and comes out of them: `table` where as many numbers come
+--- out as the matrix has columns, and not as many as it has rows, or integers go in: its rows are looked up. `scaled`
+--- where far less comes out than weights of this size make of what goes in, root of the inputs * size * input: they are
+--- multiplied by a small number when they are used (equalised rates, NTK parametrisation).
+---@param case culprit.Case
+---@return fun(layer: string): string?
+function first_updates.kinds(case)
+  local kinds = {}
+  local early = case.tensors:where("step is null or step <= 1")
+  for weight in early:where("role == 'weight' and rms > 0 and not match(name, '*kernel*')"):slice(0, 2000):rows() do
+    local shape = weight.shape or {}
+    if #shape == 2 and shape[1] > 1 then
+      local beside = early:where { layer = weight.layer }
+      local taken  = beside:where("role == 'input'"):first()
+      local put    = beside:where("role == 'output'"):first()
+      local back   = put or beside:where("match(name, '*.grad_output')"):first()
+      local width  = back and back.shape and back.shape[#back.shape]
+      if taken and taken.dtype:glob("int*|uint*|long") or width == shape[2] and width ~= shape[1] then
+        kinds[weight.layer] = "table"
+      elseif taken and put and taken.rms and put.rms and taken.shape and taken.shape[#taken.shape] == shape[2]
+        and put.rms < 0.4 * weight.rms * math.sqrt(shape[2]) * taken.rms then
+        kinds[weight.layer] = "scaled"
+      end
+    elseif #shape == 2 then
+      -- A lone output may be small by chance, and one that many rows have is not.
+      local beside = early:where { layer = weight.layer }
+      local taken  = beside:where("role == 'input'"):first()
+      local put    = beside:where("role == 'output'"):first()
+      if taken and put and taken.rms and put.rms and put.numel >= 32 and taken.shape
+        and taken.shape[#taken.shape] == shape[2]
+        and put.rms < 0.2 * weight.rms * math.sqrt(shape[2]) * taken.rms then
+        kinds[weight.layer] = "scaled"
+      end
+    end
+  end
+  return function(layer)
+    -- Checkpoints name what the model is wrapped in, too.
+    local parts = layer:split(".")
+    for first = 1, math.min(3, #parts) do
+      local kind = kinds[table.concat(parts, ".", first)]
+      if kind then return kind end
+    end
+  end
+end
+
+--- A setting by which weights are scaled when they are used, so that their own size says nothing: of the design, or a
+--- multiplier of what it multiplies to about 1.
+---@param case culprit.Case
+---@param size number  root mean square of the weights
+---@return culprit.Row?
+function first_updates.parametrized(case, size)
+  local named = settings.on(case.config:where("match(key, '*equalised*|*equalized*|*ntk*') or "
+    .. "match(value, '*ntk*|*NTK*|*equalised*|*equalized*')")):first()
+  if named then return named end
+  for row in case.config:where("match(key, '*lr_mul*|*multiplier*') and number > 0 and number < 1"):slice(0, 20)
+    :rows() do
+    if size * row.number > 0.8 and size * row.number < 1.25 then return row end
+  end
+end
+
 --- Matrices whose elements are too large for any fan-in k, which asks for 1/sqrt(k) (He: sqrt(2/k)); or, less surely,
 --- too large in the median layer if it were square, where the layers' outputs are large as well. Embeddings are left
 --- out by name: they begin at 1 by default.
 ---@param layered culprit.Table  scalars of layers
 ---@param step integer           the first logged step
 ---@param options table          size, factor, outputs
+---@param kind fun(layer: string): string?  what first_updates.kinds gives
 ---@return table?  message, layer, evidence, score; nil: not so
 ---@return boolean  whether it could be told
-function first_updates.large(layered, step, options)
+function first_updates.large(layered, step, options, kind)
   local now = layered:where { step = step }
   local sizes, factors, largest, all = {}, {}, nil, {}
   -- Where modules' outputs are on record, what has none is a parameter that no module takes inputs by: frequencies,
@@ -172,7 +234,7 @@ function first_updates.large(layered, step, options)
     local zeros = now:where { metric = "zero_share", layer = row.layer }:first()
     -- A scale or a temperature is no matrix.
     local alone = outputs and now:where { metric = "activation_rms", layer = row.layer }:count() == 0
-    if count and count >= 64 and not alone and not (zeros and zeros.value >= 0.9)
+    if count and count >= 64 and not alone and not kind(row.layer) and not (zeros and zeros.value >= 0.9)
       and not (size > options.size and (divided(now, row.layer, size) or of_biases(now, row.layer))) then
       sizes[#sizes + 1], factors[#factors + 1] = size, size * count ^ 0.25
       local one = { size = size, count = count, layer = row.layer, row = row, norm = norm,
@@ -181,7 +243,12 @@ function first_updates.large(layered, step, options)
       if not largest or size > largest.size then largest = one end
     end
   end
-  if not largest then return nil, false end
+  if not largest then
+    -- Where the layers scale their weights, all of them together say nothing either.
+    local scaled = false
+    for row in updates:slice(0, 5000):rows() do scaled = scaled or kind(row.layer) == "scaled" end
+    return nil, scaled
+  end
   if first_updates.answers(now, largest, all, options.size) then
     return nil, true
   end
@@ -296,6 +363,8 @@ end
 function first_updates.all_large(case, size)
   local big, told = norm_large(case, size)
   if told then return big, true end
+  local by_design = first_updates.parametrized(case, size)
+  if by_design and not by_design.key:lower():glob("*mul*") then return nil, true end
   -- A large epsilon makes the update shorter than the rate.
   local adam = optimizers.adam(case)
     and case.config:where("match(key, 'eps|*.eps|*_eps|*epsilon') and not match(key, '*norm*') and number > 1e-6")

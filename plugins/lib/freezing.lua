@@ -95,6 +95,19 @@ function freezing.rest(layered, layer)
   return size ~= nil and (norm.value / size.value) ^ 2 < 1.5
 end
 
+--- Whether a layer's gradient came at each step and was exactly 0: the optimizer keeps a state of it and counts its
+--- updates. What is frozen, or cut off, has neither a gradient nor a state.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@return boolean
+function freezing.came(layered, layer)
+  local own    = layered:where { layer = layer }
+  local grads  = own:where { metric = "grad_norm" }
+  local counts = own:where { metric = "optimizer_state_step" }
+  return grads:count() >= 3 and grads:max("value") == 0 and counts:count() >= 3
+    and counts:max("value") > counts:min("value")
+end
+
 --- The top of a path that has siblings, and the rest: `online` and `0.weight` of online.0.weight.
 local function halves(layer)
   local parts = layer:split(".")
@@ -323,8 +336,13 @@ end
 --- not of a single one, nor where no few of several add up to it. True where they tell nothing.
 local function of_whole_weights(case, layer, share)
   local sizes, total, seen = {}, 0, {}
-  for row in case.tensors:where { role = "weight" }:where("name == ? or starts_with(name, ?)", layer, layer .. ".")
-    :slice(0, 200):rows() do
+  -- A weight that is made of another is called as that is, and its buffers begin where it does.
+  local of = case.tensors:where("name == ? or starts_with(name, ?)", layer, layer .. ".")
+  local weights = of:where { role = "weight" }
+  if weights:count() == 0 then
+    weights = of:where("role == 'value' and match(name, '*.original|*.original?') and match(dtype, '*float*')")
+  end
+  for row in weights:slice(0, 200):rows() do
     if not seen[row.name] then
       seen[row.name] = true
       sizes[#sizes + 1], total = row.numel, total + row.numel

@@ -19,4 +19,41 @@ function precision.rounding(case, dtype)
   return dtype == "float64" and 2 ^ -52 or 2 ^ -23
 end
 
+local MANTISSA = { bfloat16 = 7, float16 = 10 }
+
+--- Whether a row holds what a weight was rounded from: every number of it lies within half the distance between two
+--- numbers of the weight's format, of which none is left to chance where hundreds are so.
+local function rounds_to(row, weight)
+  local n = math.min(weight.numel, 1024)
+  local fine, coarse, off, all = row:values(0, n), weight:values(0, n), 0, 0
+  local bits = MANTISSA[weight.dtype] + 1
+  for i = 1, n do
+    if coarse[i] ~= 0 then
+      all = all + 1
+      local half = 2 ^ (math.floor(math.log(math.abs(coarse[i]), 2)) - bits)
+      if not (math.abs(fine[i] - coarse[i]) <= half * 1.001) then off = off + 1 end
+    end
+  end
+  return all >= 32 and off <= 0.01 * all
+end
+
+--- A tensor of an optimizer's state that is the copy in a finer format of a 16-bit weight of the same checkpoint,
+--- whatever its name: updates go into it, and the weight is rounded from it at each step.
+---@param case culprit.Case
+---@return culprit.Row?
+function precision.copy(case)
+  local weights = case.tensors:where("role == 'weight' and step is not null and variant is null and nonfinite == 0 and "
+    .. "match(dtype, 'bfloat16|float16') and numel >= 64")
+  -- The last checkpoint is furthest from the start, where all copies are alike.
+  local states = case.tensors:where("role == 'state' and step is not null and nonfinite == 0 and "
+    .. "match(dtype, 'float32|float64') and numel >= 64")
+  local step = states:max("step")
+  for weight in weights:where { step = step or -1 }:slice(0, 8):rows() do
+    local shape = table.concat(weight.shape or {}, "x")
+    for row in states:where { step = step, numel = weight.numel }:slice(0, 200):rows() do
+      if table.concat(row.shape or {}, "x") == shape and rounds_to(row, weight) then return row end
+    end
+  end
+end
+
 return precision

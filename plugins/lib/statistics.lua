@@ -33,6 +33,17 @@ function statistics.fisher(a, n, b, m)
   return math.min(1, sum)
 end
 
+--- How many standard deviations a ratio of variances is above that of chance (Fisher's F, made normal by Wilson and
+--- Hilferty 1931).
+---@param ratio number
+---@param above number  degrees of freedom of the variance above the line
+---@param below number
+---@return number
+function statistics.f_deviate(ratio, above, below)
+  local f, p, q = ratio ^ (1 / 3), 2 / (9 * above), 2 / (9 * below)
+  return ((1 - q) * f - (1 - p)) / math.sqrt(q * f * f + p)
+end
+
 --- The median of a list, which is sorted by it; of an even number of values the mean of the two in the middle. Nil for
 --- an empty list.
 ---@param values number[]

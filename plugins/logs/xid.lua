@@ -24,19 +24,157 @@
 --- analyzing-xid-catalog.html; SXid: NVIDIA Fabric Manager User Guide, appendix D.
 
 local xid = require("xid")
+local xid_devices = require("xid-devices")
 
 local SYMPTOM = { memory = "log-ecc", link = "log-nvlink", device = "log-xid", firmware = "log-xid" }
-
--- Seconds since boot, where the line begins with them.
-local function uptime(text)
-  if not text or not text:starts_with("[") then return nil end
-  local close = text:index("]")
-  return close and text:sub(1, close):numbers()[1]
-end
 
 local function span_of(seconds)
   if seconds < 1 then return "within a second" end
   return ("within %s"):format(units.format(math.floor(seconds) * units.s))
+end
+
+--- The most events within a day.
+---@param event xid.Event
+local function burst_of(event)
+  local at, most, from = event.at, 0, 1
+  if #at == 0 then return event.count end
+  for to = 1, #at do
+    while at[to] - at[from] > 86400 do from = from + 1 end
+    most = math.max(most, to - from + 1)
+  end
+  -- Those that were only counted came after the last that is kept.
+  return most == #at and event.count or most
+end
+
+---@param event xid.Event
+local function lives_of(event)
+  local lives = 0
+  for _ in pairs(event.boots) do lives = lives + 1 end
+  return lives
+end
+
+---@param device xid.Device
+local function title(device)
+  return (device.type == "SXid" and "switch" or "GPU") .. (device.name and " " .. device.name or " (not named)")
+end
+
+--- What a device showed, with one event before all others.
+---@param device xid.Device
+---@param event xid.Event
+---@param shared integer  devices that show that event
+local function story(device, event, shared)
+  local parts = { ("%s: %s %d%s: %s"):format(title(device), device.type, event.code,
+    event.count > 1 and (", %s times"):format(units.count(event.count)) or "", event.means[3]) }
+  -- Seconds since boot tell nothing across a boot.
+  if #event.at > 1 and lives_of(event) == 1 then
+    parts[1] = parts[1]:replace(" times:", (" times %s:"):format(span_of(event.at[#event.at] - event.at[1])))
+  end
+  for _, other in ipairs(device.events) do
+    if other ~= event then
+      parts[#parts + 1] = (other.means[1] == "note" and "%s %d only says that %s" or "also %s %d (%s)"):format(
+        device.type, other.code, other.means[3])
+    end
+  end
+  if shared >= 3 then
+    parts[#parts + 1] = ("%d devices of this machine show it: look at what they share (power, switch, driver, the "
+      .. "program) before any one of them"):format(shared)
+  end
+  if event.survived then parts[#parts + 1] = "the run went on afterwards" end
+  return table.concat(parts, "; ")
+end
+
+---@param event xid.Event
+---@return number score
+---@return string severity
+local function weight_of(event)
+  if event.minor or event.survived then return 0.3, "info" end
+  if event.means[2] == "none" then return 0.6, "warning" end
+  return 0.95, "error"
+end
+
+--- The event that tells most of a device: of what is not minor the one that is least the program's.
+---@param device xid.Device
+---@return xid.Event?
+local function leading(device)
+  local rank = { memory = 1, link = 1, device = 1, firmware = 2, program = 3, note = 4 }
+  local lead
+  for _, event in ipairs(device.events) do
+    if not lead or lead.minor and not event.minor
+      or lead.minor == event.minor and rank[event.means[1]] < rank[lead.means[1]] then
+      lead = event
+    end
+  end
+  return lead
+end
+
+--- Reports a fault of the program, or a note of one.
+local function judge_program(case, lead, text, at, rows)
+  local note   = lead.means[1] == "note"
+  local score, severity = weight_of(lead)
+  local access = lead.code == 13 or lead.code == 31
+  local told   = access and case.errors:where("signature == 'illegal-access' and type != 'Xid'"):first()
+  report {
+    symptom  = "xid-application",
+    score    = note and 0.6 or 0.95,
+    severity = note and "warning" or severity,
+    at       = at,
+    message  = ("%s; %s"):format(text, told and ("the driver's side of the illegal access in %s line %d"):format(
+        told.source or "a log", told.line or 0)
+      or note and "the fault itself is not in this log: look for the event before it, or for who killed the program"
+      or "not hardware: " .. xid.RETRY.program),
+    evidence = { rows },
+  }
+  local asserted = case.errors:where("signature == 'device-assert' or signature == 'index-out-of-bounds'"):first()
+  if access and not told and not asserted then
+    -- Of a kernel's log alone the access is known all the same.
+    report {
+      symptom = "log-illegal-access", score = math.min(0.9, score), severity = severity, at = at,
+      message = ("%s; no log of the program shows the CUDA error that follows"):format(text), evidence = { rows },
+    }
+  end
+end
+
+--- Reports a fault of the device or of its firmware.
+local function judge_hardware(lead, text, at, rows)
+  local kind, score, severity = lead.means[1], weight_of(lead)
+  report {
+    symptom  = SYMPTOM[kind],
+    score    = score,
+    severity = severity,
+    at       = at,
+    message  = ("%s; %s%s"):format(text, xid.ACTION[lead.means[2]], score > 0.5 and "; " .. xid.RETRY[kind] or ""),
+    evidence = { rows },
+  }
+  if kind == "firmware" then
+    report {
+      symptom = "xid-firmware", score = score, severity = severity, at = at,
+      message = ("%s; %s"):format(text, xid.RETRY.firmware), evidence = { rows },
+    }
+  end
+end
+
+--- Reports an event that comes again within a day, or again after a reboot.
+---@param device xid.Device
+---@param event xid.Event
+local function judge_again(case, device, event, at)
+  if event.means[1] == "note" or event.means[1] == "program" or event.minor then return end
+  local booted = lives_of(event) > 1 or case.log_lines:where("match(text, '*Linux version *|*-- Boot *|"
+    .. "*-- Reboot --*') and source == ? and line > ? and line < ?", device.source or "", event.first.line or 0,
+    event.last.line or 0):count() > 0
+  local most = burst_of(event)
+  if booted then
+    report {
+      symptom = "xid-recurs", score = 0.95, at = at, evidence = { event.first, event.last },
+      message = ("%s: %s %d came again after the machine was booted in between: a reboot does not cure it, so it is "
+        .. "the part and not a passing state; replace or return it"):format(title(device), device.type, event.code),
+    }
+  elseif most >= case.options.burst then
+    report {
+      symptom = "xid-recurs", score = 0.9, at = at, evidence = { event.first, event.last },
+      message = ("%s: %s %d, %s times within a day on this device: take it out of service until it was reset and "
+        .. "tested"):format(title(device), device.type, event.code, units.count(most)),
+    }
+  end
 end
 
 ---@type culprit.Detector
@@ -52,209 +190,27 @@ return {
   },
 
   run = function(case)
-    local events = case.errors:where("type == 'Xid' or type == 'SXid'")
-    local texts = events:join(case.log_lines:select("source", "line", "text"), { "source", "line" }, "left")
-
-    -- The events of each device in the order of their log, by code; and where the machine booted in between.
-    local devices, order = {}, {}
-    for row in texts:slice(0, 10000):rows() do
-      local key = ("%s|%s|%s"):format(row.source or "", row.device or "", row.type)
-      local device = devices[key]
-      if not device then
-        device = { name = row.device, source = row.source, type = row.type, codes = {}, order = {}, boots = 0 }
-        devices[key], order[#order + 1] = device, device
-      end
-      local number = (row.code or ""):numbers()[1]
-      if number then
-        local code = math.floor(number)
-        local up = uptime(row.text)
-        if up and device.up and up < device.up then device.boots = device.boots + 1 end
-        device.up = up or device.up
-        local of = device.codes[code]
-        if not of then
-          local fatal = row.signature ~= nil
-          of = { code = code, count = 0, first = row, boots = {}, at = {},
-            means = row.type == "SXid" and xid.of_switch(code, fatal)
-              or xid.of(code) or { "device", "restart", "an event of no published meaning" },
-            minor = row.type == "SXid" and not fatal }
-          device.codes[code], device.order[#device.order + 1] = of, of
-        end
-        of.count = of.count + 1 + (row.repeats or 0)
-        of.last = row
-        of.at[#of.at + 1] = row.wall_time or (up and up + device.boots * 1e7)
-        of.boots[device.boots] = true
-        if row.aftermath == "progressed" then of.survived = row end
-        -- "Xid 45, ... caused by previous Xid 149", where that line is not in the log any more.
-        local words = "caused by previous Xid "
-        local told = code == 45 and (row.message or ""):index(words)
-        if told then
-          device.told = device.told or math.floor(row.message:sub(told + #words):numbers()[1] or 0)
-        end
-      end
-    end
-
-    for _, device in ipairs(order) do
-      local hang, told = device.codes[109], device.told
-      -- A kernel that faulted is not switched out in time; the timeout is then no fault of the firmware.
-      for _, of in ipairs(device.order) do
-        if hang and of.means[1] == "program" and (of.first.line or 0) < (hang.first.line or 0) then
-          hang.means = { "note", "none", "a context switch timed out after the program's fault" }
-        end
-      end
-      local means = told and xid.of(told)
-      if means and not device.codes[told] and means[1] ~= "note" then
-        local note = device.codes[45]
-        local of = { code = told, count = 1, first = note.first, last = note.last, boots = {}, at = {}, minor = false,
-          means = { means[1], means[2], means[3] .. " (named by Xid 45 as what came before)" } }
-        device.codes[told], device.order[#device.order + 1] = of, of
-      end
-    end
-
-    -- How many devices of one log show a code: what many share is not a defect of each.
-    local shown = {}
-    for _, device in ipairs(order) do
-      for _, of in ipairs(device.order) do
-        local key = ("%s|%s|%d"):format(device.source or "", device.type, of.code)
-        shown[key] = (shown[key] or 0) + 1
-      end
-    end
-
-    -- A boot of the machine after the last event of a log, told by the kernel.
-    local boots = case.log_lines:where("match(text, '*Linux version *|*-- Boot *|*-- Reboot --*')")
-    local application = case.errors:where("signature == 'illegal-access' and type != 'Xid'"):first()
-    local asserted = case.errors:where("signature == 'device-assert' or signature == 'index-out-of-bounds'"):first()
-
-    -- The most events within a day.
-    local function burst_of(of)
-      local most, from = 0, 1
-      for to = 1, #of.at do
-        while of.at[to] - of.at[from] > 86400 do from = from + 1 end
-        if to - from + 1 > most then most = to - from + 1 end
-      end
-      if #of.at == 0 then return of.count end
-      -- Those that were only counted came after the last that is kept.
-      return most == #of.at and of.count or most
-    end
-
-    local function lives_of(of)
-      local lives = 0
-      for _ in pairs(of.boots) do lives = lives + 1 end
-      return lives
-    end
-
-    local function title(device)
-      return (device.type == "SXid" and "switch" or "GPU") .. (device.name and " " .. device.name or " (not named)")
-    end
-
-    local function story(device, of)
-      local parts = { ("%s: %s %d%s: %s"):format(title(device), device.type, of.code,
-        of.count > 1 and (", %s times"):format(units.count(of.count)) or "", of.means[3]) }
-      -- Seconds since boot tell nothing across a boot.
-      if #of.at > 1 and lives_of(of) == 1 then
-        parts[1] = parts[1]:replace(" times:", (" times %s:"):format(span_of(of.at[#of.at] - of.at[1])))
-      end
-      for _, other in ipairs(device.order) do
-        if other ~= of and other.means[1] == "note" then
-          parts[#parts + 1] = ("%s %d only says that %s"):format(device.type, other.code, other.means[3])
-        elseif other ~= of then
-          parts[#parts + 1] = ("also %s %d (%s)"):format(device.type, other.code, other.means[3])
-        end
-      end
-      local many = shown[("%s|%s|%d"):format(device.source or "", device.type, of.code)]
-      if many >= 3 then
-        parts[#parts + 1] = ("%d devices of this machine show it: look at what they share (power, switch, driver, the "
-          .. "program) before any one of them"):format(many)
-      end
-      if of.survived then parts[#parts + 1] = "the run went on afterwards" end
-      return table.concat(parts, "; ")
-    end
-
-    local function severity_of(of)
-      if of.minor or of.survived then return 0.3, "info" end
-      if of.means[2] == "none" then return 0.6, "warning" end
-      return 0.95, "error"
-    end
-
-    for i = 1, math.min(#order, case.options.devices) do
-      local device = order[i]
-      local rank = { memory = 1, link = 1, device = 1, firmware = 2, program = 3, note = 4 }
-      local lead
-      for _, of in ipairs(device.order) do
-        if not lead or (lead.minor and not of.minor)
-          or (lead.minor == of.minor and rank[of.means[1]] < rank[lead.means[1]]) then lead = of end
-      end
+    local events  = case.errors:where("type == 'Xid' or type == 'SXid'")
+    local devices = xid_devices.of(case, events)
+    for i = 1, math.min(#devices, case.options.devices) do
+      local device = devices[i]
+      local lead   = leading(device)
       if lead then
-        local kind, action = lead.means[1], lead.means[2]
-        local at = { source = lead.first.source, line = lead.first.line, name = device.name }
-        local rows = events:where("source == ?", device.source or "")
-        rows = (device.name and rows:where("device == ?", device.name) or rows:where("device is null")):slice(0, 10)
-        local score, severity = severity_of(lead)
-        if kind == "program" or kind == "note" then
-          local here = (lead.code == 13 or lead.code == 31) and application
-          report {
-            symptom  = "xid-application",
-            score    = kind == "note" and 0.6 or 0.95,
-            severity = kind == "note" and "warning" or severity,
-            at       = at,
-            message  = ("%s; %s"):format(story(device, lead), here
-                and ("the driver's side of the illegal access in %s line %d"):format(here.source or "a log",
-                  here.line or 0)
-              or kind == "note" and "the fault itself is not in this log: look for the event before it, or for who "
-                .. "killed the program"
-              or "not hardware: " .. xid.RETRY.program),
-            evidence = { rows },
-          }
-          -- Of a kernel's log alone the access is known all the same.
-          if (lead.code == 13 or lead.code == 31) and not application and not asserted then
-            report {
-              symptom = "log-illegal-access", score = math.min(0.9, score), severity = severity, at = at,
-              message = ("%s; no log of the program shows the CUDA error that follows"):format(story(device, lead)),
-              evidence = { rows },
-            }
-          end
+        local at   = { source = lead.first.source, line = lead.first.line, name = device.name }
+        local own  = events:where("source == ?", device.source or "")
+        local rows = (device.name and own:where("device == ?", device.name) or own:where("device is null"))
+          :slice(0, 10)
+        local text = story(device, lead, xid_devices.sharing(devices, device, lead))
+        if lead.means[1] == "program" or lead.means[1] == "note" then
+          judge_program(case, lead, text, at, rows)
         else
-          report {
-            symptom  = SYMPTOM[kind],
-            score    = score,
-            severity = severity,
-            at       = at,
-            message  = ("%s; %s%s"):format(story(device, lead), xid.ACTION[action],
-              score > 0.5 and "; " .. xid.RETRY[kind] or ""),
-            evidence = { rows },
-          }
-          if kind == "firmware" then
-            report {
-              symptom = "xid-firmware", score = score, severity = severity, at = at,
-              message = ("%s; %s"):format(story(device, lead), xid.RETRY.firmware), evidence = { rows },
-            }
-          end
+          judge_hardware(lead, text, at, rows)
         end
-        -- Again within a day, or again after a reboot.
-        for _, of in ipairs(device.order) do
-          if of.means[1] ~= "note" and of.means[1] ~= "program" and not of.minor then
-            local between = boots:where("source == ? and line > ? and line < ?", device.source or "",
-              of.first.line or 0, of.last.line or 0):count()
-            local most = burst_of(of)
-            if lives_of(of) > 1 or between > 0 then
-              report {
-                symptom  = "xid-recurs", score = 0.95, at = at, evidence = { of.first, of.last },
-                message  = ("%s: %s %d came again after the machine was booted in between: a reboot does not cure it, "
-                  .. "so it is the part and not a passing state; replace or return it"):format(title(device),
-                  device.type, of.code),
-              }
-            elseif most >= case.options.burst then
-              report {
-                symptom  = "xid-recurs", score = 0.9, at = at, evidence = { of.first, of.last },
-                message  = ("%s: %s %d, %s times within a day on this device: take it out of service until it was "
-                  .. "reset and tested"):format(title(device), device.type, of.code, units.count(most)),
-              }
-            end
-          end
-        end
+        for _, event in ipairs(device.events) do judge_again(case, device, event, at) end
       end
     end
-    if #order > case.options.devices then
-      log(("%d more devices with events"):format(#order - case.options.devices))
+    if #devices > case.options.devices then
+      log(("%d more devices with events"):format(#devices - case.options.devices))
     end
   end,
 }

@@ -12,7 +12,8 @@
 --- ## Known false positives
 --- Layers that are recorded as whole blocks do not show what is in them, and a batch that is not dumped may hold
 --- anything: neither is judged, but for settings that describe or name pictures and say nothing of text. A number of
---- classes alone may be one of texts.
+--- classes alone may be one of texts. A batch tells of no attention: networks without it have masks and queries too.
+--- Whole numbers of which there is one for each pixel of a picture beside them are its classes, and no ids.
 ---
 --- ## References
 --- docs/ranking.md, what a cause needs
@@ -68,10 +69,11 @@ local function attention(case)
   return metric, metric and metric.metric
 end
 
--- Names of layers, and a row of each.
+-- Names of layers, and a row of each. What a batch holds is no layer, whatever it is called.
 local function layers_of(case)
   local names, rows_of = {}, {}
-  for _, rows in ipairs({ case.scalars:where("layer is not null"), case.tensors:where("layer is not null") }) do
+  local dumped = case.tensors:where("layer is not null and not match(name, 'batch|batch.*')")
+  for _, rows in ipairs({ case.scalars:where("layer is not null"), dumped }) do
     for row in rows:distinct("layer"):slice(0, 2000):rows() do
       if not rows_of[row.layer] then rows_of[row.layer], names[#names + 1] = row, row.layer end
     end
@@ -111,12 +113,36 @@ local function of_pixels(case)
   return about and case.config:where("match(key, ?)", TEXT):count() == 0
 end
 
+-- Whether a shape without one of its axes is another one.
+local function is_without(shape, axis, other)
+  if #shape ~= #other + 1 then return false end
+  for i, size in ipairs(other) do
+    if shape[i < axis and i or i + 1] ~= size then return false end
+  end
+  return true
+end
+
+-- Whether whole numbers are one for each pixel of a picture of the same batch: what is left of its shape without the
+-- channels, which stand first, behind the rows, or last.
+local function is_map(ids, batch)
+  for picture in batch:where("match(dtype, 'float*|bfloat*|uint8')"):where { run = ids.run, step = ids.step,
+    variant = ids.variant, rank = ids.rank }:slice(0, 20):rows() do
+    local shape = picture.shape or {}
+    local n = #shape
+    if n == 3 and shape[1] <= 4 and is_without(shape, 1, ids.shape)
+      or n >= 4 and (is_without(shape, 2, ids.shape) or shape[n] <= 4 and is_without(shape, n, ids.shape)) then
+      return true
+    end
+  end
+  return false
+end
+
 local function judge_tokens(case)
   local batch = case.tensors:where("match(name, 'batch.*')")
   local found = case.requests:first() or case.tokens:first() or case.documents:first()
   local name  = "requests, tokens or documents"
   for row in batch:where("match(dtype, 'int*') and not match(name, ?)", OTHERS):slice(0, 100):rows() do
-    if not found and #(row.shape or {}) >= 2 then found, name = row, row.name end
+    if not found and #(row.shape or {}) >= 2 and not is_map(row, batch) then found, name = row, row.name end
   end
   local setting = case.config:where("match(key, '*tokenizer*|*vocab*')"):first()
   -- A forecaster's rows have a length too, and its inputs are numbers; where a batch is dumped it says what is read.

@@ -12,14 +12,18 @@
 ---
 --- ## Known false positives
 --- Stochastic rounding and sums that carry what was rounded keep the updates; a setting or a state that names them is
---- left out. Moments in fp32 beside 16-bit weights are of a run with a copy in fp32. Where the rate has fallen far
---- below its peak everybody's updates are lost, so that checkpoints are judged at half the peak and more. Without names
---- in the state, tensors of one shape are taken in the order of the file.
+--- left out, and so is a state with a tensor in a finer format that a weight is the rounding of, whatever its name: the
+--- copy that updates go into. Moments in fp32 beside 16-bit weights are of a run with a copy in fp32. Where the rate
+--- has fallen far below its peak everybody's updates are lost, so that checkpoints are judged at half the peak and
+--- more. Of
+--- groups of parameters with rates of their own the largest is taken for all. Without names in the state, tensors of
+--- one shape are taken in the order of the file.
 ---
 --- ## References
 --- https://arxiv.org/abs/2010.06192
 
 local optimizers = require("optimizers")
+local precision  = require("precision")
 local settings   = require("settings")
 
 local MANTISSA = { bfloat16 = 7, float16 = 10 }
@@ -76,10 +80,15 @@ local function adam_at(case, states, step)
   local rate, peak = rates:where("step <= ?", step):sort("step"):last(), rates:max("value")
   local count = states:where("numel == 1 and match(name, '*.step')"):where { step = step }:max("mean")
   if not rate or not count or count < 1 or rate.value < 0.5 * peak then return nil end
+  -- The logged rate is of one group of parameters. Of several the largest loses least.
+  local groups = case.config:where("match(key, '*param_groups.?.lr|*param_groups.??.lr') and number > 0")
+  local apart  = groups:distinct("number"):count() > 1
+  local low, top = groups:min("number") or 1, groups:max("number") or 1
+  local factor = apart and rate and rate.value < math.sqrt(low * top) and top / low or 1
   local beta1, beta2 = optimizers.betas(case, "*param_groups.0.betas")
   local eps = case.config:where("match(key, '*param_groups.0.eps') and number is not null"):first()
-  return { rate = rate.value, count = count, beta1 = beta1, beta2 = beta2, epsilon = eps and eps.number or 1e-8,
-    row = rate }
+  return { rate = rate.value * factor, count = count, beta1 = beta1, beta2 = beta2,
+    epsilon = eps and eps.number or 1e-8, row = rate }
 end
 
 ---@type culprit.Detector
@@ -103,6 +112,11 @@ return {
     if states:where("match(name, '*master*|*fp32*|*kahan*|*compensat*|*.shift')"):count() > 0
       or settings.on(case.config:where("match(key, '*stochastic_round*|*kahan*|*master_weights*')")):count() > 0 then
       return skip("weights that keep no copy of what is rounded away")
+    end
+    local copy = precision.copy(case)
+    if copy then
+      return skip(("weights that keep no copy of what is rounded away: they are what %s is rounded to"):format(
+        copy.name))
     end
     local judged = false
     if first:distinct("run"):count() > 1 then return skip("checkpoints of one run") end

@@ -98,7 +98,10 @@ return {
         ---@type number[], culprit.Row?
         local ratios, last = {}, nil
         for row in val:rows() do
-          local near = one.loss:where("step <= ?", row.step):last()
+          local before = one.loss:where("step <= ?", row.step):last()
+          local after  = one.loss:where("step > ?", row.step):first()
+          -- Rows are far apart, and the one behind may be the step after the validation.
+          local near = before and after and after.step - row.step < row.step - before.step and after or before
           if near and row.value > 0 then ratios[#ratios + 1], last = near.value / row.value, near end
         end
         -- At the first of them hardly anything but the sum tells the two apart: what a regulariser or a softened target

@@ -26,6 +26,45 @@ local TERMS = "*bbox*|*box_loss*|*loss_box*|*box_reg*|*giou*|*ciou*|*iou_loss*|*
   .. "*centreness*|*dfl*"
 local OTHERS = "*AP*|*_ap*|*mAP*|*acc*|*coef*|*weight*|*num*|*lr*|*val*|*eval*|*test*|*recall*|*precision*|*error*"
 
+---@class box_terms.Term  A term that is 0 to the end.
+---@field name string
+---@field before culprit.Row?  its last row that is not 0; nil where it never was anything else
+---@field rest culprit.Table   what comes behind that
+
+--- The setting that turns such a term off.
+local function turned_off(case)
+  return case.config:where("match(key, ?) and match(key, '*coef*|*weight*|*gain*') and number == 0", TERMS):first()
+end
+
+--- The terms that are 0 to the end: those that went out, all at once, and those that never were anything else; and
+--- whether there is another one, that lives or came down to 0 by and by.
+---@return box_terms.Term[] gone
+---@return box_terms.Term[] empty
+---@return boolean alive
+local function terms_of(case)
+  local opt, gone, empty, alive = case.options, {}, {}, false
+  -- Of the rows of training, which have a loss.
+  local steps = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
+    :distinct("step"):select("step")
+  for name, all in case.scalars:where("layer is null and finite(value) and match(name, ?) and not match(name, ?)",
+    TERMS, OTHERS):group("name") do
+    local term = all:select("step", "value"):join(steps, "step"):sort("step")
+    if term:count() > opt.min_rows then
+      local last = term:where("value != 0"):last()
+      local rest = last and term:where("step > ?", last.step) or term
+      if rest:count() < opt.min_rows then
+        alive = true
+      elseif last then
+        alive = alive or last.value < opt.fell * term:first().value
+        gone[#gone + 1] = { name = name, before = last, rest = rest }
+      else
+        empty[#empty + 1] = { name = name, rest = rest }
+      end
+    end
+  end
+  return gone, empty, alive
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -38,48 +77,25 @@ return {
   },
 
   run = runs.apart(function(case, run)
-    local opt  = case.options
-    local loss = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
-    local off  = case.config:where("match(key, ?) and match(key, '*coef*|*weight*|*gain*') and number == 0", TERMS)
-      :first()
+    local off = turned_off(case)
     if off then return skip(("terms that count: %s is 0"):format(off.key)) end
-    local beside = loss:distinct("step"):select("step")
-    -- What is 0 from a row on to the end, and was not before, or never was anything else.
-    local gone, empty, alive, from
-    gone, empty = {}, {}
-    for name, all in case.scalars:where("layer is null and finite(value) and match(name, ?) and "
-      .. "not match(name, ?)", TERMS, OTHERS):group("name") do
-      -- Of the rows of training, which have a loss.
-      local term = all:select("step", "value"):join(beside, "step"):sort("step")
-      if term:count() >= opt.min_rows + 1 then
-        local last = term:where("value != 0"):last()
-        local rest = last and term:where("step > ?", last.step) or term
-        if rest:count() < opt.min_rows then
-          alive = true
-        elseif last then
-          if last.value < opt.fell * term:first().value then alive = true end
-          from = math.max(from or 0, rest:first().step)
-          gone[#gone + 1] = { name = name, before = last, rest = rest }
-        else
-          empty[#empty + 1] = { name = name, rest = rest }
-        end
-      end
-    end
+    local gone, empty, alive = terms_of(case)
     if #gone + #empty == 0 and not alive then
-      return skip(("terms of boxes in the rows of the loss, %d at least"):format(opt.min_rows + 1))
+      return skip(("terms of boxes in the rows of the loss, %d at least"):format(case.options.min_rows + 1))
     end
     -- One that never was anything may be turned off; where another one was, they are.
     if alive or #gone == 0 and #empty < 2 then return end
-    local found, names = #gone > 0 and gone or empty, {}
-    for i, one in ipairs(found) do names[i] = one.name end
+    local found, names, from = #gone > 0 and gone or empty, {}, 0
+    for i, term in ipairs(found) do names[i], from = term.name, math.max(from, term.rest:first().step) end
     local first = found[1]
     report {
       symptom  = "box-terms-zero",
       score    = 0.9,
-      at       = { run = run, step = from or first.rest:first().step },
+      at       = { run = run, step = first.before and from or first.rest:first().step },
       message  = ("%s %s exactly 0 in %s%d rows, %s: no place of any batch is of a thing"):format(
-        table.concat(names, ", "), #names > 1 and "are" or "is", from and "the last " or "all ", first.rest:count(),
-        from and ("from step %d on, and %.3g before"):format(from, first.before.value) or "from the first on"),
+        table.concat(names, ", "), #names > 1 and "are" or "is", first.before and "the last " or "all ",
+        first.rest:count(), first.before and ("from step %d on, and %.3g before"):format(from, first.before.value)
+        or "from the first on"),
       evidence = { first.before, first.rest:slice(0, 5) },
     }
   end),

@@ -15,7 +15,9 @@
 ---
 --- ## Known false positives
 --- Designs that scale weights when they are used (equalised rates, NTK parametrisation, weights of unit variance) hold
---- elements of about 1, so that only what began above 2 counts, and only where half of all matrices did. Tables, codes
+--- elements of about 1, so that only what began above 2 counts, and only where half of all matrices did. Some hold
+--- larger ones: where a setting names the design, or a multiplier that takes them to 1, nothing is said; nor of a layer
+--- that puts out, in a dump of the first step, far less than its weights make of its inputs. Tables, codes
 --- and features that are drawn once are left out by name. An update of Adam moves an element by at most
 --- rate * (1 - beta1) / sqrt(1 - beta2), and decay takes away; other optimizers have no such bound and are not judged,
 --- nor are runs that begin from weights of another one. Gains begin at one, or below; of optimizers whose updates have
@@ -24,8 +26,9 @@
 --- ## References
 --- Kingma, Ba: Adam (2015), section 2.1, bounds the update
 
-local optimizers = require("optimizers")
-local settings   = require("settings")
+local first_updates = require("first-updates")
+local optimizers    = require("optimizers")
+local settings      = require("settings")
 
 local DRAWN = "*emb*|*wte*|*wpe*|*pos*|*table*|*code*|*fourier*|*freq*|*rff*|*random*|*expert*|*a_log*|*query*|"
   .. "*latent*|*prototype*|*anchor*|*buffer*|*queue*|*running*"
@@ -104,7 +107,7 @@ return {
     if not reach then return skip("an optimizer of the family of Adam in the config, whose updates are bounded") end
     local weights = case.tensors:where("role == 'weight' and step is not null and variant is null and numel >= 64 and "
       .. "match(dtype, 'float*|bfloat16') and not match(layer, ?)", DRAWN)
-    local judged = false
+    local judged, kind = false, first_updates.kinds(case)
     for run in weights:group("run") do
       local of    = weights:where { run = run }
       local step  = of:min("step")
@@ -114,8 +117,13 @@ return {
         judged = true
         local moved = reach * step * rates:max("value")
         local large = rows:where("rms > ?", opt.rms + moved)
-        if large:count() >= 0.5 * rows:count() then
-          local usual = rows:median("rms")
+        local usual = rows:median("rms")
+        local plain = 0
+        for row in large:slice(0, 10000):rows() do plain = plain + (kind(row.layer) and 0 or 1) end
+        local scaled = large:count() > 0 and first_updates.parametrized(case, large:median("rms"))
+        if large:count() >= 0.5 * rows:count() and scaled then
+          skip(("weights that are used as they are: %s scales them"):format(scaled.key), "initial-weights-off")
+        elseif plain >= 0.5 * rows:count() then
           local worst = large:top(1, "rms"):first()
           report {
             symptom  = "initial-weights-off",

@@ -32,11 +32,10 @@
 
 local checkpoints = require("checkpoints")
 local freezing = require("freezing")
+local lists = require("lists")
 local settings = require("settings")
 
-local function list(names)
-  return table.concat(names, ", ", 1, math.min(6, #names)) .. (#names > 6 and (" and %d more"):format(#names - 6) or "")
-end
+local function list(names) return lists.first(names, 6) end
 
 local function names_of(layers)
   local names, elements = {}, 0

@@ -38,6 +38,10 @@
 --- config has such an order, tasks, or weights that are set back. A buffer that is clipped at each step stops growing
 --- at once and is not told from these.
 ---
+--- The sum of k gradients that know nothing of each other has a cosine of sqrt(k / (k + 1)) with the one before, 0.95
+--- from the tenth on: where the norm grows, so that nothing shortens the buffer, and nothing else speaks for a sum, a
+--- lower one is that of a steep and one-sided loss, as of a likelihood whose noise shrinks.
+---
 --- One parameter with a gradient far longer than all others, as a temperature that is learned, may give the whole a
 --- direction that no layer has.
 ---
@@ -173,6 +177,7 @@ return {
   options  = {
     cosine   = { default = 0.70, doc = "Cosine that most consecutive gradients have, in the later half, that is a "
       .. "repetition" },
+    kept     = { default = 0.9,  doc = "Cosine that a sum of many gradients has with the one before, at least" },
     min_rows = { default = 5,    doc = "Logged values below which nothing is judged" },
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
     way      = { default = 0.30, doc = "Sum of the updates over the weights up to which a run has not left its start" },
@@ -472,6 +477,12 @@ return {
     if at_first and at_first > 0 and loss:row(1).step - loss:first().step <= 2 and loss:last().value > 1.5 * at_first
       and soon:min("value") > 0.95 * at_first and soon:max("value") > 1.5 * at_first then
       return skip("a loss that falls at first: the first steps along a sum go downhill, and these do not")
+    end
+    -- A buffer that grows is not shortened by clipping, and the sum of k gradients that know nothing of each other has
+    -- a cosine of sqrt(k / (k + 1)) with the one before, so that it soon is all but the same.
+    if not proof and not limit and grown and grown >= 3 and cosine < opt.kept then
+      return skip(("a cosine that a sum of many gradients has, above %.2g: it is %.2g, and the norm grows %.3g times")
+        :format(opt.kept, cosine, grown))
     end
     if not tested then
       skip("gradient norms of the first two steps, or ones above a clipping threshold", "gradient-is-running-sum")

@@ -18,7 +18,9 @@
 --- a first loss well below ln V says that the model is not fresh, and its logits are not judged. An output layer that
 --- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. A
 --- lone large layer may be so for small inputs or for a sine; norms that biases make are told by outputs of one sign,
---- and what no module takes inputs by is left out. Outputs of a run without classes are no logits, nor are cosines.
+--- and what no module takes inputs by is left out. So are tables by any name, that put out as many numbers as they have
+--- columns, and layers that put out far less than their weights make of what goes in, since they scale them when they
+--- are used. Outputs of a run without classes are no logits, nor are cosines.
 --- What begins at zero on purpose, as a bias does, stays there where nothing moves it: a layer that has a gradient is
 --- kept at zero by its optimizer or its rate, one for which none is on record is frozen or cut off, and where nothing
 --- in the model has one, the loss may be what is cut off. An activation all of whose outputs are zero stops the
@@ -134,6 +136,7 @@ return {
         evidence = told.evidence,
       }
     end
+    local kind = first_updates.kinds(case)
     local loaded = settings.loaded(case) ~= nil
     local fresh = not loaded
       and (not (size and loss) or loss.step > 1 or loss.value > 0.9 * math.log(size.number))
@@ -192,8 +195,8 @@ return {
     if gains then found_by("weights-zero", 0.9, gains, first.step) end
 
     -- Dumped weights of the first step.
-    local weights = case.tensors:where("role == 'weight' and numel >= 64 and not match(name, "
-      .. "'*norm*|*ln_*|*bias*|*.ln*')")
+    local weights = case.tensors:where("(role == 'weight' or role == 'value' and match(name, '*.weight_?h_l*')) and "
+      .. "numel >= 64 and not match(name, '*norm*|*ln_*|*bias*|*.ln*')")
     local start   = weights:sort("step"):first()
     local early   = start and (not start.step or start.step <= 1)
     if early and fresh then
@@ -224,7 +227,7 @@ return {
           local scaled = taken and put and taken.rms and put.rms and put.rms < 0.3 * gain * taken.rms
             -- Nor are they too large where what comes out is what a sound layer makes, since little goes in.
             or put and put.rms and put.rms < 1.5 and put.absmax > 1.01
-          if not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*|*table*|"
+          if not kind(row.layer) and not row.name:lower():glob("*embed*|*wte*|*wpe*|*emb.*|*table*|"
             .. "*codebook*|*token*|*query*|*queries*|*latent*|*prototype*|*slots*|*memory*|*lookup*|*fourier*|"
             .. "*freq*") then
             judged = judged + 1
@@ -262,7 +265,7 @@ return {
           zeros_told = zeros_told or told
         end
       end
-      big, large_told  = first_updates.large(all, starts.step, opt)
+      big, large_told  = first_updates.large(all, starts.step, opt, kind)
       if wave then found_by("weights-zero-at-start", 0.92, wave, starts.step) end
       if big and fresh and not (kinds and kinds["weights-large-at-start"]) then
         found_by("weights-large-at-start", big.score, big, starts.step)

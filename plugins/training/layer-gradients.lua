@@ -22,12 +22,14 @@
 --- Nor does a branch with an input of its own, as the other tower of two: what is cut in one leaves it as it is. Units
 --- that are zero for every input let nothing through, and the graph is whole there; so does a gate of zero, by which
 --- the outputs of other layers of its module are multiplied. Embeddings of a further input, as of a time or a class,
---- learn from the blocks behind a cut.
+--- learn from the blocks behind a cut. A parameter that is no module's, as what stands for an absent condition, has
+--- nothing upstream of it, so that no graph is cut in it.
 ---
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
 
 local freezing = require("freezing")
+local lists = require("lists")
 local optimizers = require("optimizers")
 local runs = require("runs")
 
@@ -137,6 +139,13 @@ local function silent_gate(layered, grads, dead)
   for layer, zeros in layered:where { metric = "zero_share" }:where("match(layer, ?)", module .. ".*"):group("layer") do
     if zeros:count() >= 3 and zeros:median("value") >= 0.99 then return layer end
   end
+end
+
+--- Whether all dead layers are parameters that no module takes inputs by, as what stands for an absent condition: where
+--- outputs of layers are on record, none of theirs are. Nothing is upstream of such a one: no graph is cut in it.
+local function origins_alone(layered, dead)
+  local outputs = layered:where("match(metric, 'activation_*|zero_share')")
+  return outputs:count() > 0 and outputs:where { layer = dead }:count() == 0
 end
 
 --- Whether all dead layers are of a model beside one that learns, as a teacher or the average of it: either takes up
@@ -381,8 +390,7 @@ return {
     between = inside or between
     if not between and beside_another(states, dead, cut) then beside = beside or branch(dead[1]) end
 
-    local names = table.concat(dead, ", ", 1, math.min(6, #dead)) .. (#dead > 6 and (" and %d more")
-      :format(#dead - 6) or "")
+    local names = lists.first(dead, 6)
     local at = { run = run, layer = dead[#dead], step = rows:first().step }
     report {
       symptom  = "layer-gradient-zero",
@@ -466,6 +474,9 @@ return {
           states[#states].layer, dead[#dead]),
         evidence = { rows:slice(0, 5) },
       }
+    elseif #states > #dead and origins_alone(layered, dead) then
+      skip(("a layer that puts something out and gets no gradient: %s is a parameter by itself, of which nothing is "
+        .. "upstream"):format(dead[#dead]), "gradient-cut-upstream")
     elseif #states > #dead then
       report {
         symptom  = "gradient-cut-upstream",

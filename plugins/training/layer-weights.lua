@@ -16,12 +16,14 @@
 --- as is all but the adapters where the config speaks of LoRA. Rows of an embedding for tokens that no text has: a
 --- layer of such a name is not judged in part, nor one whose units are dead or whose weights started at zero. Updates
 --- are of the steps that are logged: a layer that is stepped at others, by turns with the rest, has another weight norm
---- from row to row, and does change.
+--- from row to row, and does change. A layer whose gradient comes at every step and is exactly 0, so that the optimizer
+--- counts its updates, as an output that no label asks for, is neither frozen nor left out, and nothing is said of it.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/6700
 
 local freezing = require("freezing")
+local lists = require("lists")
 local runs = require("runs")
 local settings = require("settings")
 
@@ -122,17 +124,19 @@ return {
       return skip(("layers that are to move: those that stand still have requires_grad off, and are %s"):format(kept))
     end
     if moving == 0 then return skip("a layer that moves: none does, which is another check's") end
-
-    local function list(names)
-      return table.concat(names, ", ", 1, math.min(6, #names))
-        .. (#names > 6 and (" and %d more"):format(#names - 6) or "")
+    local came = 0
+    for _, layer in ipairs(still) do came = came + (freezing.came(layered, layer) and 1 or 0) end
+    if came == #still then
+      return skip(("layers that are to move: %s got a gradient at every step, which was 0, and neither is frozen nor "
+        .. "left out"):format(lists.first(still, 4)))
     end
+
     report {
       symptom  = "layer-weights-unchanged",
       score    = 0.95,
       at       = { run = run, layer = still[#still], step = example:first().step },
       message  = ("the weights of %s never change over %d logged steps (%s), those of %d other%s do"):format(
-        units.plural(#still, "layer"), example:count(), list(still), moving, moving == 1 and "" or "s"),
+        units.plural(#still, "layer"), example:count(), lists.first(still, 6), moving, moving == 1 and "" or "s"),
       evidence = { example:slice(0, 5) },
     }
     if #pushed == 0 and layered:where { metric = "grad_norm", layer = still }:count() == 0 then
@@ -144,7 +148,7 @@ return {
         score    = 0.9,
         at       = { run = run, layer = pushed[1], step = push:first().step },
         message  = ("%s never changes although it has a gradient of %.3g in the median: the optimizer does not hold "
-          .. "it, or its updates vanish in rounding"):format(list(pushed), push:median("value")),
+          .. "it, or its updates vanish in rounding"):format(lists.first(pushed, 6), push:median("value")),
         evidence = { push:slice(0, 5) },
       }
     end

@@ -21,7 +21,9 @@
 --- there has not come back, however few rows are left behind the top. Rates that go round in cycles take the loss up at
 --- each restart: a spike there is none. Nor is there any in a range test, whose rate rises by the same factor from row
 --- to row until the loss leaves; nor in a loss with a margin, once some of its rows are exactly 0: what is left is of
---- the few examples within the margin, and has no deviation.
+--- the few examples within the margin, and has no deviation. Nor where the loss is a sum, and the tokens that the
+--- recorder counts are as many times more; nor in a row that is no more than a fiftieth of the first loss, and gone
+--- within five: of a task that is learned one example makes that.
 ---
 --- ## References
 --- Megatron-LM calls a loss spiky at 10 times the largest of the first 100, which misses nearly all of them.
@@ -80,6 +82,24 @@ local function range_test(case, rate)
       rate:first().value, rate:last().value) or nil
 end
 
+--- What says that a loss is a sum over tokens: the recorder counts them, and the loss over their number neither jumps
+--- nor differs as much from row to row. Nil where it is not so.
+local function of_more_tokens(case, run, loss, spike, window, sigmas)
+  local counts = case.scalars:where { run = run }:where("value > 0")
+  local tokens = counts:where { raw_name = "loss_tokens" }
+  if tokens:count() == 0 then tokens = counts:where("match(raw_name, 'ntokens|*/ntokens|num_tokens')") end
+  tokens = tokens:distinct("step"):select("step", "value")
+  local per = loss:select("step", "value"):join(tokens, { "step" }):with { value = "value / value_right" }:sort("step")
+  local past = per:where("step < ?", spike.step)
+  past = past:slice(math.max(0, past:count() - window), window)
+  local own = per:where("step == ?", spike.step):first()
+  if not own or past:count() < 8 then return nil end
+  local usual = past:median("value")
+  local noise = (past:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+  return own.value <= usual + math.max(sigmas * noise, 0.1 * usual)
+    and "the tokens that it is a sum of are as many times more" or nil
+end
+
 --- The step from which on one row in sixteen of a window is exactly 0; nil where there is none.
 local function mostly_nothing(loss, window, every)
   local zeros, steps = loss:where("value == 0"):slice(0, 10000), {}
@@ -113,6 +133,7 @@ return {
     relative = { default = 0.10, doc = "Least rise over the trailing median, as a share of it" },
     recovery = { default = 50,   doc = "Rows after the spike in which the loss has to come back" },
     denser   = { default = 3.0,  doc = "Spikes of the last third over those of the first worth reporting" },
+    solved   = { default = 0.02, doc = "Part of the first loss up to which a row is of a task that is learned" },
     examples = { default = 8,    doc = "Examples of which nothing is known that one batch may have for no reason" },
     spikes   = { default = 5,    doc = "Spikes that are many, in the run or in its last third" },
   },
@@ -241,6 +262,16 @@ return {
       if spike and copied then why = why or copied.key .. " renews its targets at intervals" end
       local stage = spike and settings.stage_before(case, loss, spike, opt.window)
       if stage then why = why or stage.key .. " makes it another one" end
+      if spike then why = why or of_more_tokens(case, run_name, loss, spike, opt.window, opt.sigmas) end
+      -- A loss that has come to a fiftieth of what it was and less has no noise to speak of: a row that is no larger and
+      -- gone within some rows is one example of a task that is learned.
+      local begin  = loss:slice(0, 3):median("value")
+      local within = spike and costs and spike.value < opt.solved * begin
+        and loss:where("step > ?", spike.step):slice(0, 5)
+      if within and within:count() == 5 and within:min("value") <= 2 * spike.usual then
+        why = why or ("it is no more than %s of the first and soon back, as of one that is learned"):format(
+          units.percent(opt.solved))
+      end
       if why then
         harder = ("the loss of one task: at step %d, where it jumps, %s"):format(spike.step, why)
       elseif spike then

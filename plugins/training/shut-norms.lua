@@ -17,13 +17,35 @@
 --- Gates that begin shut have such an offset on purpose, and what bears such a name is left out. Gains that have gone
 --- to zero, as decay takes those of channels that nobody uses, say nothing, so that all have to be near what they began
 --- at. A norm without an activation behind it only moves what comes next; it takes two norms all of whose channels are
---- so. Runs whose config asks for spikes, or for binary or sparse units, are left out.
+--- so. One whose channels no matrix of the checkpoint takes in is the last of its branch: no unit is behind it, and a
+--- low offset there is the prior of a rare class. Runs whose config asks for spikes, or for binary or sparse units, are
+--- left out.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733
 
 local checkpoints = require("checkpoints")
 local settings    = require("settings")
+
+--- Whether a matrix of the checkpoint takes in what a norm puts out, or there is none at all: as many inputs as the
+--- norm has channels, or a multiple where they are flattened; of what stands behind the norm also a kernel for each
+--- group of channels. A transposed convolution has its inputs first.
+local function feeds(rows, norm)
+  local n, place, matrices = norm.gain.numel, norm.gain.order or 0, 0
+  for row in rows:where("role == 'weight' and variant is null"):slice(0, 20000):rows() do
+    local shape = row.shape or {}
+    if #shape > 1 then
+      matrices = matrices + 1
+      local turned = row.name:lower():glob("*up*|*deconv*|*transpose*|*decod*|*kernel*")
+      local groups = #shape > 2 and (row.order or 0) > place and n % shape[2] == 0 and n // shape[2]
+      if shape[2] == n or #shape == 2 and shape[2] % n == 0 or turned and shape[1] == n
+        or groups and groups > 1 and shape[1] % groups == 0 then
+        return true
+      end
+    end
+  end
+  return matrices == 0
+end
 
 ---@type culprit.Detector
 return {
@@ -53,7 +75,8 @@ return {
         local offset, gain = norm.offset, norm.gain
         local bound = gain.max ^ 2 / (gain.max ^ 2 + offset.max ^ 2)
         if offset.max < 0 and gain.min >= opt.gain and bound <= opt.above
-          and not norm.layer:lower():glob("*gate*|*mask*|*alpha*|*quant*|*obj*|*cls*|*score*|*attn*|*se.*|*head*") then
+          and not norm.layer:lower():glob("*gate*|*mask*|*alpha*|*quant*|*obj*|*cls*|*score*|*attn*|*se.*|*head*")
+          and feeds(rows, norm) then
           shut[#shut + 1] = norm.layer
           if not first or (norm.gain.order or 0) < (first.norm.gain.order or 0) then
             first = { norm = norm, bound = bound }
