@@ -27,6 +27,7 @@
 local lengths = require("row-lengths")
 local masked  = require("masked")
 local runs    = require("runs")
+local sides = require("sides")
 
 local DECODER = "*decoder_input_ids|*decoder_ids|*prev_output_tokens|*tgt_in|*tgt_input*|*decoder_in"
 -- Either what the decoder is given, or the target that the model shifts itself: labels at the same place mean nothing.
@@ -290,15 +291,15 @@ return {
     local looked = {} -- batches and their inputs
     local right, compared = 0, 0 -- of the rows whose labels are best at the next token
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
-      local inputs = ids:where { run = batch.run, step = batch.step, variant = batch.variant }:first()
+      local inputs = sides.beside(ids:where { run = batch.run, step = batch.step, variant = batch.variant }, batch.name)
       if batch:count_equal(opt.ignore) == batch.numel then
         empty = batch
       elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
         and batch.shape[#batch.shape] > 2 then
         if other_task(inputs, batch, opt.ignore) then other = "masked" end
-        local mask = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
+        local mask = sides.beside(case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
           numel = batch.numel }
-          :where("match(name, ?)", masks):where("not match(name, 'battery.*') and zero_share is not null"):first()
+          :where("match(name, ?)", masks):where("not match(name, 'battery.*') and zero_share is not null"), batch.name)
         if translates then mask = nil end
         if mask then
           lengths.add_padding(padding, inputs, mask, batch, opt.ignore)

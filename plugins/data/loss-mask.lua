@@ -32,6 +32,7 @@ local masked  = require("masked")
 local lengths = require("row-lengths")
 local logits_of = require("logits")
 local setting = require("settings").number
+local sides = require("sides")
 
 local DELIBERATE = "match(key, '*train_on_input*|*train_on_prompt*') and (number != 0 or value == 'true')"
 local DECLINED   = "match(key, '*assistant_only_loss|*completion_only_loss|*mask_prompt*') and (number == 0 or "
@@ -95,13 +96,14 @@ return {
       -- An encoder-decoder's labels belong to what its decoder is given, each to the place that predicts it.
       local decoder = here:where("match(name, '*decoder_input_ids|*prev_output_tokens') and match(dtype, 'int*')")
         :first()
-      local ids   = decoder or here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
+      local ids   = decoder
+        or sides.beside(here:where("match(name, '*input_ids') and match(dtype, 'int*')"), batch.name)
       local width = batch.shape[#batch.shape]
       if ids and ids.numel == batch.numel and width > 1 and width <= 10000 then
-        local seen   = here:where(decoder and "match(name, '*decoder_attention_mask')"
-          or "match(name, '*attention_mask')"):where("numel == ?", ids.numel):first()
-        local answer = here:where("match(name, '*assistant_mask*|*loss_mask|*completion_mask')")
-          :where("numel == ?", ids.numel):first()
+        local seen   = sides.beside(here:where(decoder and "match(name, '*decoder_attention_mask')"
+          or "match(name, '*attention_mask')"):where("numel == ?", ids.numel), batch.name)
+        local answer = sides.beside(here:where("match(name, '*assistant_mask*|*loss_mask|*completion_mask')")
+          :where("numel == ?", ids.numel), batch.name)
         mask_name = mask_name or answer and answer.name
         -- Labels stand at their token, or one place before it.
         local ahead, same = batch:equal_share(ids, 1, ignore) or 0, batch:equal_share(ids, 0, ignore) or 0
@@ -187,8 +189,8 @@ return {
       and dumped:where("name == 'batch.attention_mask'"):where { step = first.step, run = first.run }:count() > 0
     local unknown = "logits and the loss of a dumped batch, to tell whether it counts what is not ignored"
     local deliberate = case.config:where(DELIBERATE):first() or case.config:where(DECLINED):first()
-    local tags_mask = tagged and dumped:where("match(name, '*attention_mask')")
-      :where("numel == ? and step == ?", first.numel, first.step):first()
+    local tags_mask = tagged and sides.beside(dumped:where("match(name, '*attention_mask')")
+      :where("numel == ? and step == ?", first.numel, first.step), first.name)
     if lengths.alien_padding(padding) or tags_mask and lengths.of_other_rows(tags_mask, first, ignore) then
       skip("labels of the rows that they stand beside: where they end is not where the tokens do", "padding-trained")
     elseif n.padding / n.counted >= opt.share and not believed(padding_counts, false)

@@ -29,6 +29,7 @@
 local elements = require("elements")
 local masked  = require("masked")
 local setting = require("settings").number
+local sides = require("sides")
 
 --- The last label of a row that counts, nil where none does, and how many behind it are ignored.
 local function last_label(y, width, ignore)
@@ -155,11 +156,11 @@ local function packed_documents(dumped, eos, ignore)
   for counts in dumped:where("match(name, '*position_ids') and match(dtype, 'int*') and step is not null")
     :sort("step"):slice(0, 20):rows() do
     local here  = dumped:where { run = counts.run, step = counts.step, variant = counts.variant, numel = counts.numel }
-    local ids   = here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
-    local mask  = here:where("match(name, '*attention_mask')"):first()
+    local ids   = sides.beside(here:where("match(name, '*input_ids') and match(dtype, 'int*')"), counts.name)
+    local mask  = sides.beside(here:where("match(name, '*attention_mask')"), counts.name)
     local width = counts.shape and #counts.shape == 2 and math.floor(counts.shape[2]) or 0
     -- Of a text that is all learned a piece may end anywhere, as the next one goes on; of an answer nothing goes on.
-    local truth = here:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):first()
+    local truth = sides.beside(here:where("match(name, '*labels|*targets') and match(dtype, 'int*')"), counts.name)
     local asked = truth and truth:count_equal(ignore) >= 0.1 * truth.numel
     for line = 0, ids and asked and not mask and width > 2 and math.min(counts.numel, 65536) - width or -1, width do
       local at, id = elements.of(counts, line, width), elements.of(ids, line, width)
@@ -248,12 +249,15 @@ return {
       -- An encoder-decoder's labels belong to what its decoder is given.
       local decoder = here:where("match(name, '*decoder_input_ids|*prev_output_tokens') and match(dtype, 'int*')")
         :first()
-      local ids   = decoder or here:where("match(name, '*input_ids') and match(dtype, 'int*')"):first()
-      local seen  = here:where(decoder and "match(name, '*decoder_attention_mask')"
-        or "match(name, '*attention_mask')"):where("numel == ?", batch.numel):first()
+      local ids   = decoder
+        or sides.beside(here:where("match(name, '*input_ids') and match(dtype, 'int*')"), batch.name)
+      local seen  = sides.beside(here:where(decoder and "match(name, '*decoder_attention_mask')"
+        or "match(name, '*attention_mask')"):where("numel == ?", batch.numel), batch.name)
       local width = batch.shape[#batch.shape]
       if ids and ids.numel == batch.numel and (seen or pad) and width > 2 and width <= 10000
         and batch:count_equal(opt.ignore) > 0 then
+        -- Where no label of the batch counts, no row lost its own to the limit.
+        local none = batch:count_equal(opt.ignore) == batch.numel
         limit, judged = width, judged or batch
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)
@@ -279,7 +283,7 @@ return {
             if ended then short_ended = short_ended + 1 end
           else
             full = full + 1
-            if counted == 0 then
+            if counted == 0 and not none then
               cut = cut + 1
               if ended then cut_ended = cut_ended + 1 end
             end
