@@ -318,6 +318,11 @@ Case CaseBuilder::build() {
     Out.Inputs.push_back(std::move(Summary));
     for (TensorRecord &Record : S.tensors())
       Out.Tensors.push_back(Record.Data);
+    // A case of text may give rows of statistics alone, which have no record:
+    // each row has a view all the same, if one without bytes.
+    if (TableBuilder *B = S.existing(TableId::tensors))
+      Out.Tensors.resize(Out.Tensors.size() +
+                         (B->rows() - std::min(B->rows(), S.tensors().size())));
     for (std::shared_ptr<void> &Owner : S.owners())
       Out.Owners.push_back(std::move(Owner));
   }

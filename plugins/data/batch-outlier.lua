@@ -14,7 +14,8 @@
 --- Corpora that mix languages or code in blocks. Of few rows, a batch may have another mean by chance: the distance is
 --- taken in units of the spread of the batches or, where that is larger, of the standard error of so many rows, by how
 --- the rows of a batch differ in mean and deviation; and half its rows have to lie beyond all rows of the others, which
---- one row of heavy tails does not do.
+--- one row of heavy tails does not do. The first and the last dumped batch have others on one side alone: clocks and
+--- schedules go on, and what a policy writes changes as it learns, so that they may differ from all the rest.
 ---
 --- ## References
 --- The statistics are those of the `tensors` table, so dumps of a few batches suffice. Ids drawn at random have the
@@ -327,7 +328,8 @@ return {
       local chance  = enough and standard_errors(figures)
       local sized   = enough and not points(case, batches) and not of_the_batch(figures)
       -- Clocks, schedules and stages go on: what stands out has batches like the others on both sides.
-      local inner   = { from = batches:min("step"), to = batches:max("step") }
+      local from, to = batches:min("step"), batches:max("step")
+      local function inner(row) return row.step > from and row.step < to end
       for _, column in ipairs(sized and { "mean", "std" } or {}) do
         local usual  = batches:median(column) or 0
         -- Half the batches lie within the middle quartiles; their width is the spread of the normal ones.
@@ -335,7 +337,7 @@ return {
           0.02 * math.abs(usual), 1e-9, chance[column])
         local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1,
           "distance"):first()
-        if far and far.distance >= case.options.factor and far.step > inner.from and far.step < inner.to
+        if far and far.distance >= case.options.factor and inner(far)
           and most_rows_beyond(figures, far.step, column) then
           return report {
             symptom  = "batch-outlier",
@@ -372,7 +374,9 @@ return {
       if ids and ids:count() >= case.options.min_batches and #ids:first().shape >= 2 and ids:min("min") >= 0
         and ids:max("max") < 1048576 then
         local one = commonest_id(ids)
-        if one and one.rows >= 2 and one.share >= case.options.one and one.share >= 2 * one.other then
+        -- What a policy writes itself is another text when it has learned: the first and the last batch may be so.
+        if one and inner(one.batch) and one.rows >= 2 and one.share >= case.options.one
+          and one.share >= 2 * one.other then
           return report {
             symptom  = "batch-outlier",
             score    = 0.95,
@@ -390,8 +394,8 @@ return {
         local apart = most.share - next_.share
         local error_ = math.sqrt(most.share * (1 - most.share) / most.pairs
           + next_.share * (1 - next_.share) / next_.pairs)
-        if most.pairs >= 32 and most.share >= 0.5 and most.share >= case.options.unseen * next_.share
-          and apart >= 6 * error_ and throughout(list) then
+        if inner(most.batch) and most.pairs >= 32 and most.share >= 0.5
+          and most.share >= case.options.unseen * next_.share and apart >= 6 * error_ and throughout(list) then
           return report {
             symptom  = "batch-outlier",
             score    = 0.9,

@@ -17,27 +17,14 @@
 --- ## References
 --- https://docs.pytorch.org/vision/stable/models/fcos.html (boxes and labels of an image)
 
-local elements = require("elements")
+local box_losses = require("box-losses")
+local labelled_boxes = require("labelled-boxes")
+local runs = require("runs")
 local training = require("training-rows")
-
---- How many boxes have four numbers of which the last two, a corner or a size, are above 0.
-local function sized(boxes)
-  local values, count = elements.of(boxes, 0, math.min(boxes.numel, 40000)), 0
-  for i = 4, #values, 4 do
-    if values[i - 1] > 0 and values[i] > 0 then count = count + 1 end
-  end
-  return count
-end
-
-local TERMS  = "*bbox*|*box_loss*|*loss_box*|*box_reg*|*giou*|*ciou*|*iou_loss*|*loss_iou*|*ctrness*|*centerness*|"
-  .. "*centreness*|*dfl*"
-local OTHERS = "*AP*|*_ap*|*mAP*|*acc*|*coef*|*weight*|*num*|*lr*|*val*|*eval*|*test*|*recall*|*precision*|*error*|"
-  .. "*unsup*|*pseudo*|*consist*"
 
 --- A term of the loss that only boxes with a class have, above 0 at a step or behind it; nil where none was logged.
 local function taught(case, step)
-  return case.scalars:where("layer is null and finite(value) and value > 0 and match(name, ?) and not match(name, ?)",
-    TERMS, OTHERS):where("step >= ?", step):first()
+  return box_losses.of(case):where("value > 0 and step >= ?", step):first()
 end
 
 ---@type culprit.Detector
@@ -50,16 +37,14 @@ return {
     boxes = { default = 8, doc = "Boxes of a batch from which not all are of a crowd that is left out" },
   },
 
-  run = function(case)
-    if case.config:where("match(key, '*num_classes|*num_labels|*n_classes|*nc') and number <= 1"):count() > 0 then
+  run = runs.apart(function(case, run)
+    if case.config:where("match(key, '*num_classes|*num_labels|*n_classes|nc|*.nc') and number <= 1"):count() > 0 then
       return skip("a detector of several classes")
     end
     local dumped, judged, bare = training.batches(case), false, nil
     for labels in dumped:where("match(name, '*labels|*classes') and match(dtype, 'int*') and numel >= 4")
       :slice(0, 200):rows() do
-      local boxes = dumped:where { run = labels.run, step = labels.step, variant = labels.variant, rank = labels.rank,
-        numel = 4 * labels.numel }:where("match(name, '*box*')"):first()
-      local count = boxes and boxes.shape[#boxes.shape] == 4 and sized(boxes) or 0
+      local boxes, count = labelled_boxes.beside(dumped, labels)
       judged = judged or count > 0
       if count >= case.options.boxes and labels.max then
         if labels.max < 0 then
@@ -75,7 +60,7 @@ return {
       report {
         symptom  = "labels-all-ignored",
         score    = 0.95,
-        at       = { step = bare.labels.step },
+        at       = { run = run, step = bare.labels.step },
         message  = ("the batch of step %d has %s, and all %d labels are below 0: no place is of a thing"):format(
           math.floor(bare.labels.step), units.plural(bare.count, "box", "boxes"), math.floor(bare.labels.numel)),
         evidence = { bare.labels, bare.boxes },
@@ -83,5 +68,5 @@ return {
       return
     end
     if not judged then skip("a dumped batch with boxes and their labels") end
-  end,
+  end),
 }

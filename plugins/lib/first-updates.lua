@@ -158,26 +158,20 @@ function first_updates.kinds(case)
   local early = case.tensors:where("step is null or step <= 1")
   for weight in early:where("role == 'weight' and rms > 0 and not match(name, '*kernel*')"):slice(0, 2000):rows() do
     local shape = weight.shape or {}
-    if #shape == 2 and shape[1] > 1 then
+    if #shape == 2 then
       local beside = early:where { layer = weight.layer }
       local taken  = beside:where("role == 'input'"):first()
       local put    = beside:where("role == 'output'"):first()
       local back   = put or beside:where("match(name, '*.grad_output')"):first()
       local width  = back and back.shape and back.shape[#back.shape]
-      if taken and taken.dtype:glob("int*|uint*|long") or width == shape[2] and width ~= shape[1] then
+      -- Few outputs may be small by chance: less is asked of them, and many rows that have them.
+      local few    = shape[1] < 8
+      if shape[1] > 1
+        and (taken and taken.dtype:glob("int*|uint*|long") or width == shape[2] and width ~= shape[1]) then
         kinds[weight.layer] = "table"
       elseif taken and put and taken.rms and put.rms and taken.shape and taken.shape[#taken.shape] == shape[2]
-        and put.rms < 0.4 * weight.rms * math.sqrt(shape[2]) * taken.rms then
-        kinds[weight.layer] = "scaled"
-      end
-    elseif #shape == 2 then
-      -- A lone output may be small by chance, and one that many rows have is not.
-      local beside = early:where { layer = weight.layer }
-      local taken  = beside:where("role == 'input'"):first()
-      local put    = beside:where("role == 'output'"):first()
-      if taken and put and taken.rms and put.rms and put.numel >= 32 and taken.shape
-        and taken.shape[#taken.shape] == shape[2]
-        and put.rms < 0.2 * weight.rms * math.sqrt(shape[2]) * taken.rms then
+        and (not few or put.numel >= 32)
+        and put.rms < (few and 0.2 or 0.4) * weight.rms * math.sqrt(shape[2]) * taken.rms then
         kinds[weight.layer] = "scaled"
       end
     end

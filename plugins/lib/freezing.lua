@@ -108,20 +108,70 @@ function freezing.came(layered, layer)
     and counts:max("value") > counts:min("value")
 end
 
---- The top of a path that has siblings, and the rest: `online` and `0.weight` of online.0.weight.
-local function halves(layer)
+--- The other factor of a low-rank pair, by the names that LoRA has for them; nil for what is none.
+---@param layer string
+---@return string?
+function freezing.factor(layer)
+  for one, other in pairs { lora_A = "lora_B", lora_B = "lora_A", lora_down = "lora_up", lora_up = "lora_down" } do
+    if layer:contains(one) then return layer:replace(one, other) end
+  end
+end
+
+--- Whether a layer is one factor of a low-rank pair whose other factor is zero at all steps at which this one has no
+--- gradient: that of B A by A is B' G, and exactly 0 as long as B is, whatever the graph and the optimizer do. The
+--- other one has a gradient then, unless both are frozen or cut off.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@return boolean
+function freezing.shut(layered, layer)
+  local other = freezing.factor(layer)
+  local sizes = other and layered:where { metric = "weight_norm", layer = other }:select("step", "value")
+  if not sizes or sizes:count() == 0 then return false end
+  local pushed = layered:where { metric = "grad_norm", layer = other }
+  if pushed:count() == 0 or pushed:median("value") <= 0 then return false end
+  local still = layered:where { layer = layer }:where("match(metric, 'grad_norm|update_ratio') and value == 0")
+  local both  = still:select("step"):distinct("step"):join(sizes, { "step" })
+  return both:count() >= 3 and both:max("value") == 0
+end
+
+--- Whether the optimizer counts updates of a layer that it was given no gradient for but zero, by its second moment:
+--- it holds the layer, and what is logged as the gradient is not what it got.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@return boolean
+function freezing.given_zero(layered, layer)
+  local own    = layered:where { layer = layer }
+  local counts = own:where { metric = "optimizer_state_step" }
+  local second = own:where("match(metric, '*exp_avg_sq_rms')")
+  return counts:count() >= 3 and counts:max("value") > counts:min("value") and second:count() >= 3
+    and second:max("value") == 0
+end
+
+--- The top of a path that has siblings, and the rest: `online` and `0.weight` of online.0.weight. What a model is
+--- wrapped in is no top, unless it is asked for: `net` may stand beside `target`, too.
+local function halves(layer, outer)
   local parts = layer:split(".")
   local first = 1
-  while first < #parts and parts[first]:lower():glob("model|module|net|network|base_model|_orig_mod") do
+  while not outer and first < #parts and parts[first]:lower():glob("model|module|net|network|base_model|_orig_mod") do
     first = first + 1
   end
   return table.concat(parts, ".", 1, first), table.concat(parts, ".", first + 1)
 end
 
---- Whether each branch of some layers has one whose layers are called as its own are, and none of its own among these.
----@param own table<string, string[]>                 names below the branch, by branch
----@param other table<string, table<string, boolean>>
-local function twins(own, other)
+--- Whether each branch of the layers that stand still has one that moves, whose layers are called as its own are, and
+--- none of its own among these.
+local function twins(still, moving, outer)
+  local own, other = {}, {} -- names below the branch, by branch
+  for _, layer in ipairs(still) do
+    local top, rest = halves(layer, outer)
+    own[top] = own[top] or {}
+    table.insert(own[top], rest)
+  end
+  for _, layer in ipairs(moving) do
+    local top, rest = halves(layer, outer)
+    other[top] = other[top] or {}
+    other[top][rest] = true
+  end
   for top, rests in pairs(own) do
     local twin = false
     for _, layers in pairs(other) do
@@ -134,28 +184,59 @@ local function twins(own, other)
   return true
 end
 
+--- Whether what stands still is a model beside one that moves, whose layers are called as its own: one that is
+--- followed, a teacher, or the base beside a copy.
+---@param still string[]   names of layers
+---@param moving string[]
+---@return boolean
+function freezing.beside(still, moving)
+  return twins(still, moving) or twins(still, moving, true)
+end
+
+--- Whether the rows of a layer's matrix are all of one length and at one angle to each other, the widest that so many
+--- can have: w_i w_j = -|w|^2 / (K - 1) for all pairs. No start has that: it was set, as an output of fixed classes.
+---@param case culprit.Case
+---@param layer string
+---@return boolean
+local function equal_angles(case, layer)
+  local matrix
+  for row in case.tensors:where { role = "weight" }:where("match(layer, ?) and match(dtype, '*float*')",
+    layer .. "|*." .. layer):slice(0, 20):rows() do
+    if #(row.shape or {}) == 2 then matrix = matrix or row end
+  end
+  local count = matrix and math.floor(matrix.shape[1]) or 0
+  if count < 3 or count > 200 or matrix.numel > 65536 then return false end
+  local rows, width = {}, math.floor(matrix.shape[2])
+  for i = 1, count do rows[i] = matrix:values((i - 1) * width, width) end
+  local length
+  for i = 1, count do
+    for j = 1, i do
+      local product = 0
+      for k = 1, width do product = product + rows[i][k] * rows[j][k] end
+      length = length or product
+      local wanted = i == j and length or -length / (count - 1)
+      if not (length > 0) or math.abs(product - wanted) > 1e-3 * length then return false end
+    end
+  end
+  return true
+end
+
 --- Whether layers whose parameters ask for no gradient are so by design, by where they are and not by their names: what
 --- nothing that learns comes before, as features that are taken as they are; gains and offsets of norms alone; a whole
---- branch whose layers are called as those of one that learns, as a model that is followed, a teacher, or the base
---- beside a copy. What asks for no gradient was told so in code; between layers that learn there is seldom a reason.
+--- branch whose layers are called as those of one that learns; outputs whose classes lie at equal angles, which nobody
+--- gets by chance. What asks for no gradient was told so in code; between layers that learn there is seldom a reason.
 ---@param case culprit.Case
 ---@param states table[]     { layer, dead } in the order of the forward pass
 ---@param flagged fun(layer: string): string?
 ---@return string?  what they are
 function freezing.kept(case, states, flagged)
-  local learns, front, frozen = false, true, {}
-  local own, other = {}, {} -- layers by branch: what is frozen, what learns
+  local front, frozen, learning = true, {}, {}
   for _, state in ipairs(states) do
-    local top, rest = halves(state.layer)
     if not state.dead then
-      learns = true
-      other[top] = other[top] or {}
-      other[top][rest] = true
+      learning[#learning + 1] = state.layer
     elseif flagged(state.layer) then
       frozen[#frozen + 1] = state.layer
-      front = front and not learns
-      own[top] = own[top] or {}
-      table.insert(own[top], rest)
+      front = front and #learning == 0
     else
       return nil
     end
@@ -175,26 +256,10 @@ function freezing.kept(case, states, flagged)
   end
   if norms then return "norms alone" end
 
-  return twins(own, other) and "a model beside one whose layers are called as its own" or nil
-end
-
---- The same of what stands still between two checkpoints, where the optimizer does not hold it.
----@param still string[]   names of layers
----@param moving string[]
----@return boolean
-function freezing.beside(still, moving)
-  local own, other = {}, {}
-  for _, layer in ipairs(still) do
-    local top, rest = halves(layer)
-    own[top] = own[top] or {}
-    table.insert(own[top], rest)
-  end
-  for _, layer in ipairs(moving) do
-    local top, rest = halves(layer)
-    other[top] = other[top] or {}
-    other[top][rest] = true
-  end
-  return twins(own, other)
+  if freezing.beside(frozen, learning) then return "a model beside one whose layers are called as its own" end
+  local simplex = true
+  for _, layer in ipairs(frozen) do simplex = simplex and equal_angles(case, layer) end
+  return simplex and "classes at equal angles, which were set" or nil
 end
 
 --- A name without those of what a model is wrapped in: checkpoints have model.fc, and the config fc.

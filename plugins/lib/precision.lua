@@ -19,18 +19,20 @@ function precision.rounding(case, dtype)
   return dtype == "float64" and 2 ^ -52 or 2 ^ -23
 end
 
-local MANTISSA = { bfloat16 = 7, float16 = 10 }
+--- Half the distance of 1 from the next number of a 16-bit format; times the power of two below a number it is half the
+--- distance there.
+precision.HALF_UNIT = { bfloat16 = 2 ^ -8, float16 = 2 ^ -11 }
 
---- Whether a row holds what a weight was rounded from: every number of it lies within half the distance between two
---- numbers of the weight's format, of which none is left to chance where hundreds are so.
+--- Whether a row holds what a weight was rounded from: its numbers lie within half the distance between two numbers of
+--- the weight's format, all but one in a hundred, and 32 of them at least. By chance one number in hundreds does.
 local function rounds_to(row, weight)
   local n = math.min(weight.numel, 1024)
   local fine, coarse, off, all = row:values(0, n), weight:values(0, n), 0, 0
-  local bits = MANTISSA[weight.dtype] + 1
+  local unit = precision.HALF_UNIT[weight.dtype]
   for i = 1, n do
     if coarse[i] ~= 0 then
       all = all + 1
-      local half = 2 ^ (math.floor(math.log(math.abs(coarse[i]), 2)) - bits)
+      local half = unit * 2 ^ math.floor(math.log(math.abs(coarse[i]), 2))
       if not (math.abs(fine[i] - coarse[i]) <= half * 1.001) then off = off + 1 end
     end
   end
@@ -42,11 +44,12 @@ end
 ---@param case culprit.Case
 ---@return culprit.Row?
 function precision.copy(case)
+  -- Rows of statistics alone have no values.
   local weights = case.tensors:where("role == 'weight' and step is not null and variant is null and nonfinite == 0 and "
-    .. "match(dtype, 'bfloat16|float16') and numel >= 64")
+    .. "match(dtype, 'bfloat16|float16') and numel >= 64 and zero_share is not null")
   -- The last checkpoint is furthest from the start, where all copies are alike.
   local states = case.tensors:where("role == 'state' and step is not null and nonfinite == 0 and "
-    .. "match(dtype, 'float32|float64') and numel >= 64")
+    .. "match(dtype, 'float32|float64') and numel >= 64 and zero_share is not null")
   local step = states:max("step")
   for weight in weights:where { step = step or -1 }:slice(0, 8):rows() do
     local shape = table.concat(weight.shape or {}, "x")

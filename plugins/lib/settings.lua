@@ -27,6 +27,18 @@ function settings.several(rows)
   return rows:where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')")
 end
 
+--- How many gradients may be added up for an update: batches that are accumulated, on devices that may sum; 1 where the
+--- config has neither.
+---@param case culprit.Case
+---@return number
+function settings.accumulated(case)
+  local sums = 1
+  for _, keys in ipairs { "*accumulation_steps|*accumulate_grad_batches|*grad_accum*", "*world_size" } do
+    sums = sums * (case.config:where("match(key, ?) and number > 1", keys):max("number") or 1)
+  end
+  return sums
+end
+
 --- What changes the task on the way by design, from one step to the next: harder examples, longer rows.
 local STAGES = "*curriculum*|*seqlen_start|*seq_len_start|*seq_len_warm*|*seqlen_warm*|*difficulty*"
 --- What does so little by little: the weight of a term or of an augmentation goes up, a queue of negatives fills.

@@ -108,11 +108,12 @@ local function leading(device)
 end
 
 --- Reports a fault of the program, or a note of one.
-local function judge_program(case, lead, text, at, rows)
+---@param application { told: culprit.Row?, asserted: culprit.Row? }  what logs of the program have of it
+local function judge_program(application, lead, text, at, rows)
   local note   = lead.means[1] == "note"
   local score, severity = weight_of(lead)
   local access = lead.code == 13 or lead.code == 31
-  local told   = access and case.errors:where("signature == 'illegal-access' and type != 'Xid'"):first()
+  local told   = access and application.told
   report {
     symptom  = "xid-application",
     score    = note and 0.6 or 0.95,
@@ -124,8 +125,7 @@ local function judge_program(case, lead, text, at, rows)
       or "not hardware: " .. xid.RETRY.program),
     evidence = { rows },
   }
-  local asserted = case.errors:where("signature == 'device-assert' or signature == 'index-out-of-bounds'"):first()
-  if access and not told and not asserted then
+  if access and not told and not application.asserted then
     -- Of a kernel's log alone the access is known all the same.
     report {
       symptom = "log-illegal-access", score = math.min(0.9, score), severity = severity, at = at,
@@ -156,11 +156,12 @@ end
 --- Reports an event that comes again within a day, or again after a reboot.
 ---@param device xid.Device
 ---@param event xid.Event
-local function judge_again(case, device, event, at)
+---@param boots culprit.Table  lines of logs by which the machine booted
+---@param burst integer
+local function judge_again(device, event, boots, burst, at)
   if event.means[1] == "note" or event.means[1] == "program" or event.minor then return end
-  local booted = lives_of(event) > 1 or case.log_lines:where("match(text, '*Linux version *|*-- Boot *|"
-    .. "*-- Reboot --*') and source == ? and line > ? and line < ?", device.source or "", event.first.line or 0,
-    event.last.line or 0):count() > 0
+  local booted = lives_of(event) > 1 or boots:where("source == ? and line > ? and line < ?", device.source or "",
+    event.first.line or 0, event.last.line or 0):count() > 0
   local most = burst_of(event)
   if booted then
     report {
@@ -168,7 +169,7 @@ local function judge_again(case, device, event, at)
       message = ("%s: %s %d came again after the machine was booted in between: a reboot does not cure it, so it is "
         .. "the part and not a passing state; replace or return it"):format(title(device), device.type, event.code),
     }
-  elseif most >= case.options.burst then
+  elseif most >= burst then
     report {
       symptom = "xid-recurs", score = 0.9, at = at, evidence = { event.first, event.last },
       message = ("%s: %s %d, %s times within a day on this device: take it out of service until it was reset and "
@@ -192,6 +193,11 @@ return {
   run = function(case)
     local events  = case.errors:where("type == 'Xid' or type == 'SXid'")
     local devices = xid_devices.of(case, events)
+    local boots   = case.log_lines:where("match(text, '*Linux version *|*-- Boot *|*-- Reboot --*')")
+    local application = {
+      told     = case.errors:where("signature == 'illegal-access' and type != 'Xid'"):first(),
+      asserted = case.errors:where("signature == 'device-assert' or signature == 'index-out-of-bounds'"):first(),
+    }
     for i = 1, math.min(#devices, case.options.devices) do
       local device = devices[i]
       local lead   = leading(device)
@@ -202,11 +208,11 @@ return {
           :slice(0, 10)
         local text = story(device, lead, xid_devices.sharing(devices, device, lead))
         if lead.means[1] == "program" or lead.means[1] == "note" then
-          judge_program(case, lead, text, at, rows)
+          judge_program(application, lead, text, at, rows)
         else
           judge_hardware(lead, text, at, rows)
         end
-        for _, event in ipairs(device.events) do judge_again(case, device, event, at) end
+        for _, event in ipairs(device.events) do judge_again(device, event, boots, case.options.burst, at) end
       end
     end
     if #devices > case.options.devices then

@@ -17,13 +17,17 @@
 --- once if it is divided by one place. What is added up over accumulated batches, devices, weights of the loss is
 --- allowed as well, and three times all that. A sum that nobody divides has at least one place for each thing, and is
 --- larger than it could be, or is not told. Other terms are taken off with the most they can be: an overlap of boxes
---- with 2 (3 with the aspect ratio), a centre-ness of a fresh output with 2.
+--- with 2 (3 with the aspect ratio), a centre-ness of a fresh output with 2. Things are counted by the boxes that have
+--- a size; without boxes a label of 0 may be padding where none is below 0, and the sum counts none of them.
 ---
 --- ## References
 --- Lin et al.: Focal Loss for Dense Object Detection (2017), section 4.1 on the prior;
 --- https://docs.pytorch.org/vision/main/generated/torchvision.ops.sigmoid_focal_loss.html
 
+local labelled_boxes = require("labelled-boxes")
+local runs = require("runs")
 local settings = require("settings")
+local training = require("training-rows")
 
 local CLASS_TERM = "*classification*|*loss_cls*|*cls_loss*|*class_loss*|*loss_class*|*loss_ce|*focal*"
 local OTHER_ROWS = "*val*|*eval*|*test*|*acc*|*error*|*lr*|*weight*"
@@ -38,8 +42,8 @@ local function softplus(x) return math.max(x, 0) + math.log(1 + math.exp(-math.a
 ---@param case culprit.Case
 ---@return number? least, number? most, culprit.Row?
 local function first_cost(case)
-  local term = case.scalars:where("layer is null and step <= 1 and finite(value) and match(name, ?) and not "
-    .. "match(name, ?)", CLASS_TERM, OTHER_ROWS):sort("step"):first()
+  local term = case.scalars:where("primary and layer is null and step <= 1 and finite(value) and match(name, ?) and "
+    .. "not match(name, ?)", CLASS_TERM, OTHER_ROWS):sort("step"):first()
   if term then return term.value, term.value, term end
   local named = case.config:where("match(key, 'loss|*.loss|loss_fn|*.loss_fn') and match(value, '*focal*')"):first()
   local loss  = case.scalars:where { name = "loss", primary = true }:where("finite(value) and step <= 1"):sort("step")
@@ -52,6 +56,21 @@ local function first_cost(case)
     elseif not part:glob("*focal*") then return nil end
   end
   return loss.value - others, loss.value, loss
+end
+
+--- How many things a row of the first dumped batch has, at least and at most; nil without labels.
+---@return number? least, number? most, culprit.Row?
+local function first_things(case)
+  local dumped = training.batches(case)
+  local labels = dumped:where("match(name, '*labels|*.classes|*category_ids') and match(dtype, 'int*') and step <= 1 "
+    .. "and numel > 0 and min is not null"):first()
+  if not labels then return nil end
+  local boxes, sized = labelled_boxes.beside(dumped, labels)
+  local named = labels.numel - (labels.min < 0 and labels:count_equal(labels.min) or 0)
+  local most  = boxes and math.min(named, sized) or named
+  local least = (boxes or labels.min ~= 0) and most or named - labels:count_equal(0)
+  local rows  = math.max(1, (labels.shape or {})[1] or 1)
+  return least / rows, most / rows, labels
 end
 
 ---@type culprit.Detector
@@ -67,7 +86,7 @@ return {
     near  = { default = 0.2, doc = "Relative distance of the fresh outputs' mean from the prior" },
   },
 
-  run = function(case)
+  run = runs.apart(function(case, run)
     local prior = settings.number(case, "prior_probability") or settings.number(case, "prior_prob")
     local alpha, gamma = settings.number(case, "focal_alpha"), settings.number(case, "focal_gamma")
     if not prior or not alpha or not gamma or prior <= 0 or prior >= 0.2 or alpha <= 0 or alpha >= 1 then
@@ -80,13 +99,13 @@ return {
 
     -- What was learnt of each place and class, of all levels in one piece: rows, places, classes.
     local output
-    for out in case.tensors:where("role == 'output' and step >= ? and nonfinite == 0 and match(layer, "
-      .. "'*cls*|*class*|*logit*')", case.options.steps):sort("step"):slice(0, 100):rows() do
+    for out in case.tensors:where("role == 'output' and variant is null and step >= ? and nonfinite == 0 and "
+      .. "match(layer, '*cls*|*class*|*logit*')", case.options.steps):sort("step"):slice(0, 100):rows() do
       local shape = out.shape or {}
       if #shape == 3 and shape[3] >= kinds.number and shape[3] <= kinds.number + 1 then output = out end
     end
     if not output then return skip("the outputs of a later batch in a dump, for each place and class") end
-    local fresh = case.scalars:where("step <= 1 and layer == ?", output.layer)
+    local fresh = case.scalars:where("primary and step <= 1 and layer == ?", output.layer)
     local mean  = fresh:where { metric = "activation_mean" }:sort("step"):first()
     local root  = fresh:where { metric = "activation_rms" }:sort("step"):first()
     local large = fresh:where { metric = "activation_max" }:sort("step"):first()
@@ -106,30 +125,23 @@ return {
     if output.max >= begin then return skip("outputs that have all come down from where they began") end
 
     -- A first batch with things in it.
-    local things, labelled = 0, nil
-    for labels in case.tensors:where("match(name, '*labels|*.classes|*category_ids') and match(dtype, 'int*') and "
-      .. "zero_share is not null and step <= 1 and numel > 0"):sort("step"):slice(0, 1):rows() do
-      local none = labels.min < 0 and labels:count_equal(labels.min) or 0
-      things, labelled = (labels.numel - none) / math.max(1, (labels.shape or {})[1] or 1), labels
-    end
-    if not labelled or things <= 0 then return skip("the labels of the first batch in a dump") end
+    local fewest, things, labelled = first_things(case)
+    if not fewest or fewest <= 0 then return skip("the labels of the first batch in a dump") end
     local batch  = case.config:where("match(key, '*batch_size') and not match(key, '*eval*|*val_*|*test*') and "
       .. "number >= 1"):first()
     local rows   = math.max(output.shape[1], batch and batch.number or 1)
     local places = rows * output.numel / output.shape[1]
-    things = things * rows
+    fewest, things = fewest * rows, things * rows
 
     -- The most that a place of a thing costs, and each of the others, that are as far above the prior as below it.
     local bound = alpha * softplus(squashed and math.log(4 / prior) or large.value)
     local high  = squashed and large.value or sigmoid(math.min(0, 2 * start + large.value))
     local rest  = (1 - alpha) * high ^ gamma * -math.log(1 - high)
-    local sums   = 1
-    for _, keys in ipairs { "*accumulation_steps|*accumulate_grad_batches|*grad_accum*", "*world_size", WEIGHTS } do
-      sums = sums * math.max(1, case.config:where("match(key, ?) and number is not null", keys):max("number") or 1)
-    end
+    local weight = case.config:where("match(key, ?) and number > 1", WEIGHTS):max("number") or 1
+    local sums   = settings.accumulated(case) * weight
     local allowed = (bound + places * rest) * sums
     -- A sum that is not divided: at least a place for every other thing, at what it costs at the prior.
-    local undivided = 0.5 * things * alpha * (1 - prior) ^ gamma * -math.log(prior)
+    local undivided = 0.5 * fewest * alpha * (1 - prior) ^ gamma * -math.log(prior)
     -- Behind a second sigmoid all places cost the same, and the divisor is at least as large as things are many.
     local again   = sigmoid(prior)
     local twice   = (1 - alpha) * again ^ gamma * -math.log(1 - again) * places * sums
@@ -141,7 +153,7 @@ return {
     report {
       symptom  = "loss-of-softmaxed-logits",
       score    = 0.95,
-      at       = { step = row.step },
+      at       = { run = run, step = row.step },
       message  = ("%s begins at the prior of %g%s, where classes can cost %.3g at most, and the first loss has %.3g of "
         .. "them%s; a second sigmoid costs that for %.0f places of %.0f things, and at step %d no output is above "
         .. "%.3g: the sigmoid is applied twice"):format(output.layer, prior, squashed and ", as probabilities" or
@@ -149,5 +161,5 @@ return {
         (divisor[1] * divisor[2]) ^ 0.5, things, math.floor(output.step), output.max),
       evidence = { row, mean, output, labelled },
     }
-  end,
+  end),
 }

@@ -15,9 +15,8 @@
 --- left out, and so is a state with a tensor in a finer format that a weight is the rounding of, whatever its name: the
 --- copy that updates go into. Moments in fp32 beside 16-bit weights are of a run with a copy in fp32. Where the rate
 --- has fallen far below its peak everybody's updates are lost, so that checkpoints are judged at half the peak and
---- more. Of
---- groups of parameters with rates of their own the largest is taken for all. Without names in the state, tensors of
---- one shape are taken in the order of the file.
+--- more. Of groups of parameters with rates of their own the largest is taken for all. Without names in the state,
+--- tensors of one shape are taken in the order of the file.
 ---
 --- ## References
 --- https://arxiv.org/abs/2010.06192
@@ -25,8 +24,6 @@
 local optimizers = require("optimizers")
 local precision  = require("precision")
 local settings   = require("settings")
-
-local MANTISSA = { bfloat16 = 7, float16 = 10 }
 
 --- Which state belongs to which weight: by layer and shape where both have names, and else in the order of their shape.
 local function pairs_of(weights, first, second)
@@ -61,7 +58,7 @@ end
 local function lost(pair, adam, elements)
   local n = math.min(pair.weight.numel, elements)
   local w, m, v = pair.weight:values(0, n), pair.first:values(0, n), pair.second:values(0, n)
-  local unit, count, all = 2 ^ -(MANTISSA[pair.weight.dtype] + 1), 0, 0
+  local unit, count, all = precision.HALF_UNIT[pair.weight.dtype], 0, 0
   for i = 1, n do
     -- A gradient of zero asks for no update, whatever the format.
     if w[i] ~= 0 and m[i] ~= 0 and v[i] > 0 then
@@ -84,7 +81,7 @@ local function adam_at(case, states, step)
   local groups = case.config:where("match(key, '*param_groups.?.lr|*param_groups.??.lr') and number > 0")
   local apart  = groups:distinct("number"):count() > 1
   local low, top = groups:min("number") or 1, groups:max("number") or 1
-  local factor = apart and rate and rate.value < math.sqrt(low * top) and top / low or 1
+  local factor = apart and rate.value < math.sqrt(low * top) and top / low or 1
   local beta1, beta2 = optimizers.betas(case, "*param_groups.0.betas")
   local eps = case.config:where("match(key, '*param_groups.0.eps') and number is not null"):first()
   return { rate = rate.value * factor, count = count, beta1 = beta1, beta2 = beta2,

@@ -15,16 +15,15 @@
 --- A term that is turned off by its weight, or that a model does not have, is 0 from the first row on: one alone says
 --- nothing then, nor do any where the config has a weight of 0 for them. Digits that are cut off: a term that came down
 --- to them by and by is none; one that was a tenth of its first value and more in the row before is. Data in which most
---- pictures are empty has some rows without a thing, and not all of them.
+--- pictures are empty has some rows without a thing, and not all of them. Where the rate leaps, or a number of the
+--- config is that of a step, between the last row of a term and its first 0, a stage begins that may do without it.
+--- Terms of what has no labels, as pseudo boxes or a teacher's, are left out: they begin late and end early.
 ---
 --- ## References
 --- https://docs.pytorch.org/vision/stable/models/fcos.html
 
+local box_losses = require("box-losses")
 local runs = require("runs")
-
-local TERMS = "*bbox*|*box_loss*|*loss_box*|*box_reg*|*giou*|*ciou*|*iou_loss*|*loss_iou*|*ctrness*|*centerness*|"
-  .. "*centreness*|*dfl*"
-local OTHERS = "*AP*|*_ap*|*mAP*|*acc*|*coef*|*weight*|*num*|*lr*|*val*|*eval*|*test*|*recall*|*precision*|*error*"
 
 ---@class box_terms.Term  A term that is 0 to the end.
 ---@field name string
@@ -33,7 +32,24 @@ local OTHERS = "*AP*|*_ap*|*mAP*|*acc*|*coef*|*weight*|*num*|*lr*|*val*|*eval*|*
 
 --- The setting that turns such a term off.
 local function turned_off(case)
-  return case.config:where("match(key, ?) and match(key, '*coef*|*weight*|*gain*') and number == 0", TERMS):first()
+  return case.config:where("match(key, ?) and match(key, '*coef*|*weight*|*gain*') and number == 0", box_losses.NAMES)
+    :first()
+end
+
+--- What says that a stage of the run begins between two steps: the learning rate leaps there, or the config has the
+--- number of such a step. What counts from there on was told so, and a term that does not was switched off.
+---@return string?
+local function stage(case, before, first)
+  local rate = case.scalars:where { name = "lr", primary = true }:where("finite(value) and value > 0"):sort("step")
+  local was, is = rate:where("step <= ?", before):last(), rate:where("step >= ?", first):first()
+  if was and is and math.max(was.value / is.value, is.value / was.value) >= 2 then
+    return ("the learning rate goes from %.3g to %.3g"):format(was.value, is.value)
+  end
+  local set = case.config:where("number > ? and number <= ? and number > 1", before, first)
+    :where("match(key, '*stage*|*phase*|*start*|*begin*|*stop*|*until*|*burn*|*switch*|*milestone*|*step|*steps|"
+      .. "*iter|*iters|*STAGE*|*START*|*STOP*|*BURN*|*STEPS|*ITER')")
+    :where("not match(key, '*eval*|*log*|*save*|*print*|*check*')"):first()
+  return set and ("%s is %g"):format(set.key, set.number)
 end
 
 --- The terms that are 0 to the end: those that went out, all at once, and those that never were anything else; and
@@ -46,14 +62,14 @@ local function terms_of(case)
   -- Of the rows of training, which have a loss.
   local steps = case.scalars:where { name = "loss", primary = true }:where("finite(value)"):sort("step")
     :distinct("step"):select("step")
-  for name, all in case.scalars:where("layer is null and finite(value) and match(name, ?) and not match(name, ?)",
-    TERMS, OTHERS):group("name") do
+  for name, all in box_losses.of(case, true):group("name") do
     local term = all:select("step", "value"):join(steps, "step"):sort("step")
     if term:count() > opt.min_rows then
       local last = term:where("value != 0"):last()
       local rest = last and term:where("step > ?", last.step) or term
       if rest:count() < opt.min_rows then
         alive = true
+      elseif not name:glob(box_losses.NAMES) then -- of boxes or of something else: it tells nothing
       elseif last then
         alive = alive or last.value < opt.fell * term:first().value
         gone[#gone + 1] = { name = name, before = last, rest = rest }
@@ -88,6 +104,10 @@ return {
     local found, names, from = #gone > 0 and gone or empty, {}, 0
     for i, term in ipairs(found) do names[i], from = term.name, math.max(from, term.rest:first().step) end
     local first = found[1]
+    local began = first.before and stage(case, first.before.step, from)
+    if began then
+      return skip(("terms that count to the end: a stage begins where these come to 0, %s"):format(began))
+    end
     report {
       symptom  = "box-terms-zero",
       score    = 0.9,

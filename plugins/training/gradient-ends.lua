@@ -1,6 +1,6 @@
 --- ## What it detects
---- A gradient that ends in the middle of the run: from some step on it is exactly zero in all layers but the last ones,
---- where it was not before, and what the layers put out has become many times as large.
+--- A gradient that ends in the middle of the run: from some step on it is exactly zero in the first half of the layers,
+--- or in more, where it was not before, and what the layers put out has become many times as large.
 ---
 --- ## Why it matters
 --- Units that are at zero, or at an end of their range, for every input pass exactly nothing on. Training does not lead
@@ -13,9 +13,10 @@
 ---
 --- ## Known false positives
 --- Layers that are frozen from some step on have no gradient either: what they put out stays as large, and a config
---- that says so is believed. Layers between those that have a gradient are cut off or unused, and not meant. Where
---- none has a gradient the loss has none, as with targets that are all left out. A model that ends at a loss of next to
---- nothing has learned all there was. Three rows and a tenth of the run have to show it.
+--- that says so is believed. Layers between those that have a gradient are cut off or unused, and not meant. Which ones
+--- are the first the tensors tell, and else the order in which they are logged. Where none has a gradient the loss has
+--- none, as with targets that are all left out. A model that ends at a loss of next to nothing has learned all there
+--- was. Three rows and a tenth of the run have to show it.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733 (units that die)
@@ -23,40 +24,54 @@
 local runs = require("runs")
 local settings = require("settings")
 
---- The layers in the order of their first step, with gradient norms by step.
----@param case culprit.Case
----@return table[] layers  name, norms
----@return number[] steps
-local function layers_of(case)
-  local grads = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null and finite(value)")
-  local by, order, steps, seen = {}, {}, {}, {}
-  for row in grads:slice(0, 20000):rows() do
-    local layer = by[row.layer]
-    if not layer then
-      layer = { name = row.layer, norms = {} }
-      by[row.layer], order[#order + 1] = layer, layer
-    end
-    layer.norms[row.step] = row.value
-    if not seen[row.step] then seen[row.step], steps[#steps + 1] = true, row.step end
+--- The layers as a model has them: by their tensors where all of them have some, and else as they are logged.
+---@param rows culprit.Table  one of each layer
+---@return string[]
+local function in_order(case, rows)
+  local places, names, known = {}, {}, true
+  for layer, own in case.tensors:where("role == 'weight' and layer is not null and order is not null"):group("layer") do
+    places[layer] = own:min("order")
   end
-  table.sort(steps)
-  return order, steps
+  for row in rows:slice(0, 10000):rows() do
+    names[#names + 1] = row.layer
+    known = known and places[row.layer] ~= nil
+  end
+  if known then table.sort(names, function(a, b) return places[a] < places[b] end) end
+  return names
 end
 
---- The layers without a gradient at a step, where all of the first `front` are among them and some others are not.
----@return table<table, boolean>?
----@return integer?  their number
-local function silent_at(layers, step, front)
-  local silent, count = {}, 0
-  for i, layer in ipairs(layers) do
-    if layer.norms[step] == 0 then
-      silent[layer], count = true, count + 1
-    elseif i <= front then
-      return nil
-    end
+--- The step from which on the first of some layers have no gradient, and the layers that have none from there on; nil
+--- where one of the first ones has a gradient at the last step. What is not a number is none of nothing.
+---@param grads culprit.Table  by layer
+---@param order string[]       the layers
+---@param front integer        how many of them have to be silent
+---@return number? step, string[]? silent
+local function silence(grads, order, front)
+  local steps, zero, last = grads:distinct("step"):sort("step"), {}, {}
+  for layer in grads:where { step = steps:last().step }:where("value == 0"):group("layer") do zero[layer] = true end
+  for i = 1, front do
+    if not zero[order[i]] then return nil end
   end
-  if count == #layers then return nil end
-  return silent, count
+  for layer, rows in grads:where("value != 0 or not finite(value)"):group("layer") do last[layer] = rows:max("step") end
+  local ended
+  for i = 1, front do
+    -- A layer that never had a gradient is frozen, or cut off.
+    if not last[order[i]] then return nil end
+    ended = math.max(ended or last[order[i]], last[order[i]])
+  end
+  local from, silent = steps:where("step > ?", ended):first().step, {}
+  for _, layer in ipairs(order) do
+    if zero[layer] and (not last[layer] or last[layer] < from) then silent[#silent + 1] = layer end
+  end
+  return from, silent
+end
+
+--- The first of three steps at which all of some layers have a gradient.
+local function all_alive(grads, steps, layers)
+  for row in steps:slice(0, 3):rows() do
+    local alive = grads:where { step = row.step, layer = layers }:where("value > 0"):distinct("layer")
+    if alive:count() == #layers then return row.step end
+  end
 end
 
 --- The layer whose largest output has grown most from the first steps to those from `step` on.
@@ -93,48 +108,43 @@ return {
 
   run = runs.apart(function(case, run)
     local opt = case.options
-    local layers, steps = layers_of(case)
-    if #layers < opt.layers or #steps < opt.rows + 2 then
+    local all    = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null")
+    -- What ends in NaN shows nothing any more.
+    local finish = all:where("finite(value)"):max("step")
+    local grads  = all:where("step <= ?", finish or 0)
+    local steps  = grads:distinct("step"):sort("step")
+    local layers = grads:distinct("layer")
+    if layers:count() < opt.layers or steps:count() < opt.rows + 2 then
       return skip(("gradient norms of %d layers at %d steps"):format(opt.layers, opt.rows + 2))
     end
     local frozen = settings.on(case.config:where("match(key, '*freez*|*frozen*|*thaw*|*progressive*|"
       .. "*layerwise_train*')")):first()
     if frozen then return skip(("layers that are all trained to the end: %s is set"):format(frozen.key)) end
 
-    -- Back from the end, while all of the first half and more are silent.
-    local from, silent, count
-    for i = #steps, 1, -1 do
-      local here, of = silent_at(layers, steps[i], math.ceil(opt.share * #layers))
-      if not here then break end
-      from = i
-      if not count or of < count then silent, count = here, of end
-    end
-    local span = steps[#steps] - steps[1]
-    if not from or from < 3 or #steps - from + 1 < opt.rows or steps[#steps] - steps[from] < opt.part * span then
-      return
-    end
-    local last
-    for _, layer in ipairs(layers) do
-      if silent[layer] then
-        last = layer
-        if (layer.norms[steps[1]] or 0) == 0 and (layer.norms[steps[2]] or 0) == 0 then return end
-      end
-    end
+    local order = in_order(case, layers)
+    local from, silent = silence(grads, order, math.ceil(opt.share * #order))
+    if not from or #silent == #order then return end
+    local span = steps:last().step - steps:first().step
+    local before, after = steps:where("step < ?", from), steps:where("step >= ?", from)
+    if before:count() < 2 or after:count() < opt.rows or steps:last().step - from < opt.part * span then return end
+    local alive = all_alive(grads, before, silent)
+    if not alive then return end
 
     local loss = runs.series(case, "loss"):where("finite(value)")
     if loss:count() > 0 and loss:last().value <= opt.learned * loss:first().value then return end
-    local top = grown(case, steps[from])
+    local top = grown(case, from)
     if not top then return skip("the largest outputs of layers") end
     if top.factor < opt.grown then return end
+    local last = silent[#silent]
     report {
       symptom  = "gradient-ends",
       score    = 0.9,
-      at       = { run = run, step = steps[from], layer = last.name },
-      message  = ("from step %d to the end the gradient of %d of %d layers is exactly 0, of all in front and up to %s, "
-        .. "and was not at step %d; the largest output of %s comes from %.3g to %.3g"):format(math.floor(steps[from]),
-        count, #layers, last.name, math.floor(steps[1]), top.layer, top.was.value, top.is.value),
-      evidence = { case.scalars:where { metric = "grad_norm", primary = true, layer = last.name }
-        :where("step >= ?", steps[from - 1]):slice(0, 3), top.was, top.is },
+      at       = { run = run, step = from, layer = last },
+      message  = ("from step %d to %s the gradient of %d of %d layers is exactly 0, %s the last of them, and was not "
+        .. "at step %d; the largest output of %s comes from %.3g to %.3g"):format(math.floor(from),
+        finish == all:max("step") and "the end" or ("step %d"):format(math.floor(finish)), #silent, #order, last,
+        math.floor(alive), top.layer, top.was.value, top.is.value),
+      evidence = { grads:where { layer = last }:where("step >= ?", before:last().step):slice(0, 3), top.was, top.is },
     }
   end),
 }

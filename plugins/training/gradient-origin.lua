@@ -13,12 +13,29 @@
 --- The output layer and the embedding hold most of the norm in many healthy models, so a share is reported only where
 --- it was not there from the start. Gradients that nearly cancel, as of few numbers or of one, and those behind a start
 --- at which all outputs are alike, leave a small level for one row or stay small: a rise is no origin that is gone in
---- the next row, or that ends below what the median of the other layers has.
+--- the next row, or that ends below what the median of the other layers has. Layers come alive where a model finds what
+--- it has looked for, as an alignment: a loss that is never above its last values from that step on, and falls below
+--- them, breaks nowhere.
 ---
 --- ## References
 --- https://arxiv.org/abs/2304.13013 for spikes that begin in the embedding
 
 local runs = require("runs")
+
+--- Whether the loss goes on falling from a step on: none of its later rows is above the last 32 before, and the last
+--- ones are below all of those.
+local function falls_on(case, step)
+  local loss = runs.series(case, "loss")
+  local before, after = loss:where("step < ?", step), loss:where("step >= ?", step)
+  local count = before:count()
+  before = before:slice(math.max(0, count - 32), count)
+  count  = after:count()
+  if before:count() < 5 or count < 10 then return false end
+  return after:max("value") <= before:max("value")
+    and after:slice(count - math.max(5, count // 10), count):max("value") < before:min("value")
+    -- A number that is none is no fall.
+    and case.scalars:where { name = "loss", primary = true }:where("step >= ? and not finite(value)", step):count() == 0
+end
 
 ---@type culprit.Detector
 return {
@@ -60,7 +77,10 @@ return {
         first = { layer = layer, step = rose.step, factor = rose.value / rose.usual, row = rose }
       end
     end
-    if first then
+    if first and falls_on(case, first.step) then
+      skip(("a loss that does not fall on: from step %d on, where the gradient of %s rises, it does"):format(first.step,
+        first.layer), "layer-gradient-rising")
+    elseif first then
       local others = finite:where { step = first.step }:where("layer != ?", first.layer)
       report {
         symptom  = "layer-gradient-rising",

@@ -13,9 +13,11 @@
 --- Start again at a hundredth of the rate; the norm of the weights after step 2 is that of step 0.
 ---
 --- ## Known false positives
---- The norms have to be those that the optimizer got: a clipping threshold bounds them, and runs with a loss scale are
---- not judged. A model that begins at zero moves by all that it is at first, with momentum by 1.9 times that at the
---- second step: its first update is not looked at, and later ones have to be three times the weights.
+--- The norms have to be those that the optimizer got: a clipping threshold bounds them, and runs with a loss scale or
+--- in fp16, which has one, are not judged. Nor are those with dampening, with a momentum that is named and not set, or
+--- with rates for some weights that are not logged. A decay counts with all that it can take. A model that begins at
+--- zero moves by all that it is at first, with momentum by 1.9 times that at the second step: its first update is not
+--- looked at, and later ones have to be three times the weights.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.RAdam.html (no second moment while rho is 5 or less)
@@ -25,12 +27,16 @@ local runs = require("runs")
 local settings = require("settings")
 
 --- How the optimizer makes an update of a gradient: the share of the old moment and of the gradient in a new one, and
---- how many steps this is so for. Nil where the length of a gradient is not that of an update.
+--- how many steps this is so for. Nil where the length of a gradient is not that of an update, or where the momentum is
+--- not on record: by its name it has one.
 ---@return table?  keep, take, steps
 local function rule_of(case)
   if optimizers.plain(case) then
     local set = case.config:where("match(key, 'momentum|*.momentum|*_momentum') and not match(key, '*bn*|*norm*|"
       .. "*batch*|*ema*') and number >= 0 and number < 1"):max("number")
+    local has = optimizers.kind(case):glob("*momentum*|*nesterov*")
+      or settings.on(case.config:where("match(key, '*nesterov')")):count() > 0
+    if not set and has or case.config:where("match(key, '*dampening') and number != 0"):count() > 0 then return nil end
     return { keep = set or 0, take = 1, steps = math.huge, name = optimizers.named(case) }
   end
   if optimizers.kind(case):glob("*radam*") then
@@ -40,6 +46,21 @@ local function rule_of(case)
       return { keep = beta1, take = 1 - beta1, steps = 5, corrected = true, name = optimizers.named(case) }
     end
   end
+end
+
+--- A setting by which some weights have a rate of their own, or gradients may be logged as they are scaled.
+local function apart_from_logged(case)
+  local groups  = case.config:where("match(key, '*param_groups.*.lr') and number is not null")
+  local unnamed = groups:where("source is null")
+  if unnamed:distinct("number"):count() > 1 then return unnamed:first() end
+  -- Of one checkpoint: a schedule makes others of later ones.
+  for _, own in groups:group("source") do
+    if own:distinct("number"):count() > 1 then return own:first() end
+  end
+  return settings.on(case.config:where("match(key, '*lr_mult*|*lr_scale*|*backbone_lr|*lr_backbone|*encoder_lr|"
+    .. "*head_lr|*lr_head|*layer_decay*|*layerwise_lr*|*llrd*|*lr_ratio*')")):first()
+    or case.config:where("match(key, '*precision|*dtype|fp16|*.fp16') and match(value, 'fp16*|*float16|16|16-*|half|"
+      .. "true|True') and not match(value, '*bf*')"):first()
 end
 
 ---@type culprit.Detector
@@ -55,6 +76,8 @@ return {
   run = runs.apart(function(case, run)
     local rule = rule_of(case)
     if not rule then return skip("plain descent, or RAdam, named in a config: updates as long as gradients") end
+    local set = apart_from_logged(case)
+    if set then return skip(("one rate, and gradient norms that were not scaled: %s is set"):format(set.key)) end
     local all = case.scalars:where { primary = true }:where("finite(value) and layer is null")
     if all:where { metric = "loss_scale" }:where("value > 1"):count() > 0 then
       return skip("gradient norms that were not scaled")
@@ -67,6 +90,7 @@ return {
     end
     local limit  = settings.clipping(case):first()
     local rates  = runs.series(case, "lr")
+    local decay  = case.config:where("match(key, '*weight_decay') and number > 0"):max("number") or 0
     local most   = weights.value -- the weights at most
     local moment = 0             -- the momentum's buffer at most
     for i, row in ipairs({ norms:row(0), norms:row(1), norms:row(2), norms:row(3), norms:row(4) }) do
@@ -74,7 +98,9 @@ return {
       if row.step ~= first.step + i - 1 or not rate or i > rule.steps then break end
       local norm = math.min(row.value, limit and limit.number or math.huge)
       local full = rule.corrected and 1 - rule.keep ^ i or 1
-      local least = rate.value * (rule.take * norm - rule.keep * moment) / full
+      -- A decay that is added to the gradient is along the weights, for or against it.
+      local added = decay * most
+      local least = rate.value * (rule.take * (norm - added) - rule.keep * moment) / full
       if i > 1 and least >= case.options.ratio * most then
         local found = {
           score    = 0.95,
@@ -93,9 +119,9 @@ return {
         end
         return
       end
-      moment = rule.keep * moment + rule.take * norm
+      moment = rule.keep * moment + rule.take * (norm + added)
       -- Nesterov's looks one step ahead.
-      most   = most + rate.value * (rule.take * norm + rule.keep * moment + moment) / full
+      most   = most + rate.value * (rule.take * (norm + added) + rule.keep * moment + moment) / full
     end
     return skip("updates of later steps")
   end),

@@ -3,7 +3,7 @@
 --- that are spread from the first step. Where no weights are dumped, the first updates tell of them: an element's size
 --- is that of its update over the relative update, and gradients that reach one more layer at each step come through
 --- zeros. So do weight norms whose squares are whole numbers in layers out of which nothing comes: they are of gains of
---- one alone.
+--- one alone. Of low-rank pairs (LoRA) both factors that are zero, and second ones that are drawn at random.
 ---
 --- ## Why it matters
 --- Logits of standard deviation s add s^2/2 to the first loss. Weights of zero pass neither values nor gradients;
@@ -30,6 +30,8 @@
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
 
 local first_updates = require("first-updates")
+local freezing = require("freezing")
+local lists = require("lists")
 local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
@@ -84,6 +86,63 @@ local function scaled_logits(case, wide, spread)
     end
   end
   return most ~= nil and spread > 3 * most
+end
+
+--- A low-rank pair both of whose factors are zero at all logged steps, and in which no gradient is anything else: each
+--- one's gradient is a product with the other, so that neither ever moves.
+---@param layered culprit.Table  scalars of layers
+---@return { layer: string, message: string, evidence: culprit.Table[] }?
+local function zero_pair(layered)
+  local found, example = {}, nil
+  for layer, sizes in layered:where { metric = "weight_norm" }:where("match(layer, '*lora_A*|*lora_down*')")
+    :group("layer") do
+    local both  = { layer, freezing.factor(layer) }
+    local other = layered:where { metric = "weight_norm", layer = both[2] }
+    local grads = layered:where { metric = "grad_norm", layer = both }
+    if sizes:count() >= 3 and sizes:max("value") == 0 and other:count() >= 3 and other:max("value") == 0
+      and grads:count() >= 3 and grads:max("value") == 0 then
+      found[#found + 1], example = layer, example or sizes
+    end
+  end
+  if not example then return nil end
+  return {
+    layer    = found[1],
+    message  = ("both factors of %s are zero at every logged step (%s): the gradient of each is a product with the "
+      .. "other, and so neither ever gets one"):format(units.plural(#found, "adapter"), lists.first(found, 4)),
+    evidence = { example:slice(0, 3) },
+  }
+end
+
+--- Second factors of LoRA that do not begin at zero and were drawn: where each is trained on its own, as in an adapter
+--- that was loaded, none has the size of another, and these have elements of one size in all layers. The first updates
+--- of Adam have one size too, so that they have to be far below.
+---@param case culprit.Case
+---@param layered culprit.Table  scalars of layers
+---@param step integer           the first logged step
+---@return { layer: string, message: string, evidence: culprit.Table[] }?
+local function drawn_factors(case, layered, step)
+  -- Adapters are new however their base was trained, unless they are said to be loaded, or begin as something else.
+  local own = case.config:where("match(key, '*init_lora_weights|*lora_init*|*resume*|*adapter_path*|*adapter_name_or*|"
+    .. "*adapter_ckpt*|*adapter_weights*|*lora_path*|*lora_ckpt*|*lora_model*|*lora_weights_path*|*peft_model_id*')")
+    :where("value is not null and not match(value, 'true|True|false|False|none|None|null|default|0|')"):count()
+  if own > 0 then return nil end
+  local least, most, count, example = math.huge, 0, 0, nil
+  local second = layered:where("match(layer, '*lora_B*|*lora_up*')")
+  for row in second:where { metric = "update_ratio", step = step }:rows() do
+    local moved = layered:where { metric = "update_rms", step = step, layer = row.layer }:first()
+    -- The ratio of norms is that of root mean squares, whatever the number of elements.
+    if not moved or row.value <= 0 or row.value > 0.1 then return nil end
+    local size = moved.value / row.value
+    least, most, count, example = math.min(least, size), math.max(most, size), count + 1, example or row
+  end
+  if count < 3 or most > 1.1 * least then return nil end
+  return {
+    layer    = example.layer,
+    message  = ("the second factors of LoRA do not begin at zero: at step %d the elements of all %d have a root mean "
+      .. "square of %.3g to %.3g, as drawn at random, and the adapters change the model before they learned anything")
+      :format(step, count, least, most),
+    evidence = { example },
+  }
 end
 
 ---@type culprit.Detector
@@ -190,6 +249,13 @@ return {
         evidence = { all:where { metric = "weight_norm", layer = zero[1] }:slice(0, 3) },
       }
     end
+
+    local stuck, drawn
+    if first and first.step <= 1 then
+      stuck, drawn = zero_pair(all), drawn_factors(case, all, first.step)
+    end
+    if stuck and not said then found_by("weights-zero", 0.95, stuck, first.step) end
+    if drawn then found_by("weights-large-at-start", 0.9, drawn, first.step) end
 
     local gains = first and first.step <= 1 and not loaded and gains_alone(all, first.step)
     if gains then found_by("weights-zero", 0.9, gains, first.step) end

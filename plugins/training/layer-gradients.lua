@@ -23,7 +23,8 @@
 --- that are zero for every input let nothing through, and the graph is whole there; so does a gate of zero, by which
 --- the outputs of other layers of its module are multiplied. Embeddings of a further input, as of a time or a class,
 --- learn from the blocks behind a cut. A parameter that is no module's, as what stands for an absent condition, has
---- nothing upstream of it, so that no graph is cut in it.
+--- nothing upstream of it, so that no graph is cut in it. A factor of a low-rank pair has no gradient as long as the
+--- other factor is zero, as the second one of LoRA is at first; that one has a gradient then.
 ---
 --- ## References
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
@@ -258,7 +259,7 @@ return {
         local zeros = layered:where { metric = "zero_share", layer = layer }
         -- Weights or outputs of zero are another check's: nothing passes them in either direction.
         if not flagged(layer) and (size:count() > 0 and size:max("value") == 0
-          or zeros:count() > 0 and zeros:median("value") >= 0.99) or between then
+          or zeros:count() > 0 and zeros:median("value") >= 0.99) or between or freezing.shut(layered, layer) then
         elseif (none or own:count() >= case.options.min_rows and own:max("value") == 0)
           and freezing.rest(layered, layer) then
         elseif none or own:count() >= case.options.min_rows and own:max("value") == 0 then

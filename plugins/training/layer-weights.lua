@@ -17,7 +17,9 @@
 --- layer of such a name is not judged in part, nor one whose units are dead or whose weights started at zero. Updates
 --- are of the steps that are logged: a layer that is stepped at others, by turns with the rest, has another weight norm
 --- from row to row, and does change. A layer whose gradient comes at every step and is exactly 0, so that the optimizer
---- counts its updates, as an output that no label asks for, is neither frozen nor left out, and nothing is said of it.
+--- counts its updates, as an output that no label asks for, is neither frozen nor left out, and nothing is said of it;
+--- nor of one whose second moment is 0 although its updates are counted, nor of a factor of a low-rank pair (LoRA) that
+--- has no gradient because the other factor is zero.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/6700
@@ -74,7 +76,7 @@ return {
 
     ---@type string[], string[], integer, integer, culprit.Table?, culprit.Table?
     local still, pushed, moving, judged, example, push = {}, {}, 0, 0, nil, nil
-    local part, between = nil, 0
+    local part, between, given = nil, 0, 0 -- given: layers that were given nothing to move by
     local states = {} -- whether a layer stands still, in the order of the forward pass
     for layer, values in layered:where { metric = "update_ratio" }:group("layer") do
       if values:count() >= case.options.min_rows and not declared(layer) then
@@ -85,7 +87,9 @@ return {
         local moved = norms:count() > 1 and norms:max("value") - norms:min("value") > 3e-4 * norms:max("value")
         if values:max("value") == 0 and moved then
           between = between + 1
-        elseif values:max("value") == 0 and freezing.rest(layered, layer) then
+        elseif values:max("value") == 0 and (freezing.rest(layered, layer) or freezing.given_zero(layered, layer)
+          or (grads:count() == 0 or grads:max("value") == 0) and freezing.shut(layered, layer)) then
+          given = given + 1
         elseif values:max("value") == 0 then
           still[#still + 1] = layer
           states[#states + 1] = { layer = layer, dead = true }
@@ -102,11 +106,26 @@ return {
         end
       end
     end
+    -- What is zero has no ratio; a factor of LoRA that stays so in spite of a gradient is not moved. Nothing is lost in
+    -- rounding beside a zero, and what the optimizer counts updates of, it holds.
+    for layer, moves in layered:where { metric = "update_rms" }:where("match(layer, '*lora_*')"):group("layer") do
+      local own   = layered:where { layer = layer }
+      local size  = own:where { metric = "weight_norm" }
+      local grads = own:where { metric = "grad_norm" }
+      if own:where { metric = "update_ratio" }:count() == 0 and moves:count() >= case.options.min_rows
+        and moves:max("value") == 0 and size:count() > 0 and size:max("value") == 0 and not flagged(layer)
+        and grads:count() > 0 and grads:median("value") > 0
+        and own:where { metric = "optimizer_state_step" }:count() == 0 then
+        judged, still[#still + 1], pushed[#pushed + 1] = judged + 1, layer, layer
+        states[#states + 1] = { layer = layer, dead = true }
+        example, push = example or moves, push or grads
+      end
+    end
     if judged == 0 then return skip("update ratios of layers at 3 steps or more") end
     if #still == 0 and moving == 0 and between > 0 then
       return skip("updates of the steps between those that are logged, at which alone these layers move")
     end
-    if #still == 0 and part and moving > 1 then
+    if #still == 0 and given == 0 and part and moving > 1 then
       report {
         symptom  = "layer-weights-unchanged",
         score    = decays and 0.9 or 0.6,

@@ -93,6 +93,80 @@ local function slope_of(case, bias)
   return math.max(1, 2 * truth:max("std")), math.max(truth:median("rms"), 1e-12), named:first(), "loss"
 end
 
+--- A setting by which the loss is no plain mean, or its gradients may be scaled.
+local function weighted(case)
+  return settings.on(case.config:where("match(key, ?)", WEIGHTED)):first()
+    or case.config:where("match(key, '*precision|*dtype|fp16|*.fp16') and match(value, 'fp16*|*float16|16|16-*|half|"
+      .. "true|True') and not match(value, '*bf*')"):first()
+end
+
+--- What a decay that is added to gradients adds at most: its rate times the largest element that the bias has.
+---@param bias culprit.Row  of the last checkpoint
+---@param step number       of the checkpoint that is judged
+local function decay_at(case, bias, step)
+  local now = case.tensors:where("role == 'weight' and variant is null and step == ? and layer == ? and "
+    .. "match(name, '*bias')", step, bias.layer):first()
+  return (case.config:where("match(key, '*weight_decay') and number > 0"):max("number") or 0)
+    * math.max(-(bias.min or 0), bias.max or 0, -(now and now.min or 0), now and now.max or 0)
+end
+
+---@class output_bias.Mean  What an optimizer keeps as a mean of gradients.
+---@field row culprit.Row
+---@field size number   the largest element of the mean, corrected for the zeros that it began with
+---@field what string   words for it
+---@field step number   of the checkpoint
+---@field bound number  what no mean of gradients is above
+
+--- The buffer of momentum as a mean: the sum of old gradients, each mu times the one behind it, times 1 - mu. Nil where
+--- the config has no mu, or gradients are added in part.
+local function momentum(case, size)
+  local mu   = case.config:where("match(key, '*momentum') and number > 0 and number < 1"):max("number")
+  local damp = case.config:where("match(key, '*dampening') and number > 0"):count() > 0
+  if not mu or damp then return nil end
+  return size * (1 - mu), "momentum, times 1 - mu,"
+end
+
+--- Adam's moment as a mean, and the root of the second as one: divided by what a mean of ones that began at zero has.
+---@param state culprit.Table  of one checkpoint
+local function adam_moment(case, state, row, layer, size)
+  local counts  = state:where("numel == 1 and match(name, '*state.*.step')")
+  local updates = counts:where("layer == ?", layer):min("mean") or counts:min("mean")
+  local beta1, beta2 = optimizers.betas(case, "*betas")
+  if not updates or updates < 1 or beta1 >= 1 or beta2 >= 1 then return nil end
+  if row.name:ends_with("_sq") then return (size / (1 - beta2 ^ updates)) ^ 0.5, "root of the second moment" end
+  return size / (1 - beta1 ^ updates), "first moment"
+end
+
+--- The largest mean of the bias' gradients, of all checkpoints, that is above what it can be; nil where none is.
+---@param state culprit.Table   of the optimizer, at all steps
+---@param bias culprit.Row
+---@param bound number          what each gradient is at most, without decay
+---@param plain boolean         whether it descends by the gradient or its momentum
+---@return output_bias.Mean?
+local function above_bound(case, state, bias, bound, plain)
+  local worst
+  for at in state:distinct("step"):sort("step"):slice(0, 100):rows() do
+    local here  = state:where("step == ?", at.step)
+    local limit = bound + decay_at(case, bias, at.step)
+    for row in here:where("layer == ? and match(name, '*.exp_avg|*.exp_avg_sq|*.momentum_buffer')", bias.layer)
+      :slice(0, 16):rows() do
+      local buffer = row.name:ends_with(".momentum_buffer")
+      local same   = #(row.shape or {}) == 1 and row.numel == bias.numel
+      local most   = math.max(math.abs(row.min), math.abs(row.max))
+      local size, what
+      if same and buffer and plain then
+        size, what = momentum(case, most)
+      elseif same and not plain then
+        size, what = adam_moment(case, here, row, bias.layer, most)
+      end
+      if size and size > case.options.above * limit and (not worst or size > worst.size) then
+        worst = { row = row, size = size, what = what, step = at.step, bound = limit }
+      end
+    end
+  end
+  return worst
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -107,15 +181,12 @@ return {
   },
 
   run = runs.apart(function(case, run)
-    local opt, kind = case.options, optimizers.kind(case)
-    local plain = optimizers.plain(case)
+    local opt, kind, plain = case.options, optimizers.kind(case), optimizers.plain(case)
     if not plain and (not kind:glob("*adam*") or kind:glob("*8bit*|*mini*|*galore*|*apollo*|*hessian*|*free*")) then
       return skip("an optimizer in the config that keeps means of gradients")
     end
-    local scaled = settings.on(case.config:where("match(key, ?)", WEIGHTED)):first()
-      or case.config:where("match(key, '*precision|*dtype|fp16|*.fp16') and match(value, 'fp16*|*float16|16|16-*|half|"
-        .. "true|True') and not match(value, '*bf*')"):first()
-    if scaled then return skip("a loss that is a plain mean: " .. scaled.key .. " is set") end
+    local set = weighted(case)
+    if set then return skip("a loss that is a plain mean: " .. set.key .. " is set") end
     local state = case.tensors:where("role == 'state' and step is not null and variant is null and nonfinite == 0")
     local step  = state:max("step")
     local bias  = step and output_bias(case.tensors:where("role == 'weight' and variant is null and step == ?", step))
@@ -135,45 +206,8 @@ return {
         first.value / chance))
     end
 
-    local sums, decay = 1, 0
-    for _, keys in ipairs { "*accumulation_steps|*accumulate_grad_batches|*grad_accum*", "*world_size" } do
-      sums = sums * math.max(1, case.config:where("match(key, ?) and number is not null", keys):max("number") or 1)
-    end
-    local bound = slope * sums
-    local worst
-    for at in state:distinct("step"):sort("step"):slice(0, 100):rows() do
-      local own = state:where("step == ? and layer == ?", at.step, bias.layer)
-      local now = case.tensors:where("role == 'weight' and variant is null and step == ? and layer == ? and "
-        .. "match(name, '*bias')", at.step, bias.layer):first()
-      decay = (case.config:where("match(key, '*weight_decay') and number > 0"):max("number") or 0)
-        * math.max(-(bias.min or 0), bias.max or 0, -(now and now.min or 0), now and now.max or 0)
-      -- What a mean is at most, of gradients that are: corrected for the zeros that it began with.
-      local function judge(row, size, what)
-        if size > opt.above * (bound + decay) and (not worst or size > worst.size) then
-          worst = { row = row, size = size, what = what, step = at.step }
-        end
-      end
-      for row in own:where("match(name, '*.exp_avg|*.exp_avg_sq|*.momentum_buffer')"):slice(0, 16):rows() do
-        local same = #(row.shape or {}) == 1 and row.numel == bias.numel
-        local size = math.max(math.abs(row.min), math.abs(row.max))
-        if same and row.name:ends_with(".momentum_buffer") and plain then
-          local set  = case.config:where("match(key, '*momentum') and number > 0 and number < 1"):max("number")
-          local damp = case.config:where("match(key, '*dampening') and number > 0"):count() > 0
-          if set and not damp then judge(row, size * (1 - set), "momentum, times 1 - mu,") end
-        elseif same and not plain then
-          local counts = state:where("step == ? and numel == 1 and match(name, '*state.*.step')", at.step)
-          local updates = counts:where("layer == ?", bias.layer):min("mean") or counts:min("mean")
-          local beta1, beta2 = optimizers.betas(case, "*betas")
-          if updates and updates >= 1 and beta1 < 1 and beta2 < 1 then
-            if row.name:ends_with("_sq") then
-              judge(row, (size / (1 - beta2 ^ updates)) ^ 0.5, "root of the second moment")
-            else
-              judge(row, size / (1 - beta1 ^ updates), "first moment")
-            end
-          end
-        end
-      end
-    end
+    local sums  = settings.accumulated(case)
+    local worst = above_bound(case, state, bias, slope * sums, plain)
     -- A sum that swings, or of clipped gradients, may be small: nothing is ruled out.
     if not worst then return skip("moments of the output's bias above what a mean of gradients can be") end
     report {
@@ -182,7 +216,7 @@ return {
       at       = { run = run, step = worst.step },
       message  = ("the %s of %s is %.3g in the checkpoint of step %d; its gradient is the mean of slopes of the loss "
         .. "(%s), %.3g at most%s: more is added up than one step's gradients"):format(worst.what, bias.name, worst.size,
-        math.floor(worst.step), name == "loss" and source.value or name, bound + decay,
+        math.floor(worst.step), name == "loss" and source.value or name, worst.bound,
         sums > 1 and (", with %g that are summed"):format(sums) or ""),
       evidence = { worst.row, source, first },
     }

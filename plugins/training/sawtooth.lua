@@ -13,8 +13,9 @@
 --- ## Known false positives
 --- Learning rates in cycles move the loss with their own period; those are left out. An evaluation in the training loop
 --- that disturbs the data's order does so by design. A loss against a copy of the network, as of Q-learning, jumps at
---- each renewal of the copy: where the config names its interval nothing is said. Nor is it where half of the layers
---- are moved at some steps only: an optimizer that takes them in turn gives the loss its round.
+--- each renewal of the copy: where the config names its interval nothing is said. Nor is it where half
+--- of the layers are moved at some steps only: an optimizer that takes them in turn gives the loss its round. Tasks,
+--- losses and batches without labels take turns by design: of a period of fewer than six steps nothing is said.
 ---
 --- ## References
 --- The fall at epoch boundaries: https://www.fast.ai/posts/2023-09-04-learning-jumps/
@@ -112,10 +113,10 @@ return {
         local apart  = (used:last().step - used:first().step) / math.max(1, used:count() - 1) * by
 
         -- One window for the trend decides which periods are seen: those up to it.
-        local found
+        local found, round
         for _, part in ipairs { 24, 12, 6, 3 } do
           local width = #values // part
-          if width >= 8 and not found then
+          if width >= 8 and not found and not round then
             local x, power = detrended(values, width), 0
             -- Single outliers would correlate with nothing and hide the rest: they are cut at four deviations.
             for i = 1, #x do power = power + x[i] * x[i] end
@@ -144,6 +145,14 @@ return {
             for _, i in ipairs(peaks) do
               if acf[i] >= 0.7 * highest then best = i break end
             end
+            -- Steps that take turns, as tasks or losses do: the period is a few of them, and others its multiples. Of
+            -- rows that are further apart a few make a block.
+            for i = 2, best and apart <= 1.5 * by and 5 or 1 do
+              if i < most and i * by < 12 and acf[i] >= 0.7 * highest and acf[i] > acf[i - 1]
+                and acf[i] >= acf[i + 1] then
+                round, best = round or i, nil
+              end
+            end
             if best and 2 * best <= #x // 2 then
               local again = -1
               for i = math.floor(1.9 * best), math.ceil(2.1 * best) do
@@ -156,7 +165,10 @@ return {
           end
         end
 
-        if found then
+        if round then
+          skip(("a period of six steps or more: the loss repeats every %d, as of tasks or losses by turns"):format(
+            round * by), "loss-sawtooth", "loss-drops-at-epochs")
+        elseif found then
           local period = found.lag * apart
           -- The pattern: means over the places in the period.
           local sums, counts = {}, {}

@@ -32,15 +32,18 @@ local settings    = require("settings")
 --- group of channels. A transposed convolution has its inputs first.
 local function feeds(rows, norm)
   local n, place, matrices = norm.gain.numel, norm.gain.order or 0, 0
-  for row in rows:where("role == 'weight' and variant is null"):slice(0, 20000):rows() do
-    local shape = row.shape or {}
-    if #shape > 1 then
-      matrices = matrices + 1
-      local turned = row.name:lower():glob("*up*|*deconv*|*transpose*|*decod*|*kernel*")
-      local groups = #shape > 2 and (row.order or 0) > place and n % shape[2] == 0 and n // shape[2]
-      if shape[2] == n or #shape == 2 and shape[2] % n == 0 or turned and shape[1] == n
-        or groups and groups > 1 and shape[1] % groups == 0 then
-        return true
+  local weights = rows:where("role == 'weight' and variant is null")
+  for piece = 0, weights:count() - 1, 10000 do -- so many rows are given at a time
+    for row in weights:slice(piece, 10000):rows() do
+      local shape = row.shape or {}
+      if #shape > 1 then
+        matrices = matrices + 1
+        local turned = row.name:lower():glob("*up*|*deconv*|*transpose*|*decod*|*kernel*")
+        local groups = #shape > 2 and (row.order or 0) > place and n % shape[2] == 0 and n // shape[2]
+        if shape[2] == n or #shape == 2 and shape[2] % n == 0 or turned and shape[1] == n
+          or groups and groups > 1 and shape[1] % groups == 0 then
+          return true
+        end
       end
     end
   end

@@ -22,8 +22,10 @@
 --- The first steps of a warm-up and the end of a schedule that ends at zero: the median over the run is judged. Adam's
 --- first updates, which are the rate in every element: large ones count from a twentieth of the run on. Layers that
 --- begin at zero, as biases and the second factor of LoRA do: a first update of all of a layer shows it, and it is left
---- out, as is what never moves. A loss that comes to a half of what it was had a rate that was high enough. Fine-tuning
---- at rates of 1e-6 moves a model that already knows; a first loss far below that of chance weakens the report.
+--- out, as is what never moves. One or two layers on features that stay have to outgrow their start: first updates are
+--- judged of three layers and more. A loss that comes to a half of what it was had a rate that was high enough.
+--- Fine-tuning at rates of 1e-6 moves a model that already knows; a first loss far below that of chance weakens the
+--- report.
 ---
 --- ## References
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
@@ -246,7 +248,12 @@ local function judge_first(case, run, seen, rate)
   local first = telling_first(opt, seen, rate, not adam and (rectified or not other))
   if not first then return skip("update ratios from the first step on", "first-updates-outgrow-weights") end
   local size, part = first.size, first.part
-  if seen.base then
+  local layers = seen.ratios:distinct("layer"):count()
+  if seen.layered and layers < 3 then
+    -- A readout of features that stay has to grow, and learns at any rate that does not diverge.
+    return skip("three layers or more that are trained: one or two outgrow their start as they learn",
+      "first-updates-outgrow-weights")
+  elseif seen.base then
     return skip("weights that are trained from a start: most of the model stands still, and prompts, scales or factors "
       .. "that are put beside it begin small", "first-updates-outgrow-weights")
   elseif other and not (rectified and part >= WARM) then
@@ -262,13 +269,15 @@ local function judge_first(case, run, seen, rate)
   -- that half of the weights at first is a tenth of them later on. Adagrad's go on falling.
   local outgrows = part < WARM and size / part >= opt.ramp or part >= WARM and size >= (adam and 5 or 10) * opt.high
   if part <= 0 or not outgrows then return end
+  local of = not seen.layered and "all weights" or layers >= 4 and "the weights in three layers of four"
+    or "the weights in most of 3 layers"
   report {
     symptom  = "first-updates-outgrow-weights",
     score    = part >= WARM and size < 10 * opt.high and 0.7
       or math.min(0.95, 0.7 + 0.25 * math.min(1, size / part)),
     at       = { run = run, step = first.row.step },
     message  = ("the update of step %d is %.2g of %s%s: a rate in the order of the weights, which no warm-up mends")
-      :format(first.row.step, size, together and "all weights" or "the weights in three layers of four",
+      :format(first.row.step, size, together and "all weights" or of,
       part < WARM and (", with %s of the full rate, which would make %.2g"):format(units.percent(part), size / part)
       or ""),
     evidence = { seen.ratios:where { step = first.row.step }:slice(0, 5), first.near or rate.set or rate.rows:first() },

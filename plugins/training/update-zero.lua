@@ -12,7 +12,8 @@
 --- ## Known false positives
 --- The last step of a schedule that ends at zero; single steps are not reported. Steps that a loss scaler skipped, or
 --- another guard: parameters that move again are held, and of those that moved before less is said, or nothing where
---- the rate has come down to a tenth.
+--- the rate has come down to a tenth. Where the optimizer has a state of the parameters and counts their updates it
+--- holds them, and something else keeps them as they are.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/optim.html
@@ -74,6 +75,14 @@ return {
       if again then
         return skip(("steps without an update and none behind them that has one: the optimizer moves at step %d what "
           .. "it left as it was at step %d, and so it holds it"):format(again, zero[1]), "update-zero-despite-gradient")
+      end
+      -- The state of a parameter is kept by the parameter itself: where it is of these, they are held.
+      local counts = at("optimizer_state_step")
+      for layer, own in counts:where("layer is not null"):group("layer") do
+        if own:count() >= 3 and own:max("value") > own:min("value") then
+          return skip(("an optimizer that holds other parameters: this one counts %d updates of %s, which stays")
+            :format(math.floor(own:max("value")), layer), "update-zero-despite-gradient")
+        end
       end
       -- What a rate a tenth as high does to weights of few digits is lost in rounding.
       local first  = driven:first()

@@ -14,7 +14,8 @@
 --- A loss whose later rows come as high again, when it has been back, differs so from row to row and has no bump;
 --- nor has one whose rows next behind the top differ by a fifth of its height, as multiples of each other, or one
 --- that is a single row. A full rate at once is a setting and no fault while the rate is small; it is
---- information, unless the config asks for a warm-up. Plain descent, with momentum or without, and Adagrad have
+--- information, unless the config asks for a warm-up. Rows of epochs begin behind one that is counted in epochs, or
+--- as a part of the run. Plain descent, with momentum or without, and Adagrad have
 --- no second moments that forget: they start at their full rate as a rule, and nothing is said of it; nor of
 --- L-BFGS, which searches its step, nor of Muon, whose steps have a length of their own, nor of a network without
 --- attention whose config does not speak of a warm-up. An optimizer that warms up within (schedule-free, Prodigy,
@@ -45,6 +46,10 @@ return {
   run = function(case)
     local opt, judged = case.options, false
     local warmup = settings.warmup(case)
+    -- One that is counted in epochs, or as a part of the run, may lie before the first row of a log by epochs.
+    local counted = not warmup and case.config:where("match(key, '*warmup*|*warm_up*') and number > 0")
+      :where("match(key, '*epoch*|*ratio|*percent*|*frac*|*prop*|*pct*') and not match(key, '*momentum*|*bias*|*ema*')")
+      :first()
     local moving = settings.moving(case)
     local plain = optimizers.plain(case) or optimizers.begins_otherwise(case)
       or optimizers.kind(case):glob("*muon*|*lion*")
@@ -75,7 +80,11 @@ return {
         local begin  = rate:slice(0, math.max(5, rows // 5)):max("value")
         if not absurd and not hidden and first.value > 0 and first.value >= 0.9 * begin then
           local missed = warmup and warmup.number > first.step + 1
-          if missed or attends and not plain then
+          local behind = counted and (runs.by_epochs(case, run_name, rate) or runs.whole_data(case))
+          if behind then
+            skip(("a learning rate within the warm-up: the rows are of epochs, and %s is %g"):format(counted.key,
+              counted.number), "warmup-absent")
+          elseif missed or attends and not plain then
             -- First updates that are too large throw the loss up. One that only falls has borne them.
             local losses = runs.series(case, "loss", run_name)
             local some   = losses:count() // 10

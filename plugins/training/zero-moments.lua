@@ -21,16 +21,17 @@
 --- What bears such a name is left out, and so is what lies behind all that learns, and everything where the config has
 --- a weight of a loss that is zero. An output layer, whose outputs no other matrix takes in, gets a gradient in its
 --- bias from the loss itself: where that is zero too, the loss does not ask for it (a task without labels), and
---- neither it
---- nor the layers of zero moments right before it have dead units for that. An input that is zero in every batch leaves
---- its layer's bias as it is, and a lone row of numbers, as what stands for an absent condition, is no layer. Of a list
---- of like matrices without biases some may be for what the data lack, as relations. Moments in fp16 lose small
---- gradients and are not judged. Flat and sharded states have no parameters.
+--- neither it nor the layers of zero moments right before it have dead units for that. An input that is zero in every
+--- batch leaves its layer's bias as it is, and a lone row of numbers, as what stands for an absent condition, is no
+--- layer. Of a list of like matrices without biases some may be for what the data lack, as relations. Moments in fp16
+--- lose small gradients and are not judged. Flat and sharded states have no parameters. A state without names is not
+--- judged where the config has adapters.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html (None and zero are not the same)
 
 local lists = require("lists")
+local settings = require("settings")
 
 local BY_DESIGN = "*expert*|*lora*|*adapter*|*hypernet*|*q_proj*|*k_proj*|*to_q*|*to_k*|*query*|*.key*|*_hh_*|*_hh|"
   .. "*.q|*.k|*.q.*|*.k.*|*wq*|*wk*|*projector*|*recurrent*|*aux*|*pooler*|*head*|*emb*|*wte*|*wpe*|*table*|"
@@ -189,6 +190,9 @@ return {
         end
       end
       judged = judged or #all > 0
+      -- Numbers do not say which are the factors of low-rank pairs, half of which wait for the other half.
+      local pairs_ = #all > 0 and not by_name(all[1]) and settings.on(case.config:where(
+        "match(key, '*lora*|*peft*|*adapter*')")):first()
       local upstream = false
       for _, one in ipairs(#zero > 1 and zero or {}) do upstream = upstream or one.at ~= nil and one.at < last end
       local off = case.config:where("match(key, '*loss*weight*|*weight*loss*|*coef*|*lambda*|*_alpha|*loss_scale*') "
@@ -196,6 +200,9 @@ return {
       local rates = case.scalars:where { name = "lr" }:where("finite(value)")
       if rates:count() > 0 and rates:max("value") <= 0 then
         skip("a learning rate above zero: a gate that starts shut stays shut without", "gradient-always-zero")
+      elseif live > 0 and matrices > 0 and upstream and pairs_ then
+        skip(("names of the parameters: there are adapters (%s), and a state without names does not say which is one")
+          :format(pairs_.key), "gradient-always-zero")
       elseif live > 0 and matrices > 0 and upstream and off then
         skip(("a loss all of whose parts count: %s is 0"):format(off.key), "gradient-always-zero")
       elseif live > 0 and matrices > 0 and upstream then
