@@ -48,6 +48,14 @@ function optimizers.plain(case)
     .. "*gradientdescent*|*asgd") or false
 end
 
+--- Whether the optimizer keeps Adam's two means, of each element by itself, under their names and as they are.
+---@param case culprit.Case
+---@return boolean
+function optimizers.keeps_means(case)
+  local kind = optimizers.kind(case)
+  return kind:glob("*adam*") and not kind:glob("*8bit*|*mini*|*galore*|*apollo*|*hessian*|*free*") or false
+end
+
 --- How long Adam's two moments remember: what a pair says that is set under such a key, and else what PyTorch takes.
 ---@param case culprit.Case
 ---@param keys string  a glob of keys

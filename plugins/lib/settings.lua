@@ -27,6 +27,14 @@ function settings.several(rows)
   return rows:where("number > 1 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')")
 end
 
+--- A setting by which the run is in fp16, where gradients are scaled and may be logged so.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.fp16(case)
+  return case.config:where("match(key, '*precision|*dtype|fp16|*.fp16') and match(value, 'fp16*|*float16|16|16-*|half|"
+    .. "true|True') and not match(value, '*bf*')"):first()
+end
+
 --- How many gradients may be added up for an update: batches that are accumulated, on devices that may sum; 1 where the
 --- config has neither.
 ---@param case culprit.Case

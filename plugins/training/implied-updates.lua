@@ -59,8 +59,7 @@ local function apart_from_logged(case)
   end
   return settings.on(case.config:where("match(key, '*lr_mult*|*lr_scale*|*backbone_lr|*lr_backbone|*encoder_lr|"
     .. "*head_lr|*lr_head|*layer_decay*|*layerwise_lr*|*llrd*|*lr_ratio*')")):first()
-    or case.config:where("match(key, '*precision|*dtype|fp16|*.fp16') and match(value, 'fp16*|*float16|16|16-*|half|"
-      .. "true|True') and not match(value, '*bf*')"):first()
+    or settings.fp16(case)
 end
 
 ---@type culprit.Detector

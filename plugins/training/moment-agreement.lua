@@ -156,8 +156,8 @@ return {
   },
 
   run = runs.apart(function(case, run)
-    local opt, name = case.options, optimizers.kind(case)
-    if not name:glob("*adam*") or name:glob("*mini*|*nadam*|*8bit*|*galore*|*apollo*|*hessian*|*free*") then
+    local opt = case.options
+    if not optimizers.keeps_means(case) or optimizers.kind(case):glob("*nadam*") then
       return skip("an optimizer in the config that keeps the means of Adam")
     end
     if case.scalars:where { metric = "grad_cosine", primary = true }:where("finite(value)"):count() >= 5 then

@@ -96,8 +96,7 @@ end
 --- A setting by which the loss is no plain mean, or its gradients may be scaled.
 local function weighted(case)
   return settings.on(case.config:where("match(key, ?)", WEIGHTED)):first()
-    or case.config:where("match(key, '*precision|*dtype|fp16|*.fp16') and match(value, 'fp16*|*float16|16|16-*|half|"
-      .. "true|True') and not match(value, '*bf*')"):first()
+    or settings.fp16(case)
 end
 
 --- What a decay that is added to gradients adds at most: its rate times the largest element that the bias has.
@@ -181,8 +180,8 @@ return {
   },
 
   run = runs.apart(function(case, run)
-    local opt, kind, plain = case.options, optimizers.kind(case), optimizers.plain(case)
-    if not plain and (not kind:glob("*adam*") or kind:glob("*8bit*|*mini*|*galore*|*apollo*|*hessian*|*free*")) then
+    local opt, plain = case.options, optimizers.plain(case)
+    if not plain and not optimizers.keeps_means(case) then
       return skip("an optimizer in the config that keeps means of gradients")
     end
     local set = weighted(case)

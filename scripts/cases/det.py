@@ -536,10 +536,6 @@ class DetRun(Family):
         past = sum(i >= self.EPOCH * epoch for epoch in self.milestones)
         return self.GAMMA ** past
 
-    def train(self):
-        self.checkpoints = {}
-        super().train()
-
     def batch_columns(self, batch):
         row = super().batch_columns(batch)
         return row | {k: round(float(t), 5)

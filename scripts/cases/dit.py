@@ -379,10 +379,6 @@ class DitRun(Family):
             return super().lr_factor(i)
         return (self.STANDS / max(self.STANDS, i)) ** 0.5
 
-    def train(self):
-        self.checkpoints = {}
-        super().train()
-
     def update(self, i):
         """The average begins with the fresh weights, as in DiT's code."""
         if i == 0:

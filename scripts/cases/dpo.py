@@ -612,7 +612,7 @@ class DpoRun(Family):
         # One that was made anew goes on where the old one was.
         schedule = self.scheduler.state_dict() | {
             "last_epoch": done, "_step_count": done + 1, "lr_lambdas": [{}]}
-        vars(self).setdefault("checkpoints", {})[done] = copy.deepcopy(
+        self.checkpoints[done] = copy.deepcopy(
             (adapter, self.optimizer.state_dict(), schedule))
 
     def write_more(self):

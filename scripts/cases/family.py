@@ -71,6 +71,7 @@ class Family(Run):
     def train(self):
         dumps = {s % self.steps: self.dumped for s in self.dump_steps}
         self.extra_dumps = dumps | self.extra_dumps
+        self.checkpoints = {}   # of the steps at which the family keeps one
         super().train()
 
     def thin(self, name, tensor):

@@ -450,7 +450,7 @@ class GnnRun(Family):
         done = i + 1
         if done not in {self.steps // 2, self.steps, *self.notices}:
             return
-        vars(self).setdefault("checkpoints", {})[done] = copy.deepcopy({
+        self.checkpoints[done] = copy.deepcopy({
             "epoch": i // 100, "global_step": done,
             "pytorch-lightning_version": "2.5.5",
             "state_dict": {f"model.{n}": t

@@ -422,8 +422,7 @@ class SsmRun(Family):
         """In the middle, at the end and where the run is resumed from."""
         if i + 1 not in {self.steps // 2, self.steps, *self.notices}:
             return
-        kept = vars(self).setdefault("checkpoints", {})
-        kept[i + 1] = (
+        self.checkpoints[i + 1] = (
             {n: t.clone() for n, t in model.state_dict().items()},
             copy.deepcopy(self.optimizer.state_dict()),
             copy.deepcopy(self.scheduler.state_dict()))

@@ -538,10 +538,6 @@ class TtsRun(Family):
                         "mels": torch.full_like(mels, 50.0),
                         "durations": long}
 
-    def train(self):
-        self.checkpoints = {}
-        super().train()
-
     def batch_columns(self, batch):
         row = super().batch_columns(batch)
         return row | {k: round(float(t), 5)
