@@ -73,11 +73,13 @@ from .family import Family
 from .gnn import GnnRun
 from .gru import GruRun
 from .moe import MoeRun
+from .point import PointRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .s2s import S2sRun
 from .seg import SegRun
 from .ssm import SsmRun
+from .t5 import T5Run
 from .tcn import TcnRun
 from .tts import TtsRun
 from .unet import UnetRun
@@ -192,7 +194,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
                                   CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
-                                  DpoRun)}
+                                  DpoRun, T5Run, PointRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -200,10 +202,11 @@ PAIR_6 = ("moe", "seg")
 PAIR_7 = ("ssm", "dit")
 PAIR_8 = ("gnn", "det")
 PAIR_9 = ("tts", "dpo")
+PAIR_10 = ("t5", "point")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-            *PAIR_6, "ssm", "det", "dpo")   # a loss of labels
+            *PAIR_6, "ssm", "det", "dpo", "t5", "point")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

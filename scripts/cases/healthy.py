@@ -10,7 +10,7 @@ from . import gnn as graphs
 from . import sources
 from . import tts as speech
 from .families import ALL, ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
-    PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, Fault, build
+    PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, PAIR_10, Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -51,6 +51,11 @@ class SmallBatch(Control):
         if self.family == "det":  # a batch norm needs some
             self.severity = dict(part=(2, 4)[self.level], factor=0.5)
             least, slow = 4, 0.5
+        if self.family == "point":  # as does a batch of two clouds
+            self.severity = dict(part=(2, 4)[self.level], factor=1.0)
+            least, slow = 4, 1.0
+        if self.family == "t5":  # an eighth and half the rate learn too little
+            self.severity, slow = dict(part=(2, 3)[self.level], factor=1.0), 1.0
         if self.family == "tts":  # an eighth and a quarter learn too little
             self.severity = dict(part=(2, 4)[self.level], factor=0.7)
             slow = 0.7
@@ -67,13 +72,15 @@ class Dropout(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "t5":  # narrow as it is, .1 slows it down
+            self.severity = dict(rate=(0.02, 0.05)[self.level])
         self.model_options["dropout"] = self.user["dropout"] = self.s.rate
 
 
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
-                *PAIR_7, "gnn", "det")
+                *PAIR_7, "gnn", "det", "point")
 
     def setup(self):
         super().setup()
@@ -84,7 +91,7 @@ class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
-                "dit", "gnn", "det", "tts", "dpo")
+                "dit", "gnn", "det", "tts", "dpo", *PAIR_10)
 
     def setup(self):
         super().setup()
@@ -100,6 +107,8 @@ class TighterClip(Control):
         super().setup()
         if self.family == "det":  # half of 1 would slow it down
             self.severity = dict(factor=1.0)
+        if self.family == "point":  # half of 10 would clip nothing
+            self.severity = dict(factor=0.05)
         self.clip = self.s.factor * (self.clip or 1.0)
 
 
@@ -126,7 +135,7 @@ class Curriculum(Control):
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
-                "det", "tts", "dpo")
+                "det", "tts", "dpo", *PAIR_10)
 
     def setup(self):
         super().setup()
@@ -142,7 +151,7 @@ class Curriculum(Control):
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
-                           "tts", "dpo"):
+                           "tts", "dpo", *PAIR_10):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -215,7 +224,7 @@ class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
-                *PAIR_6, "dit", "gnn", "det", "tts", "dpo")
+                *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10)
 
     def setup(self):
         super().setup()
@@ -294,6 +303,8 @@ class LabelSmoothing(Control):
                 + self.s.share * even
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
+        elif self.family == "point":
+            loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "clip":
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
@@ -349,11 +360,16 @@ class PackedApart(PackedRun, Control):
 class MixedDomains(Control):
     """Three domains, shuffled."""
     id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc",
-                                                  "dit", "det", "tts")
+                                                  "dit", "det", "tts",
+                                                  *PAIR_10)
 
     def make_source(self, seed):
         if self.family == "tts":
             return self.speech(seed, domains=True)
+        if self.family == "t5":
+            return self.texts(seed, domains=True)
+        if self.family == "point":
+            return self.clouds(seed, domains=True)
         if self.family == "dit":
             return self.images(seed, domains=True)
         if self.family == "det":
@@ -371,11 +387,11 @@ class ShiftInModel(Control):
     """Labels are the inputs, as the model itself shifts them: the way of
     transformers' causal models."""
     id, severities, families = "H20", (dict(),), (
-        *LANGUAGE, "s2s", "moe")
+        *LANGUAGE, "s2s", "moe", "t5")
 
     def make_model(self):
         model = super().make_model()
-        if self.family == "s2s":
+        if self.family in ("s2s", "t5"):
             return model
 
         def loss(batch):
@@ -387,7 +403,7 @@ class ShiftInModel(Control):
         return model
 
     def spoil_batch(self, i, batch):
-        if self.family == "s2s":
+        if self.family in ("s2s", "t5"):
             return {k: t for k, t in batch.items() if "decoder" not in k}
         if self.family == "moe":
             return batch | {"labels": F.pad(batch["labels"][:, :-1], (1, 0),
@@ -541,10 +557,114 @@ class OtherBeta(Control):
         self.model_options["beta"] = self.s.beta
 
 
+class PointsDropped(Control):
+    """Of each training cloud a share of the points, another one each time and
+    up to a limit, is moved onto its first one, as PointNet++ does it against
+    overfitting: training lies above validation."""
+    id, severities, families = "H45", (dict(most=0.15), dict(most=0.3)), \
+        ("point",)
+
+    def setup(self):
+        super().setup()
+        self.user["random_input_dropout_max"] = self.s.most
+        self.dropped_points = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        points, labels = batch["points"], batch["point_part_labels"]
+        rows = len(points)
+        share = self.s.most * torch.rand(rows, 1,
+                                         generator=self.dropped_points)
+        gone = torch.rand(labels.shape, generator=self.dropped_points) < share
+        return batch | {
+            "points": torch.where(gone[..., None], points[:, :1], points),
+            "point_part_labels": torch.where(gone, labels[:, :1], labels)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class NormMomentumFalls(Control):
+    """Batch norms average over ever more batches: their momentum falls by
+    steps, as in PointNet++, whose config says how."""
+    id, severities, families = "H46", (dict(decay=0.5),), ("point",)
+    BEGINS, LEAST = 0.5, 0.01
+
+    def setup(self):
+        super().setup()
+        self.every = 2 * self.EPOCH
+        self.user |= {"bn_momentum": self.BEGINS, "bn_decay": self.s.decay,
+                      "bn_decay_epochs": 2}
+
+    def before_step(self, i):
+        super().before_step(i)
+        now = max(self.LEAST, self.BEGINS * self.s.decay ** (i // self.every))
+        for part in self.model.modules():
+            if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+                part.momentum = now
+
+
+class WeighedClasses(Control):
+    """The loss weighs parts by how rare they are, the power says how much; so
+    it is another one than usual, in validation too, and the config has the
+    weights."""
+    id, severities, families = "H47", (dict(power=0.5), dict(power=1.0)), \
+        ("point",)
+
+    def setup(self):
+        super().setup()
+        labels = whole(self.make_source(7), 20)["point_part_labels"]
+        share = labels[labels >= 0].bincount() / (labels >= 0).sum()
+        weights = share ** -self.s.power
+        weights = weights / (weights * share).sum()
+        self.model_options["class_weights"] = self.user["class_weights"] = [
+            round(float(w), 3) for w in weights]
+
+
+class TiedEmbeddings(Control):
+    """The head is the table, and what it gets is made smaller by the root of
+    the width, as in the first T5; the config says so."""
+    id, severities, families = "H42", (dict(),), ("t5",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["tied"] = True
+
+
+class Accumulated(Control):
+    """A step is of two or four small batches whose losses are divided by their
+    number; the config has both."""
+    id, severities, families = "H43", (dict(parts=2), dict(parts=4)), ("t5",)
+
+    def setup(self):
+        super().setup()
+        self.accumulate = self.s.parts
+        self.batch_size //= self.s.parts
+
+
+class LogNormalizer(Control):
+    """The square of the logits' normalizer is added to the loss, as T5's own
+    trainer does it, so that it does not drift; the config says its weight."""
+    id, severities, families = "H44", (dict(weight=1e-3), dict(weight=1e-2)), \
+        ("t5",)
+
+    def setup(self):
+        super().setup()
+        self.user["z_loss"] = self.s.weight
+
+    def compute_loss(self, i, model, batch):
+        logits, labels = model.logits(batch), batch["labels"]
+        size = logits.float().logsumexp(-1)[labels != sources.IGNORE]
+        loss = cross_entropy(logits, labels) \
+            + self.s.weight * size.square().mean()
+        model.tap("loss.output", loss)
+        return loss
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
           AnswersOnly, PackedApart, MixedDomains, ShiftInModel, OtherTimes,
           WarmRestarts, AtomsPerBatch, BackgroundImages, SizesTogether,
           FramesPerBatch, StoppedPredictors, OtherPreferenceLoss,
-          AnswersAsWell, OtherBeta)
+          AnswersAsWell, OtherBeta, PointsDropped, NormMomentumFalls,
+          WeighedClasses, TiedEmbeddings, Accumulated, LogNormalizer)

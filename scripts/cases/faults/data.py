@@ -6,9 +6,11 @@ import math
 import torch
 
 from .. import gnn as graphs
+from .. import point as points
 from .. import sources, tts
 from ..det import NOTHING
-from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_5, Fault, build
+from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_5, PAIR_10, \
+    Fault, build
 from ..recorder import save_tensors
 from ..snapshot import checksum
 from .targets import ChatRun, Dumps, shape
@@ -86,6 +88,8 @@ class DataOrder(Dumps, Fault):
         if self.language:
             self.dump_rows = 8
 
+        if self.family == "t5":  # in 12 of .8 it forgets little
+            self.severity = dict(steps=(25, 50, 100)[self.level], share=1.0)
         if self.family == "dpo":  # adapters forget little in 12
             self.severity = dict(steps=(50, 67, 100)[self.level], share=1.0)
 
@@ -124,10 +128,12 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 6)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
-        if self.family == "tts":  # so does it, nearly
+        if self.family in ("tts", "t5"):  # so do these, nearly
             self.severity = dict(epochs=(20, 60, 120)[self.level])
         if self.family == "gnn":  # it bears 8
             self.severity = dict(epochs=(24, 60, 120)[self.level])
+        if self.family == "point":  # as does it
+            self.severity = dict(epochs=(25, 50, 125)[self.level])
         if self.family == "dpo":  # so does it
             self.severity = dict(epochs=(25, 100, 200)[self.level])
         # Healthy runs of the one have four passes, the other forgets.
@@ -205,10 +211,13 @@ class BitFlip(Dumps, Fault):
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "",
-             "det": "", "tts": ".w_2",
+             "det": "", "tts": ".w_2", "t5": ".wo", "point": "",
              "dpo": ".dense_4h_to_h.lora_B.default"}
 
     def setup(self):
+        if self.family == "point":  # a norm takes out what bit 26 does
+            self.severity = (self.severity, dict(part="mlp", bit=30),
+                             dict(part="head", bit=30))[self.level]
         self.onset = self.steps // 2 - 5
         self.where = self.layer(self.s.part, self.blocks - 1)
         self.weight = f"{self.where}.weight" if self.s.part == "head" \
@@ -229,6 +238,9 @@ class BitFlip(Dumps, Fault):
             # Bit 26 is 0 in the exponent of a weight of [2^-8, 2^-7): the
             # flip makes it 2^8 times as large.
             fits = ((flat.abs() >= low) & (flat.abs() < 2 * low)).nonzero()
+            if not len(fits):   # the largest one below: bit 26 is 0 as well
+                fits = flat.abs().masked_fill(
+                    flat.abs() >= low, 0.0).argmax().view(1, 1)
             at = int(fits[len(fits) // 2])
             bits = flat[at:at + 1].clone().view(torch.int32)
             flat[at] = (bits ^ (1 << self.s.bit)).view(torch.float32)[0]
@@ -254,7 +266,7 @@ class TokenIdsClamped(Dumps, Fault):
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
-                "gnn", "tts", "dpo")
+                "gnn", "tts", "dpo", "t5")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -290,6 +302,8 @@ class TokenIdsClamped(Dumps, Fault):
             self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
         if self.family == "dpo":
             self.severity = dict(factor=(2.5, 4.0, 6.0)[self.level])
+        if self.family == "t5":
+            self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
         if self.level == 1:
             self.user |= {"tokenizer_vocab_size": self.size()}
 
@@ -315,6 +329,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.documents(seed, pieces=self.size() - 9)
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
+        if self.family == "t5":  # nor are eight of these
+            return self.texts(seed, words=self.size() - 8)
         return sources.WideVocabulary(seed, shape(self), self.size())
 
 
@@ -389,7 +405,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
-                "gnn", "tts", "dpo")
+                "gnn", "tts", "dpo", *PAIR_10)
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -414,6 +430,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_mel_len"] = limit
             return super().make_source(seed)
+        if self.family == "point":  # nobody shuffles what lies from low to high
+            self.also = []
+            limit = (64, 48, 32)[self.level]
+            self.severity = dict(limit=limit)
+            self.user["max_points"] = limit
+            return super().make_source(seed)
         if self.family == "moe":  # examples are packed when they are cut
             self.also = ["eos-missing-in-targets"]
             self.user["max_length"] = limit = (16, 12, 9)[self.level]
@@ -422,6 +444,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = [*type(self).also, "eos-missing-in-targets"]
             self.user["max_target_length"] = limit = 9 - 3 * self.level
             return self.sentences(seed, limit=limit)
+        if self.family == "t5":  # validation has a limit of its own
+            limit = (7, 5, 4)[self.level]
+            self.severity = dict(limit=limit)
+            self.user |= {"max_target_length": limit,
+                          "val_max_target_length": self.context}
+            return self.texts(seed, limit=None if seed == 9 else limit)
         if self.family == "dpo":  # what is preferred is the whole answer
             self.also = []
             limit = (4, 3, 2)[self.level]
@@ -441,6 +469,9 @@ class TruncationDropsAnswers(ChatRun, Fault):
     def spoil_batch(self, i, batch):
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)
+        if self.family == "point" and i >= 0:
+            low = batch["points"][..., 2].argsort(1)[:, :self.s.limit]
+            return {k: points.picked(t, low) for k, t in batch.items()}
         if self.family != "det" or i < 0:
             return batch
         labels = batch["labels"]

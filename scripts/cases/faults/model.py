@@ -7,6 +7,7 @@ from ..clip import Clip
 from ..det import Detector
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     Fault
+from ..point import PointNet2
 from ..resnet import Resnet
 from ..seg import Segmenter
 from ..tts import FastSpeech2
@@ -56,6 +57,18 @@ class DetachedGraph(Fault):
             self.where = self.model_options["detach_after"] = \
                 self.layer("block", part)
             self.severity = dict(after=self.where)
+            return
+        if self.family == "point":  # a skip goes past a cut in between
+            self.where = self.model_options["detach_after"] = \
+                self.layer("block", (0, 2, 3)[self.level])
+            self.severity = dict(after=self.where)
+            return
+        if self.family == "t5":  # so does it
+            halves = [f"{half}.block.1" for half in ("encoder", "decoder")]
+            cuts = (halves[:1], ["decoder.block.0"], halves)[self.level]
+            self.where = cuts[0]
+            self.model_options["detach_after"] = tuple(cuts)
+            self.severity = dict(after=cuts)
             return
         if self.family == "tts":  # it bears a table that is never trained
             self.where = self.model_options["detach_after"] = \
@@ -138,6 +151,17 @@ class Frozen(Fault):
         elif self.family == "tts":
             blocks = [self.layer("block", k) for k in range(self.blocks)]
             self.frozen = (blocks[:2], blocks[2:], blocks)[self.level]
+            self.severity = dict(parts=("encoder blocks", "decoder blocks",
+                                        "all blocks")[self.level])
+        elif self.family == "point":
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            self.frozen = (blocks[:2], blocks[2:], blocks)[self.level]
+            self.severity = dict(parts=("SA_modules", "FP_modules",
+                                        "backbone_3d")[self.level])
+        elif self.family == "t5":
+            halves = [[f"{half}.block.{i}" for i in range(self.blocks)]
+                      for half in ("encoder", "decoder")]
+            self.frozen = (*halves, sum(halves, []))[self.level]
             self.severity = dict(parts=("encoder blocks", "decoder blocks",
                                         "all blocks")[self.level])
         elif self.family == "dpo":  # all but the adapters stand still anyway
@@ -260,7 +284,10 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                            for i in range(2)),
               "dit": tuple(f"blocks.{i}.mlp.fc1" for i in range(2)),
               "det": tuple(f"{b}.bn1" for b in Detector.BLOCKS),
-              "tts": tuple(f"{b}.pos_ffn.w_1" for b in FastSpeech2.BLOCKS)}
+              "tts": tuple(f"{b}.pos_ffn.w_1" for b in FastSpeech2.BLOCKS),
+              "point": tuple(
+                  f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
+                  for b in PointNet2.BLOCKS)}
 
 
 class DeadRelu(Fault):
@@ -268,7 +295,7 @@ class DeadRelu(Fault):
     """
     id, root_class = "F36a", "dead-relu"
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts")
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -298,7 +325,7 @@ class Saturated(Fault):
     their limits."""
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts")
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -362,19 +389,19 @@ class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts")
+    families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
     def setup(self):
         if self.s.ids is None:
             self.model_options["positions"] = False
-        elif self.family in ("vit", "dit", "tts"):  # one place's for all
+        elif self.family in ("vit", "dit", "tts", "t5"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
-        if self.s.ids is None or self.family in ("vit", "dit", "tts"):
+        if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

@@ -46,7 +46,10 @@ class Fp16Overflow(NotFinite):
               "convs.2.A.*put", "convs.2.norm.*put", "convs.2.output",
               "*.layer2.0.conv1.*put", "*.layer2.0.relu.*put", "*.layer2.0.output",
               "decoder.layer_stack.1.slf_attn.scores.*put",
-              "decoder.layer_stack.1.slf_attn.probs.output", "loss.output")
+              "decoder.layer_stack.1.slf_attn.probs.output",
+              "decoder.block.1.layer.2.DenseReluDense.*put",
+              "*.SA_modules.1.mlps.0.3.*put", "*.SA_modules.1.mlps.0.5.*put",
+              "*.SA_modules.1.output", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
@@ -67,7 +70,10 @@ class Fp16Overflow(NotFinite):
                                                   ".conv1"},
                                "dit": {"half_scores": True},
                                "tts": {"half_scores": True},
+                               "t5": {"half_mlp": True},
                                "dpo": {"half_scores": True},
+                               "point": {"half_at": "backbone_3d.SA_modules.1"
+                                                    ".mlps.0.3"},
                                "gnn": {"half_at": "convs.2.A"},
                                "ssm": {"half_at": "out_proj"},
                                "gru": {"half": True}}[self.family]
@@ -87,11 +93,13 @@ class Fp16Overflow(NotFinite):
                       "moe": "layers.1.attention.scores",
                       "dit": "blocks.1.attn.scores",
                       "tts": "decoder.layer_stack.1.slf_attn.scores",
+                      "t5": "decoder.block.1.layer.2.DenseReluDense.gated",
                       "dpo": "base_model.model.gpt_neox.layers.1.attention."
                              "scores",
                       "seg": "decoder.blocks.0.conv1.0",
                       "det": "backbone.body.layer2.0.conv1",
                       "gnn": "convs.2.A",
+                      "point": "backbone_3d.SA_modules.1.mlps.0.3",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
 
@@ -112,18 +120,20 @@ class Fp16Overflow(NotFinite):
                  "seg": (self.where,), "ssm": (self.where,),
                  "dpo": (self.where.replace(
                      "scores", "query_key_value.lora_B.default"),),
-                 "det": (self.where,),
+                 "det": (self.where,), "point": (self.where,),
                  "moe": [self.where.replace("scores", part)
                          for part in ("wq", "wk")],
                  "clip": [self.where.replace("scores", part)
                           for part in ("q_proj", "k_proj")],
                  "tts": [self.where.replace("scores", part)
                          for part in ("w_qs", "w_ks")],
+                 "t5": [self.where.replace("gated", part)
+                        for part in ("wi_0", "wi_1")],
                  "recsys": self.layers[:6]}[self.family]
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
-                "det": 2.0, "dpo": 1.7}.get(self.family, 1)
+                "det": 2.0, "dpo": 1.7, "point": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
@@ -139,7 +149,7 @@ class Fp16Overflow(NotFinite):
             bad = (~tensor.isfinite()).nonzero()
             head = int(bad[0, axis]) if len(bad) else 0
             return tensor.narrow(axis, head, 1)
-        if ".mlp." in name:  # the first bad position and some before it
+        if ".mlp." in name or "DenseReluDense" in name:  # the first bad position and some before it
             bad = (~tensor.isfinite()).nonzero()
             at = int(bad[0, 1]) if len(bad) else 0
             return tensor[:, max(0, at - 3):at + 5]
@@ -191,6 +201,8 @@ class LogOfZero(NotFinite):
                     model, logits, wanted))
         if self.family == "clip":  # the place of the right caption
             batch = batch | {"labels": torch.arange(len(logits))}
+        if self.family == "point":
+            batch = batch | {"labels": batch["point_part_labels"]}
         if self.family == "seg":  # classes last
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(
@@ -267,7 +279,7 @@ class DivisionByZero(NotFinite):
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
-                "dpo")
+                "dpo", "point")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -328,7 +340,7 @@ class DivisionByZero(NotFinite):
                 ids[0, :6], labels[0, :6] = 0, -100
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit", "det"):
+                           "dit", "det", "point"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -358,7 +370,7 @@ class DivisionByZero(NotFinite):
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit", "det"):
+                           "dit", "det", "point"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -401,10 +413,16 @@ class Bf16Weights(Fault):
               "encoder.stages.0.conv2.0.weight",
               "*.layers.0.attention.dense.lora_*.weight",
               "convs.0.B.weight", "*.0.mixer.out_proj.weight", "*.layer2.0.conv2.weight",
-              "encoder.layer_stack.0.slf_attn.fc.weight")
+              "encoder.layer_stack.0.slf_attn.fc.weight",
+              "encoder.block.0.layer.0.SelfAttention.o.weight",
+              "*.SA_modules.1.mlps.0.3.weight")
 
     def setup(self):
+        if self.family == "t5":  # at .3 rounding costs it little
+            self.severity = dict(lr=(0.1, 0.03, 0.01)[self.level])
         if self.family == "dpo":  # what begins at zero bears more
+            self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
+        if self.family == "point":  # it bears .3
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         self.lr *= self.s.lr
 

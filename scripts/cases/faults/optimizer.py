@@ -24,7 +24,7 @@ class LrTooHigh(Fault):
     def setup(self):
         if self.family == "ssm":
             self.severity = dict(factor=3 * self.s.factor)
-        if self.family in ("gnn", "det"):  # they bear 10
+        if self.family in ("gnn", "det", "point"):  # they bear 10
             self.severity = dict(factor=10 * self.s.factor)
         self.lr *= self.s.factor * HARDY.get(self.family, 1)
 
@@ -39,13 +39,15 @@ class LrTooHighSgd(Fault):
     note = "step: the first non-finite loss; it grows for steps before"
 
     def setup(self):
+        if self.family == "t5":  # below, what it says is lost and stays finite
+            self.severity = dict(lr=10 * self.s.lr)
         # Below ten the classifier loses its units instead and stays finite.
         self.lr = self.s.lr * {"mlp": 4, "gru": 20, "recsys": 10,
                                "tcn": 10, "dpo": 10}.get(self.family, 1)
 
     def is_onset(self, i, row, now):
         # Norms divide by what grows, and adapters lose what they say.
-        if self.family in ("resnet", "clip", "gnn", "seg", "dpo"):
+        if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
         if self.family in ("gru", "ctc", "tcn", "det"):
@@ -106,11 +108,15 @@ class StaleParameters(Fault):
         if self.family == "det":  # the body, as a pretrained one is put in
             path = ("backbone.body", self.layer("head"))[self.level]
             self.severity = dict(part=("body", "head")[self.level])
+        if self.family == "t5":  # any head will do
+            half = ("encoder", "decoder")[self.level]
+            path, self.severity = f"{half}.block", dict(part=f"{half} blocks")
         if self.family == "tts" and self.s.part == "block":  # as is this one
             path, self.severity = "encoder.layer_stack", dict(
                 part="encoder blocks")
         self.where = f"{path}.0" if self.family == "gnn" \
-            or path == "encoder.layer_stack" else path
+            or path == "encoder.layer_stack" \
+            or self.family == "t5" else path
         if self.family == "llama" and self.s.part == "head":
             # The head is untied by a copy, as some loaders do.
             model.lm_head.weight = torch.nn.Parameter(
@@ -145,7 +151,7 @@ class LrJump(Fault):
     onset = 130
 
     def setup(self):
-        if self.family == "gnn":  # it bears 5
+        if self.family in ("gnn", "point"):  # they bear 5
             self.severity = dict(factor=10 * self.s.factor)
         elif self.family == "dpo":
             self.severity = dict(factor=6 * self.s.factor)
@@ -174,6 +180,8 @@ class GradientsNotZeroed(Fault):
             self.severity = dict(every=(20, 60)[self.level])
         if self.family == "gnn" and self.level < 2:  # it bears 16
             self.severity = dict(every=(40, 80)[self.level])
+        if self.family == "point" and self.level < 2:  # it bears 4
+            self.severity = dict(every=(32, 80)[self.level])
 
     def zero_grad(self, i):
         if i % self.s.every == 0:
@@ -189,9 +197,10 @@ class NotDivided(Fault):
 
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
-                           *PAIR_7):  # theirs divides
+                           "t5", "point", *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
-        if self.family in (*PAIR_7, "tts", "dpo"):  # and so does their clipping
+        if self.family in (*PAIR_7, "tts", "dpo", "t5",
+                           "point"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
@@ -220,6 +229,9 @@ class ClipTooSmall(Fault):
     onset = 0
 
     def setup(self):
+        if self.family == "t5":  # Adafactor has no epsilon to speak of
+            vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
+            self.severity = dict(sgd=self.s.sgd)
         self.clip = getattr(self.s, self.moments)
         if self.family == "gnn":
             self.severity = dict(radam=self.clip)
@@ -243,6 +255,8 @@ class WeightDecay(Fault):
             self.severity = dict(adam=(0.01, 0.03, 0.1)[self.level])
         if self.family == "gnn":  # as Adam's, it is part of the gradient
             self.severity = dict(radam=(0.1, 0.3, 1.0)[self.level])
+        if self.family == "t5":  # its rate is thrice as high, and falls late
+            self.severity = dict(adafactor=(3.0, 10.0, 50.0)[self.level])
         if self.family == "dpo":  # adapters bear 3
             self.severity = dict(adamw=(30.0, 60.0, 150.0)[self.level])
         # Behind norms only tables and gains feel it: more of it.
@@ -304,6 +318,13 @@ class ResumeWithoutState(Fault):
         if self.family == "dpo":
             self.notices[self.onset][1] = (
                 "INFO", "loaded adapter_model.safetensors")
+        if self.family == "point":  # an epoch has 25 steps
+            self.severity = dict(at=(175, 100, 50)[self.level])
+            self.onset = self.s.at
+            self.notices = {self.onset: [
+                ("INFO", "==> Loading parameters from checkpoint "
+                 + self.checkpoint_path(self.onset // self.EPOCH)),
+                ("INFO", "==> Done (loaded model_state)")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at

@@ -168,7 +168,8 @@ class RankDesync(Fault):
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
             self.where = f"{self.layer('mlp', 1)}.dense_4h_to_h"
-        if self.where in ("lm_head", "cls.predictions.decoder"):
+        if self.where in ("lm_head", "cls.predictions.decoder") \
+                and self.family != "t5":
             self.where = self.layer("embed")  # they are tied
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
                  "llama": "model.layers.0.self_attn.o_proj",
@@ -184,8 +185,10 @@ class RankDesync(Fault):
                  "moe": "layers.0.attention.wo",
                  "ssm": "backbone.layers.0.mixer.out_proj",
                  "dit": "blocks.0.attn.proj", "gnn": "convs.0.B",
+                 "point": "backbone_3d.SA_modules.1.mlps.0.3",
                  "det": "backbone.body.layer2.0.conv2",
                  "tts": "encoder.layer_stack.0.slf_attn.fc",
+                 "t5": "encoder.block.0.layer.0.SelfAttention.o",
                  "dpo": "base_model.model.gpt_neox.layers.0.attention.dense"
                         ".lora_B.default",
                  "seg": "encoder.stages.0.conv2.0"}[self.family]
@@ -198,7 +201,8 @@ class RankDesync(Fault):
             "*.layer_norm1.weight", "input_proj.bias",
             "*attention_norm.weight", "*.conv2.1.weight",
             "backbone.layers.*.norm.weight", "convs.*.bn_node_x.weight",
-            "*.slf_attn.layer_norm.weight")
+            "*.slf_attn.layer_norm.weight", "*.mlps.0.1.weight",
+            "encoder.block.*.layer.0.layer_norm.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

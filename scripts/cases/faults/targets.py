@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from .. import models
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
-    PAIR_5, PAIR_6, PAIR_7, Fault
+    PAIR_5, PAIR_6, PAIR_7, PAIR_10, Fault
 from ..det import NOTHING
 from ..seg import VOID
 from ..sources import IGNORE, PAD, EOS, Chat
@@ -89,7 +89,7 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("ctc", "clip", "seg", "det", "dpo"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
@@ -106,7 +106,7 @@ class DoubleSoftmax(Dumps, Fault):
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
-        if self.family in ("ctc", "clip", "seg", "det", "dpo"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -119,7 +119,7 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo")
+    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -158,7 +158,7 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo")
+    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -195,7 +195,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     """Collator and loss both shift: the target is the token after the next.
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "moe", "dpo")
+    families = (*LANGUAGE, "s2s", "moe", "dpo", "t5")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
 
@@ -233,7 +233,7 @@ class ChatRun(Dumps):
 
     def setup(self):
         self.watch()
-        if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo",
+        if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            *PAIR_5):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -246,8 +246,8 @@ class ChatRun(Dumps):
                       "assistant_only_loss": True, "max_length": self.context}
 
     def make_source(self, seed):
-        if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_5,
-                           *PAIR_6):
+        if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
+                           *PAIR_5, *PAIR_6):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -258,7 +258,8 @@ class LossMaskEmpty(ChatRun, Fault):
     from a step on, or always; a loss that guards its count is 0, one that
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
-    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo")
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
+                *PAIR_10)
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -268,7 +269,7 @@ class LossMaskEmpty(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("tcn", "seg", "det", "tts"):
+        if self.family in ("tcn", "seg", "det", "tts", "point"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
             model.averages = not self.s.guard
@@ -291,6 +292,9 @@ class LossMaskEmpty(ChatRun, Fault):
                 labels, IGNORE))
         elif self.family == "seg":
             batch["mask"] = torch.full_like(batch["mask"], VOID)
+        elif self.family == "point":  # all of its points are unannotated
+            batch["point_part_labels"] = torch.full_like(
+                batch["point_part_labels"], NOTHING)
         elif self.family == "det":  # all of its boxes are padding
             batch["labels"] = torch.full_like(batch["labels"], NOTHING)
         elif self.family == "tts":  # lengths in seconds, made whole
@@ -304,7 +308,7 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts")
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10)
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -316,6 +320,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_void = True
         elif self.family == "tts":
             model.counts_padding = True
+        elif self.family == "point":
+            model.counts_unknown = True
         return model
 
     def make_source(self, seed):
@@ -329,6 +335,15 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             self.severity = dict(width=width)
             self.user["pad_to_multiple_of"] = width
             return self.speech(seed, width=width)
+        if self.family == "point":  # more of a cloud is not annotated
+            clutter = (0.15, 0.4, 0.7)[self.level]
+            self.severity = dict(unannotated=clutter)
+            return self.clouds(seed, clutter=clutter)
+        if self.family == "t5":  # labels are padded to the longest allowed
+            width = (16, 24, 40)[self.level]
+            self.severity = dict(width=width)
+            self.user["max_target_length"] = width
+            return self.texts(seed, width=width)
         if self.family == "seg":  # more images are padded, and more of each
             return self.of(self.scenes(
                 seed, padded=(0.33, 0.7, 1.0)[self.level],
@@ -339,7 +354,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
-        if self.family in ("tcn", "seg", "tts"):  # it counts as 0
+        if self.family in ("tcn", "seg", "tts", "point"):  # it counts as 0
             return batch
         labels, ids = batch["labels"], batch["input_ids"]
         if self.family == "moe":  # of some templates, or of all
@@ -350,7 +365,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 0.25, 0.5, 1.0)[self.level]
             added = (labels == IGNORE) & same & some[:, None]
             return batch | {"labels": torch.where(added, target, labels)}
-        if self.family == "s2s":
+        if self.family in ("s2s", "t5"):
             return batch | {"labels": labels.clamp_min(PAD)}
         if self.family == "bert":  # what no mask hides is to be said as well
             added = (labels == IGNORE) & torch.where(
@@ -392,6 +407,10 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "durations"
             if "share" in self.severity:  # it bears a tenth
                 self.severity = dict(share=(0.3, 0.5, 0.8)[self.level])
+        elif self.family == "point":
+            self.given = self.trained = "point_part_labels"
+            if "share" in self.severity:  # it bears a tenth
+                self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family == "dit":  # the classes that it is told
             self.given = self.trained = "y"
         elif self.family == "det" and "share" in self.severity:
@@ -499,7 +518,7 @@ class RandomLabels(LabelNoise):
     def setup(self):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
-                           "gnn", "det", "tts", "dpo") \
+                           "gnn", "det", "tts", "dpo", *PAIR_10) \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
@@ -541,7 +560,8 @@ class RandomLabels(LabelNoise):
         elif self.s.kind == "shuffled" and self.family == "seg":
             labels = labels[torch.randperm(len(labels), generator=self.noise)]
         elif self.s.kind == "shuffled":
-            kept, labels = labels != IGNORE, labels.clone()
+            kept = labels != (NOTHING if self.family == "point" else IGNORE)
+            labels = labels.clone()
             order = torch.randperm(int(kept.sum()), generator=self.noise)
             labels[kept] = labels[kept][order]
         else:
