@@ -4,6 +4,7 @@
 
 #include "Rank/Diagnosis.h"
 #include "Rank/Hypotheses.h"
+#include "Rank/Likeness.h"
 #include "Rank/NextChecks.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -73,7 +74,8 @@ Unexplained unexplained(const Model &M, ArrayRef<Hypothesis> Listed,
 /// listed or, where none is, of those that only common sights speak for.
 static std::vector<LayerShare>
 layersOf(ArrayRef<std::pair<std::string, double>> Suspected, const Model &M,
-         const Beliefs &B, const Vocabulary &Words, const Weights &W) {
+         const Beliefs &B, const Vocabulary &Words, const Weights &W,
+         const Likeness &Runs) {
   // Thousands of sets ask for the layers of a few causes.
   std::vector<StringRef> LayerOf(M.N.Causes.size());
   for (unsigned C : B.Candidates)
@@ -94,6 +96,13 @@ layersOf(ArrayRef<std::pair<std::string, double>> Suspected, const Model &M,
       Has[C] = LayerOf[C] == Layer;
     L.Probability =
         W.calibrated(B.anyOf([&](unsigned Cause) { return Has[Cause]; }));
+    if (!Runs.counts())
+      continue;
+    // What recorded runs make of each cause, taken as independent.
+    double None = 1;
+    for (const auto &[Of, Probability] : Suspected)
+      None *= Of == Layer ? 1 - Probability : 1;
+    L.Probability = 1 - None;
   }
   std::vector<LayerShare> Out;
   for (auto &[Layer, L] : ByLayer)
@@ -109,33 +118,85 @@ static double logOdds(double P) {
   return logOddsOf(std::clamp(P, 1e-12, 1 - 1e-12));
 }
 
+/// The hypothesis of \p P at the probability \p Final, with what the recorded
+/// runs say of it.
+static Hypothesis hypothesisOf(const CausePosterior &P, double Final,
+                               const Model &M, const Likeness &Runs,
+                               ArrayRef<SymptomEvidence> Symptoms,
+                               const Vocabulary &Words) {
+  Hypothesis H = makeHypothesis(M, P, Symptoms, Words);
+  H.Probability = Final;
+  H.Recorded = Runs.added(P.Cause);
+  H.Calibration = logOdds(Final) - logOdds(P.Probability) - H.Recorded;
+  H.OnlyRecorded = !M.isShown(M.N.Causes[P.Cause]);
+  if (H.Recorded != 0)
+    (H.Recorded > 0 ? H.Supports : H.Against)
+        .push_back(Runs.item(P.Cause));
+  return H;
+}
+
+/// Causes for which nothing but recorded runs like this one speaks, best first;
+/// the network's beliefs of those that some symptom speaks for are in \p B.
+static std::vector<Hypothesis>
+recordedAlone(const Model &M, const Beliefs &B, const Likeness &Runs,
+              ArrayRef<SymptomEvidence> Symptoms, const Vocabulary &Words,
+              std::vector<CausePosterior> &Alone) {
+  std::vector<Hypothesis> Out;
+  for (unsigned C : Runs.causes()) {
+    auto Known = llvm::find_if(
+        B.Causes, [&](const CausePosterior &P) { return P.Cause == C; });
+    if (Known != B.Causes.end() && M.isShown(M.N.Causes[C]))
+      continue;
+    CausePosterior P =
+        Known != B.Causes.end() ? *Known : alone(M.N, M.Seen, C);
+    // What no symptom speaks for is to the network as unlikely as can be.
+    double Final = Runs.probability(
+        C, Known != B.Causes.end() ? P.Probability : 0);
+    if (Final < LeadFrom)
+      continue;
+    Out.push_back(hypothesisOf(P, Final, M, Runs, Symptoms, Words));
+    Alone.push_back(std::move(P));
+  }
+  llvm::stable_sort(Out, [](const Hypothesis &X, const Hypothesis &Y) {
+    return X.Probability > Y.Probability;
+  });
+  return Out;
+}
+
 Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                    ArrayRef<LogEvidence> Logs, ArrayRef<Entry> Entries,
-                   const Vocabulary &Words, const Weights &W) {
+                   const Vocabulary &Words, const Weights &W,
+                   const ShapeFigures &Shape) {
   Model M(Symptoms, Logs, Entries, W);
+  Likeness Runs(M, Symptoms, Shape, W);
   Diagnosis D;
   std::vector<unsigned> NotShown; // likeliest first
   std::vector<std::pair<std::string, double>> Suspected, Unlisted;
   Beliefs B = posterior(M.N, M.Seen);
   for (const CausePosterior &P : B.Causes) {
-    double Calibrated = W.calibrated(P.Probability);
+    double Final = Runs.probability(P.Cause, P.Probability);
     if (static_cast<int>(P.Cause) == M.N.Unknown) {
-      D.Unknown = Calibrated;
+      D.Unknown = Final;
       continue;
     }
-    if (Calibrated < CountedFrom)
+    if (Final < CountedFrom)
       continue;
     if (M.isShown(M.N.Causes[P.Cause])) {
-      Hypothesis H = makeHypothesis(M, P, Symptoms, Words);
-      H.Probability = Calibrated;
-      H.Calibration = logOdds(Calibrated) - logOdds(P.Probability);
-      D.Hypotheses.push_back(std::move(H));
+      D.Hypotheses.push_back(
+          hypothesisOf(P, Final, M, Runs, Symptoms, Words));
     } else {
       NotShown.push_back(P.Cause);
       Unlisted.push_back(
-          {layerOf(M.N.Causes[P.Cause].Class, Words).str(), Calibrated});
+          {layerOf(M.N.Causes[P.Cause].Class, Words).str(), Final});
     }
   }
+  D.Sound = Runs.sound();
+  std::vector<CausePosterior> Alone;
+  for (Hypothesis &H : recordedAlone(M, B, Runs, Symptoms, Words, Alone))
+    if (H.Probability >= LedFrom)
+      D.Hypotheses.push_back(std::move(H));
+    else if (D.Leads.size() < MostLeads)
+      D.Leads.push_back(std::move(H));
   // What is unlikely is no news beside what is not.
   auto isListed = [](const Hypothesis &H) {
     return H.Probability >= ListedFrom;
@@ -167,11 +228,14 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                       });
   if (D.Hypotheses.size() > 1) {
     auto find = [&](StringRef Class) -> const CausePosterior & {
-      return *llvm::find_if(B.Causes, [&](const CausePosterior &P) {
+      auto isOf = [&](const CausePosterior &P) {
         return M.N.Causes[P.Cause].Class == Class;
-      });
+      };
+      auto It = llvm::find_if(Alone, isOf);
+      return It != Alone.end() ? *It : *llvm::find_if(B.Causes, isOf);
     };
-    D.First = leadOf(M, D.Hypotheses[0], find(D.Hypotheses[0].Class),
+    D.First = leadOf(M, D.Hypotheses[0], D.Hypotheses[1],
+                     find(D.Hypotheses[0].Class),
                      find(D.Hypotheses[1].Class));
   }
 
@@ -181,13 +245,16 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
     AnyChecked |= S.State != Presence::Unknown;
   }
   // A setting such as fp16 makes causes possible, not likely.
-  if (!AnyPresent)
-    D.Hypotheses.clear(), D.Next.reset(), D.First.reset(), D.Unknown = 0;
+  if (!AnyPresent) {
+    llvm::erase_if(D.Hypotheses,
+                   [](const Hypothesis &H) { return !H.OnlyRecorded; });
+    D.Next.reset(), D.First.reset(), D.Unknown = 0;
+  }
   for (const Hypothesis &H : D.Hypotheses)
     Suspected.push_back({H.Layer, H.Probability});
   if (Suspected.empty() && AnyPresent)
     Suspected = std::move(Unlisted);
-  D.Layers = layersOf(Suspected, M, B, Words, W);
+  D.Layers = layersOf(Suspected, M, B, Words, W, Runs);
   D.Rest = unexplained(M, D.Hypotheses, NotShown, Symptoms, Words, W);
   double Best = 0;
   for (const Hypothesis &H : D.Hypotheses)

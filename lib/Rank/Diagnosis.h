@@ -19,6 +19,7 @@
 #include "KB/Vocabulary.h"
 #include "Rank/Network.h"
 #include "Rank/Weights.h"
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,10 @@ struct SymptomEvidence {
   /// Index of the best report's outcome and of the report in it, for output.
   int Outcome = -1, Report = -1;
 };
+
+/// Figures of a training run's curves by name, as Case/RunShape.h has them; none
+/// of what is no training run.
+using ShapeFigures = std::map<std::string, double>;
 
 /// Whether \p Symptom says what a run has (has-attention) and not what it
 /// shows: nothing to report, but causes may need it.
@@ -146,7 +151,10 @@ struct Hypothesis {
   /// The log-odds, in nats, are Prior, the Own of every item that the cause
   /// names, listed or not (Evidence in all), Rivals: what remains when other
   /// causes explain the same, and Calibration (Weights::calibrated).
-  double Prior = 0, Evidence = 0, Rivals = 0, Calibration = 0;
+  /// Recorded is what runs add that were recorded and look like this one.
+  double Prior = 0, Evidence = 0, Rivals = 0, Recorded = 0, Calibration = 0;
+  /// Recorded runs alone make it likely: no symptom that is its own is there.
+  bool OnlyRecorded = false;
 };
 
 enum class Verdict {
@@ -181,13 +189,23 @@ struct LayerShare {
 struct Diagnosis {
   Verdict Result = Verdict::Insufficient;
   std::vector<Hypothesis> Hypotheses; ///< Best first, none below 0.01.
+  /// Causes that recorded runs like this one had, and that nothing else shows:
+  /// where to look if the hypotheses, or none, do not settle it. Best first,
+  /// none from LedFrom on, which are hypotheses, nor below LeadFrom.
+  std::vector<Hypothesis> Leads;
   std::vector<LayerShare> Layers;     ///< Likeliest first.
   /// Probability of a cause that is in no entry. Not among Hypotheses.
   double Unknown = 0;
+  /// Of recorded runs that look like this one the share that were sound; none
+  /// where they have no say.
+  std::optional<double> Sound;
   std::optional<NextCheck> Next;      ///< The best over all hypotheses.
   std::optional<Lead> First;          ///< Of the first over the second.
   Unexplained Rest;
 };
+
+/// Stands for the recorded runs among the evidence of a hypothesis.
+inline constexpr llvm::StringLiteral RecordedRunsItem = "recorded-runs";
 
 /// Stands in shifts and leads for the cause that is in no entry.
 inline constexpr llvm::StringLiteral UnknownClass = "unknown";
@@ -204,14 +222,20 @@ inline constexpr unsigned ManyLayers = 3;
 inline constexpr double ClaimedFrom = 0.5, ListedFrom = 0.05,
                         CountedFrom = 0.01;
 
+/// Probability from which what only recorded runs speak for is a hypothesis, and
+/// from which it is a lead; so many leads at most.
+inline constexpr double LedFrom = 0.3, LeadFrom = 0.02;
+inline constexpr unsigned MostLeads = 5;
+
 /// Ranks the causes of \p Entries. \p Symptoms has one element a symptom that
 /// any detector declares. Entries without a class take no part. A cause that
 /// only generic symptoms speak for (Weights::Generic) is listed if they are all
-/// that some entry of it names `always`; otherwise they go to Rest.
+/// that some entry of it names `always`; otherwise they go to Rest. Where the run
+/// has a \p Shape, Weights::Recorded has a say (Rank/Likeness.h).
 Diagnosis diagnose(llvm::ArrayRef<SymptomEvidence> Symptoms,
                    llvm::ArrayRef<LogEvidence> Logs,
                    llvm::ArrayRef<Entry> Entries, const Vocabulary &Words,
-                   const Weights &W);
+                   const Weights &W, const ShapeFigures &Shape = {});
 
 } // namespace culprit
 

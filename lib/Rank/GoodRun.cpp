@@ -219,19 +219,21 @@ Diagnosis SettingEvidence::diagnose(ArrayRef<SymptomEvidence> Symptoms,
                                     ArrayRef<LogEvidence> Logs,
                                     ArrayRef<Entry> Entries,
                                     const Vocabulary &Words,
-                                    const Weights &W) const {
+                                    const Weights &W,
+                                    const ShapeFigures &Shape) const {
   if (Added.empty())
-    return culprit::diagnose(Symptoms, Logs, Entries, Words, W);
+    return culprit::diagnose(Symptoms, Logs, Entries, Words, W, Shape);
   std::vector<Entry> Copies = Entries.vec();
   for (Entry &E : Copies)
     if (Added.count(E.Class) && !E.Signals.empty())
       E.Signals.push_back({(SettingChanged + ":" + E.Class).str(),
                            Frequency::Sometimes});
-  Diagnosis D = culprit::diagnose(Symptoms, Logs, Copies, Words, W);
+  Diagnosis D = culprit::diagnose(Symptoms, Logs, Copies, Words, W, Shape);
   // The copies end here.
-  for (Hypothesis &H : D.Hypotheses)
-    for (const Entry *&E : H.Entries)
-      E = &Entries[static_cast<size_t>(E - Copies.data())];
+  for (std::vector<Hypothesis> *All : {&D.Hypotheses, &D.Leads})
+    for (Hypothesis &H : *All)
+      for (const Entry *&E : H.Entries)
+        E = &Entries[static_cast<size_t>(E - Copies.data())];
   return D;
 }
 

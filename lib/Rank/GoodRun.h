@@ -98,7 +98,7 @@ public:
   Diagnosis diagnose(llvm::ArrayRef<SymptomEvidence> Symptoms,
                      llvm::ArrayRef<LogEvidence> Logs,
                      llvm::ArrayRef<Entry> Entries, const Vocabulary &Words,
-                     const Weights &W) const;
+                     const Weights &W, const ShapeFigures &Shape) const;
 
 private:
   std::set<std::string> Added; ///< Classes.

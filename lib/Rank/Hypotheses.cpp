@@ -147,8 +147,8 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
   return H;
 }
 
-Lead leadOf(const Model &M, const Hypothesis &First, const CausePosterior &A,
-            const CausePosterior &B) {
+Lead leadOf(const Model &M, const Hypothesis &First, const Hypothesis &Second,
+            const CausePosterior &A, const CausePosterior &B) {
   Lead L;
   L.Over = M.N.Causes[B.Cause].Class;
   std::map<unsigned, double> BySymptom;
@@ -177,6 +177,7 @@ Lead leadOf(const Model &M, const Hypothesis &First, const CausePosterior &A,
   }
   add("log-text", Quotes);
   add("rivals", A.Rivals - B.Rivals);
+  add(RecordedRunsItem, First.Recorded - Second.Recorded);
   llvm::stable_sort(L.Terms, [](const Lead::Term &X, const Lead::Term &Y) {
     return std::fabs(X.LogOdds) > std::fabs(Y.LogOdds);
   });

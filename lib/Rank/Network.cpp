@@ -298,6 +298,30 @@ double worthOf(const Network &N, const Link &L, ArrayRef<Observation> Seen) {
              : typical(Likelihood(N, L.Symptom, O), L);
 }
 
+static void sortInfluences(CausePosterior &P) {
+  llvm::stable_sort(P.Influences, [](const Influence &A, const Influence &B) {
+    return std::fabs(A.Typical) > std::fabs(B.Typical);
+  });
+}
+
+CausePosterior alone(const Network &N, ArrayRef<Observation> Seen,
+                     unsigned Cause) {
+  CausePosterior P;
+  P.Cause = Cause;
+  P.Prior = logOddsOf(N.Causes[Cause].Prior);
+  double LogOdds = P.Prior;
+  for (const Link &L : N.Causes[Cause].Links) {
+    if (Seen[L.Symptom].State == Presence::Unknown)
+      continue;
+    double Worth = worthOf(N, L, Seen);
+    P.Influences.push_back({L.Symptom, Worth, Worth});
+    LogOdds += Worth;
+  }
+  P.Probability = 1 / (1 + std::exp(-LogOdds));
+  sortInfluences(P);
+  return P;
+}
+
 Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
   assert(Seen.size() == N.Symptoms.size() && "one observation a symptom");
   std::vector<Likelihood> Likelihoods;
@@ -349,9 +373,7 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
       P.Influences.push_back(
           {L.Symptom, LogOdds - Tally.logOddsWithout(C, S), Own});
     }
-    llvm::stable_sort(P.Influences, [](const Influence &A, const Influence &B) {
-      return std::fabs(A.Typical) > std::fabs(B.Typical);
-    });
+    sortInfluences(P);
     B.Causes.push_back(std::move(P));
   }
   llvm::stable_sort(B.Causes,

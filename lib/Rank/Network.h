@@ -171,6 +171,11 @@ private:
 /// observation a symptom of \p N.
 Beliefs posterior(const Network &N, llvm::ArrayRef<Observation> Seen);
 
+/// The posterior of \p Cause if it were the only one there is: of what no
+/// symptom need speak for.
+CausePosterior alone(const Network &N, llvm::ArrayRef<Observation> Seen,
+                     unsigned Cause);
+
 /// What was seen of the symptom of \p L is worth for its cause alone, against
 /// no cause: the log of a likelihood ratio, 0 where nobody looked.
 double worthOf(const Network &N, const Link &L,

@@ -56,6 +56,11 @@ static size_t candidateOf(const Model &M, const Beliefs &B, StringRef Class) {
       B.Candidates.begin());
 }
 
+/// What \p P becomes where an experiment that is right with \p Right says so.
+static double informed(double P, double Right) {
+  return P * Right / (P * Right + (1 - P) * (1 - Right));
+}
+
 /// The experiment of the best entry that has one.
 static NextCheck experimentOf(const Hypothesis &H, const Model &M,
                               const Beliefs &B, const Pairs &P,
@@ -74,6 +79,11 @@ static NextCheck experimentOf(const Hypothesis &H, const Model &M,
   Check.Gain = informationOf(H.Probability, W.Cost.Right);
   Check.Minutes = W.minutesOf(H.Class);
   size_t Tested = candidateOf(M, B, H.Class);
+  if (Tested == B.Candidates.size()) {
+    // The network has no belief to move: recorded runs alone speak for it.
+    Check.IfSo = {{H.Class, informed(H.Probability, W.Cost.Right)}};
+    return Check;
+  }
   Check.IfSo = shifts(M, B, W, P.after(Tested, W.Cost.Right, true));
   Check.IfNot = shifts(M, B, W, P.after(Tested, W.Cost.Right, false));
   return Check;

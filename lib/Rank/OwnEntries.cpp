@@ -247,7 +247,8 @@ static bool comesFirst(const SeenBefore &A, const SeenBefore &B) {
 Expected<OwnDiagnosis>
 recallOwnEntries(Diagnosis First, const Case &C, const KnowledgeBase &KB,
                  size_t Own, ArrayRef<SymptomEvidence> Symptoms,
-                 ArrayRef<LogEvidence> Quoted, const Weights &W) {
+                 ArrayRef<LogEvidence> Quoted, const Weights &W,
+                 const ShapeFigures &Shape) {
   OwnDiagnosis Out;
   Recall R(C, KB, Own, Symptoms, First);
   if (Error E = R.run())
@@ -281,7 +282,8 @@ recallOwnEntries(Diagnosis First, const Case &C, const KnowledgeBase &KB,
             }))
           Logs.push_back({&Copy, S.Text, S.Path, S.Line, 1});
       }
-    Out.Result = diagnose(Symptoms, Logs, Out.Entries, KB.vocabulary(), W);
+    Out.Result =
+        diagnose(Symptoms, Logs, Out.Entries, KB.vocabulary(), W, Shape);
   } else {
     Out.Result = std::move(First);
   }

@@ -53,7 +53,8 @@ struct OwnDiagnosis {
 llvm::Expected<OwnDiagnosis>
 recallOwnEntries(Diagnosis First, const Case &C, const KnowledgeBase &KB,
                  size_t Own, llvm::ArrayRef<SymptomEvidence> Symptoms,
-                 llvm::ArrayRef<LogEvidence> Quoted, const Weights &W);
+                 llvm::ArrayRef<LogEvidence> Quoted, const Weights &W,
+                 const ShapeFigures &Shape);
 
 } // namespace culprit
 

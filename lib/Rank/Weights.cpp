@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Rank/Weights.h"
+#include "Rank/RecordedRuns.h"
 #include "Rank/Network.h"
 #include "Support/Error.h"
 #include "Support/Units.h"
@@ -33,6 +34,7 @@ struct FittedFile {
   std::string Date, Cases;
   double Pull = 0;
   culprit::Weights::Curve Map;
+  culprit::Weights::Blend OfRecorded;
   ByName Leaks;
   ByLink Links;
 };
@@ -71,12 +73,21 @@ template <> struct MappingTraits<culprit::Weights::Curve> {
   }
 };
 
+template <> struct MappingTraits<culprit::Weights::Blend> {
+  static void mapping(IO &In, culprit::Weights::Blend &B) {
+    In.mapOptional("network", B.Network);
+    In.mapOptional("runs", B.Runs);
+    In.mapOptional("offset", B.Offset);
+  }
+};
+
 template <> struct MappingTraits<FittedFile> {
   static void mapping(IO &In, FittedFile &F) {
     In.mapOptional("date", F.Date);
     In.mapOptional("cases", F.Cases);
     In.mapOptional("pull", F.Pull);
     In.mapOptional("calibration", F.Map);
+    In.mapOptional("recorded", F.OfRecorded);
     In.mapOptional("leaks", F.Leaks);
     In.mapOptional("links", F.Links);
   }
@@ -135,6 +146,7 @@ template <> struct MappingTraits<culprit::Weights> {
     In.mapOptional("together", W.Together);
     In.mapOptional("absent_power", W.AbsentPower);
     In.mapOptional("exclusive", W.Exclusive);
+    In.mapOptional("not_recorded", W.OfOthers);
     In.mapOptional("experiments", W.Cost);
   }
 };
@@ -236,6 +248,16 @@ static Error checkAbove(StringRef Name, StringRef What, double Value,
                  "give a number above " + formatNumber(Least));
 }
 
+static Error checkBlend(StringRef Name, StringRef What,
+                        const Weights::Blend &B) {
+  if (std::isfinite(B.Network) && std::isfinite(B.Runs) &&
+      std::isfinite(B.Offset) && B.Network >= 0 && B.Runs >= 0)
+    return Error::success();
+  return failure(Name + ": '" + What + "' has a weight that is no number from "
+                                       "0 on",
+                 "docs/ranking.md says what it is");
+}
+
 Expected<Weights> Weights::load(StringRef Path) {
   Expected<std::unique_ptr<MemoryBuffer>> Buffer = readWhole(Path);
   if (!Buffer)
@@ -285,6 +307,8 @@ Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
     return E;
   if (Error E = checkAbove(Name, "together", W.Together, 0))
     return E;
+  if (Error E = checkBlend(Name, "not_recorded", W.OfOthers))
+    return E;
   if (W.Exclusive.size() > 64)
     return failure(Name + ": more than 64 groups in 'exclusive'",
                    "join groups that share classes");
@@ -300,6 +324,16 @@ Error Weights::loadFitted(StringRef Path) {
   return parseFitted((*Buffer)->getBuffer(), Path);
 }
 
+Error Weights::loadRecorded(StringRef Path) {
+  if (!sys::fs::exists(Path))
+    return Error::success();
+  Expected<RecordedRuns> Runs = RecordedRuns::load(Path);
+  if (!Runs)
+    return Runs.takeError();
+  Recorded = std::make_shared<const RecordedRuns>(std::move(*Runs));
+  return Error::success();
+}
+
 Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
   FittedFile F;
   if (Error E = parseYaml(Yaml, Name, F))
@@ -311,6 +345,8 @@ Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
   if (!std::isfinite(F.Map.Offset))
     return failure(Name + ": 'calibration.offset' is no number",
                    "make the file again with scripts/fit-rank");
+  if (Error E = checkBlend(Name, "recorded", F.OfRecorded))
+    return E;
   for (const auto &[Symptom, Value] : F.Leaks)
     if (Error E = checkProbability(Name, Symptom, Value))
       return E;
@@ -319,6 +355,7 @@ Error Weights::parseFitted(StringRef Yaml, StringRef Name) {
       if (Error E = checkProbability(Name, Class + ": " + Symptom, Value))
         return E;
   Calibration = F.Map;
+  OfRecorded = F.OfRecorded;
   for (const auto &[Symptom, Value] : F.Leaks)
     Leaks[Symptom] = Value;
   for (auto &[Class, Links] : F.Links)

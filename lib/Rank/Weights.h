@@ -15,11 +15,14 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace culprit {
+
+class RecordedRuns;
 
 /// What an experiment or a recording takes, and what its answer is worth.
 struct Experiments {
@@ -61,6 +64,14 @@ struct Weights {
     double Low = 1, High = 1, Offset = 0;
   };
   Curve Calibration;
+  /// What becomes of the log-odds of a cause where recorded runs have a say
+  /// (Rank/Likeness.h): of those that some of them have, and of all others.
+  struct Blend {
+    double Network = 1, Runs = 0, Offset = 0;
+  };
+  Blend OfRecorded, OfOthers;
+  /// kb/recorded-runs.txt; none of weights without such.
+  std::shared_ptr<const RecordedRuns> Recorded;
   /// The calibrated form of the probability \p P.
   double calibrated(double P) const;
   /// P(symptom | cause) from recorded cases, in place of the entry's word.
@@ -90,6 +101,9 @@ struct Weights {
   /// scripts/fit-rank. One that is not there changes nothing.
   llvm::Error loadFitted(llvm::StringRef Path);
   llvm::Error parseFitted(llvm::StringRef Yaml, llvm::StringRef Name);
+  /// Takes over the recorded runs of the file \p Path. One that is not there
+  /// changes nothing.
+  llvm::Error loadRecorded(llvm::StringRef Path);
 };
 
 } // namespace culprit

@@ -235,6 +235,7 @@ static Value hypothesisJson(const Hypothesis &H, size_t Rank,
       {"odds", Object{{"prior", rounded(H.Prior, 1e4)},
                       {"evidence", rounded(H.Evidence, 1e4)},
                       {"rivals", rounded(H.Rivals, 1e4)},
+                      {"recorded_runs", rounded(H.Recorded, 1e4)},
                       {"calibration", rounded(H.Calibration, 1e4)}}},
       {"recoverable_ns", H.Recoverable.value_or(0)},
       {"recoverable_ns_per_step",
@@ -292,6 +293,13 @@ static Array quotesJson(ArrayRef<LogEvidence> Quotes) {
   return Out;
 }
 
+static Value shapeJson(const RunReport &R) {
+  Object Out;
+  for (const auto &[Name, V] : R.Shape)
+    Out[Name] = number(V);
+  return Out;
+}
+
 static Value restJson(const RunReport &R) {
   Array Symptoms, Open;
   for (unsigned S : R.Result.Rest.Symptoms)
@@ -328,7 +336,7 @@ static Array inputsJson(const Case &C) {
 }
 
 Value toJson(const RunReport &R) {
-  Array Outcomes, Hypotheses, Layers;
+  Array Outcomes, Hypotheses, Layers, Leads;
   for (const LayerShare &L : R.Result.Layers)
     Layers.push_back(
         Object{{"layer", L.Layer},
@@ -340,6 +348,8 @@ Value toJson(const RunReport &R) {
   for (size_t I = 0; I != R.Result.Hypotheses.size(); ++I)
     Hypotheses.push_back(
         hypothesisJson(R.Result.Hypotheses[I], I + 1, Basis));
+  for (size_t I = 0; I != R.Result.Leads.size(); ++I)
+    Leads.push_back(hypothesisJson(R.Result.Leads[I], I + 1, Basis));
   Value Steps = nullptr;
   if (Basis)
     Steps = Object{{"count", Basis->Steps},
@@ -360,6 +370,12 @@ Value toJson(const RunReport &R) {
              {"steps", std::move(Steps)},
              {"unknown", rounded(R.Result.Unknown, 1e6)},
              {"verdict", toString(R.Result.Result)}};
+  if (!Leads.empty())
+    All["leads"] = std::move(Leads);
+  if (R.Result.Sound)
+    All["sound_share"] = rounded(*R.Result.Sound, 1e6);
+  if (!R.Shape.empty())
+    All["shape"] = shapeJson(R);
   if (R.Good)
     All["good"] = goodJson(*R.Good);
   if (R.Since)

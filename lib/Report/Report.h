@@ -16,6 +16,7 @@
 #include "Rank/Diagnosis.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+#include <map>
 
 namespace culprit {
 
@@ -36,6 +37,9 @@ struct RunReport {
   /// What changed since an earlier report, and its name; null without one.
   const Changes *Since = nullptr;
   llvm::StringRef SincePath = {};
+  /// What the curves look like, by figure (Case/RunShape.h); empty without a
+  /// loss.
+  std::map<std::string, double> Shape = {};
 };
 
 struct TextStyle {

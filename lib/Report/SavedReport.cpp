@@ -60,6 +60,22 @@ Error takeSymptom(const json::Object &O, StringRef Where,
   return Error::success();
 }
 
+/// `shape`: what the curves look like, where the report has it.
+Error takeShape(const json::Object &O, StringRef Where,
+                std::map<std::string, double> &Into) {
+  const json::Object *Shape = O.getObject("shape");
+  if (!Shape)
+    return Error::success();
+  for (const auto &[Name, V] : *Shape) {
+    std::optional<double> Figure = V.getAsNumber();
+    if (!Figure)
+      return broken(Where, "'" + StringRef(Name) +
+                               "' of 'shape' is not a number");
+    Into[StringRef(Name).str()] = *Figure;
+  }
+  return Error::success();
+}
+
 } // namespace
 
 Expected<SavedReport> SavedReport::parse(const json::Value &V,
@@ -97,6 +113,8 @@ Expected<SavedReport> SavedReport::parse(const json::Value &V,
                         static_cast<unsigned>(std::clamp<int64_t>(
                             Q.getInteger("count").value_or(1), 1, INT32_MAX))});
   });
+  if (Error E = takeShape(*O, Where, R.Shape))
+    return E;
   if (const json::Array *All = O->getArray("hypotheses"))
     for (const json::Value &Each : *All) {
       const json::Object *H = Each.getAsObject();

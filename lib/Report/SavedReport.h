@@ -14,6 +14,7 @@
 #include "Rank/Diagnosis.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
+#include <map>
 
 namespace culprit {
 
@@ -29,6 +30,8 @@ struct SavedReport {
   std::vector<std::string> Paths; ///< Of the files that were read.
   std::vector<SymptomEvidence> Symptoms;
   std::vector<SavedQuote> Quotes;
+  /// Figures of the curves by name, as of runShape(); empty without a loss.
+  std::map<std::string, double> Shape;
   /// Hypotheses as they were ranked then, and the unknown cause's share.
   std::vector<Shift> Ranked;
   double Unknown = 0;

@@ -69,6 +69,7 @@ public:
     unknownCause();
     if (D.Hypotheses.empty())
       nothingFound();
+    leads();
     if (R.Good)
       printGood(OS, *R.Good, Style.Width);
     unexplained();
@@ -159,6 +160,34 @@ private:
     OS << '\n';
   }
 
+  /// Where to look if what stands above does not settle it: what recorded runs
+  /// that look like this one had.
+  void leads() {
+    std::vector<const Hypothesis *> Told;
+    for (const Hypothesis &H : R.Result.Leads)
+      if (H.Probability >= ListedFrom)
+        Told.push_back(&H);
+    if (Told.empty())
+      return;
+    const Hypothesis &First = *Told.front();
+    std::string Text = "nothing here shows the cause itself, but by recorded "
+                       "runs it may be " +
+                       nameHypotheses(Told);
+    for (const auto *Items : {&First.Supports, &First.Against})
+      for (const EvidenceItem &E : *Items)
+        if (E.Symptom == RecordedRunsItem)
+          Text += "; of " + First.Class + ": " + E.Message;
+    printWrapped(OS, Text, "like it      ", std::string(13, ' '), Style.Width);
+    if (!First.Entries.empty() &&
+        !First.Entries.front()->Confirm.Experiment.empty())
+      printWrapped(OS,
+                   "to tell: " +
+                       firstSentences(
+                           First.Entries.front()->Confirm.Experiment, 2),
+                   std::string(13, ' '), std::string(13, ' '), Style.Width);
+    OS << '\n';
+  }
+
   /// Idle time and the like that no hypothesis accounts for, and what to
   /// record to find out.
   void unexplained() {
@@ -169,6 +198,14 @@ private:
                    std::string(15, ' '), Style.Width);
     if (!Lines.empty())
       OS << '\n';
+  }
+
+  /// What recorded runs say for it that nothing is wrong.
+  std::string soundText() const {
+    if (R.Result.Sound.value_or(0) < 0.5)
+      return "";
+    return "; of recorded runs that look like this one " +
+           percentText(*R.Result.Sound) + " were sound";
   }
 
   void nothingFound() {
@@ -205,11 +242,12 @@ private:
       break;
     default:
       printWrapped(OS,
-                   R.Result.Rest.Symptoms.empty()
-                       ? "uncertain: symptoms were seen, but no known cause "
-                         "explains them well enough to name it"
-                       : "uncertain: the run shows that something is wrong, "
-                         "and not why",
+                   (R.Result.Rest.Symptoms.empty()
+                        ? "uncertain: symptoms were seen, but no known cause "
+                          "explains them well enough to name it"
+                        : "uncertain: the run shows that something is wrong, "
+                          "and not why") +
+                       soundText(),
                    "", "", Style.Width);
     }
     OS << '\n';

@@ -190,10 +190,13 @@ private:
                       natsText(H.Evidence);
     if (std::fabs(H.Rivals) >= 0.05)
       Out += ", other causes of the same " + natsText(H.Rivals);
+    if (std::fabs(H.Recorded) >= 0.05)
+      Out += ", recorded runs " + natsText(H.Recorded);
     if (std::fabs(H.Calibration) >= 0.05)
       Out += ", calibration " + natsText(H.Calibration);
     return Out + ": " +
-           natsText(H.Prior + H.Evidence + H.Rivals + H.Calibration) + ", " +
+           natsText(H.Prior + H.Evidence + H.Rivals + H.Recorded +
+                    H.Calibration) + ", " +
            percentText(H.Probability);
   }
 

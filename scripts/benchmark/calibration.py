@@ -91,3 +91,11 @@ def fit(points):
             break  # nothing near is less
         curve, least = found, best
     return tuple(curve)
+
+
+def apply(curve, p):
+    """The calibrated form of a probability; certain ones stay as they are."""
+    if not 0 < p < 1:
+        return p
+    low, high, offset = curve
+    return sigmoid(low * math.log(p) - high * math.log1p(-p) + offset)

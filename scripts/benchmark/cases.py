@@ -1,8 +1,9 @@
 """Labelled cases and what culprit says of them, one record a case.
 
 A record has `name`, `set` (the folder), `kind` (run: `culprit diagnose`; pair: `culprit compare`), the label, the
-verdict, all `hypotheses`, `evidence` and `log_quotes` as the ranking saw them, and for the baselines `features` and
-`rules`. All that is scored later comes from the records, so that scoring needs no case and no second diagnosis.
+verdict, all `hypotheses` with the leads among them, `evidence`, `log_quotes` and `shape` as the ranking saw them, and
+for the baselines `features` and `rules`. All that is scored later comes from the records, so that scoring needs no
+case and no second diagnosis.
 """
 
 import concurrent.futures
@@ -84,7 +85,7 @@ def run_record(program, known, folder, name, label):
                                 if o["outcome"] == "failed") or None
     record["verdict"], record["unknown"] = result["verdict"], result.get("unknown")
     record["hypotheses"] = []
-    for h in result["hypotheses"]:
+    for h in evidence.causes(result):
         places = []
         for at in check_cases.places(result, h):
             place = place_of(at)
@@ -96,6 +97,7 @@ def run_record(program, known, folder, name, label):
     root = str(folder / name)
     record["log_quotes"] = [{**q, "file": q["file"].removeprefix(root).lstrip("/")} if "file" in q else q
                             for q in result.get("log_quotes", [])]
+    record["shape"] = result.get("shape", {})
     logged = series.Series.read(program, folder / name)
     record["features"] = neighbour.features(logged)
     record["rules"] = rules.fired(logged)

@@ -15,6 +15,11 @@ import tempfile
 LAYER_METRICS = {"activation_rms", "activation_max", "activation_mean", "zero_share", "saturated_share",
                  "max_attention_logit", "attention_entropy_share", "grad_cosine"}
 
+# Figures of a run's shape that statistics of layers give (lib/Case/RunShape.def).
+LAYER_FIGURES = {"update_median", "update_high", "update_zero", "layers_still", "layers_cut", "grads_zero",
+                 "zeros_high", "saturated", "start_high", "start_low", "act_high", "cosine", "logit", "entropy",
+                 "nonfinite"}
+
 ABLATIONS = (
     ("no text of the knowledge base", "quoted log lines do not count"),
     ("no tensors, no layers", "only metrics of the whole model, config, logs, requests"),
@@ -55,14 +60,20 @@ def lost_detectors(known):
     return {name: {i for i, d in known.items() if loses(d, name)} for name, _ in ABLATIONS}
 
 
+def without_layers(shape):
+    return {name: value for name, value in shape.items() if name not in LAYER_FIGURES}
+
+
 def ablate(record, ablation, lost):
-    """(evidence, log quotes) of a record that are left."""
+    """(evidence, log quotes, shape) of a record that are left."""
+    shape = record.get("shape", {})
     if ablation == "no text of the knowledge base":
-        return record["evidence"], []
+        return record["evidence"], [], shape
+    shape = without_layers(shape)
     evidence = [{"id": e["id"], "state": "unknown", "detector": e["detector"], "needs": ["taken away"]}
                 if e["detector"] in lost and e["state"] != "unknown" else e for e in record["evidence"]]
     # The log is an input of its own: it goes with everything that is no metric.
-    return evidence, [] if ablation == "metrics only" else record["log_quotes"]
+    return evidence, [] if ablation == "metrics only" else record["log_quotes"], shape
 
 
 def derive(result, known):
@@ -99,15 +110,25 @@ def can_rank(program):
     return done.returncode == 0
 
 
+def causes(result):
+    """Hypotheses and leads of a report in one order: as they are ranked, leads where their probability has them. Causes
+    that cost device time are ordered by time and come first."""
+    hypotheses, leads = result["hypotheses"], result.get("leads", [])
+    if any(h.get("recoverable_ns") for h in hypotheses):
+        return hypotheses + leads
+    return sorted(hypotheses + leads, key=lambda h: -h["probability"])
+
+
 def answers(program, questions, options=()):
-    """What `culprit rank` prints for each (evidence, log quotes, classes left out)."""
+    """What `culprit rank` prints for each (evidence, log quotes, shape, classes left out)."""
     if not questions:
         return []
     handle, path = tempfile.mkstemp(suffix=".jsonl")
     try:
         with os.fdopen(handle, "w") as out:
-            for evidence, quotes, without in questions:
-                out.write(json.dumps({"evidence": evidence, "log_quotes": quotes, "without": sorted(without)}) + "\n")
+            for evidence, quotes, shape, without in questions:
+                out.write(json.dumps({"evidence": evidence, "log_quotes": quotes, "shape": shape,
+                                      "without": sorted(without)}) + "\n")
         done = subprocess.run([program, "rank", *options, path], capture_output=True, text=True, check=False)
     finally:
         os.unlink(path)
@@ -119,15 +140,15 @@ def answers(program, questions, options=()):
 
 
 def rank(program, questions, options=()):
-    """Hypotheses [(class, probability)] for each (evidence, log quotes, classes left out), best first."""
-    return [[(h["class"], h["probability"]) for h in a["hypotheses"]] for a in answers(program, questions, options)]
+    """Causes [(class, probability)] for each (evidence, log quotes, shape, classes left out), best first."""
+    return [[(h["class"], h["probability"]) for h in causes(a)] for a in answers(program, questions, options)]
 
 
 def rerank(records, program, options=()):
     """The records with the hypotheses that the program would give now, with other weights for instance. The places of a
     cause are those of its old evidence; one that was not listed has none."""
     usable = [r for r in records if r["kind"] == "run" and r.get("evidence")]
-    ranked = rank(program, [(r["evidence"], r["log_quotes"], ()) for r in usable], options)
+    ranked = rank(program, [(r["evidence"], r["log_quotes"], r.get("shape", {}), ()) for r in usable], options)
     for record, found in zip(usable, ranked):
         old = {h["class"]: h for h in record["hypotheses"]}
         blank = {"layer": "", "located": {}, "places": []}

@@ -64,7 +64,9 @@ def measure(records, program):
     kinds = {i: kinds_of(d) for i, d in evidence.detectors(program).items()}
     cases = [r for r in records if r.get("evidence") is not None and r["label"]["class"]
              and "loss_start" in r.get("features", ())]
-    start = evidence.answers(program, [(hidden(r["evidence"], kinds), r["log_quotes"], ()) for r in cases])
+    shapes = [evidence.without_layers(r.get("shape", {})) for r in cases]
+    start = evidence.answers(program, [(hidden(r["evidence"], kinds), r["log_quotes"], shape, ())
+                                       for r, shape in zip(cases, shapes)])
     asked = [(r, a) for r, a in zip(cases, start) if a["hypotheses"] and a["next_check"]]
     if not asked:
         return None
@@ -85,6 +87,7 @@ def measure(records, program):
             outcomes.append(len(questions))
             shown = what if how == "record" else ()
             questions.append((hidden(record["evidence"], kinds, shown), record["log_quotes"],
+                              evidence.without_layers(record.get("shape", {})),
                               () if how == "record" else (what,)))
     ranked = evidence.rank(program, questions)
 

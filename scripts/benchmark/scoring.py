@@ -77,9 +77,10 @@ def taken_away(records, program):
     usable = [r for r in records if r.get("evidence") is not None]
     names = [name for name, _ in evidence.ABLATIONS]
     questions = [(*evidence.ablate(r, name, lost[name]), ()) for name in names for r in usable]
-    questions += [(r["evidence"], r["log_quotes"], ()) for r in usable]
+    questions += [(r["evidence"], r["log_quotes"], r.get("shape", {}), ()) for r in usable]
     faulty = [r for r in usable if r["label"]["class"]]
-    questions += [(r["evidence"], r["log_quotes"], (r["label"]["class"], *r["label"]["also"])) for r in faulty]
+    questions += [(r["evidence"], r["log_quotes"], r.get("shape", {}), (r["label"]["class"], *r["label"]["also"]))
+                  for r in faulty]
     answers = evidence.rank(program, questions)
     told = [Told(r, a) for r, a in zip(usable * (len(names) + 1) + faulty, answers)]
     n = len(usable)

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Case/RunShape.h"
 #include "Commands.h"
 #include "Detect/Runner.h"
 #include "Detect/Timing.h"
@@ -231,13 +232,14 @@ int runDiagnose() {
     Good.emplace(std::vector<std::string>(GoodPaths), Given, Jobs);
     Good->weigh(*Detectors, Settings, *KB, *C, *Outcomes, Symptoms, Quoted, *W);
   }
+  const ShapeFigures Shape = runShape(*C);
   OwnDiagnosis Own;
-  Own.Result = Good ? Good->diagnose(Symptoms, Quoted, *KB, *W)
+  Own.Result = Good ? Good->diagnose(Symptoms, Quoted, *KB, *W, Shape)
                     : diagnose(Symptoms, Quoted, KB->entries(),
-                               KB->vocabulary(), *W);
+                               KB->vocabulary(), *W, Shape);
   if (size_t Count = countOwn(KB->entries())) {
     Expected<OwnDiagnosis> More = recallOwnEntries(
-        std::move(Own.Result), *C, *KB, Count, Symptoms, Quoted, *W);
+        std::move(Own.Result), *C, *KB, Count, Symptoms, Quoted, *W, Shape);
     if (!More)
       return report(More.takeError());
     Own = std::move(*More);
@@ -258,6 +260,7 @@ int runDiagnose() {
     Since = changesSince(*Before, R);
   R.Since = Since ? &*Since : nullptr;
   R.SincePath = SincePath;
+  R.Shape = Shape;
   print(R);
   if (TimeDetectors)
     errs() << timingTable(*Outcomes);

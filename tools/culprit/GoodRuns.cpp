@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GoodRuns.h"
+#include "Case/RunShape.h"
 #include "Compare/GoodRun.h"
 #include "Evidence.h"
 #include "Progress.h"
@@ -104,7 +105,7 @@ void GoodRuns::look(const Run &R, const DetectorSet &Detectors,
   F.Quotes = quotedEntries(R.Evidence, KB.entries());
   F.Outcomes = std::move(*Outcomes);
   Diagnosis D = culprit::diagnose(F.Symptoms, F.Quotes, KB.entries(),
-                                  KB.vocabulary(), W);
+                                  KB.vocabulary(), W, runShape(R.Evidence));
   if (D.Result == Verdict::Diagnosed)
     Doubts.push_back({R.Path, std::move(D.Hypotheses.front())});
   Findings.push_back(std::move(F));
@@ -170,12 +171,13 @@ void GoodRuns::weigh(const DetectorSet &Detectors, RunSettings With,
 
 Diagnosis GoodRuns::diagnose(ArrayRef<SymptomEvidence> Symptoms,
                              ArrayRef<LogEvidence> Quotes,
-                             const KnowledgeBase &KB,
-                             const Weights &W) const {
+                             const KnowledgeBase &KB, const Weights &W,
+                             const ShapeFigures &Shape) const {
   if (!Settings)
     return culprit::diagnose(Symptoms, Quotes, KB.entries(), KB.vocabulary(),
-                             W);
-  return Settings->diagnose(Symptoms, Quotes, KB.entries(), KB.vocabulary(), W);
+                             W, Shape);
+  return Settings->diagnose(Symptoms, Quotes, KB.entries(), KB.vocabulary(), W,
+                            Shape);
 }
 
 void GoodRuns::tell(Diagnosis &D,

@@ -36,7 +36,8 @@ public:
 
   Diagnosis diagnose(llvm::ArrayRef<SymptomEvidence> Symptoms,
                      llvm::ArrayRef<LogEvidence> Quotes,
-                     const KnowledgeBase &KB, const Weights &W) const;
+                     const KnowledgeBase &KB, const Weights &W,
+                     const ShapeFigures &Shape) const;
 
   /// Says in \p D and \p Symptoms what is known of them beside the good runs,
   /// and takes off the end of \p Symptoms what weigh() put there.

@@ -34,6 +34,9 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     FittedPath("fitted", cl::sub(RankCommand), cl::value_desc("FILE|none"),
                cl::desc("Fitted weights instead of kb/fitted.yaml"));
+static cl::opt<std::string>
+    RecordedPath("recorded", cl::sub(RankCommand), cl::value_desc("FILE|none"),
+                 cl::desc("Recorded runs instead of kb/recorded-runs.txt"));
 static ConfigOption Config(RankCommand);
 
 static json::Value rounded(double V) { return std::round(V * 1e6) / 1e6; }
@@ -48,20 +51,28 @@ static json::Value nextJson(const std::optional<NextCheck> &N) {
       {"minutes", N->Minutes}};
 }
 
+static json::Array causesJson(ArrayRef<Hypothesis> Causes) {
+  json::Array Out;
+  for (const Hypothesis &H : Causes)
+    Out.push_back(json::Object{{"class", H.Class},
+                               {"probability", rounded(H.Probability)}});
+  return Out;
+}
+
 static json::Value toJson(const SavedReport &R, const Diagnosis &D) {
-  json::Array Hypotheses, Layers;
-  for (const Hypothesis &H : D.Hypotheses)
-    Hypotheses.push_back(json::Object{{"class", H.Class},
-                                      {"probability", rounded(H.Probability)}});
+  json::Array Layers;
   for (const LayerShare &L : D.Layers)
     Layers.push_back(json::Object{{"layer", L.Layer},
                                   {"posterior", rounded(L.Probability)}});
-  return json::Object{{"name", json::fixUTF8(R.Name)},
-                      {"verdict", toString(D.Result)},
-                      {"unknown", rounded(D.Unknown)},
-                      {"hypotheses", std::move(Hypotheses)},
-                      {"layers", std::move(Layers)},
-                      {"next_check", nextJson(D.Next)}};
+  json::Object Out{{"name", json::fixUTF8(R.Name)},
+                   {"verdict", toString(D.Result)},
+                   {"unknown", rounded(D.Unknown)},
+                   {"hypotheses", causesJson(D.Hypotheses)},
+                   {"layers", std::move(Layers)},
+                   {"next_check", nextJson(D.Next)}};
+  if (!D.Leads.empty())
+    Out["leads"] = causesJson(D.Leads);
+  return Out;
 }
 
 static Diagnosis rank(const SavedReport &R, const KnowledgeBase &KB,
@@ -74,7 +85,8 @@ static Diagnosis rank(const SavedReport &R, const KnowledgeBase &KB,
         Kept.push_back(E);
     Entries = Kept;
   }
-  return diagnose(R.Symptoms, R.logs(Entries), Entries, KB.vocabulary(), W);
+  return diagnose(R.Symptoms, R.logs(Entries), Entries, KB.vocabulary(), W,
+                  R.Shape);
 }
 
 int runRank() {
@@ -90,7 +102,7 @@ int runRank() {
   if (!KB)
     return report(KB.takeError());
   report(KB->remarks());
-  Expected<Weights> W = rankingWeights(WeightsPath, FittedPath);
+  Expected<Weights> W = rankingWeights(WeightsPath, FittedPath, RecordedPath);
   if (!W)
     return report(W.takeError());
   int Exit = ExitDone;

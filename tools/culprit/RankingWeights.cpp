@@ -10,7 +10,8 @@ using namespace llvm;
 
 namespace culprit {
 
-Expected<Weights> rankingWeights(StringRef Path, StringRef Fitted) {
+Expected<Weights> rankingWeights(StringRef Path, StringRef Fitted,
+                                 StringRef Recorded) {
   std::string Folder = cantFail(homeFolder()) + "/kb/";
   Expected<Weights> W =
       Weights::load(Path.empty() ? Folder + "ranking.yaml" : Path.str());
@@ -21,6 +22,15 @@ Expected<Weights> rankingWeights(StringRef Path, StringRef Fitted) {
                    "give a file of fitted weights, or 'none'");
   if (Error E = W->loadFitted(Fitted.empty() ? Folder + "fitted.yaml"
                                              : Fitted.str()))
+    return E;
+  if (Recorded == "none")
+    return W;
+  if (!Recorded.empty() && !sys::fs::exists(Recorded))
+    return failure(Recorded + ": there is no such file",
+                   "give a file of recorded runs, or 'none'");
+  if (Error E = W->loadRecorded(Recorded.empty()
+                                    ? Folder + "recorded-runs.txt"
+                                    : Recorded.str()))
     return E;
   return W;
 }

@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Loads kb/ranking.yaml, and kb/fitted.yaml upon it.
+/// Loads kb/ranking.yaml, and kb/fitted.yaml and kb/recorded-runs.txt upon it.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +14,12 @@
 
 namespace culprit {
 
-/// The weights of \p Path and \p Fitted, each that of the installation when
-/// empty; `none` for \p Fitted leaves it out.
+/// The weights of \p Path, \p Fitted and \p Recorded, each that of the
+/// installation when empty; `none` for \p Fitted leaves it out, and the
+/// recorded runs as well, `none` for \p Recorded these alone.
 llvm::Expected<Weights> rankingWeights(llvm::StringRef Path = "",
-                                       llvm::StringRef Fitted = "");
+                                       llvm::StringRef Fitted = "",
+                                       llvm::StringRef Recorded = "");
 
 } // namespace culprit
 

@@ -163,7 +163,7 @@ double withSetting(bool Changed, size_t Things, const char *Cause = "broken") {
   EXPECT_EQ(Settings.added(), 1u);
   EXPECT_EQ(Symptoms[0].State,
             Things == 1 ? Presence::Present : Presence::Absent);
-  Diagnosis D = Settings.diagnose(Symptoms, {}, Entries, Words, W);
+  Diagnosis D = Settings.diagnose(Symptoms, {}, Entries, Words, W, {});
   EXPECT_EQ(D.Hypotheses.size(), 1u);
   EXPECT_EQ(D.Hypotheses[0].Entries[0], &Entries[0]);
   EXPECT_EQ(Entries[0].Signals.size(), 1u);

@@ -64,6 +64,9 @@ TEST(WeightsTest, ShippedFilesLoad) {
   EXPECT_FALSE(
       bool(W->loadFitted(CULPRIT_SOURCE_DIR "/kb/fitted.yaml")));
   EXPECT_FALSE(W->Fitted.empty());
+  EXPECT_FALSE(
+      bool(W->loadRecorded(CULPRIT_SOURCE_DIR "/kb/recorded-runs.txt")));
+  EXPECT_TRUE(W->Recorded);
 }
 
 TEST(WeightsTest, FittedTakesThePlaceOfWordsAndLeaks) {

@@ -1,0 +1,143 @@
+//===- Likeness.cpp ---------------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Rank/Likeness.h"
+#include "Case/RunShape.h"
+#include "Support/Units.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// What neither side can say by itself: that the other need not be asked.
+static constexpr double LeastOfNetwork = 0.01, LeastOfRuns = 0.003,
+                        MostOfEither = 0.99;
+
+/// Names of the runs without a fault and of those whose fault is in no entry.
+static constexpr StringLiteral Sound = "healthy";
+
+Likeness::Likeness(const Model &M, ArrayRef<SymptomEvidence> Symptoms,
+                   const ShapeFigures &Shape, const Weights &W)
+    : M(M), W(W) {
+  if (!W.Recorded || Shape.empty())
+    return;
+  Answers = W.Recorded->answersOf(Symptoms, Shape);
+  Shares = W.Recorded->shares(Answers);
+}
+
+std::optional<double> Likeness::sound() const {
+  std::optional<unsigned> Place;
+  if (counts())
+    Place = W.Recorded->placeOf(Sound);
+  return Place ? std::optional(Shares[*Place]) : std::nullopt;
+}
+
+/// Whether something is there that no recorded run tells of, and that speaks
+/// for \p Cause by itself.
+bool Likeness::isWordOfNetwork(unsigned Cause) const {
+  return !counts() || llvm::any_of(M.N.Causes[Cause].Links, [&](const Link &L) {
+    StringRef Id = M.N.Symptoms[L.Symptom].Id;
+    return !L.Never && M.isPresent(L.Symptom) && !isPossession(Id) &&
+           !W.isGeneric(Id) && !W.Recorded->asksAbout(Id);
+  });
+}
+
+double Likeness::shareOf(unsigned Cause) const {
+  StringRef Class = static_cast<int>(Cause) == M.N.Unknown
+                        ? StringRef(UnknownClass)
+                        : StringRef(M.N.Causes[Cause].Class);
+  std::optional<unsigned> Place = W.Recorded->placeOf(Class);
+  if (!Place)
+    Place = W.Recorded->placeOf(UnknownClass);
+  return Place ? Shares[*Place] : 0;
+}
+
+const Weights::Blend &Likeness::weights(unsigned Cause) const {
+  bool Recorded = static_cast<int>(Cause) == M.N.Unknown ||
+                  W.Recorded->placeOf(M.N.Causes[Cause].Class);
+  return Recorded ? W.OfRecorded : W.OfOthers;
+}
+
+double Likeness::added(unsigned Cause) const {
+  if (isWordOfNetwork(Cause))
+    return 0;
+  return weights(Cause).Runs *
+         logOddsOf(std::clamp(shareOf(Cause), LeastOfRuns, MostOfEither));
+}
+
+double Likeness::probability(unsigned Cause, double Network) const {
+  double Calibrated = W.calibrated(Network); // 0 stays 0
+  if (isWordOfNetwork(Cause))
+    return Calibrated;
+  const Weights::Blend &B = weights(Cause);
+  double LogOdds =
+      B.Network *
+          logOddsOf(std::clamp(Calibrated, LeastOfNetwork, MostOfEither)) +
+      added(Cause) + B.Offset;
+  return 1 / (1 + std::exp(-LogOdds));
+}
+
+std::vector<unsigned> Likeness::causes() const {
+  std::vector<unsigned> Out;
+  if (!counts())
+    return Out;
+  for (unsigned C = 0; C != M.N.Causes.size(); ++C) {
+    std::optional<unsigned> Place = W.Recorded->placeOf(M.N.Causes[C].Class);
+    if (static_cast<int>(C) == M.N.Unknown || !Place || Shares[*Place] == 0)
+      continue;
+    if (llvm::none_of(M.N.Causes[C].Links, [&](const Link &L) {
+          return L.Required && M.Seen[L.Symptom].State == Presence::Absent;
+        }))
+      Out.push_back(C);
+  }
+  return Out;
+}
+
+/// "update-large", "no update-large", "loss at the end over the first one 0.3".
+static std::string textOf(const RecordedRuns::Reason &R) {
+  if (!R.Asked->OfShape)
+    return (R.Answer > 0 ? "" : "no ") + R.Asked->Name;
+  StringRef What = describeShape(R.Asked->Name);
+  bool OfRatio = What.consume_back(", log10");
+  What = What.take_front(What.rfind(','));
+  return (What + " " +
+          formatNumber(OfRatio ? std::pow(10, R.Answer) : R.Answer, 2))
+      .str();
+}
+
+EvidenceItem Likeness::item(unsigned Cause) const {
+  constexpr size_t MostTold = 3;
+  constexpr double WorthTelling = 0.02;
+  EvidenceItem I;
+  I.Symptom = RecordedRunsItem;
+  I.Detector = "kb/recorded-runs";
+  I.Own = I.LogOdds = added(Cause);
+  std::optional<unsigned> Place =
+      W.Recorded->placeOf(M.N.Causes[Cause].Class);
+  auto percent = [](double Share) {
+    return formatv("{0:F0} %", Share * 100).str();
+  };
+  std::string Text =
+      Place ? "of recorded runs that look like this one " +
+                  percent(Shares[*Place]) + " had it"
+            : "no recorded run had it; of those that look like this one " +
+                  percent(shareOf(Cause)) + " had a fault that no entry knows";
+  if (std::optional<double> Well = sound())
+    Text += ", " + percent(*Well) + " were sound";
+  std::vector<std::string> Why;
+  if (Place)
+    for (const RecordedRuns::Reason &R : W.Recorded->reasons(Answers, *Place))
+      if (Why.size() < MostTold && std::fabs(R.Share) >= WorthTelling)
+        Why.push_back(textOf(R) + " (" + (R.Share > 0 ? "+" : "-") +
+                      percent(std::fabs(R.Share)) + ")");
+  I.Message = Text + (Why.empty() ? "" : ": " + join(Why, "; "));
+  return I;
+}
+
+} // namespace culprit

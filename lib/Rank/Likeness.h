@@ -1,0 +1,70 @@
+//===- Likeness.h - Network and recorded runs together ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// What a cause of a training run is given by the network, by what was seen of
+/// its symptoms, and by the recorded runs that look like this one, weighed
+/// against each other as kb/fitted.yaml has it:
+///
+///   log-odds = network * log-odds of the network + runs * log-odds of the
+///              share of recorded runs that have it + offset
+///
+/// A cause that no recorded run has is weighed with the share of those whose
+/// cause no entry knows: what looks like sound runs is doubted there as well.
+/// The network alone has the word where the run has no loss curve, and for a
+/// cause that something speaks for which no recorded run ever showed: an error
+/// message, a line that quotes an entry, a symptom of a device.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef CULPRIT_RANK_LIKENESS_H
+#define CULPRIT_RANK_LIKENESS_H
+
+#include "Rank/Model.h"
+#include "Rank/RecordedRuns.h"
+
+namespace culprit {
+
+class Likeness {
+public:
+  /// Refers to all that it is made of.
+  Likeness(const Model &M, llvm::ArrayRef<SymptomEvidence> Symptoms,
+           const ShapeFigures &Shape, const Weights &W);
+
+  /// Whether the recorded runs have a say in this run at all.
+  bool counts() const { return !Shares.empty(); }
+
+  /// The calibrated probability of \p Cause, to which the network gives
+  /// \p Network.
+  double probability(unsigned Cause, double Network) const;
+
+  /// What the recorded runs add to the log-odds of \p Cause, in nats; 0 where
+  /// the network alone has the word.
+  double added(unsigned Cause) const;
+
+  /// The same as a piece of evidence, with what of the run makes it look so.
+  EvidenceItem item(unsigned Cause) const;
+
+  /// Of the recorded runs like this one the share that were sound.
+  std::optional<double> sound() const;
+
+  /// Causes that some recorded run like this one has and that nothing seen here
+  /// rules out, though no symptom need speak for them.
+  std::vector<unsigned> causes() const;
+
+private:
+  bool isWordOfNetwork(unsigned Cause) const;
+  /// Share of the recorded runs for \p Cause, or for one that none of them has.
+  double shareOf(unsigned Cause) const;
+  const Weights::Blend &weights(unsigned Cause) const;
+
+  const Model &M;
+  const Weights &W;
+  RecordedRuns::Answers Answers;
+  std::vector<double> Shares; ///< Of RecordedRuns::classes().
+};
+
+} // namespace culprit
+
+#endif // CULPRIT_RANK_LIKENESS_H

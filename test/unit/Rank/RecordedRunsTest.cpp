@@ -1,0 +1,212 @@
+//===- RecordedRunsTest.cpp -------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Rank/Likeness.h"
+#include "llvm/Support/Error.h"
+#include "gtest/gtest.h"
+#include <cmath>
+
+using namespace culprit;
+
+namespace {
+
+// Two trees over sixteen and four runs. Of the first tree's 8 runs with the
+// symptom, 4 had a loss that fell far: 1 sound, 3 with c.
+constexpr llvm::StringLiteral Two = R"(# made up
+ask symptom large
+ask shape loss_end -0.5
+class healthy
+class unknown
+class c
+tree
+0 0.5
+= 0*6 2*2
+1 -0.25
+= 2*3 0*1
+= 0*4
+tree
+= 0*1 2*3
+)";
+
+SymptomEvidence evidence(const char *Symptom, Presence State,
+                         double Score = 0) {
+  SymptomEvidence E;
+  E.Symptom = Symptom;
+  E.State = State;
+  E.Score = Score;
+  return E;
+}
+
+RecordedRuns forest(llvm::StringRef Text = Two) {
+  return llvm::cantFail(RecordedRuns::parse(Text, "f.txt"));
+}
+
+std::string problem(llvm::StringRef Text) {
+  llvm::Expected<RecordedRuns> R = RecordedRuns::parse(Text, "f.txt");
+  return R ? "" : llvm::toString(R.takeError());
+}
+
+// A run with the symptom and without the figure, whose median goes for it:
+// c has 3 of 4 in either tree.
+TEST(RecordedRunsTest, TreesAreAveraged) {
+  RecordedRuns R = forest();
+  std::vector<double> S =
+      R.shares(R.answersOf({evidence("large", Presence::Present, 0.9)}, {}));
+  ASSERT_EQ(S.size(), 3u);
+  EXPECT_DOUBLE_EQ(S[0], 0.25);
+  EXPECT_DOUBLE_EQ(S[1], 0);
+  EXPECT_DOUBLE_EQ(S[2], 0.75);
+  // A loss that ends at its start: 0 of 4 and 3 of 4.
+  S = R.shares(R.answersOf({evidence("large", Presence::Present, 0.9)},
+                           {{"loss_end", 0.0}}));
+  EXPECT_DOUBLE_EQ(S[2], 0.375);
+}
+
+// Nobody looked for it, or it is not there: the same to a tree. A threshold
+// belongs to the first branch.
+TEST(RecordedRunsTest, UnknownIsNotThere) {
+  RecordedRuns R = forest();
+  for (Presence State : {Presence::Unknown, Presence::Absent})
+    EXPECT_DOUBLE_EQ(R.shares(R.answersOf({evidence("large", State)}, {}))[2],
+                     (0.25 + 0.75) / 2);
+  EXPECT_DOUBLE_EQ(R.shares(R.answersOf(
+                       {evidence("large", Presence::Present, 0.5)}, {}))[2],
+                   (0.25 + 0.75) / 2);
+}
+
+// Of 16 runs 5 had c, of the 8 with the symptom 3, of the 4 at the end 3:
+// 0.0625 more and 0.375 more, over two trees, of which one asks nothing.
+TEST(RecordedRunsTest, ReasonsAddUp) {
+  RecordedRuns R = forest();
+  auto Why = R.reasons(
+      R.answersOf({evidence("large", Presence::Present, 0.9)}, {}), 2);
+  ASSERT_EQ(Why.size(), 2u);
+  EXPECT_EQ(Why[0].Asked->Name, "loss_end");
+  EXPECT_TRUE(Why[0].Asked->OfShape);
+  EXPECT_DOUBLE_EQ(Why[0].Answer, -0.5);
+  EXPECT_DOUBLE_EQ(Why[0].Share, 0.375 / 2);
+  EXPECT_EQ(Why[1].Asked->Name, "large");
+  EXPECT_DOUBLE_EQ(Why[1].Share, 0.0625 / 2);
+}
+
+TEST(RecordedRunsTest, WhatIsNoSuchFile) {
+  EXPECT_EQ(problem("what\n"), "f.txt:1: 'what' is no line of such a file");
+  EXPECT_EQ(problem("# nothing\n"), "f.txt:1: no tree in it");
+  EXPECT_EQ(problem("ask shape loss_end much\n"),
+            "f.txt:1: 'much' is no number");
+  EXPECT_EQ(problem("class c\ntree\n0 1\n= 0*1\n= 0*1\n"),
+            "f.txt:3: '0 1' is no question and its threshold");
+  EXPECT_EQ(problem("class c\ntree\n= 1*1\n"),
+            "f.txt:3: '1*1' is no class and its number of runs");
+  EXPECT_EQ(problem("class c\ntree\n= 0*-1\n"),
+            "f.txt:3: '0*-1' is no class and its number of runs");
+  EXPECT_EQ(problem("class c\ntree\n=\n"),
+            "f.txt:3: a branch ends without a run");
+  EXPECT_EQ(problem("class c\nask symptom s\ntree\n0 1\n= 0*1\n"),
+            "f.txt:5: a tree that ends in the middle");
+}
+
+/// One class c with one symptom, `large`, at prior 0.05; no calibration.
+struct Asked {
+  explicit Asked(Presence State, Frequency Word = Frequency::Often) {
+    W.OfRecorded = {0.5, 1, 0.2};
+    W.OfOthers = {1, 0.7, 0};
+    Seen = {evidence("large", State, 0.9)};
+    Entries.resize(1);
+    Entries[0].Id = "e";
+    Entries[0].Class = "c";
+    Entries[0].Signals = {{"large", Word}};
+  }
+
+  Diagnosis diagnosis(llvm::StringRef Forest, ShapeFigures Shape) {
+    W.Recorded = std::make_shared<const RecordedRuns>(forest(Forest));
+    return diagnose(Seen, {}, Entries, Words, W, Shape);
+  }
+
+  Weights W;
+  Vocabulary Words;
+  std::vector<SymptomEvidence> Seen;
+  std::vector<Entry> Entries;
+};
+
+const ShapeFigures Fell = {{"loss_end", -0.5}};
+
+// The share of c is .75, ln 3 = 1.098612. The network has the odds o; what is
+// said is .5 ln o + 1.098612 + .2.
+TEST(LikenessTest, NetworkAndRunsAddUp) {
+  Asked A(Presence::Present);
+  Diagnosis Alone = A.diagnosis(Two, {});
+  ASSERT_EQ(Alone.Hypotheses.size(), 1u);
+  EXPECT_FALSE(Alone.Sound);
+  double P = Alone.Hypotheses[0].Probability;
+  Diagnosis D = A.diagnosis(Two, Fell);
+  ASSERT_EQ(D.Hypotheses.size(), 1u);
+  double LogOdds = 0.5 * std::log(P / (1 - P)) + 1.098612 + 0.2;
+  EXPECT_NEAR(D.Hypotheses[0].Probability, 1 / (1 + std::exp(-LogOdds)), 1e-6);
+  EXPECT_NEAR(D.Hypotheses[0].Recorded, 1.098612, 1e-6);
+  EXPECT_NEAR(*D.Sound, 0.25, 1e-12);
+  const Hypothesis &H = D.Hypotheses[0];
+  EXPECT_NEAR(H.Prior + H.Evidence + H.Rivals + H.Recorded + H.Calibration,
+              LogOdds, 1e-6);
+  EXPECT_TRUE(llvm::any_of(H.Supports, [](const EvidenceItem &E) {
+    return E.Symptom == RecordedRunsItem &&
+           E.Message.starts_with("of recorded runs that look like this one "
+                                 "75 % had it, 25 % were sound");
+  }));
+}
+
+// Nobody could look for its symptom. To the network it is .01 at most:
+// .5 * -4.595120 + 1.098612 + .2 = -.998948, a probability of .269148, which is
+// a lead. Where the trees say .9, ln 9 = 2.197225, it is .524896: a hypothesis.
+TEST(LikenessTest, RunsAloneGiveALead) {
+  constexpr llvm::StringLiteral Most = "class healthy\nclass c\ntree\n"
+                                       "= 0*1 1*9\n";
+  constexpr llvm::StringLiteral Some = "class healthy\nclass c\ntree\n"
+                                       "= 0*1 1*3\n";
+  Asked A(Presence::Unknown);
+  Diagnosis D = A.diagnosis(Some, Fell);
+  EXPECT_TRUE(D.Hypotheses.empty());
+  ASSERT_EQ(D.Leads.size(), 1u);
+  EXPECT_NEAR(D.Leads[0].Probability, 0.269148, 1e-6);
+  EXPECT_TRUE(D.Leads[0].OnlyRecorded);
+  D = A.diagnosis(Most, Fell);
+  ASSERT_EQ(D.Hypotheses.size(), 1u);
+  EXPECT_NEAR(D.Hypotheses[0].Probability, 0.524896, 1e-6);
+  EXPECT_EQ(D.Result, Verdict::Diagnosed);
+}
+
+// What the cause requires was looked for and is not there.
+TEST(LikenessTest, WhatIsRuledOutIsNoLead) {
+  constexpr llvm::StringLiteral Most = "class c\ntree\n= 0*9\n";
+  Asked A(Presence::Absent, Frequency::Required);
+  Diagnosis D = A.diagnosis(Most, Fell);
+  EXPECT_TRUE(D.Hypotheses.empty());
+  EXPECT_TRUE(D.Leads.empty());
+}
+
+// The symptom is one that no tree asks about: no recorded run showed it.
+TEST(LikenessTest, WhatNoRunShowedIsTheNetworks) {
+  constexpr llvm::StringLiteral Other =
+      "ask symptom other\nclass healthy\nclass c\ntree\n= 0*9 1*1\n";
+  Asked A(Presence::Present);
+  double Alone = A.diagnosis(Other, {}).Hypotheses.at(0).Probability;
+  Diagnosis D = A.diagnosis(Other, Fell);
+  EXPECT_DOUBLE_EQ(D.Hypotheses.at(0).Probability, Alone);
+  EXPECT_EQ(D.Hypotheses.at(0).Recorded, 0);
+}
+
+// No recorded run had c: .7 of the log-odds of an unknown fault, of which one
+// run in ten had one: ln (1/9) = -2.197225, .7 of it is -1.538057.
+TEST(LikenessTest, WhatNoRunHadIsDoubtedLikeTheUnknown) {
+  constexpr llvm::StringLiteral Sound =
+      "ask symptom large\nclass healthy\nclass unknown\ntree\n= 0*9 1*1\n";
+  Asked A(Presence::Present);
+  double P = A.diagnosis(Sound, {}).Hypotheses.at(0).Probability;
+  double LogOdds = std::log(P / (1 - P)) - 1.538057;
+  Diagnosis D = A.diagnosis(Sound, Fell);
+  EXPECT_NEAR(D.Hypotheses.at(0).Probability, 1 / (1 + std::exp(-LogOdds)),
+              1e-6);
+}
+
+} // namespace
