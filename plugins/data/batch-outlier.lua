@@ -14,8 +14,10 @@
 --- Corpora that mix languages or code in blocks. Of few rows, a batch may have another mean by chance: the distance is
 --- taken in units of the spread of the batches or, where that is larger, of the standard error of so many rows, by how
 --- the rows of a batch differ in mean and deviation; and half its rows have to lie beyond all rows of the others, which
---- one row of heavy tails does not do. The first and the last dumped batch have others on one side alone: clocks and
---- schedules go on, and what a policy writes changes as it learns, so that they may differ from all the rest.
+--- one row of heavy tails does not do. Batches that differ by more than draws of rows do are each of something of its
+--- own, as of one shop: their sizes may be of any order, and are compared by their logarithms. Rows of a group are one
+--- value together. The first and the last dumped batch have others on one side alone: clocks and schedules go on, and
+--- what a policy writes changes as it learns, so that they may differ from all the rest.
 ---
 --- ## References
 --- The statistics are those of the `tensors` table, so dumps of a few batches suffice. Ids drawn at random have the
@@ -127,29 +129,39 @@ local function of_the_batch(figures)
   return 2 * alike >= #figures and alike > 0
 end
 
---- The chance that all rows of a batch are one value throughout, by how many rows of the others are.
+--- The chance that all rows of a batch are one value throughout, by how many rows of the others are; and whether each
+--- of theirs is so, as of numbers of one a row.
 local function chance_of_even(figures, step)
-  local even, rows, own = 0, 0, 1
+  local even, rows, own, value = 0, 0, 1, nil
   for _, one in ipairs(figures) do
-    if one.step == step then own = #one.mean end
+    if one.step == step then own, value = #one.mean, one.mean[1] end
     for i = 1, one.step == step and 0 or #one.mean do
       rows = rows + 1
       if one.std[i] <= 1e-6 * math.abs(one.mean[i]) then even = even + 1 end
     end
   end
+  local chance, each = ((even + 1) / (rows + 2)) ^ own, even == rows
   -- Of numbers of one a row every row is so: then all of them have to be the same.
-  if even == rows then
+  if each then
     even = 0
+    -- Rows of one group, as the answers to one prompt, have it together: how often a row has it behind one that has.
+    local has, behind, again = 0, 0, 0
     for _, one in ipairs(figures) do
       local most, counts = 0, {}
-      for _, v in ipairs(one.step == step and {} or one.mean) do
+      for i, v in ipairs(one.step == step and {} or one.mean) do
         counts[v] = (counts[v] or 0) + 1
         most = math.max(most, counts[v])
+        if v == value then
+          has = has + 1
+          if i < #one.mean then behind, again = behind + 1, again + (one.mean[i + 1] == value and 1 or 0) end
+        end
       end
       even = even + most
     end
+    local first, next_ = (has + 1) / (rows + 2), (again + 1) / (behind + 2)
+    chance = math.max(((even + 1) / (rows + 2)) ^ own, first * math.max(first, next_) ^ (own - 1))
   end
-  return ((even + 1) / (rows + 2)) ^ own
+  return chance, each
 end
 
 --- What chance leaves of mean and deviation of the median batch: their standard errors. Rows are what is independent;
@@ -164,6 +176,19 @@ local function standard_errors(figures)
   table.sort(means)
   table.sort(stds)
   return { mean = means[(#means + 1) // 2] or 0, std = stds[(#stds + 1) // 2] or 0 }
+end
+
+--- Whether a mean or deviation is not far from those of all batches by their logarithms, where all have one sign.
+local function of_like_order(batches, column, value, factor)
+  local list = {}
+  for _, v in ipairs(batches:col(column):values()) do
+    if v * value <= 0 then return false end
+    list[#list + 1] = math.log(v / value)
+  end
+  table.sort(list)
+  local n = #list
+  local width = list[math.max(1, (3 * n) // 4)] - list[n // 4 + 1]
+  return math.abs(list[(n + 1) // 2]) < factor * width
 end
 
 --- Whether half the rows of a batch lie beyond all rows of the others, which one row with a large value does not make.
@@ -314,8 +339,10 @@ return {
       local figures = enough and row_figures(batches)
       local first = even and even:first()
       -- A flag that few rows have is none's in some batches, and of few batches each may be anything.
+      local by_chance, each = 1, false
+      if first then by_chance, each = chance_of_even(figures, first.step) end
       if first and even:distinct("step"):count() <= 0.2 * batches:distinct("step"):count()
-        and chance_of_even(figures, first.step) <= (#(first.shape or {}) >= 2 and 0.2 or 1e-4) then
+        and by_chance <= (#(first.shape or {}) >= 2 and not each and 0.2 or 1e-4) then
         return report {
           symptom  = "batch-outlier",
           score    = 0.95,
@@ -337,8 +364,11 @@ return {
           0.02 * math.abs(usual), 1e-9, chance[column])
         local far    = batches:with { distance = ("abs(%s - %.17g) / %.17g"):format(column, usual, spread) }:top(1,
           "distance"):first()
+        -- Batches that differ by more than draws of rows do are of different things, whose sizes may be of any order.
+        local differ = spread > 3 * chance[column]
         if far and far.distance >= case.options.factor and inner(far)
-          and most_rows_beyond(figures, far.step, column) then
+          and most_rows_beyond(figures, far.step, column)
+          and not (differ and of_like_order(batches, column, far[column], case.options.factor)) then
           return report {
             symptom  = "batch-outlier",
             score    = math.min(0.95, 0.6 + 0.02 * far.distance),

@@ -11,13 +11,14 @@
 ---
 --- ## Known false positives
 --- Batches made of one domain on purpose that alternate; where neighbouring steps are dumped they tell, and settings of
---- a sampler that makes them do. Classes of which each batch has the same number of rows (P classes of K), and those of
---- nodes or points, of which a record has several, are left out; of an image with boxes the class of the first counts.
---- A batch that is one bag of instances has the bag's class in each row: where all batches are of one kind and follow
---- each other by chance, nothing is said if they have different numbers of rows, or if of thirty or more, which would
---- show the order of a list that comes again, none is found.
---- Rows of like length, and several answers to one prompt, are together by design: where lengths go with the batch, or
---- rows of a batch begin alike, words are not looked at.
+--- a sampler that makes them do. So is the order of tasks that are learned one after the other, as the config has it.
+--- Classes of which each batch has the same number of rows (P classes of K), and those of nodes or points, of which a
+--- record has several, are left out; of an image with boxes the class of the first counts. A batch that is one bag of
+--- instances has the bag's class in each row: where all batches are of one kind and follow each other by chance,
+--- nothing is said if they have different numbers of rows, or if of thirty or more, which would show the order of a
+--- list that comes again, none is found. Of 24 and more that are mostly of one kind, and show no order, each was put
+--- together. Rows of like length, and several answers to one prompt, are together by design: where lengths go with the
+--- batch, or rows of a batch begin alike, words are not looked at.
 ---
 --- ## References
 --- The test is a chi-square of batches against domains; of batches of one row, the runs test for several kinds (Barton
@@ -25,6 +26,7 @@
 
 local elements = require("elements")
 local lengths = require("row-lengths")
+local restarts = require("restarts")
 local settings = require("settings")
 local training = require("training-rows")
 
@@ -67,6 +69,11 @@ local function have_order(kinds)
   end
   return lack_of_runs(kinds) >= 2
 end
+
+-- Dumped batches of which chance alone leaves some order, and what is said of those that show none.
+local MANY = 24
+local PUT_TOGETHER = "batches in an order: each is mostly of one kind, and kinds follow each other as drawn anew for "
+  .. "every batch"
 
 --- Whether each batch is one record of several rows, as a bag of instances: all have rows of one kind, and kinds come
 --- in the order of chance. Few batches show no order if they are far apart; that they have as many rows as each happens
@@ -175,8 +182,9 @@ local function uneven_ids(batches, opt)
     if p >= 0.1 and p <= 0.9 and alike >= opt.alike then
       local sure = ((chi / free) ^ (1 / 3) - 1 + 2 / (9 * free)) / math.sqrt(2 / (9 * free))
       local high, low = 0, 0
-      local neighbours, turns, before = 0, 0, nil
+      local neighbours, turns, before, order = 0, 0, nil, {}
       for b, n in ipairs(sizes) do
+        order[b] = (of[b] or 0) > n * p
         local share = (of[b] or 0) / n
         if share >= (1 + p) / 2 then high = high + 1 elseif share <= p / 2 then low = low + 1 end
         local own = { step = list[b].batch.step, many = share > p }
@@ -191,7 +199,7 @@ local function uneven_ids(batches, opt)
       if sure >= opt.sure and high >= 2 and low >= 2 and (not best or sure > best.sure
         or sure == best.sure and id < best.id) then
         best = { id = id, sure = sure, p = p, high = high, low = low, rows = rows, batches = #list,
-          first = list[1].batch }
+          first = list[1].batch, order = order }
       end
     end
   end
@@ -291,7 +299,9 @@ return {
           if best and (not found or best.sure > found.sure) then found = best end
         end
       end
-      if found then
+      if found and #found.order >= MANY and not have_order(found.order) then
+        return skip(PUT_TOGETHER)
+      elseif found then
         return report {
           symptom  = "domains-in-blocks",
           score    = 0.9,
@@ -330,7 +340,7 @@ return {
         neighbours = neighbours + 1
         if most ~= before.most then turns = turns + 1 end
       end
-      before = { step = batch.step, most = most }
+      before, batch.most = { step = batch.step, most = most }, most
     end
     for _, of_all in pairs(total) do expected = expected + (of_all / rows) ^ 2 end
     local free = (#batches - 1) * (kinds - 1)
@@ -339,12 +349,15 @@ return {
     -- are alike nearly always.
     if chi < free + 6 * math.sqrt(2 * free) or together - expected < case.options.alike * (1 - expected) then return end
     if neighbours >= 4 and turns >= 0.8 * neighbours * (1 - expected) then return end -- alternate by design
-    local apart = settings.several(case.config:where("match(key, ?)", GROUPED)):first()
+    local apart = settings.several(case.config:where("match(key, ?)", GROUPED)):first() or restarts.continual(case)
     if apart then return skip("batches that no setting puts together: the config has " .. apart.key) end
     if what == "class" and drawn_by_class(batches) then
       return skip("batches of rows that were drawn at random: each has as many rows of each of its classes")
     end
     if are_records(batches) then return skip("batches of several records: each is of one " .. what) end
+    local order = {}
+    for i, batch in ipairs(batches) do order[i] = batch.most end
+    if #order >= MANY and not have_order(order) then return skip(PUT_TOGETHER) end
     report {
       symptom  = "domains-in-blocks",
       score    = 0.95,

@@ -14,10 +14,13 @@
 --- its shape, mean 0 and deviation 1, the scale before it says nothing; nor does it where a layer is given as many
 --- numbers in another scale, or makes by far less or more of them than its weights would. Nor does a small deviation of
 --- inputs that are nearly all 0, as of bags of words and one-hot classes: what a layer adds up is the few that are not.
---- Images of 0 to 1 are near enough and are not reported. Batches of ids alone have no scale.
+--- Images of 0 to 1 are near enough and are not reported. Batches of ids alone have no scale, nor have columns of codes
+--- that stand among others as floats and are looked up.
 ---
 --- ## References
 --- https://pytorch.org/vision/stable/models.html (mean and std of each model's transform)
+
+local elements = require("elements")
 
 --- The output of the layer that is given the input, where it is the input with mean 0 and deviation 1: no layer of
 --- weights makes both by chance. Nil where none is dumped.
@@ -59,6 +62,45 @@ local function scaled_within(case, first, rms)
   return far(own) and act.layer or nil, own
 end
 
+--- Mean, deviation and root mean square of the columns that are left of a table of numbers without those of codes:
+--- whole numbers from 0 on, which a layer looks up that has rows for all of them. Nil where there are none, or nothing
+--- else.
+---@param case culprit.Case
+---@param inputs culprit.Table  of one name
+---@return number? mean, number? std, number? rms
+local function without_codes(case, inputs)
+  local first = inputs:first()
+  local width = #(first.shape or {}) == 2 and math.floor(first.shape[2]) or 0
+  if width < 2 or width > 1024 then return nil end
+  local sizes = {}
+  for given in case.tensors:where("role == 'input' and layer is not null and match(dtype, 'int*|uint*')")
+    :slice(0, 2000):rows() do
+    local weight = case.tensors:where { run = given.run, layer = given.layer, role = "weight" }:first()
+    if weight and #(weight.shape or {}) == 2 then sizes[#sizes + 1] = weight.shape[1] end
+  end
+  table.sort(sizes)
+  local whole, most, sum, square, n = {}, {}, {}, {}, 0
+  for c = 1, width do whole[c], most[c], sum[c], square[c] = true, 0, 0, 0 end
+  for row in inputs:where { name = first.name }:where("zero_share is not null"):slice(0, 8):rows() do
+    local count = math.min(row.numel, 65536) // width * width
+    for i, v in ipairs(elements.of(row, 0, count)) do
+      local c = (i - 1) % width + 1
+      whole[c] = whole[c] and v >= 0 and v % 1 == 0
+      most[c], sum[c], square[c] = math.max(most[c], v), sum[c] + v, square[c] + v * v
+    end
+    n = n + count // width
+  end
+  local columns, mean, all = 0, 0, 0
+  for c = 1, width do
+    if not (whole[c] and most[c] >= 2 and #sizes > 0 and most[c] < sizes[#sizes]) then
+      columns, mean, all = columns + 1, mean + sum[c], all + square[c]
+    end
+  end
+  if n == 0 or columns == width or columns == 0 then return nil end
+  mean, all = mean / (n * columns), all / (n * columns)
+  return mean, math.sqrt(math.max(0, all - mean * mean)), math.sqrt(all)
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -86,6 +128,8 @@ return {
     end
     -- One batch that differs is a matter of that batch.
     local rms, std, mean = inputs:median("rms"), inputs:median("std"), inputs:median("mean")
+    local left, left_std, left_rms = without_codes(case, inputs)
+    if left then rms, std, mean = left_rms, left_std, left end
     -- A waveform of full scale 1 is quiet for the most part.
     local small = inputs:first().name:glob("*wav*|*audio*") and 0.02 * opt.small or opt.small
     if rms < opt.large and std >= small and math.abs(mean) < opt.offset * std or rms == 0 then return end

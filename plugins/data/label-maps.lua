@@ -15,19 +15,20 @@
 --- Points that are marked on purpose (clicks, stars, cells of one pixel) stand on the ground alone, and have one label:
 --- single pixels count where they stand on two labels at least. Small things (signs, far persons in a map that was made
 --- smaller) are none of the labels that cover large parts, and strewn labels are these as well: some of the single
---- pixels have to be of a ground. A map of land by its pixels may have such specks in truth. Maps that are smaller than
---- eight pixels or of one label are not judged, nor are those without an image beside them of at most four times their
---- side (puzzles, boards, lines of letters), bytes that are named a target (pictures), masks of two values, as a masked
---- autoencoder draws them, and labels of very many kinds (codes of a tokenizer of images, shades of grey). Maps fit an
---- image as far as its parts differ in colour; where they do not, no image fits better than another and nothing is said
---- of other rows. Nor is it where the maps or images of one batch are more alike than those of
---- two, as frames of a film: there other images of the batch fit a right map as well as its own, and better than those
---- of another scene.
+--- pixels have to be of a ground. A map of land by its pixels may have such specks in truth. Labels that are learned
+--- are no noise, whatever they look like. Maps that are smaller than eight pixels or of one label are not judged, nor
+--- are those without an image beside them of at most four times their side (puzzles, boards, lines of letters), bytes
+--- that are named a target (pictures), masks of two values, as a masked autoencoder draws them, and labels of very many
+--- kinds (codes of a tokenizer of images, shades of grey). Maps fit an image as far as its parts differ in colour;
+--- where they do not, no image fits better than another and nothing is said of other rows. Nor is it where the maps or
+--- images of one batch are more alike than those of two, as frames of a film: there other images of the batch fit a
+--- right map as well as its own, and better than those of another scene.
 ---
 --- ## References
 --- https://en.wikipedia.org/wiki/Join_count_statistic (do neighbours agree more often than by chance)
 
 local elements = require("elements")
+local learning = require("learning")
 
 local LABELS = "match(name, 'batch.*label|batch.*labels|batch.*target|batch.*targets|batch.*mask|batch.*masks|"
   .. "batch.*segmentation*') and match(dtype, 'int*|uint*') and not match(name, '*pixel_mask*|*attention*|*padding*|"
@@ -290,7 +291,12 @@ return {
     end
     local share = (counts.alike / counts.pairs - even) / (1 - even)
     -- Neighbours that differ more often than chance makes them follow a rule, as digits of a puzzle do.
-    if share <= opt.above and share >= -math.max(opt.above, 4 / math.sqrt(counts.pairs)) and large >= 2 then
+    local noise = share <= opt.above and share >= -math.max(opt.above, 4 / math.sqrt(counts.pairs)) and large >= 2
+    local told  = noise and learning.of(case, first.run, learning.entropy(counts.of), 0.7)
+    if told then
+      return skip(("labels that cannot be learned: the loss is %.4g at step %d, and their entropy %.4g"):format(
+        told.value, told.step, learning.entropy(counts.of)))
+    elseif noise then
       report {
         symptom  = "labels-unrelated",
         score    = 0.9,

@@ -18,8 +18,12 @@
 --- tags of tokens are told by what stands where they count, and left out too, but for the rows that they belong to:
 --- tags of other rows end behind the tokens in some rows and before them in others. Tasks of copying have labels that
 --- are ids of other places, up to 8 away, and a training loss far below the entropy of the labels says that they can be
---- learned: neither is random. Wrong labels all of which stand a multiple of some places apart are where pieces of
---- rows meet, and no noise, which is at any place.
+--- learned: neither is random; nor are those that the ids of their row tell, place by place. Labels that are their own
+--- ids but for some are of ids that were changed, and are to be put back. Where a row holds two streams by turns the
+--- token after the next is the next of its own. Labels may be right where the ids are not, on purpose: beside the id
+--- before, one of the two is like no other pair. Labels in a row of another length are a text of their own where they
+--- are the longer the more tokens there are. Wrong labels all of which stand a multiple of some places apart are where
+--- pieces of rows meet, and no noise, which is at any place.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
@@ -28,6 +32,7 @@ local lengths = require("row-lengths")
 local masked  = require("masked")
 local runs    = require("runs")
 local sides = require("sides")
+local token_labels = require("token-labels")
 
 local DECODER = "*decoder_input_ids|*decoder_ids|*prev_output_tokens|*tgt_in|*tgt_input*|*decoder_in"
 -- Either what the decoder is given, or the target that the model shifts itself: labels at the same place mean nothing.
@@ -231,6 +236,7 @@ return {
     ignore = { default = -100, doc = "Label that the loss leaves out" },
     equal  = { default = 0.90, doc = "Share of a row's labels that must agree with its ids" },
     wrong  = { default = 0.03, doc = "Share of labels that differ from the next token, worth reporting" },
+    changed = { default = 0.02, doc = "Share of labels at their own id that is another, from which ids were changed" },
   },
 
   run = function(case)
@@ -288,7 +294,7 @@ return {
     local of, rows, example, shift, empty, judged = { [0] = 0, 0, 0, next = 0 }, 0, {}, nil, nil, 0
     local swapped, ends, lag -- labels of other rows, and whether that is known; the lag at which labels are ids
     local padding = lengths.padding()
-    local looked = {} -- batches and their inputs
+    local looked, seen = {}, {} -- inputs and labels of batches; the same of their masks
     local right, compared = 0, 0 -- of the rows whose labels are best at the next token
     for batch in labels:sort("-step"):rows() do -- the last of them first, it has learned most
       local inputs = sides.beside(ids:where { run = batch.run, step = batch.step, variant = batch.variant }, batch.name)
@@ -300,8 +306,9 @@ return {
         local mask = sides.beside(case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
           numel = batch.numel }
           :where("match(name, ?)", masks):where("not match(name, 'battery.*') and zero_share is not null"), batch.name)
-        if translates then mask = nil end
+        if translates or mask and not lengths.pads(mask) then mask = nil end
         if mask then
+          if #seen < 32 then seen[#seen + 1] = { mask, batch } end
           lengths.add_padding(padding, inputs, mask, batch, opt.ignore)
           if lengths.alien_padding(padding) then
             swapped = swapped or { batch = batch, inputs = mask, words = ("%d labels stand at padding, of %d kinds and "
@@ -330,6 +337,14 @@ return {
     if empty then report_all_ignored(empty, opt.ignore) end
     if not ends and not swapped then
       skip("attention_mask beside the labels of 16 rows, some of them padded at their ends", "labels-of-other-rows")
+    end
+    local costs = runs.series(case, "loss")
+    local told = swapped and costs:count() >= 10 and costs:slice(costs:count() - 5, 5):median("value")
+      < 0.5 * entropy(swapped.batch, opt.ignore)
+    if swapped and (told or lengths.go_together(seen, opt.ignore)) then
+      skip("labels that end with the tokens of their row: these are another text, which " .. (told and "is learned"
+        or "is the longer the more tokens a row has"), "labels-of-other-rows")
+      return skip("what the decoder is given (decoder_input_ids) beside the labels", table.unpack(others))
     end
     if swapped then
       report {
@@ -364,11 +379,19 @@ return {
       or case.config:where("match(key, '*teacher_forcing*') and number < 1"):first()
     -- Labels at their own token are sound where the model shifts them, which it does for all rows or for none.
     local losses = runs.series(case, "loss")
-    local copies = losses:count() >= 6 and losses:slice(losses:count() - 3, 3):median("value")
+    -- A loss of pairs falls to nothing where these are learnt by heart, whatever the tokens are.
+    local copies = losses:count() >= 6 and not sides.preference(case) and losses:slice(losses:count() - 3, 3):median("value")
       < 0.05 * losses:slice(0, 3):median("value")
     if unshifted >= math.max(1, 0.1 * rows) and of[1] < 0.1 * rows and (either or shift == nil and not copies) then
       return skip("whether the loss shifts these labels, which lie at their own tokens: logits (head.output) beside "
         .. "the batch of a late step, or the logged loss (culprit_recorder.watch)", table.unpack(others))
+    elseif unshifted >= math.max(1, 0.1 * rows) and token_labels.restored(looked, opt.ignore) > opt.changed then
+      return skip(("ids that stand as they were: at %s of the places whose label counts another one is given, and the "
+        .. "labels say what stood there"):format(units.percent(token_labels.restored(looked, opt.ignore))),
+        table.unpack(others))
+    elseif unshifted >= math.max(1, 0.1 * rows) and token_labels.through_one(case, example[0].batch) then
+      return skip(("a model with places from end to end: all that is said of a row of %s goes through one vector, so "
+        .. "that it is to give the row back"):format(example[0].inputs.name), table.unpack(others))
     elseif unshifted >= math.max(1, 0.1 * rows) then
       local e = example[0]
       also("labels-not-next", e, unshifted)
@@ -382,6 +405,9 @@ return {
           or ", and the loss falls to nearly nothing"),
         evidence = { e.batch, e.inputs },
       }
+    elseif ahead >= math.max(1, 0.1 * rows) and (shift or 0) == 0 and token_labels.by_turns(looked) then
+      return skip("rows of one stream: by turns these hold two, and the token after the next is the next of its own",
+        table.unpack(others))
     elseif ahead >= math.max(1, 0.1 * rows) then
       local e = example[2 - (shift or 0)]
       also("labels-not-next", e, ahead)
@@ -398,6 +424,10 @@ return {
       return skip("labels and the tokens that were there: the config has " .. sampled.key .. ", which replaces some of "
         .. "what the decoder is given", "labels-partly-wrong")
     elseif next_best and compared > 0 and 1 - right / compared >= opt.wrong then
+      if token_labels.ids_changed(looked, opt.ignore) then
+        return skip("labels that are wrong: beside the id before them it is the ids given that are like no others, and "
+          .. "not the labels", "labels-partly-wrong")
+      end
       local seams = every(looked, opt.ignore)
       if seams then
         return skip(("labels that are wrong at any place: those that differ from the next token stand %d apart or a "
@@ -418,6 +448,8 @@ return {
       :median("value") < 0.5 * entropy(example.any.batch, opt.ignore) then
       return skip("labels that cannot be learned: the training loss comes to less than half of their entropy",
         "labels-unrelated")
+    elseif of[0] + of[1] + of[2] == 0 and not next_best and token_labels.related(looked, opt.ignore) then
+      return skip("labels that the ids of their row say nothing of: these are told by them", "labels-unrelated")
     elseif of[0] + of[1] + of[2] == 0 and not next_best then
       report {
         symptom  = "labels-unrelated",

@@ -17,7 +17,10 @@
 --- all of them, but for a batch as models of transformers are given it, of which that is half sure. A mask that is
 --- called the loss's own (`loss_mask`) is one that the loss applies, unless they show it.
 ---
---- Labels that are not the token that the mask stands at belong to another place, and it says nothing of them.
+--- Labels that are not the token that the mask stands at belong to another place, and it says nothing of them. Nor does
+--- a mask with as many zeros among its ones as at the ends of rows say where padding is: it is of what is hidden or
+--- missing. Of answers of one token each the end need not be learned. A masked language model's labels may be the whole
+--- text, where another tensor marks what counts.
 ---
 --- Texts of pre-training mixed into a batch of conversations count as a whole, rightly. Questions trained on purpose;
 --- say so in the config (`train_on_inputs`, `train_on_prompt`), and they are left out. Ends are seldom among the tokens
@@ -65,6 +68,29 @@ local function counts_all(case, labels, ignore, kept)
   return false
 end
 
+--- A tensor of the batch that marks the places to be told, so that labels need not: ones and zeros of the labels'
+--- shape, few ones, and each id that is another than its label stands at one. Nil where none does.
+---@param here culprit.Table  of one batch
+---@param ids culprit.Row
+---@param labels culprit.Row
+---@return culprit.Row?
+local function marks_places(here, ids, labels)
+  local n = math.min(labels.numel, 65536)
+  for mask in here:where { numel = labels.numel }:where("match(name, 'batch.*') and min == 0 and max == 1 and "
+    .. "not match(name, '*attention*')"):slice(0, 8):rows() do
+    local x, y, m = elements.of(ids, 0, n), elements.of(labels, 0, n), elements.of(mask, 0, n)
+    local other, outside, ones = 0, 0, 0
+    for i = 1, n do
+      if m[i] == 1 then ones = ones + 1 end
+      if x[i] ~= y[i] then
+        other = other + 1
+        if m[i] ~= 1 then outside = outside + 1 end
+      end
+    end
+    if other >= 8 and outside == 0 and ones < 0.5 * n then return mask end
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -91,6 +117,8 @@ return {
       :where("number > 0 and number < 0.5"):first()
     hides = masked.by(case) and hides or nil -- a collator has that share even where it hides nothing
     local shown = { text = 0, counted = 0, given = 0 } -- of a masked language model
+    local marks ---@type culprit.Row?
+    local answers, longest = 0, 0 -- rows that count any label; the most labels that one of them counts
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
       -- An encoder-decoder's labels belong to what its decoder is given, each to the place that predicts it.
@@ -102,6 +130,7 @@ return {
       if ids and ids.numel == batch.numel and width > 1 and width <= 10000 then
         local seen   = sides.beside(here:where(decoder and "match(name, '*decoder_attention_mask')"
           or "match(name, '*attention_mask')"):where("numel == ?", ids.numel), batch.name)
+        if seen and not lengths.pads(seen) then seen = nil end
         local answer = sides.beside(here:where("match(name, '*assistant_mask*|*loss_mask|*completion_mask')")
           :where("numel == ?", ids.numel), batch.name)
         mask_name = mask_name or answer and answer.name
@@ -116,11 +145,15 @@ return {
         local own  = decoder or tags or ahead < 0.5 and masked.by(case) ~= nil
         local lag  = not own and ahead > same and (ahead >= 0.5 or ahead >= 3 * same + 0.1) and 1 or 0
         if tags then tagged = true end
+        marks = marks or hides and marks_places(here, ids, batch)
         first = first or batch
         if seen then lengths.add_padding(padding, ids, seen, batch, ignore) end
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)
-          for t = 1, width do ignored = ignored + (counting(y[t]) and 0 or 1) end
+          local counted = 0
+          for t = 1, width do counted = counted + (counting(y[t]) and 1 or 0) end
+          ignored, longest = ignored + width - counted, math.max(longest, counted)
+          answers = answers + (counted > 0 and 1 or 0)
           local s, a = seen and seen:values(line, width), answer and answer:values(line, width)
           local text = width -- the last place that is no padding
           while text > 0 and (s and s[text] == 0 or not s and pad and x[text] == pad) do text = text - 1 end
@@ -227,7 +260,9 @@ return {
       }
     end
     -- Of the words that are chosen to be said some stay as they are, a tenth mostly.
-    if hides and shown.text >= 64 and shown.counted >= math.max(0.5, 2 * hides.number) * shown.text
+    if marks then
+      skip("labels that say themselves which of them count: " .. marks.name .. " does", "prompt-trained")
+    elseif hides and shown.text >= 64 and shown.counted >= math.max(0.5, 2 * hides.number) * shown.text
       and shown.given >= 0.5 * shown.counted then
       report {
         symptom = "prompt-trained", score = 0.95, at = { step = first.step },
@@ -242,6 +277,8 @@ return {
         "prompt-trained", "eos-ignored")
     elseif n.eos_counted == 0 and masked.by(case) then
       return skip("a model that predicts what comes next: this one predicts masked tokens", "eos-ignored")
+    elseif n.eos >= 3 and n.eos_counted == 0 and longest == 1 and answers >= 8 then
+      return skip("answers that end somewhere: each is one token", "eos-ignored")
     elseif n.eos >= 3 and n.eos_counted == 0 then
       report {
         symptom = "eos-ignored", score = 0.95, at = { step = first.step },

@@ -16,13 +16,15 @@
 --- or half of the inputs, stand in the row that they are held against, nothing is said; windows that neither overlap
 --- nor can be told ahead from their own values would be accused. Nor is anything said where the rows themselves follow
 --- each other, as the steps of a trajectory or the nodes of a graph: by names of what such batches have, or where
---- figures of the input are related to those of the row beside. What is related in no simple way is not seen.
+--- figures of the input are related to those of the row beside, or the loss comes to less than half of what the best
+--- constant has. What is related in no simple way is not seen.
 ---
 --- ## References
 --- Spearman's rank correlation of n independent rows r gives atanh(r) sqrt(n - 3), near a normal number of deviation 1;
 --- the largest of some thousand of them is seldom above 4.5.
 
 local elements = require("elements")
+local learning = require("learning")
 
 local LABELS = "match(name, 'batch.label*|batch.target*|batch.y|batch.text*|batch.transcript*|batch.score*|"
   .. "batch.click*|batch.tgt*|batch.caption*|batch.future_target|batch.future_values|*.labels') "
@@ -299,6 +301,14 @@ return {
     end
     if windows(first.inputs, first.labels, first.rows, best.by) then
       return skip("rows that are not windows of one series: these follow each other")
+    end
+    -- What goes on from row to row, as the steps of one record, can be told by a model that goes from row to row.
+    local labels = {}
+    for i, one in ipairs(best.list) do labels[i] = one.labels end
+    local told = learning.of(case, first.labels.run, learning.of_constant(case, labels), 0.5)
+    if told then
+      return skip(("labels that cannot be learned: the loss is %.4g at step %d, less than half of what the best "
+        .. "constant has"):format(told.value, told.step))
     end
     report {
       symptom  = "labels-of-other-rows",

@@ -2,7 +2,9 @@
 --- A contrastive loss that settles at the score of telling nothing: the logarithm of the number of rows that it chooses
 --- from. Of a batch of B pairs that are ln B (each row against all of the other side), ln (2 B - 1) where two views of
 --- each row stand in one batch, and ln (K + 1) with a queue of K negatives. The same of a ranking loss, at what equal
---- scores have: ln 2 of a logistic one of pairs (BPR, RankNet), the margin of a triplet or hinge loss.
+--- scores have: ln 2 of a logistic one of pairs (BPR, RankNet), the margin of a triplet or hinge loss. Of answers that
+--- are preferred (DPO), which begin there by design: ln 2 or more throughout, and as many pairs right as a coin has,
+--- though what is trained has travelled.
 ---
 --- ## Why it matters
 --- Fresh embeddings mostly begin above that score, since they are wrong with confidence. A model whose pairs belong
@@ -19,11 +21,15 @@
 --- loss too, to the last digit, and are left out: that is a collapse. A loss is taken for a contrastive one where
 --- metrics or settings say so, where a logit scale is learned, or where dumped logits are a square of the batch.
 ---
+--- A small beta keeps the loss of preferred answers near ln 2 as well, and a small rate too; both have more than half of
+--- the pairs right soon, and are left out by that.
+---
 --- ## References
 --- https://arxiv.org/abs/1807.03748 (InfoNCE), https://arxiv.org/abs/2002.05709 (NT-Xent of two views),
 --- https://arxiv.org/abs/1911.05722 (a queue of negatives)
 
 local runs = require("runs")
+local sides = require("sides")
 
 local WORDS = "*contrastive*|*infonce*|*info_nce*|*nt_xent*|*ntxent*|*simclr*|*moco*|*logit_scale*|*in_batch_neg*"
 
@@ -93,6 +99,49 @@ local function candidates(case)
   return sizes, rows
 end
 
+--- The updates of the layers that move, over the weights' norm and summed over the run: all else of a model may be
+--- frozen on purpose.
+local function travelled(case)
+  local ratio = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
+  local moving = ratio:where("layer is not null and value > 0")
+  ratio = (moving:count() > 0 and moving or ratio):aggregate({ "step" }, { value = "median value" })
+  return ratio:count() >= 3 and ratio:mean("value") * (ratio:max("step") - ratio:min("step") + 1) or 0
+end
+
+--- Reports a logistic loss of preferred answers that stays at ln 2 while the weights travel.
+local function judge_preference(case, run)
+  local opt = case.options
+  local loss, right = runs.series(case, "loss"), runs.series(case, "rewards_accuracy")
+  local logistic = case.config:where("match(key, '*loss_type*') and match(value, 'sigmoid*')"):first()
+    or case.config:where("match(key, '*loss_type*')"):count() == 0
+  if not logistic or loss:count() < opt.min_rows or right:count() < opt.min_rows then
+    return skip(("%d logged losses and accuracies of pairs, of a loss that is logistic"):format(opt.min_rows))
+  end
+  local far = travelled(case)
+  if far < opt.travelled then return skip("updates that take what is trained somewhere") end
+  local fifth = loss:count() // 5
+  local noise = (loss:slice(loss:count() // 2, loss:count()):col("value"):diff():robust_std() or 0) / math.sqrt(2)
+  local even  = noise > 1e-5
+  for part = 1, 3 do
+    local here = loss:slice(loss:count() - part * fifth, fifth):mean("value")
+    even = even and here >= (1 - opt.near) * math.log(2) - 2 * noise / math.sqrt(math.max(4, fifth))
+  end
+  local later  = right:slice(2 * right:count() // 5, right:count())
+  local share  = later:mean("value")
+  local error_ = (later:std("value") or 0) / math.sqrt(later:count())
+  if even and error_ > 0 and error_ <= 0.02 and math.abs(share - 0.5) <= math.max(2 * error_, 0.01) then
+    report {
+      symptom  = "pairs-at-chance",
+      score    = 0.9,
+      at       = { run = run, step = loss:first().step },
+      message  = ("the loss of the pairs ends at %.4g, and ln 2 is 0.6931; %s of them are right over the last three "
+        .. "fifths, as of a coin, though what is trained travelled %.2g times its norm"):format(
+        loss:slice(loss:count() - fifth, fifth):mean("value"), units.percent(share), far),
+      evidence = { loss:first(), loss:last(), later:first() },
+    }
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -108,6 +157,7 @@ return {
 
   run = runs.apart(function(case, run)
     local opt = case.options
+    if sides.preference(case) then return judge_preference(case, run) end
     local sizes, rows = candidates(case)
     local ranks = ranking(case)
     if #sizes == 0 and not ranks then return skip("the rows of a batch: batch_size in a config, or a dumped batch") end

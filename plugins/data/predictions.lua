@@ -11,13 +11,30 @@
 --- ## Known false positives
 --- Data that repeats each token; the prediction is then as often the next token, and that is compared. A masked
 --- language model says what stands at a place that is not hidden, and is left out; so is what gives its input back, as
---- the config says (autoencoders, denoisers, diffusion of text), and what the config says looks both ways.
+--- the config says (autoencoders, denoisers, diffusion of text), and what the config says looks both ways. So is what
+--- is asked for its ids where some of them were changed, and what has all of a row in one vector.
 ---
 --- ## References
 --- https://github.com/huggingface/transformers/issues/27517
 
 local causality = require("causality")
 local masked = require("masked")
+local token_labels = require("token-labels")
+local training = require("training-rows")
+
+--- The dumped batches with ids of that name and labels of their shape: a list of { ids, labels }, the given one first.
+local function labelled(case, given)
+  local dumped, out = training.batches(case):where("match(dtype, 'int*')"), {}
+  local ids = dumped:where { name = given.name, run = given.run }
+  for _, rows in ipairs({ ids:where { step = given.step }, ids:where("step != ?", given.step) }) do
+    for row in rows:slice(0, 16):rows() do
+      local labels = dumped:where { run = row.run, step = row.step, variant = row.variant, rank = row.rank,
+        numel = row.numel }:where("match(name, '*labels|*targets')"):first()
+      if labels and #row.shape >= 2 then out[#out + 1] = { row, labels } end
+    end
+  end
+  return out
+end
 
 ---@type culprit.Detector
 return {
@@ -26,7 +43,8 @@ return {
   needs    = { tensors = { "name", "data" } },
   symptoms = { "predictions-repeat-inputs" },
   options  = {
-    share = { default = 0.80, doc = "Share of positions that repeat their input, worth reporting" },
+    share   = { default = 0.80, doc = "Share of positions that repeat their input, worth reporting" },
+    changed = { default = 0.02, doc = "Share of labels at their own id that is another, from which ids were changed" },
   },
 
   run = function(case)
@@ -53,6 +71,14 @@ return {
         .. "spell*|*correct*|*tagg*')"):first())
     if back then
       return skip(("a model that does not give its input back: %s is %s"):format(back.key, tostring(back.value)))
+    end
+    local pairs_ = copies and labelled(case, found.batch) or {}
+    if pairs_[1] and token_labels.through_one(case, pairs_[1][2]) then
+      return skip("a model with places from end to end: all that is said of a row goes through one vector, so that it "
+        .. "is to give the row back")
+    elseif token_labels.restored(pairs_, -100) > case.options.changed then
+      return skip(("a model that is asked for the tokens given: where %s are others, they say what stood there"):format(
+        pairs_[1][2].name))
     elseif copies and masked.by(case) then
       return skip("a model that predicts what comes next: this one predicts masked tokens")
     elseif copies then

@@ -13,12 +13,13 @@
 ---
 --- ## Known false positives
 --- Training inputs that are made harder (augmentation, mixup, negatives drawn on purpose, weighted rows) and held-out
---- data that are easier. Where the config declares the first, nothing is said; the gap has to be above what one batch
---- of a held-out set can be easier than others; and where dropout, of units or of whole branches, is declared, the
---- share has to be above its rate and a tenth, and a tenth of images, which are turned and cut more often than configs
---- say. Rows that are told from the others of their batch have no classes, and are left out, but for texts beside
---- pictures or sounds: of these another row's text is what chance says, and the gap has to grow from the first look on,
---- since a larger or smaller batch would be another task from the start.
+--- data that are easier. Where the config declares the first, nothing is said; nor where the dumped rows cost more than
+--- validation without the dearest of them, as many as random labels would make so and a quarter more; the gap has to be
+--- above what one batch of a held-out set can be easier than others; and where dropout, of units or of whole branches,
+--- is declared, the share has to be above its rate and a tenth, and a tenth of images, which are turned and cut more
+--- often than configs say. Rows that are told from the others of their batch have no classes, and are left out, but for
+--- texts beside pictures or sounds: of these another row's text is what chance says, and the gap has to grow from the
+--- first look on, since a larger or smaller batch would be another task from the start.
 ---
 --- ## References
 --- With a share q of random labels the loss of any predictor is (1 - q) L + q R, where L is its loss on true labels and
@@ -27,8 +28,10 @@
 --- logits R is more than where the run began; twice the share is then asked for.
 
 local elements = require("elements")
+local harder_rows = require("harder-rows")
 local places = require("places")
 local targets = require("targets")
+local token_labels = require("token-labels")
 
 local HARDER = "*mixup*|*aux_loss*|*z_loss*|*erasing*|*jitter*|*cutmix*|*cutout*|*spec_augment*|*specaug*|*randaug*|"
   .. "*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|"
@@ -80,8 +83,10 @@ local function second_half(train, val, sign)
     last = looks:last() }
 end
 
---- A dumped batch whose labels are its own ids, those of the next place or of the same: none of them is random.
+--- A dumped batch whose labels are its own ids, those of the next place or of the same, or would be but for ids that
+--- were changed: none of them is random.
 local function own_ids(case, allowed)
+  local changed = {}
   local dumped = case.tensors:where("match(dtype, 'int*') and zero_share is not null and not match(name, 'battery.*')")
   for labels in dumped:where("match(name, '*labels|*targets')"):sort("-step"):slice(0, 4):rows() do
     local ids = dumped:where { run = labels.run, step = labels.step, variant = labels.variant, numel = labels.numel }
@@ -90,8 +95,11 @@ local function own_ids(case, allowed)
       local most = math.max(row.numel > 8 and labels:equal_share(row, 0, -100) or 0,
         row.numel > 8 and labels:equal_share(row, 1, -100) or 0)
       if most >= 1 - allowed then return labels end
+      if most >= 0.5 and #labels.shape == 2 then changed[#changed + 1] = { row, labels } end
     end
   end
+  -- Those that differ may be right, and the ids be changed on purpose.
+  return token_labels.ids_changed(changed, -100) and changed[1][2] or nil
 end
 
 --- Whether the second axis of `out` is that of the classes and its others those of `labels`, as of pictures.
@@ -252,6 +260,7 @@ return {
     -- A share of rows that is kept; a whole number is of layers that make frames or pixels fewer.
     local harder = case.config:where("match(key, '" .. HARDER .. "')"):where(set):first()
       or case.config:where("match(key, '*downsampl*|*subsampl*') and number > 0 and number < 1"):first()
+      or harder_rows.setting(case)
     if harder then
       return skip("a run that does not make its training harder on purpose: the config has " .. harder.key)
     end
@@ -320,7 +329,12 @@ return {
           and gap >= 2 * of.error
       end
       -- Accuracy alone says too little where dropout is declared.
-      if (by_loss or by_hits and not dropout) and sure >= (both and 4 or 3) and clear(by_loss, loss)
+      local hard = by_loss and loss.train > loss.val
+        and harder_rows.throughout(case, loss.first.run, loss.first.step, loss.val)
+      if hard then
+        skip(("rows as hard as those of validation: the easiest %s of %d dumped ones cost %.3g in the mean, whatever "
+          .. "the labels of the rest"):format(units.percent(hard.share), hard.of, hard.mean))
+      elseif (by_loss or by_hits and not dropout) and sure >= (both and 4 or 3) and clear(by_loss, loss)
         and clear(by_hits, hits) and (not both or math.max(by_loss, by_hits) <= 2.5 * math.min(by_loss, by_hits)) then
         local share = math.min(by_loss or 1, by_hits or 1)
         local step, from = places.start(case, (loss or hits).first.step, false)

@@ -18,12 +18,13 @@
 --- ## Known false positives
 --- Two or three epochs on purpose: below `passes` nothing is said; nor where the config plans as many epochs, as is
 --- usual for images. Of one graph that is given whole to training and to validation all rows are in both, by design.
---- Where a held-out loss is logged, does not rise and is as good as that of training, nothing was
---- learned by heart, however many passes there were: training may be better by one batch's noise, since a held-out set
---- may be harder than others by as much. Held-out rows that are among those of training prove nothing of the kind. One
---- batch at every step is the whole set, of a graph, of points of an equation or for a method that needs all of it,
---- unless the config has more rows than a batch. What is drawn from a memory of past steps, as a game's, comes again by
---- design. Rows that are streams, each going on in the next batch, come in one order by need.
+--- Where a held-out loss is logged, does not rise and is as good as that of training, nothing was learned by heart,
+--- however many passes there were: training may be better by one batch's noise, since a held-out set may be harder than
+--- others by as much. Held-out rows that are among those of training prove nothing of the kind. One batch at every step
+--- is the whole set, of a graph, of points of an equation or for a method that needs all of it, unless the config has
+--- more rows than a batch. What is drawn from a memory of past steps, as a game's, comes again by design. Where dumped
+--- batches of one hash have other labels, it is of inputs that are meant to be the same, as the points at which
+--- functions are known. Rows that are streams, each going on in the next batch, come in one order by need.
 ---
 --- ## References
 --- https://en.wikipedia.org/wiki/Good%E2%80%93Turing_frequency_estimation (rows seen once and new rows),
@@ -189,9 +190,14 @@ return {
     end
     local replay = case.config:where("match(key, '*replay*|*buffer_size|*memory_size|*learning_starts')")
       :where("not match(key, '*shuffle*|*bucket*|*read_buffer*') and number > 1"):first()
-    for _, run in case.scalars:where { metric = "batch_hash", primary = true }:group("run") do
+    for name, run in case.scalars:where { metric = "batch_hash", primary = true }:group("run") do
       local series = run:where("finite(value)"):sort("step")
-      if series:count() >= 20 then
+      local anew = series:count() >= 20 and training.told_anew(case, name)
+      if anew then
+        judged, ordered = true, true
+        skip(("hashes of whole batches: those of one hash have other %s, and it is of the inputs alone"):format(anew),
+          "training-rows-repeat", "epochs-same-order")
+      elseif series:count() >= 20 then
         judged, ordered = true, true
         -- Distances to the last time that the same batch was seen.
         local last, distances, again, before = {}, {}, 0, {}

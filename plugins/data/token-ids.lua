@@ -12,7 +12,8 @@
 --- Compare `len(tokenizer)` and the largest id of the data with the number of rows of the embedding.
 ---
 --- ## Known false positives
---- Labels may be of any number beside ids, one or several for a text; what they have to fit are the outputs.
+--- Labels may be of any number beside ids, one or several for a text; what they have to fit are the outputs. A mask is
+--- held against the ids of its own side, and one of the loss may lack the first place, which nobody tells.
 ---
 --- A last id that is padding or the end of a text, as GPT-2's 50256 is; named in the config as `eos_token_id` or
 --- `pad_token_id` it is left out, and so is one that fills the ends of rows, stands in long runs as the places of an
@@ -45,6 +46,8 @@ end
 
 local elements = require("elements")
 local places = require("places")
+local sides = require("sides")
+
 --- Whether an id hides what is to be predicted: of the places whose labels count it stands at half, and is the label of
 --- fewer than a quarter of those. A clamped id is what a clamped label is too.
 local function hides_labels(case, batches, id)
@@ -197,14 +200,19 @@ return {
       local others = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
         :where("match(name, 'batch.attention_mask|batch.loss_mask|batch.position_ids|batch.token_type_ids')")
       -- Of an encoder-decoder a mask may be that of either side.
-      local sides = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
+      local two = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
         :where("match(name, '*decoder_input_ids|*prev_output_tokens|batch.src*|batch.tgt*')"):count() > 0
         or case.config:where("match(key, '*is_encoder_decoder|*encoder_layers|*num_encoder_layers|*decoder_layers|"
           .. "*num_decoder_layers')"):count() > 0
-      for other in (sides and others:slice(0, 0) or others):rows() do
+      for other in (two and others:slice(0, 0) or others):rows() do
         -- A mask may be per head or per pair of positions, positions one row for all. What is longer than the ids also
         -- covers what is put before them: a prefix, or what is kept of the past.
-        local fits = other.numel == batch.numel or #other.shape ~= #batch.shape
+        -- A mask is of the ids of its own side, and one of what is told may lack the first place, which nobody tells.
+        local its  = sides.beside(batches:where { run = batch.run, step = batch.step, variant = batch.variant },
+          other.name)
+        local fits = other.numel == batch.numel or #other.shape ~= #batch.shape or its and its.name ~= batch.name
+          or other.name == "batch.loss_mask" and other.shape[1] == batch.shape[1]
+            and other.shape[#other.shape] == batch.shape[#batch.shape] - 1
           or other.name == "batch.position_ids" and other.shape[1] == 1
           or other.shape[1] == batch.shape[1] and other.shape[#other.shape] > batch.shape[#batch.shape]
         if not fits then

@@ -16,17 +16,19 @@
 --- Count the lengths of the samples before they are cut, and how many are longer than the limit.
 ---
 --- ## Known false positives
---- Rows of a conversation whose turns are by design not trained on. Of a masked language model's rows a short one may
---- have no hidden token: these are left out. Texts of one length by nature, with a limit set to it, count for less, and
---- so do those whose longest end in the same token as the shorter ones: a limit may just fit them, or keep their end.
---- Where all are of one length and end in one token there is next to nothing to tell.
---- Packed rows are all full: one of them that has an end token was not cut for having no label. The last document of a
---- packed row is cut by the row and does not count.
+--- Rows of a conversation whose turns are by design not trained on, and rows whose labels are in another tensor, as
+--- those of another task. Where labels leave nothing out a text is cut into pieces, all of which are learned. Of a
+--- masked language model's rows a short one may have no hidden token: these are left out. Texts of one length by
+--- nature, with a limit set to it, count for less, and so do those whose longest end in the same token as the shorter
+--- ones: a limit may just fit them, or keep their end. Where all are of one length and end in one token there is next
+--- to nothing to tell. Packed rows are all full: one of them that has an end token was not cut for having no label. The
+--- last document of a packed row is cut by the row and does not count.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/issues/1920
 
 local elements = require("elements")
+local lengths = require("row-lengths")
 local masked  = require("masked")
 local setting = require("settings").number
 local sides = require("sides")
@@ -224,6 +226,44 @@ local function numbers_alone(dumped)
   return true
 end
 
+--- Whether labels leave out a tenth of the tokens that are given, or more: those of a question.
+local function leaves_out(batch, ids, seen, pad, ignore)
+  local n = math.min(batch.numel, 65536)
+  local y, x = elements.of(batch, 0, n), elements.of(ids, 0, n)
+  local s, tokens, out = seen and elements.of(seen, 0, n), 0, 0
+  for i = 1, n do
+    if s and s[i] ~= 0 or not s and x[i] ~= pad then
+      tokens = tokens + 1
+      if y[i] == ignore then out = out + 1 end
+    end
+  end
+  return out >= 0.1 * tokens
+end
+
+--- The rows of a batch that have a label in another tensor of the same ids: each row is of one task of several.
+---@param here culprit.Table  of one batch
+---@param ids culprit.Row
+---@param batch culprit.Row   the labels that are looked at
+---@param ignore integer
+---@return table<integer, boolean>  from 0
+local function labelled_elsewhere(here, ids, batch, ignore)
+  local out, rows = {}, math.floor(batch.shape[1])
+  for other in here:where("match(name, '*label|*labels|*targets') and match(dtype, 'int*') and name != ?", batch.name)
+    :slice(0, 8):rows() do
+    local own = sides.beside(here:where("match(name, '*input_ids|*prev_output_tokens') and match(dtype, 'int*')"),
+      other.name)
+    if own and own.name == ids.name and other.shape[1] == rows then
+      local width = other.numel // rows
+      for row = 0, rows - 1 do
+        for _, v in ipairs(elements.of(other, row * width, math.min(width, 4096))) do
+          if v >= 0 and v ~= ignore then out[row] = true break end
+        end
+      end
+    end
+  end
+  return out
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -243,6 +283,7 @@ return {
     local cut_ended = 0 -- rows that are cut, and have an end all the same
     local rows, full, cut, endless, short, short_ended, empty, with = 0, 0, 0, 0, 0, 0, 0, 0
     local first, limit, judged
+    local answered = false -- whether labels are of answers, and not of all that a row has
     local short_lasts, full_lasts = {}, {} -- the last labels of rows, where no eos_token_id is known
     for batch in dumped:where("match(name, '*labels|*targets') and match(dtype, 'int*')"):rows() do
       local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
@@ -253,12 +294,15 @@ return {
         or sides.beside(here:where("match(name, '*input_ids') and match(dtype, 'int*')"), batch.name)
       local seen  = sides.beside(here:where(decoder and "match(name, '*decoder_attention_mask')"
         or "match(name, '*attention_mask')"):where("numel == ?", batch.numel), batch.name)
+      if seen and not lengths.pads(seen) then seen = nil end
       local width = batch.shape[#batch.shape]
       if ids and ids.numel == batch.numel and (seen or pad) and width > 2 and width <= 10000
         and batch:count_equal(opt.ignore) > 0 then
         -- Where no label of the batch counts, no row lost its own to the limit.
         local none = batch:count_equal(opt.ignore) == batch.numel
         limit, judged = width, judged or batch
+        local elsewhere = labelled_elsewhere(here, ids, batch, opt.ignore)
+        answered = answered or decoder ~= nil or leaves_out(batch, ids, seen, pad, opt.ignore)
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)
           local s, counted, ended = seen and seen:values(line, width), 0, false
@@ -271,17 +315,19 @@ return {
           -- Labels moved on by the collator leave the last place of a full row empty.
           if last and not eos and padded and behind > 0 then short_lasts[#short_lasts + 1] = last
           elseif last and not eos and not padded and behind <= 1 then full_lasts[#full_lasts + 1] = last end
-          rows = rows + 1
-          if counted == 0 then
+          -- A row of another task has its labels in another tensor.
+          local other = counted == 0 and elsewhere[line // width]
+          rows = rows + (other and 0 or 1)
+          if counted == 0 and not other then
             empty = empty + 1
             first = first or batch
-          else
+          elseif counted > 0 then
             with = with + 1
           end
-          if padded then
+          if not other and padded then
             short = short + 1
             if ended then short_ended = short_ended + 1 end
-          else
+          elseif not other then
             full = full + 1
             if counted == 0 and not none then
               cut = cut + 1
@@ -360,7 +406,8 @@ return {
     -- Where all rows are full, packed ones or pieces of a text, that says nothing of one that has an end.
     if short == 0 then cut = cut - cut_ended end
     -- Shorter rows end with eos and full ones do not: the end was cut.
-    local lost = short_ended >= 0.8 * short and short > 0 and endless or 0
+    -- Of a text that is all learned a piece may end anywhere, as the next one goes on.
+    local lost = answered and short_ended >= 0.8 * short and short > 0 and endless or 0
     if math.max(cut, lost) >= math.max(1, opt.share * rows) then
       report {
         symptom  = "rows-cut-at-limit",

@@ -5,6 +5,24 @@ local elements = require("elements")
 
 local lengths = {}
 
+--- Whether a mask says where rows are padded: its zeros stand at the ends of rows. One that has as many among the ones
+--- says what is hidden or missing, and its first and last one are no ends of a text.
+---@param mask culprit.Row  of two axes or more, 0 at what is left out
+---@return boolean
+function lengths.pads(mask)
+  local width = math.max(1, math.floor((mask.shape or {})[#(mask.shape or {})] or 1))
+  local n = math.min(mask.numel, 16384) // width * width
+  local m, within, ends = elements.of(mask, 0, n), 0, 0
+  for first = 0, n - width, width do
+    local from, to = first + 1, first + width
+    while from <= to and m[from] == 0 do from = from + 1 end
+    while to >= from and m[to] == 0 do to = to - 1 end
+    ends = ends + width - (to - from + 1)
+    for t = from, to do if m[t] == 0 then within = within + 1 end end
+  end
+  return within <= ends
+end
+
 --- In how many rows the labels count behind the last token, and in how many they end three places before it or more, of
 --- how many rows; nil where the rows are not padded at their ends. A loss that counts padding has the first alone,
 --- labels of answers or of first pieces of words the second alone: both are seen where rows have others' labels.
@@ -48,6 +66,37 @@ function lengths.of_other_rows(mask, labels, ignore)
   if longer < 0.15 * rows or shorter < 0.15 * rows or alike >= 0.5 then return false, "", true end
   return true, ("in %d of %d rows labels go on behind the last token, and in %d they end 3 places or more before it")
     :format(longer, rows, shorter), true
+end
+
+--- Whether longer rows have longer labels: how many of either a row has goes together, beside the means of its batch.
+--- Such labels are of these rows, and of another text than theirs, as of a translation.
+---@param pairs_ culprit.Row[][]  masks and labels of one shape
+---@param ignore integer
+---@return boolean
+function lengths.go_together(pairs_, ignore)
+  local rows, xx, yy, xy = 0, 0, 0, 0
+  for _, pair in ipairs(pairs_) do
+    local width = math.max(1, math.floor(pair[2].shape[#pair[2].shape]))
+    local n = math.min(pair[2].numel, 16384) // width * width
+    local m, y = elements.of(pair[1], 0, n), elements.of(pair[2], 0, n)
+    local own, mean_x, mean_y = {}, 0, 0
+    for first = 0, n - width, width do
+      local a, b = 0, 0
+      for t = first + 1, first + width do
+        if m[t] ~= 0 then a = a + 1 end
+        if y[t] >= 0 and y[t] ~= ignore then b = b + 1 end
+      end
+      own[#own + 1] = { a, b }
+      mean_x, mean_y = mean_x + a * width / n, mean_y + b * width / n
+    end
+    for _, row in ipairs(own) do
+      local x_, y_ = row[1] - mean_x, row[2] - mean_y
+      rows, xx, yy, xy = rows + 1, xx + x_ * x_, yy + y_ * y_, xy + x_ * y_
+    end
+  end
+  if rows < 16 or xx == 0 or yy == 0 then return false end
+  local r = math.min(0.999, xy / math.sqrt(xx * yy))
+  return r > 0 and 0.5 * math.log((1 + r) / (1 - r)) * math.sqrt(rows - 3) > 5
 end
 
 --- What the labels at padding are, over the dumped batches of a run. A loss that counts padding asks for padding there:

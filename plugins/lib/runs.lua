@@ -11,6 +11,17 @@ function runs.series(case, name, run)
   return case.scalars:where { name = name, primary = true, run = run }:where("finite(value)"):sort("step")
 end
 
+--- What is trained to go up: a series that the run itself calls neither a loss nor a cost, and that is above 0 in no
+--- row, as the logarithm of a probability is; its first row, nil of any other.
+---@param series culprit.Table  finite values by step
+---@return culprit.Row?
+function runs.maximised(series)
+  local first  = series:first()
+  local called = first and tostring(first.raw_name or first.name):lower()
+  if not first or called:glob("*loss*|*cost*|*err*|*nll*|*energy*") then return nil end
+  return series:max("value") <= 0 and first or nil
+end
+
 --- Whether evaluations are counted in epochs and training in steps, as where a table of epochs stands beside a log of
 --- steps: the last evaluation has the number of the last epoch, of which training has several steps each.
 ---@param case culprit.Case

@@ -98,6 +98,26 @@ function settings.moving(case)
     .. "match(value, '*wgan*|*hinge_gan*|*lsgan*|*adversarial*')"):first()
 end
 
+--- A return of an environment that gets better, to the end: by half of all that it has ever been apart. The loss is
+--- that of guesses at such returns, and jumps where new ones are found. Nil where none does.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.returns_rise(case)
+  local found
+  local returns = case.scalars:where("match(name, '*return|*return_mean|*reward|*reward_mean|*rew_mean|*returns') and "
+    .. "not match(name, '*chosen*|*rejected*|*margin*|*accurac*|*loss*') and finite(value) and layer is null")
+  for _, rows in returns:group("name") do
+    local by_step = rows:sort("step")
+    local n = by_step:count() // 5
+    if n >= 4 and not found then
+      local range = by_step:max("value") - by_step:min("value")
+      local rise  = by_step:slice(by_step:count() - n, n):median("value") - by_step:slice(0, n):median("value")
+      if range > 0 and rise >= 0.5 * range then found = by_step:last() end
+    end
+  end
+  return found
+end
+
 --- The setting by which the task becomes another one between two steps. Where it names steps ("start_step": 100) one of
 --- these has to lie there, or the end of its warm-up behind them; where it names none any step may be one. A ramp moves
 --- no loss at once and is none. nil where there is none.
@@ -130,6 +150,31 @@ function settings.stage(case, from, to)
   return found or not named and open or nil
 end
 
+--- The setting that names a step between two as that at which a part of the training begins or ends: another term of
+--- the loss, another layer, another precision; or a number of steps after which it does so each time. The start of the
+--- run itself, and those of rates, are none of a part. nil where no setting does.
+---@param case culprit.Case
+---@param from number
+---@param to number
+---@return culprit.Row?
+function settings.begins(case, from, to)
+  local found
+  local parts = settings.on(case.config:where("match(key, '*_start*|*start_*|*begin*|*switch*|*_until*|"
+    .. "*depth_schedule*') and not match(key, 'start_*|*.start_*|*lr*|*learning*|*warm*|*resume*|*beta_start|*ramp*|"
+    .. "*anneal*|*profil*|*eval*|*log_*|*ckpt*|*save*')"))
+  for row in parts:slice(0, 200):rows() do
+    for _, step in ipairs(row.number and { row.number } or tostring(row.value):numbers()) do
+      if step > 1 and step >= from and step <= to then found = found or row end
+    end
+  end
+  local each = case.config:where("match(key, '*steps_per_layer|*steps_per_stage|*steps_per_task|*steps_per_phase|"
+    .. "*steps_per_level|*reset_interval|*restart_every|*restart_interval') and number > 1")
+  for row in each:slice(0, 20):rows() do
+    if to // row.number > (from - 1) // row.number then found = found or row end
+  end
+  return found
+end
+
 --- The same of a jump above the trailing median of a series: until half of its rows are of the new task it is that of
 --- the one before.
 ---@param case culprit.Case
@@ -140,7 +185,9 @@ end
 function settings.stage_before(case, series, spike, window)
   local past  = series:where("step < ?", spike.step)
   local since = past:slice(math.max(0, past:count() - window // 2), 1):first()
+  local near  = past:slice(math.max(0, past:count() - 4), 1):first()
   return since and settings.stage(case, since.step, spike.step)
+    or near and settings.begins(case, near.step, spike.step)
 end
 
 --- Keys of what counts, or warms up, something else than the training's updates: steps of an episode, of a sampler or
@@ -233,6 +280,17 @@ end
 function settings.clipping(case)
   return case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|"
     .. "*gradient_clip_val|*clip_norm') and number > 0")
+end
+
+--- What says that gradients are clipped element by element, or unit by unit: the threshold is no norm of them all. Nil
+--- where nothing does.
+---@param case culprit.Case
+---@return culprit.Row?
+function settings.clipped_by_parts(case)
+  return case.config:where("match(key, '*clip*') and match(value, 'agc|AGC|adaptive*|*value|*per_layer|*layerwise|"
+    .. "*unit*')"):first()
+    or settings.on(case.config:where("match(key, '*clip_value|*clip_by_value*|*clipvalue|*agc|*agc_clip*|"
+      .. "*adaptive_grad*')")):first()
 end
 
 --- What says that the training loss is a sum of other losses than validation has: softened targets of a teacher, which

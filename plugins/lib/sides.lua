@@ -33,4 +33,12 @@ function sides.beside(rows, name)
   return neutral
 end
 
+--- What says that the loss is of pairs of answers, as of DPO and its kin: one number a pair, of two log probabilities,
+--- and no cross-entropy over a vocabulary. Nil where nothing does.
+---@param case culprit.Case
+---@return culprit.Row?
+function sides.preference(case)
+  return case.scalars:where { name = { "rewards_margin", "rewards_accuracy" } }:first()
+end
+
 return sides

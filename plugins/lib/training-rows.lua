@@ -17,4 +17,29 @@ function training.batches(case)
     :sort("step")
 end
 
+-- What is drawn anew for the same rows, and what is made of it.
+local DRAWN = "match(name, '*noise*|*noisy*|*eps|*epsilon|*sigma*|*timestep*|batch.t|*velocity*|*x_t|*xt|*z_t|*mask*')"
+
+--- The labels that differ between two dumped batches of one hash, so that it is of the inputs alone and these are the
+--- same at several steps by design, as the points at which functions are known; nil where none do. What noise that is
+--- drawn anew makes of the same rows is no label of others.
+---@param case culprit.Case
+---@param run string?
+---@return string?
+function training.told_anew(case, run)
+  local dumped = training.batches(case):where { run = run }
+  if dumped:where(DRAWN):count() > 0 then return nil end
+  local hashes = case.scalars:where { metric = "batch_hash", primary = true, run = run }:where("finite(value)")
+  local first = {}
+  for labels in dumped:where("match(name, '*label|*labels|*target|*targets|batch.y')"):slice(0, 100):rows() do
+    local hash = hashes:where { step = labels.step }:first()
+    local key  = hash and labels.name .. (" %.17g"):format(hash.value)
+    local was  = key and first[key]
+    if was and (was.numel ~= labels.numel or was.mean ~= labels.mean or was.l2 ~= labels.l2) then
+      return labels.name
+    end
+    if key then first[key] = was or labels end
+  end
+end
+
 return training

@@ -24,6 +24,7 @@
 local alignments = require("alignments")
 local elements = require("elements")
 local places = require("places")
+local sides = require("sides")
 local statistics = require("statistics")
 local targets_of = require("targets")
 
@@ -451,7 +452,11 @@ return {
       }
     end
 
-    if compared and plain + times == 0 and not refuted then
+    local of_pairs = sides.preference(case)
+    if of_pairs and times == 0 then
+      skip("a loss of the logits alone: this one is of pairs of answers, and holds them against a reference",
+        "loss-of-softmaxed-logits")
+    elseif compared and plain + times == 0 and not refuted then
       skip("logits that tell once from twice: of so few rows, or with other terms in the loss, they do not",
         "loss-of-softmaxed-logits")
     end

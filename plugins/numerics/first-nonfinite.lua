@@ -11,8 +11,9 @@
 --- operation.
 ---
 --- ## Known false positives
---- Masks that hold -inf by design; name them `*mask*` and they are left out. Behind a loss that is NaN weights and
---- activations are as well, wherever it began: of dumps from later steps only the batch is judged.
+--- Masks that hold -inf by design; name them `*mask*` and they are left out. So is what a batch holds at a step whose
+--- loss is finite: missing values, and bounds without end. Behind a loss that is NaN weights and activations are as
+--- well, wherever it began: of dumps from later steps only the batch is judged.
 ---
 --- ## References
 --- Ascend's msprobe applies the same rule to operators: clean inputs, non-finite outputs.
@@ -34,6 +35,28 @@ local WHAT   = {
   ["nonfinite-weight"]     = "weights",
 }
 
+--- The tensors of a batch that hold values which are not finite at a step whose loss is: a model that takes them for
+--- missing, or for a bound without end, is none that they break. Their names as a pattern, and one of them.
+---@param case culprit.Case
+---@param dumped culprit.Table
+---@return string?, culprit.Row?
+local function taken_as_missing(case, dumped)
+  local names, known, example = {}, {}, nil
+  for row in dumped:where("match(name, 'batch.*') and nonfinite > 0 and step is not null"):sort("step"):slice(0, 400)
+    :rows() do
+    local here = dumped:where { run = row.run, step = row.step, variant = row.variant }
+    local loss = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
+    local grad = here:where("role == 'grad' and nonfinite > 0"):first()
+    local said = not loss and case.scalars:where { name = "loss", primary = true, run = row.run, step = row.step }
+      :where("finite(value) and value != 0"):first()
+    local finite = said or loss and loss.nonfinite == 0 and loss:count_equal(0) == 0
+    if not known[row.name] and finite and not grad then
+      known[row.name], names[#names + 1], example = true, row.name, example or row
+    end
+  end
+  return table.concat(names, "|"), example
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -44,6 +67,12 @@ return {
   run = function(case)
     -- What a probe computed after the run shows the state that the run left, not where it began.
     local dumped = case.tensors:where("not match(name, '*mask*|battery.*')")
+    local taken, example = taken_as_missing(case, dumped)
+    if example then
+      dumped = dumped:where("not match(name, ?)", taken)
+      skip(("a batch whose values are all meant: the loss is finite at step %d, where %s holds some that are not")
+        :format(example.step, example.name), "nonfinite-input")
+    end
     local first  = dumped:where("nonfinite > 0"):sort("step", "order"):first()
     -- What was not dumped may have broken as well, or before.
     for symptom, rows in pairs(ROWS) do

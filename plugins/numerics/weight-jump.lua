@@ -24,6 +24,7 @@ local settings = require("settings")
 --- merged or made new, norms that are kept. Attention over sliding windows is called SWA too, and changes no weight.
 local DESIGNED = "match(key, '*prun*|*sparsity*|*relora*|*lookahead*|*swa|*swa_start*|*swa_lr*|*swa_epoch*|*swa_freq*|"
   .. "*swa_anneal*|*use_ema|*ema_decay*|*reset_int*|*reinit*|*shrink_perturb*|"
+  .. "*restart_unused*|*restart_every*|*dead_code*|*kmeans_init*|"
   .. "*weight_norm*|*normalize_weights|*weight_clip*|*clip_weights*|*diloco*|*outer_opt*|*quantiz*') or "
   .. "match(key, '*optim*') and match(value, '*ookahead*|*free*|*Free*|*swa*|*SWA*')"
 

@@ -16,13 +16,15 @@
 --- Tasks that hardly can be predicted, such as returns of shares or rare clicks: there the loss ends a little below the
 --- bound. Less than 2 % below it, or than one standard error of a bound that few labels tell, is taken for nothing
 --- learned, unless a logged area under the curve is 0.6 or more, or the validation loss goes on falling below it: the
---- training loss is then of something else than each row and its label.
+--- training loss is then of something else than each row and its label. Where none of the dumped outputs has as many
+--- numbers a row as the targets, the loss is no squared error of one each.
 ---
 --- ## References
 --- The constant with the least squared error is the mean, whose error is the variance; that with the least
 --- cross-entropy are the shares of the labels. `training/plateau` holds the loss against ln V where the config says V,
 --- which is left to it where labels are as even as that.
 
+local learning = require("learning")
 local masked  = require("masked")
 local runs    = require("runs")
 local targets = require("targets")
@@ -204,6 +206,8 @@ return {
       return skip("more dumped labels: their frequencies are not known well enough")
     end
     local level, what, error_ = one[1], one[2], one[3]
+    local other = float and learning.other_loss(case, labels)
+    if other then return skip("a loss of one output for each number that is told: " .. other) end
     if classes and math.abs(level - math.log(classes.number)) <= math.max(0.01 * level, error_) then
       return skip("labels that are less even than the classes of the config: training/plateau looks at these")
     end

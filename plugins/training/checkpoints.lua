@@ -23,9 +23,11 @@
 --- Where norms alone learn, or parts by turns, that is so by design. Heads of tasks that the data lacks stand still,
 --- too. A saved best model stands still while training goes on. Gains and biases tell nothing by themselves, nor do
 --- small tensors of a narrow format. PyTorch's optimizers have no state for what is frozen or cut off; moments of zero
---- are of a gradient that came and was zero, as that of units that are all dead, and are not judged. Of a tensor whose
---- statistics agree to the last bit 4,096 elements are compared that lie evenly over it. Where statistics of layers
---- are logged, training/layer-weights judges.
+--- are of a gradient that came and was zero, as that of units that are all dead, and are not judged. A state that
+--- begins anew with each task, round or rewinding does so as many steps after each time, and not at a checkpoint;
+--- nothing is said of one, nor where the config names such, nor where it steps other numbers of parameters than before.
+--- Of a tensor whose statistics agree to the last bit 4,096 elements are compared that lie evenly over it. Where
+--- statistics of layers are logged, training/layer-weights judges.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
@@ -33,6 +35,7 @@
 local checkpoints = require("checkpoints")
 local freezing = require("freezing")
 local lists = require("lists")
+local restarts = require("restarts")
 local settings = require("settings")
 
 local function list(names) return lists.first(names, 6) end
@@ -80,10 +83,22 @@ local function counter_begins_anew(case, run, rows, found)
     .. "*load_module_only*')")):first() then
     return skip("an optimizer's state that is kept: a setting drops it", "optimizer-state-reset")
   end
+  local set = restarts.setting(case)
+  if set then
+    return skip(("an optimizer's state that is kept: by %s it begins anew"):format(set.key), "optimizer-state-reset")
+  end
   local judged = false
   local optimizers, more = checkpoints.counters(rows)
   for _, counts in ipairs(optimizers) do
     judged = judged or #counts > 1
+    -- Begun anew in turn, and never at a checkpoint, from which alone a run is continued.
+    local begun, saved = { 0 }, false
+    for _, count in ipairs(counts) do
+      local step = count.step - count.mean
+      if step > begun[#begun] then begun[#begun + 1] = step end
+      for _, other in ipairs(counts) do saved = saved or step > 0 and other.step == step end
+    end
+    local turns = not saved and restarts.in_turn(begun)
     for i = 2, #counts do
       local before, now = counts[i - 1], counts[i]
       -- Counted in updates up to there, and since then only those of the steps behind it. A counter that stands still
@@ -91,7 +106,20 @@ local function counter_begins_anew(case, run, rows, found)
       local anew = before.mean > 0 and before.mean == before.step and now.mean == now.step - before.step
       local goes = now.mean ~= before.mean or #optimizers == 1 and #counts == 2
         or counts[i + 1] ~= nil and counts[i + 1].mean > now.mean
-      if now.mean < before.mean or anew and goes then
+      local reset = now.mean < before.mean or anew and goes
+      -- A run that is continued holds what it held. One optimizer that steps more parameters, or fewer, is that of
+      -- another stage.
+      local function held(step)
+        return rows:where { step = step }
+          :where("role == 'state' and numel == 1 and match(name, '*state.*.step')"):count()
+      end
+      if reset and held(now.step) ~= held(before.step) then
+        return skip(("an optimizer of the same parameters: it steps %d at step %d and %d at step %d"):format(
+          held(before.step), before.step, held(now.step), now.step), "optimizer-state-reset")
+      elseif reset and turns then
+        return skip(("an optimizer's state that is kept: it begins anew every %g steps"):format(begun[2]),
+          "optimizer-state-reset")
+      elseif reset then
         report {
           symptom  = "optimizer-state-reset",
           score    = 0.97,

@@ -34,7 +34,8 @@
 --- less than seven tenths of the squared norm of all at any step. Losses of critics and of adversaries
 --- grow as returns and opponents do, and have no level of their own: beside those nothing is said. Nor is it where
 --- a curriculum makes the task harder, a queue of negatives fills, or the weight of a term goes up: a term of a fifth
---- of the loss and more that falls while the whole rises tells of that. A loss that begins near nothing, as a student's
+--- of the loss and more that falls while the whole rises tells of that. What a log does not call a loss and has below 0
+--- in all rows, as Kaldi's objective, is trained to go up. A loss that begins near nothing, as a student's
 --- that is its teacher's copy, is not thrown: its first value has to be that of classes nobody knows, or its first
 --- updates long.
 ---
@@ -68,7 +69,7 @@ return {
   },
 
   run = function(case)
-    local opt, judged, below = case.options, false, false
+    local opt, judged, below, raised = case.options, false, false, nil
 
     --- The largest update of the median layer until the loss has doubled, and the next one logged; nil where none is.
     --- Adam's first updates are the rate in every element, so that only those of the weights' size count among them.
@@ -267,6 +268,7 @@ return {
               loss:first().step, under.step, loss:min("value"), loss:sort("value"):first().step),
             evidence = { loss:first(), under, loss:last() },
           }
+        elseif finish > start and runs.maximised(loss) then raised = runs.maximised(loss)
         elseif start < 0 and finish <= start then below = true
         elseif thrown and loss:max("value") >= opt.far * start and finish <= 0.5 * loss:max("value")
           and loss:top(1, "value"):first().step <= loss:row(rows // 2).step then
@@ -391,6 +393,11 @@ return {
     elseif below then
       skip("a loss that is a cost: it is below 0 from the first rows on, and what a flipped term does to it is open",
         "loss-rises-from-start", "loss-rises-at-small-updates")
+    end
+    if raised then
+      skip(("a loss: %s is above 0 in no row, and training is to raise it"):format(tostring(raised.raw_name)),
+        "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-diverges",
+        "diverges-while-lr-rises")
     end
     if not judged then skip(("at least %d logged losses"):format(opt.min_rows)) end
   end,

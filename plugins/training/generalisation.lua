@@ -27,20 +27,23 @@
 --- model is evaluated, one of averaged weights say, or another set. Nor is it learned where training falls to a
 --- thousandth within three rows and stays there: what the loss was taken of went away.
 ---
---- Dropout, augmentation, weights of classes, negatives drawn more seldom or harder, inputs that are the model's own or
---- an adversary's, and losses with added terms keep training above validation by design: where the config declares one,
---- or its share is logged, nothing is said (of teacher forcing where its ratio is between 0 and 1). Label smoothing
---- does so within a bound: against targets of 1 - e + e / K and e / K the loss of the best model is above its own
---- cross-entropy by e (1 - 1 / K) ln((1 - e + e / K) / (e / K)) at most, reached where it is sure of each row; half as
---- much again is still taken for it. Averaged weights are better by what the noise of the last steps costs: half as
---- much again is taken for that, unless they have a validation loss of their own. Where the config speaks of a teacher
---- or of distillation the two losses are of different kinds, and nothing is said. Batch normalisation takes each
---- batch's own mean and deviation in training, which few rows tell badly, and those of many batches in evaluation:
---- below 16 rows a batch, or where the config names no size, its noise makes models worse by itself, and training is
---- not said to be above validation. With B rows the mean of a batch is off by the root of 1 / B of the spread. Of what
---- is normalised so a prediction is off by as much of the spread of the targets, and knowing nothing costs the spread:
---- an absolute error is larger by that part of the first loss, at most, and half as much again is taken for it. Of
---- losses that are smooth at their best, squares and logarithms, it is the square of that part, which is nothing.
+--- Dropout, augmentation, weights of classes, negatives drawn more seldom or harder, labels that are shares of several
+--- classes, inputs that are the model's own or an adversary's, and losses with added terms keep training above
+--- validation by design: where the config declares one, or its share is logged, nothing is said (of teacher forcing
+--- where its ratio is between 0 and 1). Nor is it where the rows of dumped batches say so themselves: a random label
+--- costs what one drawn at random does, and without as many of the dearest rows as that makes of the distance, and a
+--- quarter more, the others cost no more than validation. Label smoothing does so within a bound: against targets of 1
+--- - e + e / K and e / K the loss of the best model is above its own cross-entropy by e (1 - 1 / K) ln((1 - e + e / K)
+--- / (e / K)) at most, reached where it is sure of each row; half as much again is still taken for it. Averaged weights
+--- are better by what the noise of the last steps costs: half as much again is taken for that, unless they have a
+--- validation loss of their own. Where the config speaks of a teacher or of distillation the two losses are of
+--- different kinds, and nothing is said. Batch normalisation takes each batch's own mean and deviation in training,
+--- which few rows tell badly, and those of many batches in evaluation: below 16 rows a batch, or where the config names
+--- no size, its noise makes models worse by itself, and training is not said to be above validation. With B rows the
+--- mean of a batch is off by the root of 1 / B of the spread. Of what is normalised so a prediction is off by as much
+--- of the spread of the targets, and knowing nothing costs the spread: an absolute error is larger by that part of the
+--- first loss, at most, and half as much again is taken for it. Of losses that are smooth at their best, squares and
+--- logarithms, it is the square of that part, which is nothing.
 ---
 --- ## References
 --- https://arxiv.org/abs/1803.08494 (figure 1: error by rows a batch under batch normalisation).
@@ -48,6 +51,7 @@
 
 local epochs_of = require("epochs")
 local evaluations = require("evaluations")
+local harder_rows = require("harder-rows")
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
@@ -196,7 +200,7 @@ return {
       .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|"
       .. "*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
       :where("number > 0 or number is null and value not in ('false', 'False', 'none', 'None', 'null', '')"):first()
-      or settings.on(case.config:where("match(key, ?)", HARDER)):first()
+      or settings.on(case.config:where("match(key, ?)", HARDER)):first() or harder_rows.setting(case)
       or case.config:where(FORCED:format("key", "number", "number")):first()
       -- A share of rows that is kept. A whole number is of layers that make frames or pixels fewer.
       or case.config:where("match(key, '*downsampl*|*subsampl*') and number > 0 and number < 1"):first()
@@ -222,6 +226,12 @@ return {
       .. "and number > 1"):first()
     local function summed(ratio)
       return batches and math.abs(ratio / batches.number - 1) < 0.1
+    end
+    --- What training's rows cost where all of them cost more than those of validation; nil where they do not.
+    local function rows_cost(points, half, run_name)
+      local sum = 0
+      for i = half, #points do sum = sum + points[i].eval.value end
+      return harder_rows.throughout(case, run_name, points[half].eval.step, sum / (#points - half + 1))
     end
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local val   = run:sort("step"):where("finite(value)")
@@ -309,6 +319,15 @@ return {
             few_rows = true
           elseif above and (declared or logged) then
             explained = last
+          elseif above and rows_cost(points, half, run_name) then
+            local rows = rows_cost(points, half, run_name)
+            skip(("rows as hard as those of validation: the easiest %s of %d dumped ones cost %.3g in the mean, "
+              .. "whatever the labels of the rest"):format(units.percent(rows.share), rows.of, rows.mean),
+              "train-loss-above-val")
+          elseif above and harder_rows.soft(case) then
+            local soft, least = harder_rows.soft(case)
+            skip(("a loss that can come to 0: the labels of %s are shares of several classes, and have an entropy of "
+              .. "%.3g"):format(soft.name, least), "train-loss-above-val")
           elseif above and not averaged and other_scale(points) then
             skip(("a training loss on the scale of validation: it is %.3g times as large throughout, while both fall")
               :format(other_scale(points)), "train-loss-above-val")

@@ -42,6 +42,9 @@
 --- from the tenth on: where the norm grows, so that nothing shortens the buffer, and nothing else speaks for a sum, a
 --- lower one is that of a steep and one-sided loss, as of a likelihood whose noise shrinks.
 ---
+--- Norms that stay level in the later half, below the threshold, are no sum's either, where the cosine is lower than
+--- that of a sum of many: each new gradient would take the same part of it back.
+---
 --- One parameter with a gradient far longer than all others, as a temperature that is learned, may give the whole a
 --- direction that no layer has.
 ---
@@ -177,6 +180,7 @@ return {
   options  = {
     cosine   = { default = 0.70, doc = "Cosine that most consecutive gradients have, in the later half, that is a "
       .. "repetition" },
+    balanced = { default = 20,   doc = "Norms of the later half from which this is judged" },
     kept     = { default = 0.9,  doc = "Cosine that a sum of many gradients has with the one before, at least" },
     min_rows = { default = 5,    doc = "Logged values below which nothing is judged" },
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
@@ -483,6 +487,15 @@ return {
     if not proof and not limit and grown and grown >= 3 and cosine < opt.kept then
       return skip(("a cosine that a sum of many gradients has, above %.2g: it is %.2g, and the norm grows %.3g times")
         :format(opt.kept, cosine, grown))
+    end
+    -- Of a sum that is as long from step to step, and has a cosine of c with the one before, each new gradient takes
+    -- 1 - c of it back: for once, where it swings, and not in half of the run without its length changing.
+    local half = norms:slice(norms:count() // 2, norms:count())
+    local clipped = limit and half:where("value > ?", limit.number):count() or 0
+    if not proof and cosine < opt.kept and half:count() >= opt.balanced and clipped <= 0.2 * half:count()
+      and half:quantile("value", 0.9) < 1.5 * half:quantile("value", 0.1) then
+      return skip(("norms that change: from %.3g to %.3g in the later half, they are as long from step to step as no "
+        .. "sum with a cosine of %.2g stays"):format(half:quantile("value", 0.1), half:quantile("value", 0.9), cosine))
     end
     if not tested then
       skip("gradient norms of the first two steps, or ones above a clipping threshold", "gradient-is-running-sum")

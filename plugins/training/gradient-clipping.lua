@@ -16,7 +16,8 @@
 --- the weights takes steps that are long enough, whatever a sum over rows makes of the norm. Clipping at nearly every
 --- step is common. Adam, Lion, Muon and whatever else divides by the gradient's own size take the same step at any
 --- threshold, until what is left of an element is no longer far above epsilon: a threshold t leaves t over the root of
---- the number of weights.
+--- the number of weights. A threshold of elements (`clip_value`) or of units against their weights (adaptive clipping)
+--- is no norm of all, and is not held against it.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
@@ -51,6 +52,11 @@ return {
         return
       end
       return skip("the clipping threshold in a config")
+    end
+    local parts = settings.clipped_by_parts(case)
+    if parts then
+      return skip(("a threshold of the norm of all gradients: %s = %s is one of elements or units"):format(parts.key,
+        tostring(parts.value)))
     end
     local whole = case.scalars:where { name = "grad_norm", primary = true }:where("finite(value)")
     local power = 1

@@ -19,7 +19,7 @@
 --- their number, which is allowed for where the config has it. Where a fifth of the norms are the largest one they are
 --- held there, and nothing is said of their noise. Where the config has a curriculum or a growth of lengths no jump is
 --- reported as long as half of the trailing window is of the task before: up to the steps that it names, or anywhere
---- where it names none.
+--- where it names none, nor at the step at which it lets a part of the training begin.
 ---
 --- ## References
 --- nanoGPT does not log it at all; Hugging Face's Trainer does since 4.38.

@@ -15,12 +15,13 @@
 --- at which all outputs are alike, leave a small level for one row or stay small: a rise is no origin that is gone in
 --- the next row, or that ends below what the median of the other layers has. Layers come alive where a model finds what
 --- it has looked for, as an alignment: a loss that is never above its last values from that step on, and falls below
---- them, breaks nowhere.
+--- them, breaks nowhere. Nor do guesses at a return that gets better to the end.
 ---
 --- ## References
 --- https://arxiv.org/abs/2304.13013 for spikes that begin in the embedding
 
 local runs = require("runs")
+local settings = require("settings")
 
 --- Whether the loss goes on falling from a step on: none of its later rows is above the last 32 before, and the last
 --- ones are below all of those.
@@ -77,7 +78,10 @@ return {
         first = { layer = layer, step = rose.step, factor = rose.value / rose.usual, row = rose }
       end
     end
-    if first and falls_on(case, first.step) then
+    local gained = first and settings.returns_rise(case)
+    if gained then
+      skip(("a loss against a target that stays: %s rises to the end"):format(gained.name), "layer-gradient-rising")
+    elseif first and falls_on(case, first.step) then
       skip(("a loss that does not fall on: from step %d on, where the gradient of %s rises, it does"):format(first.step,
         first.layer), "layer-gradient-rising")
     elseif first then

@@ -13,6 +13,8 @@
 --- A loss scaler skips the steps of its first search and one about every two thousand; those are not reported. Where a
 --- loss comes down in steps that are all counted as skipped, from the first of them on, others make them: a second
 --- optimizer that the one that is watched hands over to.
+--- A stage may have other losses than the one before: where a loss of another name begins behind the last one, as that
+--- of a generator which was trained without an adversary so far, nothing is said of an end.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments.logging_nan_inf_filter,
@@ -65,8 +67,19 @@ return {
         local before = others:where("step <= ?", last.step)
         local beside = before:join(logged:select("step", "value"), "step")
         local after  = others:where("step > ?", last.step)
-        if after:count() >= math.max(opt.min_rows, 0.02 * others:count())
-          and beside:count() >= 0.9 * before:count() then
+        -- A stage with losses of its own has finite ones under other names from there on, and had none before.
+        local other
+        for _, rows in case.scalars:where { run = run:first().run }:where("match(name, '*loss*') and name != 'loss' "
+          .. "and not match(name, '*val*|*eval*|*test*|*dev*|*scale*') and finite(value)"):group("name") do
+          local first = rows:sort("step"):first()
+          if first.step > last.step then other = other or first end
+        end
+        local ends = after:count() >= math.max(opt.min_rows, 0.02 * others:count())
+          and beside:count() >= 0.9 * before:count()
+        if ends and other then
+          skip(("one loss throughout: %s is logged from step %d on, behind the last loss"):format(other.name,
+            other.step), "loss-stops-being-logged")
+        elseif ends then
           report {
             symptom  = "loss-stops-being-logged",
             score    = 0.95,

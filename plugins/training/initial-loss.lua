@@ -28,7 +28,8 @@
 --- model knows. Margins, rewards, policies, pairs, quantiles and the like have no such level: where the config names a
 --- loss that is no cross-entropy, columns of rewards stand beside it, or no dumped output has a number for each class,
 --- nothing is said. A distance that is added up over pixels is large of small outputs too: where these are dumped, they
---- have to be as large as the loss would have them.
+--- have to be as large as the loss would have them. A loss that goes below 0 is a likelihood's, often added up over all
+--- of the data, and no distance.
 ---
 --- ## References
 --- Losses in bits instead of nats are 1.4427 times larger and are recognised by that factor; bits per byte are not
@@ -195,6 +196,10 @@ return {
           judged = true
           skip(("outputs as large as the loss has them: those dumped at step %d are %.3g in the root mean square")
             :format(first.step, small), "initial-predictions-large")
+        elseif first and first.step <= 1 and run:where("finite(value)"):min("value") < 0 then
+          judged = true
+          skip("a loss that is a distance: below 0 it is of likelihoods, whose sum over the data has no such level",
+            "initial-predictions-large")
         elseif first and first.step <= 1 then
           judged = true
           local ratio, summed = first.value / chance, false

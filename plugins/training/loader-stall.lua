@@ -14,9 +14,12 @@
 ---
 --- torchvision's references and their many copies call the wait `data`, which elsewhere is a term of the loss. It counts
 --- as a wait beside a `time` in the same rows that is never shorter and no clock that runs on, if it does not fall as a
---- loss does.
+--- loss does. ESPnet's trainer and its copies call the wait `iter_time`, which elsewhere is the whole step. It counts as
+--- a wait beside a `train_time` of the same rows that is never shorter and no clock that runs on, if what is left of that
+--- without it does not grow as it does: a time of several steps beside that of one would.
 ---
 --- ## References
+--- https://github.com/espnet/espnet/blob/master/espnet2/train/trainer.py (iter_time, train_time)
 --- https://github.com/pytorch/vision/blob/main/references/detection/utils.py (MetricLogger.log_every)
 --- https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 
@@ -34,14 +37,29 @@ local function late_end(both)
   return rest:count() >= 2 and calm >= 4 and rest:min("share") >= 0.5 and rest or nil
 end
 
---- The columns `data` and `time` of a run, if they time a step and the wait in it. Nil otherwise.
----@param run culprit.Table  the `data` of a run
+--- Whether what the steps take without their waits does not grow with these: by the slope of the one over the other,
+--- against that of a time of several steps beside that of one.
+local function grows_apart(steps)
+  local x, y = steps:mean("value"), steps:mean("value_right") - steps:mean("value")
+  local xx, xy = 0, 0
+  for row in steps:rows() do
+    xx = xx + (row.value - x) ^ 2
+    xy = xy + (row.value - x) * (row.value_right - row.value - y)
+  end
+  return x > 0 and xx > 0 and xy / xx < 0.5 * y / x
+end
+
+--- The columns `data` and `time` of a run, or `iter_time` and `train_time`, if they time a step and the wait in it. Nil
+--- otherwise.
+---@param run culprit.Table  the `data` or `iter_time` of a run
 ---@param case culprit.Case
 ---@return culprit.Table?  the waits
 ---@return culprit.Table?  the times of their steps
 local function timed_by_references(case, run, run_name)
   local wait  = run:where("finite(value)"):sort("step")
-  local time  = case.scalars:where { raw_name = "time", run = run_name }:where("value > 0")
+  local whole = run:first().name == "step_time"
+  local time  = case.scalars:where { run = run_name }:where("value > 0")
+    :where("match(raw_name, ?)", whole and "train_time|*/train_time" or "time")
   local steps = wait:select("step", "value", "place"):join(time:select("step", "value", "place"), "step")
     :where("place == place_right"):sort("step")
   if steps:count() < wait:count() or steps:where("value < 0 or value > value_right"):count() > 0 then return nil end
@@ -51,7 +69,7 @@ local function timed_by_references(case, run, run_name)
   end
   local half = steps:count() // 2
   local falls = steps:slice(half, steps:count()):median("value") < 0.5 * steps:slice(0, half):median("value")
-  if running or falls then return nil end
+  if running or not whole and falls or whole and not grows_apart(steps) then return nil end
   return wait:select("step", "value"), time
 end
 
@@ -73,7 +91,7 @@ end
 return {
   api      = 1,
   summary  = "The step waits for its data",
-  needs    = { scalars = { "step", "value", metric = { "data_time", "data" } } },
+  needs    = { scalars = { "step", "value", metric = { "data_time", "data", "train_time" } } },
   symptoms = { "data-time-high" },
   options  = {
     share    = { default = 0.20, doc = "Wait over step time worth reporting" },
@@ -85,6 +103,9 @@ return {
     local opt, judged = case.options, false
     local waits = case.scalars:where { name = "data_time", primary = true }
     if waits:count() == 0 then waits = case.scalars:where { name = "data", primary = true } end
+    if waits:count() == 0 and case.scalars:where("match(raw_name, 'train_time|*/train_time')"):count() > 0 then
+      waits = case.scalars:where("match(raw_name, 'iter_time|*/iter_time') and name == 'step_time'")
+    end
     for run_name, run in waits:group("run") do
       local wait, time = timed(case, run, run_name)
       local both = wait and wait:join(time:select("step", "value"), "step"):sort("step")

@@ -13,17 +13,18 @@
 --- ## Known false positives
 --- Runs logged as means over many steps hide spikes; very noisy small-batch runs show a few above 8 deviations. Among
 --- the first 24 rows a robust deviation is of few values and may be far too small: there a spike stands out by the
---- plain deviation of the differences, too. Where
---- the task gets harder the loss jumps as well: nothing is reported of a step at which a logged stage, length or
---- resolution changes that has stood for some rows, or in front of which the log names a new stage. Nor is it where the
---- config has a curriculum or a growth of lengths, as long as half of the trailing window is of the task before: up to
---- the steps that it names, or anywhere where it names none. A loss that climbs to its top over some rows and stays
---- there has not come back, however few rows are left behind the top. Rates that go round in cycles take the loss up at
---- each restart: a spike there is none. Nor is there any in a range test, whose rate rises by the same factor from row
---- to row until the loss leaves; nor in a loss with a margin, once some of its rows are exactly 0: what is left is of
---- the few examples within the margin, and has no deviation. Nor where the loss is a sum, and the tokens that the
---- recorder counts are as many times more; nor in a row that is no more than a fiftieth of the first loss, and gone
---- within five: of a task that is learned one example makes that.
+--- plain deviation of the differences, too. Where the task gets harder the loss jumps as well: nothing is reported of a
+--- step at which a logged stage, length or resolution changes that has stood for some rows, or in front of which the
+--- log names a new stage. Nor is it where the config has a curriculum or a growth of lengths, as long as half of the
+--- trailing window is of the task before: up to the steps that it names, or anywhere where it names none; and of the
+--- step at which the config lets a term, a layer or another precision begin. Guesses at returns jump where new ones are
+--- found: while a return gets better to the end, no jump is reported. A loss that climbs to its top over some rows and
+--- stays there has not come back, however few rows are left behind the top. Rates that go round in cycles take the loss
+--- up at each restart: a spike there is none. Nor is there any in a range test, whose rate rises by the same factor
+--- from row to row until the loss leaves; nor in a loss with a margin, once some of its rows are exactly 0: what is
+--- left is of the few examples within the margin, and has no deviation. Nor where the loss is a sum, and the tokens
+--- that the recorder counts are as many times more; nor in a row that is no more than a fiftieth of the first loss, and
+--- gone within five: of a task that is learned one example makes that.
 ---
 --- ## References
 --- Megatron-LM calls a loss spiky at 10 times the largest of the first 100, which misses nearly all of them.
@@ -259,6 +260,8 @@ return {
         why = why or ("rows before it are of two kinds, about %.2g and %.2g"):format(past:quantile("value", 0.25),
           past:quantile("value", 0.75))
       end
+      local gained = spike and settings.returns_rise(case)
+      if gained then why = why or gained.name .. " rises to the end, and the loss is of guesses at it" end
       if spike and copied then why = why or copied.key .. " renews its targets at intervals" end
       local stage = spike and settings.stage_before(case, loss, spike, opt.window)
       if stage then why = why or stage.key .. " makes it another one" end

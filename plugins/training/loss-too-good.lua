@@ -11,22 +11,23 @@
 --- Compare the labels of one batch with its inputs, and change a later token: earlier logits must not move.
 ---
 --- ## Known false positives
---- Deliberate overfitting of one batch: where the hashes of batches say that each was seen four times and more
---- before the loss was that low, nothing is said. Sequences without noise, as sums and copies: a loss of a tenth of
---- ln V in a run from scratch is such a task or a leak, and scored accordingly. Other classes than tokens are told
---- apart without error by right, digits and most pictures that were seen, so there nothing but learning by heart is
---- judged, by the validation loss. Only a cross-entropy of tokens has an entropy to respect: a square error is as
---- small as the targets' units make it, a distance of two views ends at 0, and weighted sums and likelihoods of
---- densities go below it. So the first loss has to be near the logarithm of a number of tokens, the config's or
---- that of dumped logits beside labels that are ids, and where an output is dumped it has to have that many
---- columns: a table that is looked up says nothing of what is predicted. Of single examples the middle loss is far
---- below the mean one, which has to be as small. Losses with a margin come to 0 by and by, or at some batches:
---- there are small ones as well then. Zeros that mean that nothing was scored stand among others, with nothing
---- between.
+--- Deliberate overfitting of one batch: where the hashes of batches say that each was seen four times and more before
+--- the loss was that low, nothing is said. Sequences without noise, as sums and copies: a loss of a tenth of ln V in a
+--- run from scratch is such a task or a leak, and scored accordingly. Other classes than tokens are told apart without
+--- error by right, digits and most pictures that were seen, so there nothing but learning by heart is judged, by the
+--- validation loss: it has to be twice as high as training ends, on the same scale. Only a cross-entropy of tokens has
+--- an entropy to respect: a square error is as small as the targets' units make it, a distance of two views ends at 0,
+--- and weighted sums and likelihoods of densities go below it. So the first loss has to be near the logarithm of a
+--- number of tokens, the config's or that of dumped logits beside labels that are ids, and where an output is dumped it
+--- has to have that many columns: a table that is looked up says nothing of what is predicted. Of single examples the
+--- middle loss is far below the mean one, which has to be as small. Losses with a margin come to 0 by and by, or at
+--- some batches: there are small ones as well then. Zeros that mean that nothing was scored stand among others, with
+--- nothing between.
 ---
 --- ## References
 --- With a leak the loss passes any estimate of the data's entropy within a hundred steps.
 
+local settings = require("settings")
 local targets = require("targets")
 
 local HEADS = ("role == 'output' and numel > 1 and match(layer, '%s')"):format(targets.HEADS)
@@ -145,7 +146,12 @@ return {
         local finish = loss:slice(rows - rows // 5, rows)
         local val = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")
           :sort("step"):last()
-        local heart = val and val.value > 5 * opt.share * start
+        -- A loss that is logged as it is divided for the batches of an update has another scale than validation.
+        local parts = stated and settings.accumulated(case) or 1
+        local divided = parts > 1 and math.abs(parts * loss:first().value / math.log(stated.number) - 1) <= 0.2
+        -- What is known by heart costs less than what is not, to the end.
+        local heart = val and not divided and val.value > 5 * opt.share * start
+          and val.value > 2 * finish:mean("value")
         local early = stays and there.step - first <= opt.within * (last - first)
         if not (count or heart) then
           skip("a loss of tokens that begins at chance, by a vocab_size in a config or dumped logits beside labels "

@@ -16,20 +16,31 @@
 --- Print `optimizer.state[p]["step"]` after loading the checkpoint: it must be the step of the checkpoint.
 ---
 --- ## Known false positives
---- Runs that reset the optimizer on purpose, between stages. A fine-tuning that counts its steps from the pretraining's
---- end stays behind by a constant without any jump; it is reported only where the record begins before the reset. A
---- counter that goes on more slowly than the run, as one of several batches an update or of tensors that are stepped by
---- turns, has not begun anew, nor has one that stands at 0 until its layer is thawed. Parts that are thawed later make
---- a first step of their own: of a run whose config says so nothing is said of sizes, and where it freezes anything, of
---- those that are not exactly the first.
+--- Runs that reset the optimizer on purpose, between stages: where the config names tasks, rounds or rewindings, or the
+--- state begins anew twice and more at one distance from the start on, nothing is said. A fine-tuning that counts its
+--- steps from the pretraining's end stays behind by a constant without any jump; it is reported only where the record
+--- begins before the reset. A counter that goes on more slowly than the run, as one of several batches an update or of
+--- tensors that are stepped by turns, has not begun anew, nor has one that stands at 0 until its layer is thawed. Parts
+--- that are thawed later make a first step of their own: of a run whose config says so nothing is said of sizes, and
+--- where it freezes anything, of those that are not exactly the first.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
 
 local optimizers = require("optimizers")
+local restarts = require("restarts")
 local runs = require("runs")
 local settings = require("settings")
 local statistics = require("statistics")
+
+--- The steps at which a counter of updates began, by its rows: each is the step less the count.
+local function begun(rows)
+  local out = {}
+  for row in rows:slice(0, 10000):rows() do
+    if #out == 0 or row.lag > out[#out] then out[#out + 1] = row.lag end
+  end
+  return out
+end
 
 ---@type culprit.Detector
 return {
@@ -49,6 +60,10 @@ return {
     local opt    = case.options
     local all    = case.scalars:where { primary = true }:where("finite(value)")
     local counts = all:where { metric = "optimizer_state_step" }:sort("step")
+    local set    = restarts.setting(case)
+    if set then
+      return skip(("an optimizer's state that is kept: by %s it begins anew"):format(set.key))
+    end
     for layer, values in counts:with { layer = "layer" }:group("layer") do
       local behind = values:with { lag = "step - value" }
       local fallen = behind:with { fall = behind:col("value"):diff(), slip = behind:col("lag"):diff() }
@@ -62,7 +77,11 @@ return {
         local slow  = later:count() == 0 or later:last().lag - reset.lag > 0.1 * (later:last().step - reset.step)
         if slow then reset = nil end
       end
-      if reset then
+      if reset and restarts.in_turn(begun(behind)) then
+        local first = begun(behind)
+        return skip(("an optimizer's state that is kept: it begins anew every %g steps, %d times"):format(
+          first[2] - first[1], #first - 1))
+      elseif reset then
         local before = values:where("step < ?", reset.step):last()
         report {
           symptom  = "optimizer-state-reset",

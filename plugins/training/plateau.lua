@@ -26,6 +26,7 @@
 
 local runs = require("runs")
 local settings = require("settings")
+local sides = require("sides")
 local targets = require("targets")
 
 --- What a model that is right and as sure as smoothed labels ask has left: their entropy; 0 where none are.
@@ -246,6 +247,8 @@ return {
       skip(("at least %d logged losses"):format(opt.min_rows))
     elseif not chance then
       skip("vocab_size or num_classes in a config", "loss-at-chance", "loss-above-double-softmax-floor")
+    elseif sides.preference(case) then
+      skip("a loss over classes: this one is of pairs of answers", "loss-at-chance", "loss-above-double-softmax-floor")
     end
   end,
 }

@@ -11,10 +11,12 @@
 ---
 --- ## Known false positives
 --- A second epoch in the order of the first, which is a fault of the shuffling and not of a resume, looks the same;
---- more epochs than two do not.
+--- more epochs than two do not. Where dumped batches of one hash have other labels, it is of the inputs alone.
 ---
 --- ## References
 --- https://github.com/pytorch/data (torchdata.stateful_dataloader)
+
+local training = require("training-rows")
 
 ---@type culprit.Detector
 return {
@@ -29,8 +31,12 @@ return {
   run = function(case)
     local opt, judged = case.options, false
     -- Known batches in a row, with the distance at which they were seen.
-    for _, rows in case.scalars:where("name == 'batch_hash' and finite(value)"):group("run") do
-      if rows:count() >= 2 * opt.replay and rows:count() <= 10000 then
+    for name, rows in case.scalars:where("name == 'batch_hash' and finite(value)"):group("run") do
+      local anew = training.told_anew(case, name)
+      if anew then
+        judged = true
+        skip(("hashes of whole batches: those of one hash have other %s"):format(anew))
+      elseif rows:count() >= 2 * opt.replay and rows:count() <= 10000 then
         judged = true
         local hashes, steps = rows:col("value"):values(), rows:col("step"):values()
         local seen, best, length, since, far = {}, 0, 0, nil, nil

@@ -13,12 +13,15 @@
 --- ## Known false positives
 --- Learning rates in cycles move the loss with their own period; those are left out. An evaluation in the training loop
 --- that disturbs the data's order does so by design. A loss against a copy of the network, as of Q-learning, jumps at
---- each renewal of the copy: where the config names its interval nothing is said. Nor is it where half
+--- each renewal of the copy, and so does one of labels that are dealt out anew with each clustering: where the config
+--- names such nothing is said, nor while a return gets better. Nor is it where half
 --- of the layers are moved at some steps only: an optimizer that takes them in turn gives the loss its round. Tasks,
 --- losses and batches without labels take turns by design: of a period of fewer than six steps nothing is said.
 ---
 --- ## References
 --- The fall at epoch boundaries: https://www.fast.ai/posts/2023-09-04-learning-jumps/
+
+local settings = require("settings")
 
 ---@type culprit.Detector
 return {
@@ -203,12 +206,17 @@ return {
           -- Targets that a copy of the network gives jump with each new copy, and the loss with them.
           local copied = case.config
             :where("match(key, '*target_network*|*target_update*|*target_sync*') and number > 1"):first()
+            or settings.on(case.config:where("match(key, '*reassign*|*recluster*|*relabel*|*reset_interval*')")):first()
+          local gained = settings.returns_rise(case)
           local turns_of = in_turns(run_name)
           if turns_of then
             skip(("updates of all layers at every step: %s is moved at %s, and so the loss may have their round")
               :format(turns_of.layer, turns_of.told), "loss-sawtooth", "loss-drops-at-epochs")
           elseif copied then
             skip("a loss whose targets do not move: " .. copied.key .. " renews them at intervals", "loss-sawtooth",
+              "loss-drops-at-epochs")
+          elseif gained then
+            skip(("a loss against a target that stays: %s rises to the end"):format(gained.name), "loss-sawtooth",
               "loss-drops-at-epochs")
           elseif not cyclic then
             report {

@@ -16,8 +16,9 @@
 --- The norm has to be that of the gradient of the logged loss, before clipping: rows above a threshold are left out,
 --- runs that scale the loss, sum it over examples, accumulate or whose loss goes below 0 are not judged. A loss with a
 --- kink at 0, as of absolute differences or of a margin, keeps its gradient down to 0: unless the config names another,
---- or classes and no loss, only rows above half of the first loss count. One row is an outlier of its batch; three have
---- to show it.
+--- or classes and no loss, only rows above half of the first loss count. Where half of the rows and more show it, and
+--- the loss comes down to half and stays below where it began, the norm is that of more terms than the log has. One row
+--- is an outlier of its batch; three have to show it.
 ---
 --- ## References
 --- https://arxiv.org/abs/2103.00065 (training at the edge of stability, 2 / r, and 2 (1 + m) / r with momentum)
@@ -99,7 +100,16 @@ return {
         local beyond = rows:where("loss > 0 and loss >= ?", least)
           :with { part = "rate * norm * norm / loss" }:with { part = ("part / %.17g"):format(4 * (1 + m)) }
           :where("part > 1")
-        if beyond:count() >= math.max(opt.rows, opt.share * rows:count()) then
+        -- Steps most of which were beyond what the loss bears would not have brought it down and kept it there: then
+        -- the gradient is that of something else, which has terms that the logged loss lacks.
+        local third  = math.max(1, loss:count() // 3)
+        local start  = loss:slice(0, 3):median("value")
+        local finish = loss:slice(loss:count() - third, third)
+        local falls  = finish:median("value") < opt.level * start and finish:max("value") < start
+        if beyond:count() >= 0.5 * rows:count() and falls then
+          skip(("a gradient of the logged loss alone: %s of the steps would be too long for it, and it comes down to "
+            .. "%.3g from %.3g"):format(units.percent(beyond:count() / rows:count()), finish:median("value"), start))
+        elseif beyond:count() >= math.max(opt.rows, opt.share * rows:count()) then
           local first, top = beyond:first(), beyond:top(1, "part"):first()
           report {
             symptom  = "step-beyond-curvature",

@@ -10,7 +10,8 @@
 ---
 --- ## Known false positives
 --- Evaluation inside the timed step. Where a logged length, resolution, batch or number of trained weights grows, or
---- the config has a curriculum or layers that are released by and by, slower steps do more, and nothing is said.
+--- the config has a curriculum or layers that are released by and by, slower steps do more, and nothing is said; nor
+--- where it names that very step as the one at which a part of the training begins.
 ---
 --- ## References
 --- Minder and Greyhound find fail-slow machines by change points of exactly this series.
@@ -49,7 +50,8 @@ return {
               local at = series:row(change.at)
               local last = series:row(math.max(0, change.at - 2))
               local grown = settings.grown(case, run_name, last.step, at.step)
-              local more = grown and grown.name or released and released.key
+              local begun = settings.begins(case, last.step, at.step)
+              local more = grown and grown.name or released and released.key or begun and begun.key
               for _, own in case.scalars:where { run = run_name }:where("match(name, ?) and not match(name, "
                 .. "'*per_sec*|*/s|*_per_s')", MORE):group("name") do
                 local was = own:where("step <= ?", last.step):sort("step"):last()

@@ -19,7 +19,8 @@
 --- distillation, the training loss is of another kind, and the two are not compared. A rise that is one jump between
 --- two evaluations, from which validation goes no higher, is that of another model or set. Of two or three evaluations
 --- behind the best a rise says nothing that is no larger than one before it, which was undone. An evaluation that is
---- not finite where the training loss is not either says no more than that.
+--- not finite where the training loss is not either says no more than that. What a log does not call a loss and has
+--- below 0 in all rows, as a log-likelihood, is trained to go up.
 ---
 --- ## References
 --- SageMaker Debugger's Overfit rule compares levels, (val - train) / train > 0.1, and so fires on any gap.
@@ -162,7 +163,11 @@ return {
           local before = val:where("step <= ?", best.step)
           local undone = after:count() < 4 and before:count() >= 3 and before:col("value"):diff():max() or 0
           local held, trained = evaluations.swapped(case, run_name)
-          if held then
+          local raised = runs.maximised(val)
+          if raised then
+            skip(("a validation loss: %s is above 0 in no row, and training is to raise it"):format(
+              tostring(raised.raw_name)), "val-loss-rises")
+          elseif held then
             skip(("held-out pairs whose labels are not swapped: %s is %.3g and %s %.3g"):format(held.name, held.value,
               trained.name, trained.value), "val-loss-rises")
           elseif jump then

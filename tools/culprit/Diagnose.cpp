@@ -232,7 +232,9 @@ int runDiagnose() {
     Good.emplace(std::vector<std::string>(GoodPaths), Given, Jobs);
     Good->weigh(*Detectors, Settings, *KB, *C, *Outcomes, Symptoms, Quoted, *W);
   }
-  const ShapeFigures Shape = runShape(*C);
+  // Recorded runs were looked at by all detectors: what a selection did not look
+  // for would count as not there.
+  const ShapeFigures Shape = Only.empty() ? runShape(*C) : ShapeFigures();
   OwnDiagnosis Own;
   Own.Result = Good ? Good->diagnose(Symptoms, Quoted, *KB, *W, Shape)
                     : diagnose(Symptoms, Quoted, KB->entries(),

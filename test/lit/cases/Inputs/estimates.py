@@ -194,7 +194,7 @@ class Evidence(unittest.TestCase):
         self.assertEqual(lost["metrics only"], {"tensors", "layers", "log"})
         one = {"evidence": [{"id": "a", "state": "present", "score": 1, "detector": "tensors"},
                             {"id": "c", "state": "absent", "detector": "loss"}], "log_quotes": [{"entry": "x"}]}
-        left, quotes = evidence.ablate(one, "no tensors, no layers", lost["no tensors, no layers"])
+        left, quotes, _ = evidence.ablate(one, "no tensors, no layers", lost["no tensors, no layers"])
         self.assertEqual([e["state"] for e in left], ["unknown", "absent"])
         self.assertEqual(len(quotes), 1)
         self.assertEqual(evidence.ablate(one, "no text of the knowledge base", set())[1], [])

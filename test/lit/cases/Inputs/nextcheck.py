@@ -58,7 +58,7 @@ class NextCheck(unittest.TestCase):
         layer to record is to record it, otherwise the experiment on what is first."""
         def answer(questions):
             out = []
-            for items, _, without in questions:
+            for items, _, _, without in questions:
                 state = {e["id"]: e["state"] for e in items}
                 order = ["relu", "batch"] if state["dead"] == "present" else ["batch", "relu"]
                 order = [c for c in order if c not in without]
