@@ -39,7 +39,9 @@ def sets(scores, first_reading=False):
         known = {t.label["family"] for t in scores["dev"].tolds}
         seen = [f for f in families if f in known]
         out.append("Detectors, weights and entries were made and fitted on the dev families (kb/fitted.yaml has the "
-                   "number of cases), and their misses were read.")
+                   "number of cases), and their misses were read. The recorded runs that have a say in the ranking "
+                   "(kb/recorded-runs.txt) are those of dev: its columns say how well the known is kept, and not how "
+                   "well anything carries.")
         out.append("The held-out set was told once, when no diagnosis of a run of its families had been seen; what was "
                    "mended for it since (fault-cases.md) is not in these figures." if first_reading else
                    "These runs were read before: the figures are of a set that was worked on.")
