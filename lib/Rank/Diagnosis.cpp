@@ -91,18 +91,19 @@ layersOf(ArrayRef<std::pair<std::string, double>> Suspected, const Model &M,
   }
   for (auto &[Layer, L] : ByLayer) {
     L.Share /= Sum;
+    if (Runs.counts()) {
+      // What recorded runs make of each cause, taken as independent.
+      double None = 1;
+      for (const auto &[Of, Probability] : Suspected)
+        None *= Of == Layer ? 1 - Probability : 1;
+      L.Probability = 1 - None;
+      continue;
+    }
     std::vector<bool> Has(LayerOf.size());
     for (unsigned C : B.Candidates)
       Has[C] = LayerOf[C] == Layer;
     L.Probability =
         W.calibrated(B.anyOf([&](unsigned Cause) { return Has[Cause]; }));
-    if (!Runs.counts())
-      continue;
-    // What recorded runs make of each cause, taken as independent.
-    double None = 1;
-    for (const auto &[Of, Probability] : Suspected)
-      None *= Of == Layer ? 1 - Probability : 1;
-    L.Probability = 1 - None;
   }
   std::vector<LayerShare> Out;
   for (auto &[Layer, L] : ByLayer)
@@ -219,7 +220,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
                       return weight(A) > weight(B);
                     });
 
-  D.Next = findChecks(D.Hypotheses, NotShown, M, B, Words, W,
+  D.Next = findChecks(D.Hypotheses, NotShown, M, B, Words, W, Runs,
                       [&](const Hypothesis &H) {
                         return H.Recoverable && Most > 0
                                    ? static_cast<double>(*H.Recoverable) /
@@ -248,7 +249,9 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   if (!AnyPresent) {
     llvm::erase_if(D.Hypotheses,
                    [](const Hypothesis &H) { return !H.OnlyRecorded; });
-    D.Next.reset(), D.First.reset(), D.Unknown = 0;
+    D.First.reset(), D.Unknown = 0;
+    if (D.Hypotheses.empty())
+      D.Next.reset();
   }
   for (const Hypothesis &H : D.Hypotheses)
     Suspected.push_back({H.Layer, H.Probability});

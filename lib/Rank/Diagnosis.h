@@ -42,8 +42,8 @@ struct SymptomEvidence {
   int Outcome = -1, Report = -1;
 };
 
-/// Figures of a training run's curves by name, as Case/RunShape.h has them; none
-/// of what is no training run.
+/// Figures of a training run's curves by name, as Case/RunShape.h has them;
+/// none of what is no training run.
 using ShapeFigures = std::map<std::string, double>;
 
 /// Whether \p Symptom says what a run has (has-attention) and not what it
@@ -222,16 +222,16 @@ inline constexpr unsigned ManyLayers = 3;
 inline constexpr double ClaimedFrom = 0.5, ListedFrom = 0.05,
                         CountedFrom = 0.01;
 
-/// Probability from which what only recorded runs speak for is a hypothesis, and
-/// from which it is a lead; so many leads at most.
+/// Probability from which what only recorded runs speak for is a hypothesis,
+/// and from which it is a lead; so many leads at most.
 inline constexpr double LedFrom = 0.3, LeadFrom = 0.02;
 inline constexpr unsigned MostLeads = 5;
 
 /// Ranks the causes of \p Entries. \p Symptoms has one element a symptom that
 /// any detector declares. Entries without a class take no part. A cause that
 /// only generic symptoms speak for (Weights::Generic) is listed if they are all
-/// that some entry of it names `always`; otherwise they go to Rest. Where the run
-/// has a \p Shape, Weights::Recorded has a say (Rank/Likeness.h).
+/// that some entry of it names `always`; otherwise they go to Rest. Where the
+/// run has a \p Shape, Weights::Recorded has a say (Rank/Likeness.h).
 Diagnosis diagnose(llvm::ArrayRef<SymptomEvidence> Symptoms,
                    llvm::ArrayRef<LogEvidence> Logs,
                    llvm::ArrayRef<Entry> Entries, const Vocabulary &Words,

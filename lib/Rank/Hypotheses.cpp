@@ -178,6 +178,9 @@ Lead leadOf(const Model &M, const Hypothesis &First, const Hypothesis &Second,
   add("log-text", Quotes);
   add("rivals", A.Rivals - B.Rivals);
   add(RecordedRunsItem, First.Recorded - Second.Recorded);
+  // Mostly what the network counts for where recorded runs have a say.
+  if (First.Recorded != 0 || Second.Recorded != 0)
+    add("calibration", First.Calibration - Second.Calibration);
   llvm::stable_sort(L.Terms, [](const Lead::Term &X, const Lead::Term &Y) {
     return std::fabs(X.LogOdds) > std::fabs(Y.LogOdds);
   });

@@ -23,8 +23,9 @@ Hypothesis makeHypothesis(const Model &M, const CausePosterior &P,
 /// What \p E would look like, and what it needs.
 Unchecked unchecked(const SymptomEvidence &E, const Vocabulary &Words);
 
-/// Why \p A, told as \p First, stands before \p B, told as \p Second. Terms below a tenth of a nat
-/// are left out, and what is missing of the other variants of \p First.
+/// Why \p A, told as \p First, stands before \p B, told as \p Second. Terms
+/// below a tenth of a nat are left out, and what is missing of the other
+/// variants of \p First.
 Lead leadOf(const Model &M, const Hypothesis &First, const Hypothesis &Second,
             const CausePosterior &A, const CausePosterior &B);
 

@@ -16,6 +16,7 @@ using namespace llvm;
 namespace culprit {
 
 /// What neither side can say by itself: that the other need not be asked.
+static constexpr double ShapeOfZero = -12; ///< log10, as RunShape.def has it.
 static constexpr double LeastOfNetwork = 0.01, LeastOfRuns = 0.003,
                         MostOfEither = 0.99;
 
@@ -24,8 +25,10 @@ static constexpr StringLiteral Sound = "healthy";
 
 Likeness::Likeness(const Model &M, ArrayRef<SymptomEvidence> Symptoms,
                    const ShapeFigures &Shape, const Weights &W)
-    : M(M), W(W) {
-  if (!W.Recorded || Shape.empty())
+    : M(M), W(W), Symptoms(Symptoms), Shape(Shape) {
+  // A loss that is 0, negative or no number from the start goes nowhere: trees
+  // grow on curves alone (scripts/benchmark/forest.py).
+  if (!W.Recorded || !Shape.count("loss_end"))
     return;
   Answers = W.Recorded->answersOf(Symptoms, Shape);
   Shares = W.Recorded->shares(Answers);
@@ -83,6 +86,22 @@ double Likeness::probability(unsigned Cause, double Network) const {
   return 1 / (1 + std::exp(-LogOdds));
 }
 
+double Likeness::moved(const Beliefs &B, unsigned Cause, double After) const {
+  double Now = W.calibrated(After);
+  if (isWordOfNetwork(Cause))
+    return Now;
+  auto Known = llvm::find_if(
+      B.Causes, [&](const CausePosterior &P) { return P.Cause == Cause; });
+  if (Known == B.Causes.end())
+    return Now;
+  auto logOdds = [](double P) {
+    return logOddsOf(std::clamp(P, 1e-9, 1 - 1e-9));
+  };
+  double LogOdds = logOdds(probability(Cause, Known->Probability)) +
+                   logOdds(Now) - logOdds(W.calibrated(Known->Probability));
+  return 1 / (1 + std::exp(-LogOdds));
+}
+
 std::vector<unsigned> Likeness::causes() const {
   std::vector<unsigned> Out;
   if (!counts())
@@ -99,16 +118,30 @@ std::vector<unsigned> Likeness::causes() const {
   return Out;
 }
 
-/// "update-large", "no update-large", "loss at the end over the first one 0.3".
-static std::string textOf(const RecordedRuns::Reason &R) {
-  if (!R.Asked->OfShape)
-    return (R.Answer > 0 ? "" : "no ") + R.Asked->Name;
-  StringRef What = describeShape(R.Asked->Name);
-  bool OfRatio = What.consume_back(", log10");
-  What = What.take_front(What.rfind(','));
-  return (What + " " +
-          formatNumber(OfRatio ? std::pow(10, R.Answer) : R.Answer, 2))
-      .str();
+/// "update-large", "no update-large", "loss at the end over the first one (0.3)"
+/// (of a figure what it says and its value); empty of what nobody looked for or
+/// logged.
+std::string Likeness::textOf(const RecordedRuns::Reason &R) const {
+  const std::string &Name = R.Asked->Name;
+  if (!R.Asked->OfShape) {
+    if (R.Answer > 0)
+      return Name;
+    bool Looked = llvm::any_of(Symptoms, [&](const SymptomEvidence &S) {
+      return S.Symptom == Name && S.State == Presence::Absent;
+    });
+    return Looked ? "no " + Name : "";
+  }
+  if (!Shape.count(Name))
+    return "";
+  auto [What, Unit] = describeShape(Name).rsplit(", ");
+  std::string Value =
+      Unit == "log10" ? formatNumber(
+                            R.Answer <= ShapeOfZero ? 0
+                                                    : std::pow(10, R.Answer),
+                            2)
+      : Unit == "share" ? formatv("{0:F0} %", R.Answer * 100).str()
+                        : formatNumber(R.Answer, 2);
+  return (What + " (" + Value + ")").str();
 }
 
 EvidenceItem Likeness::item(unsigned Cause) const {
@@ -133,10 +166,15 @@ EvidenceItem Likeness::item(unsigned Cause) const {
   std::vector<std::string> Why;
   if (Place)
     for (const RecordedRuns::Reason &R : W.Recorded->reasons(Answers, *Place))
-      if (Why.size() < MostTold && std::fabs(R.Share) >= WorthTelling)
-        Why.push_back(textOf(R) + " (" + (R.Share > 0 ? "+" : "-") +
-                      percent(std::fabs(R.Share)) + ")");
-  I.Message = Text + (Why.empty() ? "" : ": " + join(Why, "; "));
+      if (std::string Of = textOf(R);
+          Why.size() < MostTold && std::fabs(R.Share) >= WorthTelling &&
+          !Of.empty())
+        Why.push_back(Of + formatv(" {0}{1:F0}", R.Share > 0 ? "+" : "-",
+                                   std::fabs(R.Share) * 100)
+                               .str());
+  if (!Why.empty())
+    Text += "; what makes the share, in points: " + join(Why, "; ");
+  I.Message = Text;
   return I;
 }
 

@@ -39,6 +39,11 @@ public:
   /// \p Network.
   double probability(unsigned Cause, double Network) const;
 
+  /// What becomes of that once the network, which believes \p B, gives \p Cause
+  /// \p After: the same step in log-odds, as an observation says no less where
+  /// recorded runs have a say.
+  double moved(const Beliefs &B, unsigned Cause, double After) const;
+
   /// What the recorded runs add to the log-odds of \p Cause, in nats; 0 where
   /// the network alone has the word.
   double added(unsigned Cause) const;
@@ -55,12 +60,15 @@ public:
 
 private:
   bool isWordOfNetwork(unsigned Cause) const;
+  std::string textOf(const RecordedRuns::Reason &R) const;
   /// Share of the recorded runs for \p Cause, or for one that none of them has.
   double shareOf(unsigned Cause) const;
   const Weights::Blend &weights(unsigned Cause) const;
 
   const Model &M;
   const Weights &W;
+  llvm::ArrayRef<SymptomEvidence> Symptoms;
+  const ShapeFigures &Shape;
   RecordedRuns::Answers Answers;
   std::vector<double> Shares; ///< Of RecordedRuns::classes().
 };

@@ -25,7 +25,7 @@ static constexpr size_t MostShifts = 3;
 /// are listed now or would be for \p Symptom: what only common sights speak for
 /// is no news.
 static std::vector<Shift> shifts(const Model &M, const Beliefs &B,
-                                 const Weights &W, ArrayRef<double> After,
+                                 const Likeness &Runs, ArrayRef<double> After,
                                  std::optional<unsigned> Symptom = {}) {
   auto isListed = [&](unsigned C) {
     const CauseNode &Cause = M.N.Causes[C];
@@ -36,7 +36,7 @@ static std::vector<Shift> shifts(const Model &M, const Beliefs &B,
   };
   std::vector<Shift> Out;
   for (size_t C = 0; C != After.size(); ++C)
-    if (double P = W.calibrated(After[C]);
+    if (double P = Runs.moved(B, B.Candidates[C], After[C]);
         P >= ListedFrom && isListed(B.Candidates[C]))
       Out.push_back({M.N.Causes[B.Candidates[C]].Class, P});
   llvm::stable_sort(Out, [](const Shift &X, const Shift &Y) {
@@ -64,7 +64,7 @@ static double informed(double P, double Right) {
 /// The experiment of the best entry that has one.
 static NextCheck experimentOf(const Hypothesis &H, const Model &M,
                               const Beliefs &B, const Pairs &P,
-                              const Weights &W) {
+                              const Weights &W, const Likeness &Runs) {
   NextCheck Check;
   auto It = llvm::find_if(H.Entries, [](const Entry *E) {
     return !E->Confirm.Experiment.empty();
@@ -84,15 +84,15 @@ static NextCheck experimentOf(const Hypothesis &H, const Model &M,
     Check.IfSo = {{H.Class, informed(H.Probability, W.Cost.Right)}};
     return Check;
   }
-  Check.IfSo = shifts(M, B, W, P.after(Tested, W.Cost.Right, true));
-  Check.IfNot = shifts(M, B, W, P.after(Tested, W.Cost.Right, false));
+  Check.IfSo = shifts(M, B, Runs, P.after(Tested, W.Cost.Right, true));
+  Check.IfNot = shifts(M, B, Runs, P.after(Tested, W.Cost.Right, false));
   return Check;
 }
 
 /// Recording what shows \p U.
 static NextCheck recordingOf(StringRef Class, const Unchecked &U,
                              unsigned Symptom, const Model &M,
-                             const Beliefs &B, const Weights &W) {
+                             const Beliefs &B, const Likeness &Runs) {
   NextCheck Check;
   Check.Class = Class.str();
   Check.Symptom = U.Symptom;
@@ -101,8 +101,8 @@ static NextCheck recordingOf(StringRef Class, const Unchecked &U,
   Check.Confirms = "It shows whether " + U.Text + " (" + U.Symptom + ").";
   auto seen = [&](const CauseSet &S) { return chanceOf(M.N, B, S, Symptom); };
   auto notSeen = [&](const CauseSet &S) { return 1 - seen(S); };
-  Check.IfSo = shifts(M, B, W, B.after(seen), Symptom);
-  Check.IfNot = shifts(M, B, W, B.after(notSeen), Symptom);
+  Check.IfSo = shifts(M, B, Runs, B.after(seen), Symptom);
+  Check.IfNot = shifts(M, B, Runs, B.after(notSeen), Symptom);
   return Check;
 }
 
@@ -157,13 +157,13 @@ bestExperiment(ArrayRef<Hypothesis> Listed,
 std::optional<NextCheck>
 findChecks(MutableArrayRef<Hypothesis> Listed, ArrayRef<unsigned> Rest,
            const Model &M, const Beliefs &B, const Vocabulary &Words,
-           const Weights &W,
+           const Weights &W, const Likeness &Runs,
            function_ref<double(const Hypothesis &)> ShareOf) {
   Recordings All(M, B, Words, W);
   const Pairs Together(B);
   std::vector<Recording> Choice;
   for (Hypothesis &H : Listed) {
-    H.Next = experimentOf(H, M, B, Together, W);
+    H.Next = experimentOf(H, M, B, Together, W, Runs);
     for (Unchecked &U : H.Open)
       if (std::optional<unsigned> Symptom = M.symptom(U.Symptom)) {
         U.Gain = All.ofSymptom(*Symptom);
@@ -201,7 +201,8 @@ findChecks(MutableArrayRef<Hypothesis> Listed, ArrayRef<unsigned> Rest,
   if (!First)
     return Best;
   unsigned Symptom = *M.symptom(First->What->Symptom);
-  NextCheck Check = recordingOf(First->Class, *First->What, Symptom, M, B, W);
+  NextCheck Check =
+      recordingOf(First->Class, *First->What, Symptom, M, B, Runs);
   Check.Gain = All.gain(Symptom, First->Layer);
   Check.Minutes = All.minutes(Symptom);
   return Check;

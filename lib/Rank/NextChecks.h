@@ -11,7 +11,7 @@
 #ifndef CULPRIT_RANK_NEXTCHECKS_H
 #define CULPRIT_RANK_NEXTCHECKS_H
 
-#include "Rank/Model.h"
+#include "Rank/Likeness.h"
 
 namespace culprit {
 
@@ -27,7 +27,7 @@ namespace culprit {
 std::optional<NextCheck>
 findChecks(llvm::MutableArrayRef<Hypothesis> Listed,
            llvm::ArrayRef<unsigned> Rest, const Model &M, const Beliefs &B,
-           const Vocabulary &Words, const Weights &W,
+           const Vocabulary &Words, const Weights &W, const Likeness &Runs,
            llvm::function_ref<double(const Hypothesis &)> ShareOf);
 
 } // namespace culprit

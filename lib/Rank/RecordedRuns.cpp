@@ -14,6 +14,10 @@ using namespace llvm;
 
 namespace culprit {
 
+/// No tree that was grown on recorded runs comes near either.
+static constexpr double MostRuns = 1e9;
+static constexpr size_t MostQuestions = 1000;
+
 /// The number that \p Text is as a whole. A diagnosis reads 80,000 of them, and
 /// StringRef::getAsDouble takes ten times as long.
 template <typename T> static bool parseNumber(StringRef Text, T &Out) {
@@ -28,16 +32,19 @@ public:
 
   Expected<RecordedRuns> run() {
     while (next()) {
-      if (Line.consume_front("ask symptom "))
+      if (Line.consume_front("ask symptom ")) {
+        if (Out.Symptoms.contains(Line))
+          return wrong("'" + Line + "' is asked about already");
         addQuestion({false, Line.str(), 0});
-      else if (Line.consume_front("ask shape ")) {
+      } else if (Line.consume_front("ask shape ")) {
         auto [Figure, Value] = Line.split(' ');
         double Missing;
         if (!parseNumber(Value, Missing) || !std::isfinite(Missing))
           return wrong("'" + Value + "' is no number");
         addQuestion({true, Figure.str(), Missing});
       } else if (Line.consume_front("class ")) {
-        Out.Places[Line] = Out.Classes.size();
+        if (!Out.Places.try_emplace(Line, Out.Classes.size()).second)
+          return wrong("'" + Line + "' is a class already");
         Out.Classes.push_back(Line.str());
       } else if (Line == "tree") {
         Out.Roots.push_back(Out.Nodes.size());
@@ -85,7 +92,7 @@ private:
       auto [Class, Runs] = Word.split('*');
       End E;
       if (!parseNumber(Class, E.Class) || E.Class >= Out.Classes.size() ||
-          !parseNumber(Runs, E.Runs) || !(E.Runs > 0) || !std::isfinite(E.Runs))
+          !parseNumber(Runs, E.Runs) || !(E.Runs > 0) || !(E.Runs < MostRuns))
         return wrong("'" + Word + "' is no class and its number of runs");
       Out.Ends.push_back(E);
     }
@@ -116,6 +123,9 @@ private:
           return wrong("'" + Line.take_front(40) +
                        "' is no question and its threshold");
         Open.push_back({Here, false});
+        if (Open.size() > MostQuestions)
+          return wrong("a branch of more than " + Twine(MostQuestions) +
+                       " questions");
         continue;
       }
       if (Error E = addEnds())

@@ -170,21 +170,26 @@ private:
     if (Told.empty())
       return;
     const Hypothesis &First = *Told.front();
-    std::string Text = "nothing here shows the cause itself, but by recorded "
-                       "runs it may be " +
-                       nameHypotheses(Told);
+    // A run that shows nothing is not doubted for little.
+    if (R.Result.Result == Verdict::Healthy &&
+        First.Probability < SuspectedFrom)
+      return;
+    std::string Text =
+        "no symptom of its own shows it, but recorded runs with such curves and "
+        "sights had: " +
+        nameHypotheses(Told) + ". Of " + First.Class;
     for (const auto *Items : {&First.Supports, &First.Against})
       for (const EvidenceItem &E : *Items)
         if (E.Symptom == RecordedRunsItem)
-          Text += "; of " + First.Class + ": " + E.Message;
-    printWrapped(OS, Text, "like it      ", std::string(13, ' '), Style.Width);
+          Text += ": " + E.Message;
+    printWrapped(OS, Text, "leads        ", std::string(15, ' '), Style.Width);
     if (!First.Entries.empty() &&
         !First.Entries.front()->Confirm.Experiment.empty())
       printWrapped(OS,
                    "to tell: " +
                        firstSentences(
                            First.Entries.front()->Confirm.Experiment, 2),
-                   std::string(13, ' '), std::string(13, ' '), Style.Width);
+                   std::string(13, ' '), std::string(15, ' '), Style.Width);
     OS << '\n';
   }
 

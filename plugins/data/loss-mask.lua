@@ -111,6 +111,7 @@ return {
     local first, mask_name
     ---@type integer, integer, table?, boolean
     local whole, asked, whole_row, tagged = 0, 0, nil, false
+    local unlike = false -- labels of some batch are not its tokens
     local padding = lengths.padding()
     local ignored, padding_counts, prompt_counts = 0, nil, nil -- labels that say so; what losses show that they count
     local hides = case.config:where("match(key, '*mlm_probability|*mlm_prob|*masking_ratio|*masking_prob')")
@@ -144,7 +145,12 @@ return {
         -- Labels of masked tokens stand at their own places, and few of them are what is given there.
         local own  = decoder or tags or ahead < 0.5 and masked.by(case) ~= nil
         local lag  = not own and ahead > same and (ahead >= 0.5 or ahead >= 3 * same + 0.1) and 1 or 0
+        -- What a decoder is given are its labels moved on by a place: the one before an end token says it. Labels that
+        -- are the tokens of no place do not say which of them stands for an end.
+        local ends = decoder and ahead > same and 1 or lag
+        local told = eos and math.max(ahead, same) >= 0.5
         if tags then tagged = true end
+        if eos and not told then unlike = true end
         marks = marks or hides and marks_places(here, ids, batch)
         first = first or batch
         if seen then lengths.add_padding(padding, ids, seen, batch, ignore) end
@@ -193,8 +199,11 @@ return {
               -- A mask tells of the token that it stands at, and of no label that is another one.
               if counts and (own or y[t] == x[at]) then n.prompt, outside[line + t] = n.prompt + 1, true end
             end
-            -- The end of what counts: one behind what is left out ends a question, or stands between texts.
-            if eos and x[at] == eos and at > 1 and x[at - 1] ~= eos and (not a or a[at] == 1 or at == text + 1)
+          end
+          -- The end of what counts: one behind what is left out ends a question, or stands between texts.
+          for t = 1, told and width - ends or 0 do
+            local at, counts = t + ends, counting(y[t])
+            if x[at] == eos and at > 1 and x[at - 1] ~= eos and (not a or a[at] == 1 or at == text + 1)
               and (counts or t > 1 and counting(y[t - 1])) then
               n.eos = n.eos + 1
               if counts then n.eos_counted = n.eos_counted + 1 end
@@ -293,6 +302,9 @@ return {
     if n.marked == 0 and asked < 2 then
       skip("a mask of the answers (batch.loss_mask or batch.assistant_masks)", "prompt-trained")
     end
-    if n.eos < 3 and not tagged then skip("three texts with an end, and eos_token_id in config.json", "eos-ignored") end
+    if n.eos < 3 and not tagged then
+      skip(unlike and "labels that are the tokens beside them, of three texts with an end"
+        or "three texts with an end, and eos_token_id in config.json", "eos-ignored")
+    end
   end,
 }

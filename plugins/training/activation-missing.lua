@@ -63,6 +63,14 @@ local function multiplies(case, input)
   return not (place and tostring(math.floor(place)) == names[#names])
 end
 
+--- What a module is called where it stands, in lower case, without what it is part of and its place in a list.
+local function own_name(layer)
+  local names = layer:lower():split(".")
+  local last  = #names
+  while last > 1 and names[last]:glob("?|??") and string.numbers(names[last])[1] do last = last - 1 end
+  return names[last]
+end
+
 --- Whether nothing of a layer's weights is on record where those of others are dumped.
 local function weightless(case, layer)
   local weights = case.tensors:where { role = "weight" }
@@ -246,15 +254,20 @@ return {
     local function another(layer)
       local own     = all:where { layer = layer }
       local largest = own:where { metric = "activation_max" }:max("value")
+      -- Near zero a GELU is a straight line, and of weights that shrink it gets next to nothing: its largest tell.
+      local sized   = own:where { metric = "activation_mean" }
+        :join(own:where { metric = "activation_rms" }, { "step" }):top(1, "value_right"):first()
       local mean    = own:where { metric = "activation_mean" }:median("value")
       local rms     = own:where { metric = "activation_rms" }:median("value")
       return own:where { metric = "saturated_share" }:count() > 0 or largest and largest <= 1,
-        mean and rms and mean > 0.2 * rms
+        mean and rms and mean > 0.2 * rms or sized and sized.value > 0.2 * sized.value_right
     end
-    local wanted = case.config:where("match(key, '*activation*|*act_fn|*hidden_act|*nonlinearity') and match(value, "
-      .. "'*relu*|*ReLU*') and not match(value, '*leaky*|*Leaky*|*prelu*')"):first()
+    local wanted = case.config:where("match(key, '*activation*|*act_fn|*hidden_act|*nonlinearity|*feed_forward_proj') "
+      .. "and match(value, '*relu*|*ReLU*') and not match(value, '*leaky*|*Leaky*|*prelu*')"):first()
     for layer, values in all:where { metric = "zero_share" }:group("layer") do
-      local called = layer:lower():glob("*relu*") and not layer:lower():glob("*leaky*|*prelu*|*rrelu*")
+      -- It is called by its own name, and not by that of what it is part of: T5's DenseReluDense has any activation.
+      local own    = own_name(layer)
+      local called = own:glob("*relu*") and not own:glob("*leaky*|*prelu*|*rrelu*|*denserelu*")
       if values:count() >= 3 then
         local bounded, above = another(layer)
         seen = (wanted or called) and not bounded and seen + 1 or seen

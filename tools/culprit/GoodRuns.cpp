@@ -105,7 +105,10 @@ void GoodRuns::look(const Run &R, const DetectorSet &Detectors,
   F.Quotes = quotedEntries(R.Evidence, KB.entries());
   F.Outcomes = std::move(*Outcomes);
   Diagnosis D = culprit::diagnose(F.Symptoms, F.Quotes, KB.entries(),
-                                  KB.vocabulary(), W, runShape(R.Evidence));
+                                  KB.vocabulary(), W,
+                                  Settings.Only.empty()
+                                      ? runShape(R.Evidence)
+                                      : ShapeFigures());
   if (D.Result == Verdict::Diagnosed)
     Doubts.push_back({R.Path, std::move(D.Hypotheses.front())});
   Findings.push_back(std::move(F));

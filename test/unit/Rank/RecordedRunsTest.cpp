@@ -101,6 +101,17 @@ TEST(RecordedRunsTest, WhatIsNoSuchFile) {
             "f.txt:3: '1*1' is no class and its number of runs");
   EXPECT_EQ(problem("class c\ntree\n= 0*-1\n"),
             "f.txt:3: '0*-1' is no class and its number of runs");
+  EXPECT_EQ(problem("class c\ntree\n= 0*1e308\n"),
+            "f.txt:3: '0*1e308' is no class and its number of runs");
+  EXPECT_EQ(problem("class c\nclass c\n"),
+            "f.txt:2: 'c' is a class already");
+  EXPECT_EQ(problem("ask symptom s\nask symptom s\n"),
+            "f.txt:2: 's' is asked about already");
+  std::string Deep = "ask symptom s\nclass c\ntree\n";
+  for (unsigned I = 0; I != 1001; ++I)
+    Deep += "0 1\n";
+  EXPECT_EQ(problem(Deep),
+            "f.txt:1004: a branch of more than 1000 questions");
   EXPECT_EQ(problem("class c\ntree\n=\n"),
             "f.txt:3: a branch ends without a run");
   EXPECT_EQ(problem("class c\nask symptom s\ntree\n0 1\n= 0*1\n"),
@@ -174,6 +185,15 @@ TEST(LikenessTest, RunsAloneGiveALead) {
   ASSERT_EQ(D.Hypotheses.size(), 1u);
   EXPECT_NEAR(D.Hypotheses[0].Probability, 0.524896, 1e-6);
   EXPECT_EQ(D.Result, Verdict::Diagnosed);
+}
+
+// A loss that is 0 or negative has other figures, and no say.
+TEST(LikenessTest, WithoutACurveOfTheLossTheNetworkHasTheWord) {
+  Asked A(Presence::Present);
+  double Alone = A.diagnosis(Two, {}).Hypotheses.at(0).Probability;
+  EXPECT_DOUBLE_EQ(
+      A.diagnosis(Two, {{"grad_median", 0.1}}).Hypotheses.at(0).Probability,
+      Alone);
 }
 
 // What the cause requires was looked for and is not there.
