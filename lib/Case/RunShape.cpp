@@ -4,9 +4,11 @@
 
 #include "Case/RunShape.h"
 #include "Case/Schema.h"
+#include "Support/Units.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -368,6 +370,16 @@ StringRef describeShape(StringRef Name) {
     if (D.Name == Name)
       return D.Text;
   return {};
+}
+
+std::string shapeText(StringRef Name, double Value) {
+  auto [What, Unit] = describeShape(Name).rsplit(", ");
+  std::string Told = formatNumber(Value, 2);
+  if (Unit == "log10")
+    Told = formatNumber(Value <= LogOfZero ? 0 : std::pow(10, Value), 2);
+  else if (Unit == "share")
+    Told = formatv("{0:F0} %", Value * 100).str();
+  return (What + " (" + Told + ")").str();
 }
 
 } // namespace culprit

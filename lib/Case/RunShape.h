@@ -34,6 +34,10 @@ std::map<std::string, double> runShape(const Case &C);
 /// one, log10". Empty for a name that is none.
 llvm::StringRef describeShape(llvm::StringRef Name);
 
+/// The figure \p Name at \p Value, told without a logarithm: "loss at the end
+/// over the first one (0.3)".
+std::string shapeText(llvm::StringRef Name, double Value);
+
 } // namespace culprit
 
 #endif // CULPRIT_CASE_RUNSHAPE_H

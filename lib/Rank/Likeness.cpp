@@ -4,7 +4,6 @@
 
 #include "Rank/Likeness.h"
 #include "Case/RunShape.h"
-#include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -16,7 +15,6 @@ using namespace llvm;
 namespace culprit {
 
 /// What neither side can say by itself: that the other need not be asked.
-static constexpr double ShapeOfZero = -12; ///< log10, as RunShape.def has it.
 static constexpr double LeastOfNetwork = 0.01, LeastOfRuns = 0.003,
                         MostOfEither = 0.99;
 
@@ -83,7 +81,7 @@ double Likeness::probability(unsigned Cause, double Network) const {
       B.Network *
           logOddsOf(std::clamp(Calibrated, LeastOfNetwork, MostOfEither)) +
       added(Cause) + B.Offset;
-  return 1 / (1 + std::exp(-LogOdds));
+  return probabilityOf(LogOdds);
 }
 
 double Likeness::moved(const Beliefs &B, unsigned Cause, double After) const {
@@ -99,7 +97,7 @@ double Likeness::moved(const Beliefs &B, unsigned Cause, double After) const {
   };
   double LogOdds = logOdds(probability(Cause, Known->Probability)) +
                    logOdds(Now) - logOdds(W.calibrated(Known->Probability));
-  return 1 / (1 + std::exp(-LogOdds));
+  return probabilityOf(LogOdds);
 }
 
 std::vector<unsigned> Likeness::causes() const {
@@ -133,15 +131,7 @@ std::string Likeness::textOf(const RecordedRuns::Reason &R) const {
   }
   if (!Shape.count(Name))
     return "";
-  auto [What, Unit] = describeShape(Name).rsplit(", ");
-  std::string Value =
-      Unit == "log10" ? formatNumber(
-                            R.Answer <= ShapeOfZero ? 0
-                                                    : std::pow(10, R.Answer),
-                            2)
-      : Unit == "share" ? formatv("{0:F0} %", R.Answer * 100).str()
-                        : formatNumber(R.Answer, 2);
-  return (What + " (" + Value + ")").str();
+  return shapeText(Name, R.Answer);
 }
 
 EvidenceItem Likeness::item(unsigned Cause) const {

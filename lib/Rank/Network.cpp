@@ -16,6 +16,8 @@ namespace culprit {
 
 double logOddsOf(double P) { return std::log(P / (1 - P)); }
 
+double probabilityOf(double LogOdds) { return 1 / (1 + std::exp(-LogOdds)); }
+
 StringRef toString(Presence P) {
   return P == Presence::Present  ? "present"
          : P == Presence::Absent ? "absent"
@@ -317,7 +319,7 @@ CausePosterior alone(const Network &N, ArrayRef<Observation> Seen,
     P.Influences.push_back({L.Symptom, Worth, Worth});
     LogOdds += Worth;
   }
-  P.Probability = 1 / (1 + std::exp(-LogOdds));
+  P.Probability = probabilityOf(LogOdds);
   sortInfluences(P);
   return P;
 }
@@ -362,7 +364,7 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
     P.Cause = B.Candidates[C];
     P.Prior = logOddsOf(N.Causes[P.Cause].Prior);
     double LogOdds = Tally.logOdds(C);
-    P.Probability = 1 / (1 + std::exp(-LogOdds));
+    P.Probability = probabilityOf(LogOdds);
     P.Rivals = LogOdds - P.Prior;
     for (const Link &L : N.Causes[P.Cause].Links) {
       int S = Slot[L.Symptom];

@@ -87,6 +87,9 @@ enum class Presence { Unknown, Absent, Present };
 /// ln(P / (1 - P)), in nats, of a probability that is neither 0 nor 1.
 double logOddsOf(double P);
 
+/// Its inverse.
+double probabilityOf(double LogOdds);
+
 /// unknown, absent, present: as reports keep it.
 llvm::StringRef toString(Presence P);
 std::optional<Presence> parsePresence(llvm::StringRef Word);

@@ -16,7 +16,6 @@
 #include "Rank/Diagnosis.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
-#include <map>
 
 namespace culprit {
 
@@ -39,7 +38,7 @@ struct RunReport {
   llvm::StringRef SincePath = {};
   /// What the curves look like, by figure (Case/RunShape.h); empty without a
   /// loss.
-  std::map<std::string, double> Shape = {};
+  ShapeFigures Shape = {};
 };
 
 struct TextStyle {

@@ -14,7 +14,6 @@
 #include "Rank/Diagnosis.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
-#include <map>
 
 namespace culprit {
 
@@ -31,7 +30,7 @@ struct SavedReport {
   std::vector<SymptomEvidence> Symptoms;
   std::vector<SavedQuote> Quotes;
   /// Figures of the curves by name, as of runShape(); empty without a loss.
-  std::map<std::string, double> Shape;
+  ShapeFigures Shape;
   /// Hypotheses as they were ranked then, and the unknown cause's share.
   std::vector<Shift> Ranked;
   double Unknown = 0;

@@ -8,8 +8,8 @@ local harder = {}
 
 -- Inputs or weights that are disturbed, attacked or masked in training alone, and terms beside the cost of the labels.
 local KEYS = "*attack*|*pgd*|*fgsm*|*adv_train*|*adv_eps*|*specaug*|*time_mask*|*freq_mask*|*mask_ratio*|"
-  .. "*masking_ratio*|*sam_rho|*sam_start*|vib|vib_*|*.vib|*.vib_*|*_vib|*use_vib|*kl_weight|*kl_coef*|*weight_noise*|*noise_level*|*drop_connect*|"
-  .. "*dropconnect*|*rdrop*|*r_drop*"
+  .. "*masking_ratio*|*sam_rho|*sam_start*|vib|vib_*|*.vib|*.vib_*|*_vib|*use_vib|*kl_weight|*kl_coef*|*weight_noise*|"
+  .. "*noise_level*|*drop_connect*|*dropconnect*|*rdrop*|*r_drop*"
 
 --- The setting that says so; nil where none does.
 ---@param case culprit.Case

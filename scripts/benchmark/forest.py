@@ -10,6 +10,7 @@ Needs scikit-learn (Debian: python3-sklearn), which the program does not.
 """
 
 import math
+import statistics
 
 HEALTHY, UNKNOWN = "healthy", "unknown"
 
@@ -38,12 +39,6 @@ def _number(value):
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def _median(values):
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
 class Questions:
     """What may be asked: symptoms that some runs show, and figures of shapes with what stands for a missing one."""
 
@@ -58,7 +53,7 @@ class Questions:
         for name in names:
             known = [figures(c)[name] for c in cases if _number(figures(c).get(name))]
             if known:
-                self.shapes.append((name, round(_median(known), 6)))
+                self.shapes.append((name, round(statistics.median(known), 6)))
 
     def answers(self, case):
         seen = {item["id"]: item.get("score", 1) for item in case["evidence"] if item["state"] == "present"}

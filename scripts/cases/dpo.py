@@ -8,19 +8,15 @@ of transformers' Trainer. The base is trained once a process, before anything
 is recorded.
 """
 
-import copy
 import functools
-import json
 
 import torch
-from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
-from . import llama, logs, models, sources
+from . import llama, models, sources, trainer_checkpoints
 from .family import Family
 from .models import Group
-from .recorder import sort_metadata
 from .snapshot import short
 from .sources import ASSISTANT, EOS, IGNORE, PAD, SPECIAL, USER
 
@@ -603,32 +599,14 @@ class DpoRun(Family):
     # Checkpoints.
 
     def keep_checkpoint(self, i, model):
-        """In the middle, at the end and where the run is resumed from."""
-        done = i + 1
-        if done not in {self.steps // 2, self.steps, *self.notices}:
-            return
-        adapter = {n.replace(".default", ""): p
-                   for n, p in model.state_dict().items() if "lora_" in n}
-        # One that was made anew goes on where the old one was.
-        schedule = self.scheduler.state_dict() | {
-            "last_epoch": done, "_step_count": done + 1, "lr_lambdas": [{}]}
-        self.checkpoints[done] = copy.deepcopy(
-            (adapter, self.optimizer.state_dict(), schedule))
+        trainer_checkpoints.keep(self, i, lambda: {
+            n.replace(".default", ""): p
+            for n, p in model.state_dict().items() if "lora_" in n})
 
     def write_more(self):
         super().write_more()
-        for done, (adapter, optimizer, schedule) in self.checkpoints.items():
-            folder = self.folder / f"checkpoint-{done}"
-            folder.mkdir()
-            path = folder / "adapter_model.safetensors"
-            save_file(adapter, path, {"format": "pt"})
-            sort_metadata(path)
-            torch.save(optimizer, folder / "optimizer.pt")
-            torch.save(schedule, folder / "scheduler.pt")
-            state = logs.trainer_state(self, done)
-            for name, value in (
-                    ("trainer_state", state), ("adapter_config", self.lora()
-                     | {"base_model_name_or_path": "neox-sft",
-                        "inference_mode": True})):
-                (folder / f"{name}.json").write_text(
-                    json.dumps(value, indent=2) + "\n")
+        trainer_checkpoints.write(
+            self, "adapter_model.safetensors",
+            lambda: {"adapter_config": self.lora() | {
+                "base_model_name_or_path": "neox-sft",
+                "inference_mode": True}})

@@ -9,19 +9,16 @@ scores alone, which nobody scales, norms have no mean and no bias, and stand
 before each part, and units have gates.
 """
 
-import copy
 import json
 import math
 
 import torch
-from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
-from . import logs, models, sources
+from . import models, sources, trainer_checkpoints
 from .family import Family
 from .models import Group
-from .recorder import sort_metadata
 from .sources import IGNORE
 
 PAD, EOS, FIRST_WORD = 0, 1, 3      # 2 is for what no tokenizer knows
@@ -559,31 +556,15 @@ class T5Run(Family):
     # Checkpoints.
 
     def keep_checkpoint(self, i, model):
-        """In the middle, at the end and where the run is resumed from."""
-        done = i + 1
-        if done not in {self.steps // 2, self.steps, *self.notices}:
-            return
-        weights = model.state_dict()
-        if model.tied:  # is in the file once
-            del weights["lm_head.weight"]
-        # One that was made anew goes on where the old one was.
-        schedule = self.scheduler.state_dict() | {
-            "last_epoch": done, "_step_count": done + 1, "lr_lambdas": [{}]}
-        self.checkpoints[done] = copy.deepcopy(
-            (weights, self.optimizer.state_dict(), schedule))
+        def weights():
+            out = model.state_dict()
+            if model.tied:  # is in the file once
+                del out["lm_head.weight"]
+            return out
+
+        trainer_checkpoints.keep(self, i, weights)
 
     def write_more(self):
         super().write_more()
-        for done, (weights, optimizer, schedule) in self.checkpoints.items():
-            folder = self.folder / f"checkpoint-{done}"
-            folder.mkdir()
-            path = folder / "model.safetensors"
-            save_file(dict(weights), path, {"format": "pt"})
-            sort_metadata(path)
-            torch.save(optimizer, folder / "optimizer.pt")
-            torch.save(schedule, folder / "scheduler.pt")
-            for name, value in (
-                    ("trainer_state", logs.trainer_state(self, done)),
-                    ("config", self.model_config())):
-                (folder / f"{name}.json").write_text(
-                    json.dumps(value, indent=2) + "\n")
+        trainer_checkpoints.write(self, "model.safetensors",
+                                  lambda: {"config": self.model_config()})

@@ -197,7 +197,12 @@ int runDiagnose() {
   if (!KB)
     return report(KB.takeError());
   report(KB->remarks());
-  Expected<Weights> W = rankingWeights();
+  // Recorded runs were looked at by all detectors: what a selection did not
+  // look for would count as not there.
+  const ShapeFigures Shape = Only.empty() ? runShape(*C) : ShapeFigures();
+  // They need not be read where neither this run nor a good one has curves.
+  Expected<Weights> W = rankingWeights(
+      "", "", Shape.empty() && GoodPaths.empty() ? "none" : "");
   if (!W)
     return report(W.takeError());
   Expected<DetectorSet> Detectors = openDetectors(Plugins, KB->vocabulary());
@@ -232,9 +237,6 @@ int runDiagnose() {
     Good.emplace(std::vector<std::string>(GoodPaths), Given, Jobs);
     Good->weigh(*Detectors, Settings, *KB, *C, *Outcomes, Symptoms, Quoted, *W);
   }
-  // Recorded runs were looked at by all detectors: what a selection did not look
-  // for would count as not there.
-  const ShapeFigures Shape = Only.empty() ? runShape(*C) : ShapeFigures();
   OwnDiagnosis Own;
   Own.Result = Good ? Good->diagnose(Symptoms, Quoted, *KB, *W, Shape)
                     : diagnose(Symptoms, Quoted, KB->entries(),

@@ -180,6 +180,14 @@ TEST(RunShapeTest, NegativeLossHasNoRatio) {
       (Figures{{"loss_nonfinite", 0}}));
 }
 
+// Ten to the power -.522879 is .3; -12 stands for 0.
+TEST(RunShapeTest, IsToldWithoutLogarithms) {
+  EXPECT_EQ(shapeText("loss_end", -0.522879),
+            "loss at the end over the first one (0.3)");
+  EXPECT_EQ(shapeText("lr_high", -12), "highest learning rate (0)");
+  EXPECT_EQ(shapeText("lr_zero", 1), "rows with a learning rate of 0 (100 %)");
+}
+
 TEST(RunShapeTest, NoneWithoutFourLosses) {
   EXPECT_TRUE(Runs()
                   .run("a")
