@@ -3,35 +3,26 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/RunShape.h"
-#include "Case/Schema.h"
+#include "Case/RunFigures.h"
 #include "Support/Units.h"
-#include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 using namespace llvm;
 
 namespace culprit {
 
-namespace {
-
-using Values = std::vector<double>;
-using Number = std::optional<double>;
-
 /// Rows of a loss below which a run has no shape.
-constexpr size_t LeastRows = 4;
-/// The logarithm of 0: below that of anything that is logged in earnest.
-constexpr double LogOfZero = -12;
+static constexpr size_t LeastRows = 4;
+/// What lies beside a validation: within this share of the run's steps, and
+/// within so many steps at least.
+static constexpr double BesideShare = 0.04, BesideSteps = 5;
+/// How near to the highest rate counts as at it.
+static constexpr double AtHighest = 0.999;
 
-enum class Figure {
-#define SHAPE(NAME, WHAT, UNIT) NAME,
-#include "Case/RunShape.def"
-};
+namespace {
 
 struct Description {
   StringLiteral Name, Text;
@@ -42,222 +33,15 @@ constexpr Description Descriptions[] = {
 #include "Case/RunShape.def"
 };
 
-/// The metrics that figures are made of.
-constexpr StringLiteral Metrics[] = {"loss",
-                                     "val_loss",
-                                     "grad_norm",
-                                     "lr",
-                                     "step_time",
-                                     "data_time",
-                                     "unchanged_share",
-                                     "update_ratio",
-                                     "activation_rms",
-                                     "zero_share",
-                                     "saturated_share",
-                                     "activation_max",
-                                     "grad_cosine",
-                                     "max_attention_logit",
-                                     "attention_entropy_share",
-                                     "nonfinite"};
-
-/// What was logged of one metric, of one layer or of the whole model.
-struct Curve {
-  std::vector<std::pair<int64_t, double>> Rows; ///< Steps rising; no NaN.
-  size_t Logged = 0;                            ///< Rows, those of NaN too.
-
-  bool isZero() const {
-    return all_of(Rows, [](const auto &R) { return R.second == 0; });
-  }
-};
-
-/// The curves of the first run.
-class Curves {
-public:
-  explicit Curves(const Case &C);
-
-  /// That of the whole model; without rows where there is none.
-  const Curve &whole(StringRef Metric) const;
-  /// Those of the layers, of which each has a row.
-  std::vector<const Curve *> layers(StringRef Metric) const;
-
-private:
-  const StringPool &Pool;
-  Curve None;
-  /// By metric and layer, NullString for the whole model.
-  MapVector<std::pair<StringId, StringId>, Curve> All;
-};
-
 } // namespace
 
-static bool isPrimary(ArrayRef<ColumnView> V, size_t Row) {
-  const ColumnView &Primary = V[scalars::primary];
-  return Primary.Data->bools()[Primary.row(Row)] == 1;
-}
-
-/// The first run by name among primary rows; one without a name before all.
-static StringId firstRun(const Table &T, const StringPool &Pool) {
-  ArrayRef<ColumnView> V = T.columns();
-  std::optional<StringId> First;
-  for (size_t I = 0; I != T.rows(); ++I) {
-    const StringId Run = V[scalars::run].getString(I);
-    if (Run == First || !isPrimary(V, I))
-      continue;
-    if (!First || Run == NullString ||
-        (*First != NullString && Pool.text(Run) < Pool.text(*First)))
-      First = Run;
-  }
-  return First.value_or(NullString);
-}
-
-Curves::Curves(const Case &C) : Pool(*C.pool()) {
-  const Table &T = C.table(TableId::scalars);
-  if (T.empty())
-    return;
-  ArrayRef<ColumnView> V = T.columns();
-  DenseSet<StringId> Wanted;
-  for (StringRef Metric : Metrics)
-    if (StringId Id = Pool.lookup(Metric))
-      Wanted.insert(Id);
-  const StringId Run = firstRun(T, Pool);
-  for (size_t I = 0; I != T.rows(); ++I) {
-    const StringId Metric = V[scalars::metric].getString(I);
-    if (V[scalars::run].getString(I) != Run || !Wanted.contains(Metric) ||
-        !isPrimary(V, I) || V[scalars::step].isNull(I) ||
-        V[scalars::value].isNull(I))
-      continue;
-    Curve &To = All[{Metric, V[scalars::layer].getString(I)}];
-    ++To.Logged;
-    if (double Value = V[scalars::value].getDouble(I); !std::isnan(Value))
-      To.Rows.push_back({V[scalars::step].getInt(I), Value});
-  }
-  for (auto &[Key, One] : All)
-    if (!is_sorted(One.Rows, less_first()))
-      stable_sort(One.Rows, less_first());
-}
-
-const Curve &Curves::whole(StringRef Metric) const {
-  auto It = All.find({Pool.lookup(Metric), NullString});
-  return It == All.end() ? None : It->second;
-}
-
-std::vector<const Curve *> Curves::layers(StringRef Metric) const {
-  const StringId Id = Pool.lookup(Metric);
-  std::vector<const Curve *> Out;
-  for (const auto &[Key, One] : All)
-    if (Key.first == Id && Key.second != NullString && !One.Rows.empty())
-      Out.push_back(&One);
-  return Out;
-}
-
-//===-- Numbers, of which there may be none -------------------------------===//
-
-static Number logOf(Number V) {
-  if (!V || *V < 0 || !std::isfinite(*V))
-    return std::nullopt;
-  return *V > 0 ? std::log10(*V) : LogOfZero;
-}
-
-/// The logarithm of \p A over \p B.
-static Number ratio(Number A, Number B) {
-  if (!A || !B || *A < 0 || *B <= 0)
-    return std::nullopt;
-  return logOf(*A / *B);
-}
-
-/// The upper of two in the middle.
-static Number median(Values V) {
-  if (V.empty())
-    return std::nullopt;
-  auto Middle = V.begin() + ptrdiff_t(V.size() / 2);
-  std::nth_element(V.begin(), Middle, V.end());
-  return *Middle;
-}
-
-static Number highest(ArrayRef<double> V) {
-  return V.empty() ? Number() : *llvm::max_element(V);
-}
-
-static Number lowest(ArrayRef<double> V) {
-  return V.empty() ? Number() : *llvm::min_element(V);
-}
-
-static Number last(ArrayRef<double> V) {
-  return V.empty() ? Number() : V.back();
-}
-
-template <typename Range, typename Fn>
-static Number shareOf(const Range &All, Fn Is) {
-  const size_t Size = All.size();
-  return Size ? double(count_if(All, Is)) / double(Size) : Number();
-}
-
-static bool isZero(double V) { return V == 0; }
-
-/// The last tenth, and one value at least.
-static ArrayRef<double> endOf(ArrayRef<double> V) {
-  return V.take_back(std::max<size_t>(1, V.size() / 10));
-}
-
-static void addFinite(const Curve &C, Values &Into) {
-  for (const auto &[Step, Value] : C.Rows)
-    if (std::isfinite(Value))
-      Into.push_back(Value);
-}
-
-static Values finite(const Curve &C) {
-  Values Out;
-  addFinite(C, Out);
-  return Out;
-}
-
-/// The finite values of all layers.
-static Values finite(ArrayRef<const Curve *> Layers) {
-  Values Out;
-  for (const Curve *C : Layers)
-    addFinite(*C, Out);
-  return Out;
-}
-
-/// The first value of each layer, where it is finite.
-static Values firsts(ArrayRef<const Curve *> Layers) {
-  Values Out;
-  for (const Curve *C : Layers)
-    if (std::isfinite(C->Rows.front().second))
-      Out.push_back(C->Rows.front().second);
-  return Out;
-}
-
-//===-- The figures -------------------------------------------------------===//
-
-namespace {
-
-class Shape {
-public:
-  explicit Shape(const Curves &Of) : Of(Of) {}
-
-  void addLoss();
-  void addWhole();
-  void addLayers();
-
-  std::map<std::string, double> Figures;
-
-private:
-  void set(Figure F, Number V);
-  Values whole(StringRef Metric) const { return finite(Of.whole(Metric)); }
-  Values every(StringRef Metric) const { return finite(Of.layers(Metric)); }
-
-  const Curves &Of;
-};
-
-} // namespace
-
-void Shape::set(Figure F, Number V) {
-  if (!V)
+void RunFigures::set(Figure F, Number V) {
+  if (!V || !std::isfinite(*V))
     return;
   // 0.0 makes a zero of -0. What is large was logged as a share by mistake.
   const double Rounded =
       std::abs(*V) < 1e9 ? std::round(*V * 1e6) / 1e6 + 0.0 : *V;
-  Figures[Descriptions[static_cast<size_t>(F)].Name.str()] = Rounded;
+  ByName[Descriptions[static_cast<size_t>(F)].Name.str()] = Rounded;
 }
 
 /// The finite value of \p C nearest to \p Step, the earlier of two.
@@ -281,7 +65,26 @@ static Number medianOfSecondThird(ArrayRef<double> V) {
   return median(Second.empty() ? V.vec() : Second.vec());
 }
 
-void Shape::addLoss() {
+/// How far \p V fell in its first \p Share of rows, told by the median of three
+/// rows there, of how far it fell at all.
+static Number partOfFall(ArrayRef<double> V, double Share) {
+  const double Fall = V.front() - *lowest(V);
+  const size_t At = size_t(Share * double(V.size()));
+  if (!(Fall > 0))
+    return std::nullopt;
+  ArrayRef<double> There = V.drop_front(At ? At - 1 : 0).take_front(3);
+  return (V.front() - *median(There.vec())) / Fall;
+}
+
+/// The median change from row to row in the second half of \p V.
+static Number usualChange(ArrayRef<double> V) {
+  Values Changes;
+  for (size_t I = (V.size() - 1) / 2 + 1; I < V.size(); ++I)
+    Changes.push_back(std::abs(V[I] - V[I - 1]));
+  return median(std::move(Changes));
+}
+
+static void addLoss(const RunCurves &Of, RunFigures &To) {
   const Curve &Loss = Of.whole("loss");
   const Values V = finite(Loss);
   if (V.empty())
@@ -290,18 +93,102 @@ void Shape::addLoss() {
   const double First = V.front();
   const double End =
       std::accumulate(Tail.begin(), Tail.end(), 0.0) / double(Tail.size());
-  set(Figure::loss_end, ratio(End, First));
-  set(Figure::loss_at_100, ratio(valueAt(Loss, 100), First));
-  set(Figure::loss_start, logOf(First));
-  set(Figure::loss_third, ratio(medianOfSecondThird(V), First));
-  set(Figure::loss_low, ratio(lowest(V), First));
-  set(Figure::loss_high, ratio(highest(V), First));
-  set(Figure::loss_back, ratio(End, lowest(V)));
-  set(Figure::loss_nonfinite,
-      1 - double(V.size()) / double(Loss.Rows.size()));
-  const Values Held = whole("val_loss");
-  set(Figure::val_to_train, ratio(last(Held), End));
-  set(Figure::val_back, ratio(last(Held), lowest(Held)));
+  To.set(Figure::loss_end, ratio(End, First));
+  To.set(Figure::loss_at_100, ratio(valueAt(Loss, 100), First));
+  To.set(Figure::loss_start, logOf(First));
+  To.set(Figure::loss_third, ratio(medianOfSecondThird(V), First));
+  To.set(Figure::loss_low, ratio(lowest(V), First));
+  To.set(Figure::loss_high, ratio(highest(V), First));
+  To.set(Figure::loss_back, ratio(End, lowest(V)));
+  To.set(Figure::loss_nonfinite,
+         1 - double(V.size()) / double(Loss.Rows.size()));
+  To.set(Figure::loss_low_at, placeOfLowest(V));
+  To.set(Figure::loss_noise, ratio(usualChange(V), std::abs(End)));
+  To.set(Figure::fall_quarter, partOfFall(V, 0.25));
+  To.set(Figure::fall_most, partOfFall(V, 0.75));
+  const Values Held = finite(Of.whole("val_loss"));
+  To.set(Figure::val_to_train, ratio(last(Held), End));
+  To.set(Figure::val_back, ratio(last(Held), lowest(Held)));
+  To.set(Figure::val_first, ratio(first(Held), First));
+  To.set(Figure::val_low, ratio(lowest(Held), lowest(V)));
+  To.set(Figure::val_fall, ratio(last(Held), first(Held)));
+  To.set(Figure::val_low_at, placeOfLowest(Held));
+}
+
+/// Each validation loss over the mean loss beside it, as a logarithm.
+static Values gapsOf(const Curve &Held, const Curve &Loss) {
+  Values Out;
+  if (Loss.Rows.empty())
+    return Out;
+  const double Beside =
+      std::max(BesideSteps, BesideShare * double(Loss.Rows.back().first));
+  // Both rise: what lies beside begins and ends further on each time.
+  size_t From = 0, To = 0, Count = 0;
+  double Sum = 0;
+  const auto Move = [&](size_t &At, auto IsBefore, int Sign) {
+    for (; At != Loss.Rows.size() && IsBefore(double(Loss.Rows[At].first));
+         ++At)
+      if (double V = Loss.Rows[At].second; std::isfinite(V)) {
+        Sum += Sign * V;
+        Count += size_t(Sign);
+      }
+  };
+  for (const auto &[Step, Value] : Held.Rows) {
+    const double At = double(Step);
+    Move(To, [&](double S) { return S <= At + Beside; }, 1);
+    Move(From, [&](double S) { return S < At - Beside; }, -1);
+    if (Count)
+      if (Number Gap = ratio(Value, Sum / double(Count)))
+        Out.push_back(*Gap);
+  }
+  return Out;
+}
+
+static void addGaps(const RunCurves &Of, RunFigures &To) {
+  const Values Gaps = gapsOf(Of.whole("val_loss"), Of.whole("loss"));
+  if (Gaps.empty())
+    return;
+  To.set(Figure::gap_first, Gaps.front());
+  To.set(Figure::gap_median, median(Gaps));
+  To.set(Figure::gap_growth, Gaps.back() - Gaps.front());
+}
+
+/// The correlation of two curves at the steps that both have.
+static Number correlationOf(const Curve &A, const Curve &B) {
+  Values OfA, OfB;
+  auto At = B.Rows.begin();
+  for (const auto &[Step, Value] : A.Rows) {
+    while (At != B.Rows.end() && At->first < Step)
+      ++At;
+    if (At == B.Rows.end())
+      break;
+    if (At->first == Step && std::isfinite(Value) &&
+        std::isfinite(At->second)) {
+      OfA.push_back(Value);
+      OfB.push_back(At->second);
+    }
+  }
+  return correlation(OfA, OfB);
+}
+
+static void addGradients(const RunCurves &Of, RunFigures &To) {
+  const Values Norms = finite(Of.whole("grad_norm"));
+  if (Norms.empty())
+    return;
+  const Number Usual = median(Norms);
+  To.set(Figure::grad_median, logOf(Usual));
+  To.set(Figure::grad_high, ratio(highest(Norms), Usual));
+  To.set(Figure::grad_end, ratio(median(endOf(Norms).vec()), Usual));
+  To.set(Figure::grad_first, ratio(first(Norms), Usual));
+  To.set(Figure::grad_low, ratio(lowest(Norms), Usual));
+  To.set(Figure::grad_high_at, placeOfHighest(Norms));
+  Values Logs;
+  for (double Norm : Norms)
+    if (Norm > 0)
+      Logs.push_back(std::log10(Norm));
+  To.set(Figure::grad_spread, deviation(Logs));
+  To.set(Figure::grad_with_loss,
+         correlationOf(Of.whole("loss"), Of.whole("grad_norm")));
 }
 
 /// Each rate over the one before, where both are above 0.
@@ -313,56 +200,45 @@ static Values jumpsOf(ArrayRef<double> Rates) {
   return Out;
 }
 
-void Shape::addWhole() {
-  const Values Norms = whole("grad_norm"), Rates = whole("lr");
-  const Number Usual = median(Norms);
-  set(Figure::grad_median, logOf(Usual));
-  set(Figure::grad_high, ratio(highest(Norms), Usual));
-  if (!Norms.empty())
-    set(Figure::grad_end, ratio(median(endOf(Norms).vec()), Usual));
+static void addRate(const RunCurves &Of, RunFigures &To) {
+  const Values Rates = finite(Of.whole("lr"));
+  if (Rates.empty())
+    return;
   const Values Jumps = jumpsOf(Rates);
-  set(Figure::lr_zero, shareOf(Rates, isZero));
-  set(Figure::lr_jump, logOf(highest(Jumps)));
-  set(Figure::lr_drop, logOf(lowest(Jumps)));
-  set(Figure::lr_high, logOf(highest(Rates)));
-  const Values Times = whole("step_time");
-  set(Figure::time_high, ratio(highest(Times), median(Times)));
-  set(Figure::data_share, ratio(median(whole("data_time")), median(Times)));
-  set(Figure::unchanged, median(whole("unchanged_share")));
+  const double High = *highest(Rates);
+  To.set(Figure::lr_zero, shareOf(Rates, [](double V) { return V == 0; }));
+  To.set(Figure::lr_jump, logOf(highest(Jumps)));
+  To.set(Figure::lr_drop, logOf(lowest(Jumps)));
+  To.set(Figure::lr_high, logOf(High));
+  To.set(Figure::lr_first, ratio(first(Rates), High));
+  To.set(Figure::lr_last, ratio(last(Rates), High));
+  To.set(Figure::lr_high_at, placeOfHighest(Rates));
+  To.set(Figure::lr_at_high,
+         shareOf(Rates, [&](double V) { return V >= AtHighest * High; }));
 }
 
-void Shape::addLayers() {
-  const Values Updates = every("update_ratio"), Norms = every("grad_norm");
-  const auto IsZero = [](const Curve *C) { return C->isZero(); };
-  set(Figure::update_median, logOf(median(Updates)));
-  set(Figure::update_high, logOf(highest(Updates)));
-  set(Figure::update_zero, shareOf(Updates, isZero));
-  set(Figure::layers_still, shareOf(Of.layers("update_ratio"), IsZero));
-  set(Figure::layers_cut, shareOf(Of.layers("grad_norm"), IsZero));
-  set(Figure::grads_zero, shareOf(Norms, isZero));
-  set(Figure::zeros_high, highest(every("zero_share")));
-  set(Figure::saturated, highest(every("saturated_share")));
-  const Values Starts = firsts(Of.layers("activation_rms"));
-  set(Figure::start_high, logOf(highest(Starts)));
-  set(Figure::start_low, logOf(lowest(Starts)));
-  set(Figure::act_high, logOf(highest(every("activation_max"))));
-  set(Figure::cosine, median(every("grad_cosine")));
-  set(Figure::logit, logOf(highest(every("max_attention_logit"))));
-  set(Figure::entropy, lowest(every("attention_entropy_share")));
-  const Values Counts = every("nonfinite");
-  if (!Counts.empty())
-    set(Figure::nonfinite, any_of(Counts, [](double V) { return V > 0; }));
+static void addTimes(const RunCurves &Of, RunFigures &To) {
+  const Values Times = finite(Of.whole("step_time"));
+  const Values Waits = finite(Of.whole("data_time"));
+  To.set(Figure::time_high, ratio(highest(Times), median(Times)));
+  To.set(Figure::time_spread, ratio(deviation(Times), median(Times)));
+  To.set(Figure::data_share, ratio(median(Waits), median(Times)));
+  To.set(Figure::data_high, ratio(highest(Waits), median(Times)));
 }
 
 std::map<std::string, double> runShape(const Case &C) {
-  const Curves Of(C);
-  Shape S(Of);
+  const RunCurves Of(C);
   if (Of.whole("loss").Logged < LeastRows)
     return {};
-  S.addLoss();
-  S.addWhole();
-  S.addLayers();
-  return std::move(S.Figures);
+  RunFigures To;
+  addLoss(Of, To);
+  addGaps(Of, To);
+  addGradients(Of, To);
+  addRate(Of, To);
+  addTimes(Of, To);
+  To.set(Figure::unchanged, median(finite(Of.whole("unchanged_share"))));
+  addLayerFigures(Of, To);
+  return std::move(To.ByName);
 }
 
 StringRef describeShape(StringRef Name) {

@@ -8,17 +8,13 @@ one that can do with either of two inputs the evidence stays while one of the tw
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 
 # Metrics that only statistics of layers can give, whatever the column says.
 LAYER_METRICS = {"activation_rms", "activation_max", "activation_mean", "zero_share", "saturated_share",
                  "max_attention_logit", "attention_entropy_share", "grad_cosine"}
-
-# Figures of a run's shape that statistics of layers give (lib/Case/RunShape.def).
-LAYER_FIGURES = {"update_median", "update_high", "update_zero", "layers_still", "layers_cut", "grads_zero",
-                 "zeros_high", "saturated", "start_high", "start_low", "act_high", "cosine", "logit", "entropy",
-                 "nonfinite"}
 
 ABLATIONS = (
     ("no text of the knowledge base", "quoted log lines do not count"),
@@ -60,8 +56,16 @@ def lost_detectors(known):
     return {name: {i for i, d in known.items() if loses(d, name)} for name, _ in ABLATIONS}
 
 
+def shape_figures():
+    """Figure of a run's shape -> whether statistics of layers give it, as lib/Case/RunShape.def lists them."""
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "Case", "RunShape.def")
+    with open(path, encoding="utf-8") as file:
+        return {name: bool(layer) for layer, name in re.findall(r"^(LAYER_)?SHAPE\((\w+)", file.read(), re.MULTILINE)}
+
+
 def without_layers(shape):
-    return {name: value for name, value in shape.items() if name not in LAYER_FIGURES}
+    of_layers = shape_figures()
+    return {name: value for name, value in shape.items() if not of_layers.get(name)}
 
 
 def ablate(record, ablation, lost):

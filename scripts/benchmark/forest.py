@@ -14,7 +14,7 @@ import statistics
 
 HEALTHY, UNKNOWN = "healthy", "unknown"
 
-TREES = 60
+TREES = 80
 LEAST = 4            # runs at the end of a branch
 ASKED = 0.1          # share of the questions that a branch chooses from
 SEEN_IN = 3          # a symptom that fewer runs show is not asked about

@@ -1,0 +1,103 @@
+//===- CurveFigures.cpp -----------------------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+
+#include "Case/CurveFigures.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace llvm;
+
+namespace culprit {
+
+/// Pairs below which a correlation says little.
+static constexpr size_t LeastPairs = 6;
+
+Number logOf(Number V) {
+  if (!V || *V < 0 || !std::isfinite(*V))
+    return std::nullopt;
+  return *V > 0 ? std::log10(*V) : LogOfZero;
+}
+
+Number ratio(Number A, Number B) {
+  if (!A || !B || *A < 0 || *B <= 0)
+    return std::nullopt;
+  return logOf(*A / *B);
+}
+
+Number median(Values V) {
+  if (V.empty())
+    return std::nullopt;
+  auto Middle = V.begin() + ptrdiff_t(V.size() / 2);
+  std::nth_element(V.begin(), Middle, V.end());
+  return *Middle;
+}
+
+Number highest(ArrayRef<double> V) {
+  return V.empty() ? Number() : *llvm::max_element(V);
+}
+
+Number lowest(ArrayRef<double> V) {
+  return V.empty() ? Number() : *llvm::min_element(V);
+}
+
+Number last(ArrayRef<double> V) { return V.empty() ? Number() : V.back(); }
+
+Number first(ArrayRef<double> V) { return V.empty() ? Number() : V.front(); }
+
+static double mean(ArrayRef<double> V) {
+  return std::accumulate(V.begin(), V.end(), 0.0) / double(V.size());
+}
+
+Number deviation(ArrayRef<double> V) {
+  if (V.empty())
+    return std::nullopt;
+  const double Mean = mean(V);
+  double Squares = 0;
+  for (double X : V)
+    Squares += (X - Mean) * (X - Mean);
+  return std::sqrt(Squares / double(V.size()));
+}
+
+Number correlation(ArrayRef<double> A, ArrayRef<double> B) {
+  if (A.size() != B.size() || A.size() < LeastPairs)
+    return std::nullopt;
+  const double MeanA = mean(A), MeanB = mean(B);
+  double Both = 0, OfA = 0, OfB = 0;
+  for (const auto &[X, Y] : zip_equal(A, B)) {
+    Both += (X - MeanA) * (Y - MeanB);
+    OfA += (X - MeanA) * (X - MeanA);
+    OfB += (Y - MeanB) * (Y - MeanB);
+  }
+  if (!(OfA > 0) || !(OfB > 0))
+    return std::nullopt;
+  return Both / std::sqrt(OfA * OfB);
+}
+
+static double shareBefore(ArrayRef<double> V, const double *At) {
+  return double(At - V.begin()) / double(V.size());
+}
+
+Number placeOfHighest(ArrayRef<double> V) {
+  return V.empty() ? Number() : shareBefore(V, llvm::max_element(V));
+}
+
+Number placeOfLowest(ArrayRef<double> V) {
+  return V.empty() ? Number() : shareBefore(V, llvm::min_element(V));
+}
+
+ArrayRef<double> endOf(ArrayRef<double> V) {
+  return V.take_back(std::max<size_t>(1, V.size() / 10));
+}
+
+Values finite(const Curve &C) {
+  Values Out;
+  Out.reserve(C.Rows.size());
+  for (const auto &[Step, Value] : C.Rows)
+    if (std::isfinite(Value))
+      Out.push_back(Value);
+  return Out;
+}
+
+} // namespace culprit
