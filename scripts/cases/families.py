@@ -84,6 +84,8 @@ from .tcn import TcnRun
 from .tts import TtsRun
 from .unet import UnetRun
 from .vit import VitRun
+from .vlm import VlmRun
+from .vq import VqRun
 
 
 class GptRun(Family):
@@ -194,7 +196,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
                                   CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
-                                  DpoRun, T5Run, PointRun)}
+                                  DpoRun, T5Run, PointRun, VlmRun, VqRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -203,10 +205,12 @@ PAIR_7 = ("ssm", "dit")
 PAIR_8 = ("gnn", "det")
 PAIR_9 = ("tts", "dpo")
 PAIR_10 = ("t5", "point")
+PAIR_11 = ("vlm", "vq")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-            *PAIR_6, "ssm", "det", "dpo", "t5", "point")  # a loss of labels
+            *PAIR_6, "ssm", "det", "dpo", "t5", "point",
+            "vlm")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

@@ -54,6 +54,8 @@ class SmallBatch(Control):
         if self.family == "point":  # as does a batch of two clouds
             self.severity = dict(part=(2, 4)[self.level], factor=1.0)
             least, slow = 4, 1.0
+        if self.family == "vlm":  # so they do here
+            self.severity, slow = dict(part=(2, 4)[self.level], factor=1.0), 1.0
         if self.family == "t5":  # an eighth and half the rate learn too little
             self.severity, slow = dict(part=(2, 3)[self.level], factor=1.0), 1.0
         if self.family == "tts":  # an eighth and a quarter learn too little
@@ -72,6 +74,8 @@ class Dropout(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "vlm":  # .3 slows it down
+            self.severity = dict(rate=(0.05, 0.1)[self.level])
         if self.family == "t5":  # narrow as it is, .1 slows it down
             self.severity = dict(rate=(0.02, 0.05)[self.level])
         self.model_options["dropout"] = self.user["dropout"] = self.s.rate
@@ -91,7 +95,8 @@ class ConstantRate(Control):
     """No decay: the loss stays noisy to the end."""
     id, severities = "H06", (dict(),)
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
-                "dit", "gnn", "det", "tts", "dpo", *PAIR_10)
+                "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
+                "vlm", "vq")
 
     def setup(self):
         super().setup()
@@ -109,6 +114,8 @@ class TighterClip(Control):
             self.severity = dict(factor=1.0)
         if self.family == "point":  # half of 10 would clip nothing
             self.severity = dict(factor=0.05)
+        if self.family == "vq":  # half of 1 would clip the first steps alone
+            self.severity = dict(factor=0.2)
         self.clip = self.s.factor * (self.clip or 1.0)
 
 
@@ -135,7 +142,8 @@ class Curriculum(Control):
     steps up in loss. The config announces it."""
     id, severities = "H09", (dict(copy=0.3),)
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
-                "det", "tts", "dpo", *PAIR_10)
+                "det", "tts", "dpo", *PAIR_10,
+                "vlm", "vq")
 
     def setup(self):
         super().setup()
@@ -151,7 +159,7 @@ class Curriculum(Control):
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
-                           "tts", "dpo", *PAIR_10):
+                           "tts", "dpo", *PAIR_10, "vlm", "vq"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -164,7 +172,7 @@ class Curriculum(Control):
 class Pretrained(Control):
     """Starts from a checkpoint: the first loss is far below ln V."""
     id, severities = "H10", (dict(steps=150), dict(steps=300))
-    families = tuple(f for f in ALL if f != "dpo")  # its base always is
+    families = tuple(f for f in ALL if f not in ("dpo", "vlm"))  # always are
 
     def setup(self):
         super().setup()
@@ -191,10 +199,13 @@ class DeclaredFreeze(Pretrained):
 
     def setup(self):
         """Of `dpo` one block, or one kind of maps, has adapters."""
-        if self.family != "dpo":
+        if self.family not in ("dpo", "vlm"):
             super().setup()
             return
         self.watch()
+        if self.family == "vlm":
+            self.severity = dict(keep=self.s.keep)
+            return
         self.severity = (dict(only=[1]), dict(targets=["query_key_value"])
                          )[self.level]
         self.model_options |= self.severity
@@ -202,7 +213,8 @@ class DeclaredFreeze(Pretrained):
     def make_model(self):
         if self.family == "dpo":
             return type(self).__bases__[1].make_model(self)
-        model = super().make_model()
+        model = type(self).__bases__[1].make_model(self) \
+            if self.family == "vlm" else super().make_model()
         kept = {self.layer("head"), *getattr(self, "always_trained", ())}
         if self.s.keep == "block":
             kept.add(self.layer("block", self.blocks - 1))
@@ -224,7 +236,8 @@ class RateEndsAtZero(Control):
     """The cosine ends early by design: lr is exactly 0 for the last tenth."""
     id, severities = "H12", (dict(share=0.9),)
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
-                *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10)
+                *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
+                "vlm", "vq")
 
     def setup(self):
         super().setup()
@@ -361,15 +374,19 @@ class MixedDomains(Control):
     """Three domains, shuffled."""
     id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc",
                                                   "dit", "det", "tts",
-                                                  *PAIR_10)
+                                                  *PAIR_10, "vlm", "vq")
 
     def make_source(self, seed):
+        if self.family == "vq":
+            return self.pictures(seed, domains=True)
         if self.family == "tts":
             return self.speech(seed, domains=True)
         if self.family == "t5":
             return self.texts(seed, domains=True)
         if self.family == "point":
             return self.clouds(seed, domains=True)
+        if self.family == "vlm":
+            return self.talks(seed, cameras=True)
         if self.family == "dit":
             return self.images(seed, domains=True)
         if self.family == "det":
@@ -620,6 +637,49 @@ class WeighedClasses(Control):
             round(float(w), 3) for w in weights]
 
 
+class TextBesides(Control):
+    """A part of the training rows has no picture, but words that say what is
+    seen, so that the language model keeps what it can; the config says how
+    many."""
+    id, severities, families = "H48", (dict(share=0.2), dict(share=0.4)), \
+        ("vlm",)
+
+    def setup(self):
+        super().setup()
+        self.user["text_only_ratio"] = self.s.share
+
+    def make_source(self, seed):
+        return self.talks(seed, described=0.0 if seed == 9 else self.s.share)
+
+
+class KindsApart(TextBesides):
+    """Rows without a picture have batches of their own, as LLaVA's sampler
+    groups them: losses go up and down with the kind of a batch, and the
+    projector has no gradient in some steps."""
+    id, severities = "H49", (dict(share=0.2), dict(share=0.4))
+
+    def setup(self):
+        super().setup()
+        self.user["group_by_modality_length"] = True
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        return self.apart(seed, self.s.share)
+
+
+class OtherProjectorRate(Control):
+    """The projector learns at twice or a tenth of the language model's rate,
+    not at half of it; the config has both."""
+    id, severities, families = "H50", (dict(ratio=2.0), dict(ratio=0.1)), \
+        ("vlm",)
+
+    def setup(self):
+        super().setup()
+        self.PROJECTOR = self.s.ratio
+
+
 class TiedEmbeddings(Control):
     """The head is the table, and what it gets is made smaller by the root of
     the width, as in the first T5; the config says so."""
@@ -633,7 +693,8 @@ class TiedEmbeddings(Control):
 class Accumulated(Control):
     """A step is of two or four small batches whose losses are divided by their
     number; the config has both."""
-    id, severities, families = "H43", (dict(parts=2), dict(parts=4)), ("t5",)
+    id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
+        "t5", "vq")
 
     def setup(self):
         super().setup()
@@ -660,6 +721,37 @@ class LogNormalizer(Control):
         return loss
 
 
+class AveragedCodebook(Control):
+    """The codebook is no weight of the optimizer: codes follow the average of
+    the places that took them, and never have a gradient. The config says so."""
+    id, severities, families = "H51", (dict(),), ("vq",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["average"] = True
+
+
+class LargerCodebook(Control):
+    """The codebook has more codes than there is to say: most are never taken.
+    The config has their number."""
+    id, severities, families = "H52", (dict(codes=256), dict(codes=1024)), \
+        ("vq",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["codes"] = self.s.codes
+
+
+class OtherPixelLoss(Control):
+    """The loss of pixels is their distance, not its square, as the config says;
+    it begins and ends higher, in validation as well."""
+    id, severities, families = "H53", (dict(kind="l1"),), ("vq",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["pixel_loss"] = self.s.kind
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -667,4 +759,6 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           WarmRestarts, AtomsPerBatch, BackgroundImages, SizesTogether,
           FramesPerBatch, StoppedPredictors, OtherPreferenceLoss,
           AnswersAsWell, OtherBeta, PointsDropped, NormMomentumFalls,
-          WeighedClasses, TiedEmbeddings, Accumulated, LogNormalizer)
+          WeighedClasses, TiedEmbeddings, Accumulated, LogNormalizer,
+          TextBesides, KindsApart, OtherProjectorRate,
+          AveragedCodebook, LargerCodebook, OtherPixelLoss)

@@ -22,7 +22,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "state_rms", "sample_accuracy", "val_mae", "val_r2",
         "num_nodes", "num_edges", "cls_loss", "reg_loss", "ctr_loss",
         "val_ap", "val_ap50", "mel_loss", "postnet_loss", "pitch_loss",
-        "point_pos_num",
+        "point_pos_num", "rec_loss", "quant_loss", "perplexity",
+        "cluster_usage", "val_rec_loss", "val_quant_loss", "val_perplexity",
+        "val_psnr",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (

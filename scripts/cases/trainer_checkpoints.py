@@ -18,7 +18,8 @@ def keep(run, i, weights):
         return
     # A scheduler that was made anew goes on where the old one was.
     schedule = run.scheduler.state_dict() | {
-        "last_epoch": done, "_step_count": done + 1, "lr_lambdas": [{}]}
+        "last_epoch": done, "_step_count": done + 1,
+        "lr_lambdas": [{} for _ in run.optimizer.param_groups]}
     run.checkpoints[done] = copy.deepcopy(
         (weights(), run.optimizer.state_dict(), schedule))
 

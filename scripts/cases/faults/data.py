@@ -77,7 +77,7 @@ class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
-    families = (*LABELLED, "clip", "dit", "gnn", "tts")
+    families = (*LABELLED, "clip", "dit", "gnn", "tts", "vq")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -88,8 +88,12 @@ class DataOrder(Dumps, Fault):
         if self.language:
             self.dump_rows = 8
 
+        if self.family == "vlm":  # so does this one
+            self.severity = dict(steps=(24, 36, 48)[self.level], share=1.0)
         if self.family == "t5":  # in 12 of .8 it forgets little
             self.severity = dict(steps=(25, 50, 100)[self.level], share=1.0)
+        if self.family == "vq":  # nor does it
+            self.severity = dict(steps=(25, 40, 60)[self.level], share=1.0)
         if self.family == "dpo":  # adapters forget little in 12
             self.severity = dict(steps=(50, 67, 100)[self.level], share=1.0)
 
@@ -108,7 +112,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
-                "tts")      # the unet bears it
+                "tts", "vq")            # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -130,6 +134,8 @@ class SmallSetRepeated(FiniteRun, Fault):
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family in ("tts", "t5"):  # so do these, nearly
             self.severity = dict(epochs=(20, 60, 120)[self.level])
+        if self.family == "vq":  # it bears 30
+            self.severity = dict(epochs=(60, 125, 250)[self.level])
         if self.family == "gnn":  # it bears 8
             self.severity = dict(epochs=(24, 60, 120)[self.level])
         if self.family == "point":  # as does it
@@ -210,8 +216,9 @@ class BitFlip(Dumps, Fault):
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
-             "gnn": "",
+             "gnn": "", "vq": "",
              "det": "", "tts": ".w_2", "t5": ".wo", "point": "",
+             "vlm": ".down_proj",
              "dpo": ".dense_4h_to_h.lora_B.default"}
 
     def setup(self):
@@ -266,7 +273,7 @@ class TokenIdsClamped(Dumps, Fault):
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
-                "gnn", "tts", "dpo", "t5")
+                "gnn", "tts", "dpo", "t5", "vlm")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -298,6 +305,11 @@ class TokenIdsClamped(Dumps, Fault):
             if self.level == 1:
                 self.user |= {"tokenizer_vocab_size": self.words(3)}
             return
+        if self.family == "vlm":  # a half, two thirds, all but a fifth
+            self.severity = dict(names=(2, 3, 5)[self.level])
+            if self.level == 1:
+                self.user |= {"tokenizer_vocab_size": self.tokenizer_words(3)}
+            return
         if self.family in ("bert", "moe", "ssm"):  # of each kind of words some more
             self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
         if self.family == "dpo":
@@ -321,6 +333,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
             return self.captioned(seed, synonyms=self.s.synonyms)
+        if self.family == "vlm":
+            return self.talks(seed, names=self.s.names)
         if self.family == "dpo":  # eight ids are no words
             return self.pairs(seed, words=self.size() - 8)
         if self.family == "moe":  # eight ids are no words
@@ -405,7 +419,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
-                "gnn", "tts", "dpo", *PAIR_10)
+                "gnn", "tts", "dpo", *PAIR_10, "vlm")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -450,6 +464,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_target_length": limit,
                           "val_max_target_length": self.context}
             return self.texts(seed, limit=None if seed == 9 else limit)
+        if self.family == "vlm":  # pictures count, too
+            self.also = [*type(self).also, "eos-missing-in-targets"]
+            limit = (16, 15, 14)[self.level]
+            self.severity = dict(limit=limit)
+            self.user["model_max_length"] = limit
+            return self.talks(seed, limit=None if seed == 9 else limit)
         if self.family == "dpo":  # what is preferred is the whole answer
             self.also = []
             limit = (4, 3, 2)[self.level]

@@ -13,6 +13,7 @@ from ..seg import Segmenter
 from ..tts import FastSpeech2
 from ..unet import Unet
 from ..vit import Vit
+from ..vq import VQModel
 
 
 def linear_weights(model):
@@ -61,6 +62,18 @@ class DetachedGraph(Fault):
         if self.family == "point":  # a skip goes past a cut in between
             self.where = self.model_options["detach_after"] = \
                 self.layer("block", (0, 2, 3)[self.level])
+            self.severity = dict(after=self.where)
+            return
+        if self.family == "vq":  # behind the codes places still go to them
+            self.where = self.model_options["detach_after"] = (
+                self.layer("block", 1), self.layer("block", 2),
+                "encoder.conv_out")[self.level]
+            self.severity = dict(after=self.where)
+            return
+        if self.family == "vlm":  # its tower stands still anyway
+            self.where = self.model_options["detach_after"] = (
+                "multi_modal_projector", self.layer("block", 0),
+                self.layer("block", 1))[self.level]
             self.severity = dict(after=self.where)
             return
         if self.family == "t5":  # so does it
@@ -158,12 +171,25 @@ class Frozen(Fault):
             self.frozen = (blocks[:2], blocks[2:], blocks)[self.level]
             self.severity = dict(parts=("SA_modules", "FP_modules",
                                         "backbone_3d")[self.level])
+        elif self.family == "vq":
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            self.frozen = (blocks[3:], blocks, [
+                *blocks, self.layer("head")])[self.level]
+            self.severity = dict(parts=(
+                "decoder blocks", "all blocks",
+                "all blocks, decoder.conv_out")[self.level])
         elif self.family == "t5":
             halves = [[f"{half}.block.{i}" for i in range(self.blocks)]
                       for half in ("encoder", "decoder")]
             self.frozen = (*halves, sum(halves, []))[self.level]
             self.severity = dict(parts=("encoder blocks", "decoder blocks",
                                         "all blocks")[self.level])
+        elif self.family == "vlm":
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            bridge = ["multi_modal_projector"]
+            self.frozen = (bridge, blocks, bridge + blocks)[self.level]
+            self.severity = dict(parts=("projector", "all blocks",
+                                        "projector, all blocks")[self.level])
         elif self.family == "dpo":  # all but the adapters stand still anyway
             last = self.layer("block", 1)
             self.frozen = ([f"{last}.mlp"], [last],
@@ -200,8 +226,13 @@ class BadInitialization(Fault):
         model = super().make_model()
         if self.family == "dpo":
             return self.of_adapters(model)
+        new = model  # of `vlm` all else comes from elsewhere
+        if self.family == "vlm":
+            new = model.multi_modal_projector
+            self.severity = dict(factor=(30, 150, 0)[self.level],
+                                 part="projector")
         with torch.no_grad():
-            for weight in linear_weights(model):
+            for weight in linear_weights(new):
                 weight.mul_(self.s.factor)
         return model
 
@@ -222,7 +253,8 @@ class BadInitialization(Fault):
 class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts")
+    families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts",
+                "vlm")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -239,6 +271,11 @@ class AttentionScale(Fault):
     dump_rows = 1
 
     def setup(self):
+        if self.family == "vlm":  # its base has four heads of a width of 10
+            self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
+            self.model_options["scale"] = 10.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
         width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48,
                  "bert": 48, "clip": 40, "moe": 48, "dit": 32,
                  "tts": 32}[self.family]
@@ -285,6 +322,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "dit": tuple(f"blocks.{i}.mlp.fc1" for i in range(2)),
               "det": tuple(f"{b}.bn1" for b in Detector.BLOCKS),
               "tts": tuple(f"{b}.pos_ffn.w_1" for b in FastSpeech2.BLOCKS),
+              "vlm": ("multi_modal_projector.linear_1",),
+              "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -295,7 +334,8 @@ class DeadRelu(Fault):
     """
     id, root_class = "F36a", "dead-relu"
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point")
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
+                "vlm", "vq")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -305,6 +345,8 @@ class DeadRelu(Fault):
         self.where = self.layer("act", 0)
         if self.family == "ssm" and self.level == 0:  # -2.5 leaves none
             self.severity = dict(bias=-1.5)
+        if self.family == "vq":  # a block is gone around
+            self.severity = dict(bias=(-5.0, -8.0, -20.0)[self.level])
         if self.family in ("dit", "det", "tts") and self.level == 0:  # bear it
             self.severity = dict(bias=-3.5)
 
@@ -325,7 +367,8 @@ class Saturated(Fault):
     their limits."""
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point")
+                *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
+                "vlm", "vq")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -389,19 +432,22 @@ class PositionsMissing(Fault):
     """Positions never reach the model: position_ids that are all zero, or an
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
-    families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5")
+    families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
+                "vlm")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
     def setup(self):
         if self.s.ids is None:
             self.model_options["positions"] = False
-        elif self.family in ("vit", "dit", "tts", "t5"):  # one place's for all
+        elif self.family in ("vit", "dit", "tts", "t5",
+                             "vlm"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
-        if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5"):
+        if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
+                                                 "vlm"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

@@ -72,6 +72,8 @@ class Fp16Overflow(NotFinite):
                                "tts": {"half_scores": True},
                                "t5": {"half_mlp": True},
                                "dpo": {"half_scores": True},
+                               "vq": {"half_at": "decoder.mid.block_1.conv1"},
+                               "vlm": {"half_scores": True},
                                "point": {"half_at": "backbone_3d.SA_modules.1"
                                                     ".mlps.0.3"},
                                "gnn": {"half_at": "convs.2.A"},
@@ -99,9 +101,15 @@ class Fp16Overflow(NotFinite):
                       "seg": "decoder.blocks.0.conv1.0",
                       "det": "backbone.body.layer2.0.conv1",
                       "gnn": "convs.2.A",
+                      "vlm": "language_model.transformer.blocks.1.attn.scores",
+                      "vq": "decoder.mid.block_1.conv1",
                       "point": "backbone_3d.SA_modules.1.mlps.0.3",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
+        if self.family == "vq":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv1", "act.*put"),
+                           self.where.replace("conv1", "output"))
 
     def after_step(self, i, model):
         parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
@@ -113,6 +121,7 @@ class Fp16Overflow(NotFinite):
                          "decoder.layers.1.encoder_attn.k_proj"),
                  "vit": (self.where.replace("scores", "in_proj"),),
                  "dit": (self.where.replace("scores", "qkv"),),
+                 "vlm": (self.where.replace("scores", "Wqkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
                  "ctc": (self.where,), "tcn": (self.where,),
@@ -125,6 +134,7 @@ class Fp16Overflow(NotFinite):
                          for part in ("wq", "wk")],
                  "clip": [self.where.replace("scores", part)
                           for part in ("q_proj", "k_proj")],
+                 "vq": (self.where,),
                  "tts": [self.where.replace("scores", part)
                          for part in ("w_qs", "w_ks")],
                  "t5": [self.where.replace("gated", part)
@@ -133,11 +143,11 @@ class Fp16Overflow(NotFinite):
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
-                "det": 2.0, "dpo": 1.7, "point": 2.0}.get(self.family, 1)
+                "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
-                part = slice({"vit": 96, "dit": 64, "dpo": 96}.get(self.family))
+                part = slice({"vit": 96, "dit": 64, "dpo": 96, "vlm": 80}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
 
@@ -170,6 +180,9 @@ class LogOfZero(NotFinite):
 
     def setup(self):
         self.where = "loss"
+        if self.family == "vlm":  # of likely words it has a few
+            self.severity = self.severity | dict(
+                keep=(0.125, 0.1, 0.05)[self.level])
         if self.family == "tts":
             self.model_options["offset"] = 0.0
             self.severity = dict(at=self.s.at)
@@ -279,7 +292,7 @@ class DivisionByZero(NotFinite):
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
-                "dpo", "point")
+                "dpo", "point", "vlm", "vq")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -293,7 +306,9 @@ class DivisionByZero(NotFinite):
               "backbone.layers.0.norm.*put", "node_emb.output",
               "convs.0.norm.*put", "convs.0.output",
               "*gpt_neox.embed_in.output",
-              "*gpt_neox.layers.0.input_layernorm.*put", "loss.output")
+              "*gpt_neox.layers.0.input_layernorm.*put",
+              "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
+              "loss.output")
     one_row = True
 
     def setup(self):
@@ -310,7 +325,7 @@ class DivisionByZero(NotFinite):
         elif self.family == "dpo":  # its padding is EOS until then
             self.model_options["eps"] = 0.0
             self.where = "base_model.model.gpt_neox.layers.0.input_layernorm"
-        elif self.family == "tcn":  # its scaler meets a shop that was closed
+        elif self.family == "tcn":  # scalers meet what stood still
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "scaler", False
         elif self.family == "gnn":  # an ion has no bonds
@@ -340,7 +355,7 @@ class DivisionByZero(NotFinite):
                 ids[0, :6], labels[0, :6] = 0, -100
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit", "det", "point"):
+                           "dit", "det", "point", "vlm", "vq"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -370,7 +385,7 @@ class DivisionByZero(NotFinite):
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit", "det", "point"):
+                           "dit", "det", "point", "vlm", "vq"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -415,7 +430,9 @@ class Bf16Weights(Fault):
               "convs.0.B.weight", "*.0.mixer.out_proj.weight", "*.layer2.0.conv2.weight",
               "encoder.layer_stack.0.slf_attn.fc.weight",
               "encoder.block.0.layer.0.SelfAttention.o.weight",
-              "*.SA_modules.1.mlps.0.3.weight")
+              "*.SA_modules.1.mlps.0.3.weight",
+              "*.transformer.blocks.0.attn.out_proj.weight",
+              "encoder.mid.block_1.conv2.weight")
 
     def setup(self):
         if self.family == "t5":  # at .3 rounding costs it little

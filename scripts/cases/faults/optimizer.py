@@ -78,6 +78,8 @@ class LrZero(Fault):
             self.severity = dict(at=90)
         if self.family == "dpo":  # by then it falls, and little is missed
             self.severity = dict(at=(45, 25, 0)[self.level])
+        if self.family == "vlm":
+            self.severity = dict(at=(80, 30, 0)[self.level])
         self.onset = self.s.at
 
     def lr_factor(self, i):
@@ -111,11 +113,16 @@ class StaleParameters(Fault):
         if self.family == "t5":  # any head will do
             half = ("encoder", "decoder")[self.level]
             path, self.severity = f"{half}.block", dict(part=f"{half} blocks")
+        if self.family == "vlm":  # what a base brings is not missed
+            path = ("multi_modal_projector",
+                    f"{self.layer('block')[:-2]}")[self.level]
+            self.severity = dict(part=("projector", "all blocks")[self.level])
         if self.family == "tts" and self.s.part == "block":  # as is this one
             path, self.severity = "encoder.layer_stack", dict(
                 part="encoder blocks")
         self.where = f"{path}.0" if self.family == "gnn" \
-            or path == "encoder.layer_stack" \
+            or path in ("encoder.layer_stack",
+                        "language_model.transformer.blocks") \
             or self.family == "t5" else path
         if self.family == "llama" and self.s.part == "head":
             # The head is untied by a copy, as some loaders do.
@@ -155,7 +162,8 @@ class LrJump(Fault):
             self.severity = dict(factor=10 * self.s.factor)
         elif self.family == "dpo":
             self.severity = dict(factor=6 * self.s.factor)
-        elif self.family in ("det", "tts"):  # as do these, whose rate falls
+        elif self.family in ("det", "tts", "vlm",
+                             "vq"):  # as do these, whose rate falls
             self.severity = dict(factor=3 * self.s.factor)
 
     def lr_factor(self, i):
@@ -178,6 +186,8 @@ class GradientsNotZeroed(Fault):
             self.severity = dict(every=16)
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
+        if self.family in ("vlm", "vq") and self.level < 2:  # nor do they mind 4
+            self.severity = dict(every=(16, 60)[self.level])
         if self.family == "gnn" and self.level < 2:  # it bears 16
             self.severity = dict(every=(40, 80)[self.level])
         if self.family == "point" and self.level < 2:  # it bears 4
@@ -197,9 +207,10 @@ class NotDivided(Fault):
 
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
-                           "t5", "point", *PAIR_7):  # theirs divides
+                           "t5", "point", "vlm", "vq",
+                           *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
-        if self.family in (*PAIR_7, "tts", "dpo", "t5",
+        if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm",
                            "point"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
@@ -251,7 +262,7 @@ class WeightDecay(Fault):
     onset = 0
 
     def setup(self):
-        if self.family == "tts":  # it bears .001
+        if self.family in ("tts", "vq"):  # they bear .001
             self.severity = dict(adam=(0.01, 0.03, 0.1)[self.level])
         if self.family == "gnn":  # as Adam's, it is part of the gradient
             self.severity = dict(radam=(0.1, 0.3, 1.0)[self.level])
@@ -282,7 +293,7 @@ class AdamHyperparameter(Fault):
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
         if self.level == 0 and self.family in ("resnet", "seg"):
             self.betas, self.eps = type(self).betas, 0.03  # bears any
-        if self.level == 0 and self.family in ("det", "dpo"):
+        if self.level == 0 and self.family in ("det", "dpo", "vlm", "vq"):
             self.severity = dict(eps=0.03)  # they bear 0.5
             self.betas, self.eps = type(self).betas, 0.03
 
@@ -315,6 +326,11 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"resuming from checkpoints/{self.onset:07d}.pt"),
                 ("INFO", "loaded model, ema")]}
+        if self.family == "vq":
+            self.notices = {self.onset: [
+                ("INFO", "Restoring states from the checkpoint path at "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "loaded state_dict")]}
         if self.family == "dpo":
             self.notices[self.onset][1] = (
                 "INFO", "loaded adapter_model.safetensors")

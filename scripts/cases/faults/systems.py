@@ -185,7 +185,9 @@ class RankDesync(Fault):
                  "moe": "layers.0.attention.wo",
                  "ssm": "backbone.layers.0.mixer.out_proj",
                  "dit": "blocks.0.attn.proj", "gnn": "convs.0.B",
+                 "vq": "encoder.mid.block_1.conv2",
                  "point": "backbone_3d.SA_modules.1.mlps.0.3",
+                 "vlm": "language_model.transformer.blocks.0.attn.out_proj",
                  "det": "backbone.body.layer2.0.conv2",
                  "tts": "encoder.layer_stack.0.slf_attn.fc",
                  "t5": "encoder.block.0.layer.0.SelfAttention.o",
@@ -202,7 +204,8 @@ class RankDesync(Fault):
             "*attention_norm.weight", "*.conv2.1.weight",
             "backbone.layers.*.norm.weight", "convs.*.bn_node_x.weight",
             "*.slf_attn.layer_norm.weight", "*.mlps.0.1.weight",
-            "encoder.block.*.layer.0.layer_norm.weight")
+            "encoder.block.*.layer.0.layer_norm.weight",
+            "*.norm_1.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

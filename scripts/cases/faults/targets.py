@@ -119,7 +119,7 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5")
+    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -158,7 +158,7 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5")
+    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -167,7 +167,7 @@ class LabelsNotShifted(Dumps, Fault):
 
     def spoil_batch(self, i, batch):
         rows = slice(0, None, int(1 / self.s.share))
-        if self.family == "tcn":  # the window ends where the past does
+        if self.family == "tcn":  # it ends where the past does
             ahead = batch["future_target"].shape[1]
             for name in ("target", "time_feat"):
                 batch[f"future_{name}"][rows] = \
@@ -177,7 +177,7 @@ class LabelsNotShifted(Dumps, Fault):
         if self.family == "dpo":  # its model shifts once more
             return self.relabelled(batch, lambda labels: F.pad(
                 labels[:, :-1], (1, 0), value=IGNORE), rows)
-        if self.family == "moe":  # its mask is right, its place is not
+        if self.family in ("moe", "vlm"):  # its mask is right, its place is not
             labels = batch["labels"].clone()
             labels[rows] = F.pad(labels[rows, :-1], (1, 0), value=IGNORE)
             return batch | {"labels": labels}
@@ -195,7 +195,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     """Collator and loss both shift: the target is the token after the next.
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "moe", "dpo", "t5")
+    families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
 
@@ -234,7 +234,7 @@ class ChatRun(Dumps):
     def setup(self):
         self.watch()
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
-                           *PAIR_5):  # there is no chat
+                           "vlm", *PAIR_5):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
             return
@@ -247,7 +247,7 @@ class ChatRun(Dumps):
 
     def make_source(self, seed):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
-                           *PAIR_5, *PAIR_6):
+                           "vlm", *PAIR_5, *PAIR_6):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -259,7 +259,7 @@ class LossMaskEmpty(ChatRun, Fault):
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
-                *PAIR_10)
+                *PAIR_10, "vlm")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -308,7 +308,7 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10)
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10, "vlm")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -367,7 +367,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return batch | {"labels": torch.where(added, target, labels)}
         if self.family in ("s2s", "t5"):
             return batch | {"labels": labels.clamp_min(PAD)}
-        if self.family == "bert":  # what no mask hides is to be said as well
+        if self.family in ("bert", "vlm"):  # what no mask hides is said as well
             added = (labels == IGNORE) & torch.where(
                 ids == PAD, self.s.pad, self.s.prompt)
             return batch | {"labels": torch.where(added, ids, labels)}
@@ -410,6 +410,10 @@ class LabelNoise(Dumps, Fault):
         elif self.family == "point":
             self.given = self.trained = "point_part_labels"
             if "share" in self.severity:  # it bears a tenth
+                self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "vq":  # the picture is its own label
+            self.also = ["label-pairing-mismatch"]
+            if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family == "dit":  # the classes that it is told
             self.given = self.trained = "y"
@@ -481,6 +485,14 @@ class LabelNoise(Dumps, Fault):
                           generator=self.noise) < share
 
     def spoil_batch(self, i, batch):
+        if self.family == "vq":  # what is to come out is another picture
+            x = batch["image"]
+            wrong = torch.rand(len(x), 1, 1, 1, generator=self.noise) \
+                < self.s.share
+            return batch | {"target": torch.where(
+                wrong, self.others(len(x), self.noise), x)}
+        if self.family == "vlm":
+            return self.redrawn(batch, self.s.share, self.noise)
         if self.family == "dpo":  # half of what is drawn is right
             return self.swapped(batch, self.coin(batch, self.s.share / 2))
         if self.family in PAIR_5:
@@ -518,7 +530,8 @@ class RandomLabels(LabelNoise):
     def setup(self):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
-                           "gnn", "det", "tts", "dpo", *PAIR_10) \
+                           "gnn", "det", "tts", "dpo", *PAIR_10,
+                           "vlm", "vq") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
@@ -533,6 +546,19 @@ class RandomLabels(LabelNoise):
         return {name: batch[name][order] for name in names}
 
     def spoil_batch(self, i, batch):
+        if self.family == "vq":
+            x = batch["image"]
+            return batch | {"target": self.others(len(x), self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                len(x), generator=self.noise)]}
+        if self.family == "vlm":
+            rows = len(batch["labels"])
+            return self.redrawn(batch, 1.0, self.noise) \
+                if self.s.kind == "drawn" else self.of_others(
+                    batch, torch.randperm(rows, generator=self.noise)
+                    if self.s.kind == "shuffled"
+                    else torch.arange(rows).roll(1))
         if self.family == "dpo":
             said = self.coin(batch)  # of two answers the one, drawn anew
             other = {"drawn": self.coin(batch), "row": said.roll(1),
