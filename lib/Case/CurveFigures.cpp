@@ -11,9 +11,6 @@ using namespace llvm;
 
 namespace culprit {
 
-/// Pairs below which a correlation says little.
-static constexpr size_t LeastPairs = 6;
-
 Number logOf(Number V) {
   if (!V || *V < 0 || !std::isfinite(*V))
     return std::nullopt;
@@ -58,21 +55,6 @@ Number deviation(ArrayRef<double> V) {
   for (double X : V)
     Squares += (X - Mean) * (X - Mean);
   return std::sqrt(Squares / double(V.size()));
-}
-
-Number correlation(ArrayRef<double> A, ArrayRef<double> B) {
-  if (A.size() != B.size() || A.size() < LeastPairs)
-    return std::nullopt;
-  const double MeanA = mean(A), MeanB = mean(B);
-  double Both = 0, OfA = 0, OfB = 0;
-  for (const auto &[X, Y] : zip_equal(A, B)) {
-    Both += (X - MeanA) * (Y - MeanB);
-    OfA += (X - MeanA) * (X - MeanA);
-    OfB += (Y - MeanB) * (Y - MeanB);
-  }
-  if (!(OfA > 0) || !(OfB > 0))
-    return std::nullopt;
-  return Both / std::sqrt(OfA * OfB);
 }
 
 static double shareBefore(ArrayRef<double> V, const double *At) {

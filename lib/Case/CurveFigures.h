@@ -38,8 +38,6 @@ Number last(llvm::ArrayRef<double> V);
 Number first(llvm::ArrayRef<double> V);
 /// Of n values, not of a sample from more.
 Number deviation(llvm::ArrayRef<double> V);
-/// Pearson's; none of fewer than 6 pairs, nor of what does not change.
-Number correlation(llvm::ArrayRef<double> A, llvm::ArrayRef<double> B);
 
 /// The share of values before the first of the highest, or lowest.
 Number placeOfHighest(llvm::ArrayRef<double> V);

@@ -5,6 +5,7 @@
 #include "Case/RunShape.h"
 #include "Case/RunFigures.h"
 #include "Support/Units.h"
+#include "Table/Series.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,8 @@ static constexpr size_t LeastRows = 4;
 /// What lies beside a validation: within this share of the run's steps, and
 /// within so many steps at least.
 static constexpr double BesideShare = 0.04, BesideSteps = 5;
+/// Pairs below which a correlation says little.
+static constexpr size_t LeastPairs = 6;
 /// How near to the highest rate counts as at it.
 static constexpr double AtHighest = 0.999;
 
@@ -168,7 +171,7 @@ static Number correlationOf(const Curve &A, const Curve &B) {
       OfB.push_back(At->second);
     }
   }
-  return correlation(OfA, OfB);
+  return OfA.size() < LeastPairs ? Number() : correlation(OfA, OfB);
 }
 
 static void addGradients(const RunCurves &Of, RunFigures &To) {
@@ -209,7 +212,6 @@ static void addRate(const RunCurves &Of, RunFigures &To) {
   To.set(Figure::lr_zero, shareOf(Rates, [](double V) { return V == 0; }));
   To.set(Figure::lr_jump, logOf(highest(Jumps)));
   To.set(Figure::lr_drop, logOf(lowest(Jumps)));
-  To.set(Figure::lr_high, logOf(High));
   To.set(Figure::lr_first, ratio(first(Rates), High));
   To.set(Figure::lr_last, ratio(last(Rates), High));
   To.set(Figure::lr_high_at, placeOfHighest(Rates));

@@ -155,6 +155,9 @@ recordedAlone(const Model &M, const Beliefs &B, const Likeness &Runs,
         C, Known != B.Causes.end() ? P.Probability : 0);
     if (Final < LeadFrom)
       continue;
+    // What it always shows was looked for: such leads were seldom right.
+    if (Final < LedFrom && M.lacksTypical(M.N.Causes[C]))
+      continue;
     Out.push_back(hypothesisOf(P, Final, M, Runs, Symptoms, Words));
     Alone.push_back(std::move(P));
   }

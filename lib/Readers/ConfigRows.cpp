@@ -51,6 +51,10 @@ void ConfigRows::finish() {
            "the case");
 }
 
+std::string withoutCapitals(StringRef Key) {
+  return any_of(Key, isLower) ? Key.str() : Key.lower();
+}
+
 Error brokenOff(const LooseJson &In, LineCounter &Lines, size_t Read,
                 Source &Into) {
   std::string Where =

@@ -44,6 +44,10 @@ private:
   size_t Added = 0, Dropped = 0;
 };
 
+/// A key that is written in capitals throughout, as yacs has them
+/// (SOLVER.BASE_LR), in small letters: one setting has one name in the table.
+std::string withoutCapitals(llvm::StringRef Key);
+
 /// Walks the JSON object that \p In has just begun. Its leaves become settings,
 /// keys joined by dots; a list of step records, as Transformers' log_history,
 /// becomes scalars. False when the text breaks off or is broken.

@@ -130,6 +130,42 @@ double LogDialects::stepOf(const LinePlace &Place) {
   return Steps.ofCounter(Step, Epoch);
 }
 
+namespace {
+/// The numbers of a line that are the time of its step, and within it that of
+/// its data, by words that elsewhere mean any time and any data.
+struct LineTimes {
+  const LoggedPair *Step = nullptr, *Data = nullptr;
+
+  LineTimes(ArrayRef<LoggedPair> Pairs, const LinePlace &Place);
+  /// step_time, data_time, or nothing.
+  StringRef nameOf(const LoggedPair &P) const {
+    return &P == Step ? "step_time" : &P == Data ? "data_time" : "";
+  }
+};
+} // namespace
+
+/// nanoGPT has "time 24.38ms" and timm "Time: 0.51s"; MaxText's "seconds" are
+/// those of a step. A time without a unit is one beside that of the data, in
+/// the lines of the MetricLogger of DETR, torchvision and MAE.
+LineTimes::LineTimes(ArrayRef<LoggedPair> Pairs, const LinePlace &Place) {
+  bool Sure = false;
+  for (const LoggedPair &P : Pairs) {
+    bool Known = (P.Key == "time" && P.Unit == "ms") ||
+                 (P.Key == "Time" && P.Unit == "s" && P.Assigned) ||
+                 (P.Key == "seconds" &&
+                  Place.Step->Key.equals_insensitive("completed step"));
+    if (Known || (P.Key == "time" && P.Assigned && !Step))
+      Step = &P;
+    if (P.Key.equals_insensitive("data") && P.Assigned)
+      Data = &P;
+    Sure |= Known;
+  }
+  if (!Step)
+    Data = nullptr;
+  if (!Sure && !Data)
+    Step = nullptr;
+}
+
 bool LogDialects::pairsLine(const LogLine &L) {
   findPairs(L.Body, Pairs);
   LinePlace Place = placeOf(L.Body, Pairs, Keys);
@@ -158,13 +194,12 @@ bool LogDialects::pairsLine(const LogLine &L) {
     Rows.step(static_cast<int64_t>(Step));
   Stepped |= Set.empty();
   bool Nan = false;
+  const LineTimes Times(Pairs, Place);
   for (const LoggedPair &P : Pairs) {
     if (&P == Place.Step)
       continue;
-    // nanoGPT's "time 24.38ms"; a time without a unit may be anything.
-    bool Time = P.Key == "time" && P.Unit == "ms";
-    if (Time || (P.Key == "Time" && P.Unit == "s" && P.Assigned)) { // timm
-      Rows.number("step_time", Time ? P.Value / 1e3 : P.Value);
+    if (StringRef Time = Times.nameOf(P); !Time.empty()) {
+      Rows.number(Time, P.Unit == "ms" ? P.Value / 1e3 : P.Value);
       continue;
     }
     const LogKeys::Meaning &Key = Keys.of(P.Key);
@@ -202,7 +237,7 @@ bool LogDialects::line(const LogLine &L, const LineScan &Scan) {
   // Longer lines are dumps of arguments or data.
   if (L.Text.size() > 4000)
     return false;
-  return dictLine(L) || roundLine(L) || pairsLine(L);
+  return dictLine(L) || roundLine(L) || batchesLine(L) || pairsLine(L);
 }
 
 void LogDialects::addDict(const Dict &D, std::optional<int64_t> Step) {

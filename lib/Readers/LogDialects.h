@@ -76,6 +76,8 @@ private:
   bool otherLine(const LogLine &L);
   bool boxLine(const LogLine &L);
   bool roundLine(const LogLine &L);
+  bool batchesLine(const LogLine &L);
+  bool loneLine(const LogLine &L);
   bool gameLine(const LogLine &L);
   bool returnLine(const LogLine &L);
   bool epochLine(const LogLine &L, const LinePlace &Place);

@@ -173,6 +173,56 @@ bool LogDialects::roundLine(const LogLine &L) {
   return Rows.end();
 }
 
+/// "1epoch:train:1-50batch: iter_time=0.104, loss=93.5, ...", means over some
+/// batches of ESPnet, which stand at the last of them.
+bool LogDialects::batchesLine(const LogLine &L) {
+  // Behind the host in brackets and the line of the source.
+  size_t At = L.Text.find("epoch:train:");
+  if (At == StringRef::npos)
+    return false;
+  StringRef Before = L.Text.take_front(At);
+  StringRef Text =
+      L.Text.drop_front(Before.rtrim("0123456789").size());
+  unsigned Epoch = 0, First = 0, Last = 0;
+  if (Text.consumeInteger(10, Epoch) || !Text.consume_front("epoch:train:") ||
+      Text.consumeInteger(10, First) || !Text.consume_front("-") ||
+      Text.consumeInteger(10, Last) || !Text.consume_front("batch: "))
+    return false;
+  findPairs(Text, Pairs);
+  begin(L);
+  Rows.step(static_cast<int64_t>(Steps.ofCounter(Last, Epoch)));
+  Stepped = true;
+  Rows.number("epoch", Epoch);
+  for (const LoggedPair &P : Pairs)
+    if (isScalarKey(P, Keys.of(P.Key)))
+      Rows.number(P.Key, P.Value);
+  return Rows.end();
+}
+
+/// Lines of one number: "Current learning rate: 0.01" of nnU-Net, "Updating
+/// learning rate to 0.0001" and "speed: 0.05s/iter; left time: 100s" of
+/// Informer and what came after it.
+bool LogDialects::loneLine(const LogLine &L) {
+  StringRef Text = L.Body, Name = "learning_rate";
+  if (Text.consume_front("speed: ")) {
+    Text = Text.split("s/iter; left time: ").first;
+    Name = "step_time";
+    if (Text.end() == L.Body.end())
+      return false;
+  } else if (!Text.consume_front("Current learning rate: ") &&
+             !Text.consume_front("Updating learning rate to ")) {
+    return false;
+  }
+  std::optional<double> Value = parseNumber(Text.trim());
+  if (!Value || !(Heading || Rows.lastStep()))
+    return false;
+  begin(L);
+  if (!Stepped && Heading)
+    Rows.step(static_cast<int64_t>(*Heading));
+  Rows.number(Name, *Value);
+  return Rows.end();
+}
+
 /// "(epoch: 1, iters: 100, time: 0.1, data: 0.0) D_A: 0.2 G_A: 0.4", losses of
 /// CycleGAN, which have no word for it.
 bool LogDialects::gameLine(const LogLine &L) {
@@ -210,8 +260,10 @@ bool LogDialects::returnLine(const LogLine &L) {
 /// Of the lines without a word for a loss the few that matter: headings of
 /// epochs, rounds of boosting, losses of adversaries, returns of episodes.
 bool LogDialects::otherLine(const LogLine &L) {
-  if (L.Body.empty() || !StringRef("eE[(=-*#>g").contains(L.Body[0]))
+  if (L.Body.empty() || !StringRef("eE[(=-*#>gCUs").contains(L.Body[0]))
     return false;
+  if (StringRef("CUs").contains(L.Body[0]))
+    return loneLine(L);
   if (L.Body[0] == 'g')
     return isReturnLine(L.Body) && returnLine(L);
   if (std::optional<double> Epoch = epochOfHeading(L.Body)) {

@@ -208,6 +208,7 @@ bool PrefixReader::takeStamp() {
   bool Open = Rest.starts_with("[") &&
               !Rest.take_front(Stamp->Length).ends_with("]");
   Rest = Rest.drop_front(Stamp->Length);
+  Rest.consume_front(": "); // nnU-Net
   if (Open)
     takeLabels();
   return true;

@@ -28,7 +28,8 @@ static bool isStepKey(StringRef Key) {
   if (At == 0 || (At != StringRef::npos && Key[At - 1] == ' ' &&
                   Key.take_front(At).contains_insensitive("loss")))
     Key = Key.drop_front(At + 3);
-  for (StringRef Word : {"train ", "training ", "global ", "in "})
+  for (StringRef Word :
+       {"train ", "training ", "global ", "in ", "completed "}) // MaxText
     Key.consume_front_insensitive(Word);
   return fieldKind(Key) == FieldKind::Step ||
          Key.equals_insensitive("iter(train)"); // MMEngine

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/ScalarNames.h"
+#include "Readers/ScalarUnits.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -61,11 +62,32 @@ static const Alias *find(StringRef Normal) {
 static bool stripPrefix(StringRef &Name, ArrayRef<StringRef> Prefixes) {
   for (StringRef Prefix : Prefixes)
     if (Name.size() > Prefix.size() + 1 && Name.starts_with(Prefix) &&
-        StringRef("/_.").contains(Name[Prefix.size()])) {
+        StringRef("/_.|").contains(Name[Prefix.size()])) { // | of Lightning
       Name = Name.drop_front(Prefix.size() + 1);
       return true;
     }
   return false;
+}
+
+/// The alias of a time or a rate whose unit, or whose word for an average, the
+/// list does not have: avg_batch_cost, iter_time_(ms), tokens_per_s. It gives
+/// way to a name that the list has.
+static std::optional<Alias> findMeasured(StringRef Normal) {
+  if (isWorkRate(Normal))
+    return Alias{"throughput", 1, true};
+  std::optional<BareName> Bare = withoutUnit(Normal);
+  if (!Bare)
+    return std::nullopt;
+  // "data_ms" and "data_loading_(s)" leave out the word that the unit implies.
+  const Alias *Is = find(Bare->Name);
+  if (!Is && Bare->Unit)
+    Is = find(Bare->Name + "_time");
+  if (!Is || Is->Factor != 1)
+    return std::nullopt;
+  bool Time = Is->Canonical == "step_time" || Is->Canonical == "data_time";
+  if (!Time && (Is->Canonical != "throughput" || Bare->Unit))
+    return std::nullopt;
+  return Alias{Is->Canonical, Bare->Factor, true};
 }
 
 static std::optional<Alias> findOfSplit(StringRef Normal);
@@ -99,7 +121,10 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
     return Inner;
   StringRef Rest = Normal;
   if (stripPrefix(Rest, {"train_inner", "train", "training", "trainer",
-                         "metrics", "scalars"})) {
+                         "trainiterstats", "metrics", "scalars"})) {
+    // OpenCLIP's train/scale is that of its logits.
+    if (Rest == "scale")
+      return std::nullopt;
     // train/val_loss exists in the wild and is a validation loss.
     if (std::optional<Alias> Inner = findOfSplit(Rest))
       return Inner;
@@ -109,11 +134,14 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
         return *Inner;
     return std::nullopt;
   }
+  if (std::optional<Alias> Measured = findMeasured(Normal))
+    return Measured;
   if (stripPrefix(Rest, {"val", "vali", "valid", "validation", "validate",
                          "eval", "evaluation", "dev", "cv", "heldout",
-                         "held_out", "holdout"})) {
+                         "held_out", "holdout", "evalstats"})) {
     if (Rest.starts_with("_")) // Trainer.evaluate on several sets
       return std::nullopt;
+    Rest.consume_back("_epoch"); // Lightning, of what has no other means
     std::optional<Alias> Inner;
     if (const Alias *Known = find(Rest))
       Inner = *Known;
@@ -127,6 +155,16 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
       return Alias{It->second, Inner->Factor, Inner->Weak};
   }
   return std::nullopt;
+}
+
+/// The learning rate as Lightning and Composer name it, after the optimizer's
+/// class: lr-AdamW, lr-Ranger/pg1, lr-DecoupledLionW/group0; of several groups
+/// the first.
+static bool isRateOfOptimizer(StringRef Raw) {
+  if (!Raw.consume_front("lr-") || Raw.empty() || !isUpper(Raw[0]))
+    return false;
+  Raw = Raw.drop_while(isAlnum);
+  return Raw.empty() || Raw == "/pg1" || Raw == "/group0";
 }
 
 FieldKind fieldKind(StringRef Raw) {
@@ -154,6 +192,11 @@ static ScalarName ofLayer(StringRef Metric, StringRef Layer, double Factor,
 
 ScalarName scalarName(StringRef Raw) {
   std::string Normal = normalised(Raw);
+  // Lightning numbers several sets of an evaluation; the first is the set.
+  if (StringRef First = Normal; First.consume_back("/dataloader_idx_0"))
+    Normal = First.str();
+  if (isRateOfOptimizer(Raw.trim()))
+    Normal = "lr";
   if (std::optional<Alias> Found = findOfSplit(Normal))
     return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
             true, Found->Weak};

@@ -25,7 +25,7 @@ struct ScalarName {
   std::string Metric; ///< Name without the layer.
   std::string Layer;  ///< Empty for a scalar of the run.
   double Factor = 1;  ///< What takes the logged value to the canonical unit.
-  bool Known = false; ///< Whether ScalarNames.def has it.
+  bool Known = false; ///< Whether ScalarNames.def or a rule has it.
   bool Weak = false;  ///< Only where a record has no better of that name.
 };
 

@@ -221,6 +221,10 @@ void ScalarRows::addRow(const Name &Of, double Value, bool OwnName,
   ++Added;
 }
 
+/// Whether several of one kind are parts of their sum, as losses are; samples
+/// and tokens a second are not.
+static bool isPartOfSum(StringRef Metric) { return Metric.ends_with("loss"); }
+
 /// By canonical name, the field of the record that gets it: the one that bears
 /// it itself, else the first. fairseq logs loss beside nll_loss. Of kinds of
 /// losses a lone one is the loss; several without their sum are parts of one.
@@ -233,10 +237,67 @@ void ScalarRows::findOwners() {
     const Name *&Owner = It->second;
     if (F.Of->Exact)
       Owner = F.Of;
+    else if (F.Of->Scalar.Weak && Owner && Owner->Scalar.Weak)
+      Owner = isPartOfSum(F.Of->Scalar.Metric) ? nullptr : Owner;
     else if (F.Of->Scalar.Weak)
-      Owner = Owner && Owner->Scalar.Weak ? nullptr : Owner;
+      continue;
     else if (!Owner || Owner->Scalar.Weak)
       Owner = F.Of;
+  }
+}
+
+/// Gives \p F the canonical name \p Name, whatever it was taken for.
+void ScalarRows::rename(Field &F, StringRef Name) {
+  StringRef Raw = S.pool().text(F.Of->Raw);
+  std::string Key = (Name + "\n" + Raw).str();
+  auto It = Names.find(Key);
+  if (It == Names.end())
+    It = Names
+             .try_emplace(Key, resolve(scalarName(Name), FieldKind::Scalar,
+                                       Raw))
+             .first;
+  F.Of = &It->second;
+}
+
+/// ESPnet's iter_time is what the iterator took to give the batch, and its
+/// train_time the whole step.
+void ScalarRows::nameTimesOfParts() {
+  Field *Data = nullptr, *Whole = nullptr;
+  bool Forward = false;
+  for (Field &F : Fields) {
+    StringRef Raw = S.pool().text(F.Of->Raw);
+    Raw.consume_front("train/");
+    if (Raw == "iter_time")
+      Data = &F;
+    if (Raw == "train_time")
+      Whole = &F;
+    Forward |= Raw == "forward_time";
+  }
+  if (!Data || !Whole || !Forward)
+    return;
+  rename(*Data, "data_time");
+  rename(*Whole, "step_time");
+}
+
+/// DeiT, MAE and what came after them log an epoch at once and call the set
+/// that is held out the test set: train_loss, test_loss, test_acc1. Where a log
+/// has another held-out loss, the test set is what its name says.
+void ScalarRows::nameHeldOut() {
+  bool Train = false, Test = false;
+  for (const Field &F : Fields) {
+    Validated |= F.Of->Scalar.Known && F.Of->Scalar.Metric == "val_loss";
+    Train |= F.Of->Scalar.Known && F.Of->Scalar.Name == "loss";
+    Test |= S.pool().text(F.Of->Raw) == "test_loss";
+  }
+  if (!Train || !Test || Validated)
+    return;
+  for (Field &F : Fields) {
+    StringRef Raw = S.pool().text(F.Of->Raw);
+    if (!Raw.consume_front("test_"))
+      continue;
+    std::string Held = ("val_" + Raw).str();
+    if (scalarName(Held).Known)
+      rename(F, Held);
   }
 }
 
@@ -252,12 +313,8 @@ void ScalarRows::nameTime() {
     Data |= F.Of->Scalar.Known && F.Of->Scalar.Name == "data_time";
     Named |= F.Of->Scalar.Known && F.Of->Scalar.Name == "step_time";
   }
-  if (!Whole || !Data || Named)
-    return;
-  Name &Renamed = Names["step_time\ntime"];
-  Renamed = resolve(scalarName("step_time"), FieldKind::Scalar,
-                    S.pool().text(Whole->Of->Raw));
-  Whole->Of = &Renamed;
+  if (Whole && Data && !Named)
+    rename(*Whole, "step_time");
 }
 
 /// Whether the record's layer key names a layer: one with a loss or a learning
@@ -298,7 +355,9 @@ void ScalarRows::addFields(int64_t Step) {
       addRow(layerName(*F.Of, Layer), F.Value, false, Step);
     return;
   }
+  nameTimesOfParts();
   nameTime();
+  nameHeldOut();
   findOwners();
   const Name *Policy = lossOfPolicy();
   for (const Field &F : Fields) {

@@ -74,7 +74,10 @@ private:
   void addFields(int64_t Step);
   bool addNamedValue(int64_t Step);
   void findOwners();
+  void rename(Field &F, llvm::StringRef Name);
   void nameTime();
+  void nameTimesOfParts();
+  void nameHeldOut();
   const Name *lossOfPolicy();
   bool isOfLayer() const;
   bool isOfEpoch() const;
@@ -99,6 +102,7 @@ private:
   // The file.
   std::optional<int64_t> LastStep;
   std::optional<double> LastEpoch;
+  bool Validated = false; ///< A record had a held-out loss by that name.
   std::map<int64_t, int64_t> LastStepOfRank;
   int64_t Counted = 0;
   size_t Added = 0;

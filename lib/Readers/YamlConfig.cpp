@@ -366,7 +366,7 @@ Error YamlConfigReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Text = File.contents();
   if (!Text)
     return Text.takeError();
-  ConfigRows Config(Into);
+  ConfigRows Config(Into, "", withoutCapitals);
   // Since 0.18 W&B leaves the version out.
   bool WandB = Text->contains("wandb_version:") ||
                Text->starts_with("_wandb:") || Text->contains("\n_wandb:");

@@ -101,6 +101,12 @@ void printHtml(raw_ostream &OS, const RunReport &R, unsigned Top) {
   size_t Rank = 0;
   for (const ShownHypothesis &S : selectHypotheses(R.Result, Top).Full)
     printHypothesis(OS, R.Evidence, S, ++Rank);
+  if (std::vector<std::string> Leads = describeLeads(R.Result);
+      !Leads.empty()) {
+    OS << "<h2>Leads</h2>\n";
+    for (const std::string &Line : Leads)
+      OS << "<p>" << escaped(Line) << "</p>\n";
+  }
   for (const std::string &Line : describeUnexplained(R.Result, R.Symptoms))
     OS << "<p>Not shown: " << escaped(Line) << "</p>\n";
   OS << "<h2>Symptoms seen</h2>\n<ul>\n";

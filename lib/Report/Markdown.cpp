@@ -82,6 +82,12 @@ void printMarkdown(raw_ostream &OS, const RunReport &R, unsigned Top) {
   size_t Rank = 0;
   for (const ShownHypothesis &S : selectHypotheses(R.Result, Top).Full)
     printHypothesis(OS, R.Evidence, S, ++Rank);
+  if (std::vector<std::string> Leads = describeLeads(R.Result);
+      !Leads.empty()) {
+    OS << "\n## Leads\n";
+    for (const std::string &Line : Leads)
+      OS << '\n' << escaped(Line) << '\n';
+  }
   for (const std::string &Line : describeUnexplained(R.Result, R.Symptoms))
     OS << "\nNot shown: " << escaped(Line) << '\n';
   OS << "\n## Symptoms seen\n\n";

@@ -7,9 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Report/Report.h"
 #include "Report/Changes.h"
 #include "Report/GoodText.h"
+#include "Report/Report.h"
+#include "Report/Selection.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -62,6 +63,16 @@ static Array locationsOf(const Report &R) {
   return Out;
 }
 
+/// What has no place in a file: causes that recorded runs alone speak for.
+static Array leadsOf(const Diagnosis &D) {
+  Array Out;
+  for (const Hypothesis *H : tellLeads(D))
+    Out.push_back(Object{{"class", H->Class},
+                         {"probability", H->Probability},
+                         {"message", json::fixUTF8(recordedText(*H))}});
+  return Out;
+}
+
 Value toSarif(const RunReport &R) {
   Array Rules, Results;
   for (size_t I = 0; I != R.Outcomes.size(); ++I) {
@@ -90,6 +101,8 @@ Value toSarif(const RunReport &R) {
   Object Run{{"tool", Object{{"driver", std::move(Driver)}}},
              {"results", std::move(Results)}};
   Object More;
+  if (Array Leads = leadsOf(R.Result); !Leads.empty())
+    More["leads"] = std::move(Leads);
   if (R.Good)
     More["good"] = goodJson(*R.Good);
   if (R.Since)

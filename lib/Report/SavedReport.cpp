@@ -63,9 +63,12 @@ Error takeSymptom(const json::Object &O, StringRef Where,
 /// `shape`: what the curves look like, where the report has it.
 Error takeShape(const json::Object &O, StringRef Where,
                 std::map<std::string, double> &Into) {
-  const json::Object *Shape = O.getObject("shape");
-  if (!Shape)
+  const json::Value *Given = O.get("shape");
+  if (!Given || Given->getAsNull())
     return Error::success();
+  const json::Object *Shape = Given->getAsObject();
+  if (!Shape)
+    return broken(Where, "'shape' is no object");
   for (const auto &[Name, V] : *Shape) {
     std::optional<double> Figure = V.getAsNumber();
     if (!Figure)

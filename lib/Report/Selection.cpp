@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Report/Selection.h"
+#include "KB/Entry.h"
 #include "Report/TextHypothesis.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -45,6 +46,46 @@ std::string nameHypotheses(ArrayRef<const Hypothesis *> All) {
   for (const Hypothesis *H : All)
     Names.push_back(H->Class + " " + percentText(H->Probability));
   return join(Names, ", ");
+}
+
+std::vector<const Hypothesis *> tellLeads(const Diagnosis &D) {
+  std::vector<const Hypothesis *> Told;
+  for (const Hypothesis &H : D.Leads)
+    if (H.Probability >= ListedFrom)
+      Told.push_back(&H);
+  // A run that shows nothing is not doubted for little.
+  if (D.Result == Verdict::Healthy && !Told.empty() &&
+      Told.front()->Probability < SuspectedFrom)
+    Told.clear();
+  return Told;
+}
+
+StringRef recordedText(const Hypothesis &H) {
+  for (const auto *Items : {&H.Supports, &H.Against})
+    for (const EvidenceItem &E : *Items)
+      if (E.Symptom == RecordedRunsItem)
+        return E.Message;
+  return "";
+}
+
+std::vector<std::string> describeLeads(const Diagnosis &D) {
+  std::vector<std::string> Out;
+  std::vector<const Hypothesis *> Told = tellLeads(D);
+  if (Told.empty())
+    return Out;
+  const Hypothesis &First = *Told.front();
+  std::string Text = "no symptom of its own shows it, but recorded runs with "
+                     "such curves and sights had: " +
+                     nameHypotheses(Told);
+  if (StringRef Why = recordedText(First); !Why.empty())
+    Text += ". Of " + First.Class + ": " + Why.str();
+  Out.push_back(std::move(Text));
+  if (!First.Entries.empty() &&
+      !First.Entries.front()->Confirm.Experiment.empty())
+    Out.push_back(
+        "to tell: " +
+        firstSentences(First.Entries.front()->Confirm.Experiment, 2));
+  return Out;
 }
 
 std::vector<std::string>

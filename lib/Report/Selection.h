@@ -36,6 +36,17 @@ Selection selectHypotheses(const Diagnosis &D, unsigned Top);
 /// "dataloader-bound 24 %, cpu-contention 14 %".
 std::string nameHypotheses(llvm::ArrayRef<const Hypothesis *> All);
 
+/// The leads of \p D that a page tells: those from 0.05, and of a run that
+/// shows nothing only where the first is likely enough to doubt it.
+std::vector<const Hypothesis *> tellLeads(const Diagnosis &D);
+
+/// The same in words: what recorded runs that look like this one had and why
+/// they do, then how to tell the first. Empty where no lead is told.
+std::vector<std::string> describeLeads(const Diagnosis &D);
+
+/// What recorded runs say of \p H; empty where they have no say.
+llvm::StringRef recordedText(const Hypothesis &H);
+
 /// What is seen and left open: the sights, then what to record to tell causes
 /// apart, as one sentence each. Empty where nothing is.
 std::vector<std::string>

@@ -2,7 +2,7 @@
 --- What is to be learned was cut before it was put into rows, so that no row is full. Of speech from text: rows whose
 --- last symbols have no frame at all, each of which has exactly as many frames as the longest row has, while no shorter
 --- row ends so. Of answers: as many tokens in many rows, no row with more, and none of these with the end token that
---- shorter answers have; or all with the number of a setting.
+--- shorter answers have; or all with the number of a setting, of which fewer than half have the end.
 ---
 --- ## Why it matters
 --- A model of durations learns that what comes late in a sentence takes no time, and a model of answers never to stop.
@@ -60,7 +60,9 @@ local function answers(dumped, eos, ignore)
     local shape = labels.shape or {}
     local here  = dumped:where { run = labels.run, step = labels.step, variant = labels.variant, rank = labels.rank,
       numel = labels.numel }
-    local ids   = sides.beside(here:where("match(name, '*input_ids')"), labels.name)
+    -- An encoder-decoder's labels begin with the answer: the question is the encoder's.
+    local decoder = here:where("match(name, '*decoder_input_ids|*prev_output_tokens')"):first()
+    local ids   = decoder or sides.beside(here:where("match(name, '*input_ids')"), labels.name)
     local width = #shape == 2 and math.floor(shape[2]) or 0
     local last_row = ids and width > 3 and math.min(labels.numel, 65536) - width or -1
     for line = 0, last_row, math.max(width, 1) do
@@ -68,10 +70,10 @@ local function answers(dumped, eos, ignore)
       for t = 1, width do
         if y[t] >= 0 and y[t] ~= ignore then n, from, last = n + 1, from or t, t end
       end
-      -- One answer behind a question, with room left in its row.
-      if n > 0 and from > 2 and last < width and last - from + 1 == n then
+      -- One answer behind a question, with room left in its row. A decoder may be given the end token to begin with.
+      if n > 0 and (from > 2 or decoder) and last < width and last - from + 1 == n then
         local ended = false
-        for t = from, math.min(width, last + 1) do ended = ended or y[t] == eos or x[t] == eos end
+        for t = from, math.min(width, last + 1) do ended = ended or y[t] == eos or not decoder and x[t] == eos end
         rows[#rows + 1], first = { tokens = n, ended = ended }, first or labels
       end
     end
@@ -138,14 +140,18 @@ return {
       local limit = case.config:where("match(key, '*max*completion*|*max*answer*|*max*response*|*max*target*|"
         .. "*max*output*|*max*new_tokens*|*max*len*') and number == ?", most):first()
       local told = shorter >= 4 and ended >= 0.9 * shorter
-      if most >= 2 and at >= math.max(4, opt.share * #said) and endless == at and (told or shorter == 0 and limit) then
+      -- Some that are as long as the limit may end there by themselves.
+      local fits = at - endless
+      local cut  = endless == at or (told or shorter == 0 and fits >= 4) and endless >= math.max(4, 0.5 * at)
+      if most >= 2 and at >= math.max(4, opt.share * #said) and cut and (told or shorter == 0 and limit) then
         report {
           symptom  = "rows-cut-at-limit",
-          score    = told and 0.93 or 0.85,
+          score    = (told and fits == 0 or fits >= 4) and 0.93 or 0.85,
           at       = { step = labels.step },
-          message  = ("%d of %d answers of dumped rows have %d tokens%s, and none has more; none of them has the end "
+          message  = ("%d of %d answers of dumped rows have %d tokens%s, and none has more; %s of them %s the end "
             .. "token (id %d)%s: they were cut off there"):format(at, #said, most,
-            limit and (", which is %s"):format(limit.key) or "", eos,
+            limit and (", which is %s"):format(limit.key) or "", fits == 0 and "none" or tostring(fits),
+            fits > 1 and "have" or "has", eos,
             told and (", which %d of the %d shorter ones have"):format(ended, shorter) or ""),
           evidence = { labels, limit },
         }

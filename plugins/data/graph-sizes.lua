@@ -18,7 +18,7 @@
 --- that is read again or changes slowly. Graphs that are drawn at a fixed size, points of a cloud or a patch, are all
 --- of that size or nearly so on purpose: a limit on points or crops is none of nodes. Nor is the number of neighbours
 --- that a sampler draws around a node or a pair: where two thirds of all graphs have it, it is a size that was asked
---- for.
+--- for. A setting that may as well say how large the data's graphs are counts for little.
 ---
 --- ## References
 --- The test of sizes against batches is that of variances (Fisher), as a normal deviate (Wilson and Hilferty 1931).
@@ -136,6 +136,12 @@ local function limit_of(case, nodes)
     .. "not match(key, '*per_batch*|*batch_max*|*point*|*sampl*|*crop*') and number == ?", nodes):first()
 end
 
+--- A setting of the most nodes that says no more than that: what the data have, what padding has room for, or a cut.
+local function most_of(case, nodes)
+  return case.config:where("match(key, '*max*nodes|*max*atoms|*max*num_nodes|*max*n_nodes') and "
+    .. "not match(key, '*per_batch*|*batch_max*|*point*|*sampl*|*crop*') and number == ?", nodes):first()
+end
+
 --- Reports graphs that were cut at a number of nodes.
 ---@param unions culprit.Union[]
 local function judge_cut(case, unions)
@@ -143,7 +149,18 @@ local function judge_cut(case, unions)
   local sampled = settings.on(case.config:where("match(key, ?)", SAMPLED)):first()
   if at < case.options.cut * all or at == all or at < 3 * next_ then return end
   local limit = limit_of(case, most)
-  if not limit then
+  local named = not limit and not sampled and most_of(case, most)
+  if named then
+    return report {
+      symptom  = "rows-cut-at-limit",
+      score    = 0.18,
+      at       = { step = unions[1].step },
+      message  = ("%d of %d dumped graphs have %d nodes, which is %s, none has more, and of no other size are more "
+        .. "than %d: nodes beyond it were cut off, unless so many are as large by themselves"):format(at, all, most,
+        named.key, next_),
+      evidence = { unions[1].of, named },
+    }
+  elseif not limit then
     return skip(("a limit on nodes in a config: %d of %d graphs have %d"):format(at, all, most), "rows-cut-at-limit")
   elseif sampled or at > 2 / 3 * all then
     return skip(("graphs that are no samples of so many nodes: %s"):format(sampled and "the config has " .. sampled.key

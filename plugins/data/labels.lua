@@ -20,7 +20,8 @@
 --- are ids of other places, up to 8 away, and a training loss far below the entropy of the labels says that they can be
 --- learned: neither is random; nor are those that the ids of their row tell, place by place. Labels that are their own
 --- ids but for some are of ids that were changed, and are to be put back. Where a row holds two streams by turns the
---- token after the next is the next of its own. Labels may be right where the ids are not, on purpose: beside the id
+--- token after the next is the next of its own. Labels of later tokens beside those of the next, of the same ids, are
+--- of a head of their own. Labels may be right where the ids are not, on purpose: beside the id
 --- before, one of the two is like no other pair. Labels in a row of another length are a text of their own where they
 --- are the longer the more tokens there are. Wrong labels all of which stand a multiple of some places apart are where
 --- pieces of rows meet, and no noise, which is at any place.
@@ -129,6 +130,26 @@ local function some_lag(ids, labels, width, ignore)
     end
     if places >= 16 and equal >= 0.5 * places then return lag end
   end
+end
+
+--- Whether labels are of a head that says a later token than the next: they are ids two places on or more, and other
+--- labels of the batch, of the same ids, are the next ones in nine rows of ten.
+local function of_later_head(labels, batch, inputs, opt)
+  local width = math.floor(batch.shape[#batch.shape])
+  local own
+  for other in labels:where { run = batch.run, step = batch.step, variant = batch.variant, numel = batch.numel }:rows()
+  do
+    if other.name ~= batch.name and #other.shape == #batch.shape and other.shape[#other.shape] == width then
+      own = own or some_lag(inputs, batch, width, opt.ignore) or 0
+      if own < 2 then return false end
+      local rows, right = lags(inputs, other, width, opt.ignore), 0
+      for _, row in ipairs(rows) do
+        if row.lag == 1 and row.share >= opt.equal and row.second < row.share then right = right + 1 end
+      end
+      if right > 0 and right >= 0.9 * #rows then return true end
+    end
+  end
+  return false
 end
 
 --- Adds the places in a row, counted from its start, of the labels that differ from the next token.
@@ -301,7 +322,7 @@ return {
       if batch:count_equal(opt.ignore) == batch.numel then
         empty = batch
       elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
-        and batch.shape[#batch.shape] > 2 then
+        and batch.shape[#batch.shape] > 2 and not of_later_head(labels, batch, inputs, opt) then
         if other_task(inputs, batch, opt.ignore) then other = "masked" end
         local mask = sides.beside(case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
           numel = batch.numel }

@@ -114,8 +114,9 @@ local function judge_preference(case, run)
   local loss, right = runs.series(case, "loss"), runs.series(case, "rewards_accuracy")
   local logistic = case.config:where("match(key, '*loss_type*') and match(value, 'sigmoid*')"):first()
     or case.config:where("match(key, '*loss_type*')"):count() == 0
-  if not logistic or loss:count() < opt.min_rows or right:count() < opt.min_rows then
-    return skip(("%d logged losses and accuracies of pairs, of a loss that is logistic"):format(opt.min_rows))
+  if not logistic or loss:count() < opt.min_rows or right:count() < opt.pair_rows then
+    return skip(("%d logged losses and %d accuracies of pairs, of a loss that is logistic"):format(opt.min_rows,
+      opt.pair_rows))
   end
   local far = travelled(case)
   if far < opt.travelled then return skip("updates that take what is trained somewhere") end
@@ -153,6 +154,7 @@ return {
     fall      = { default = 0.05, doc = "First loss above the logarithm, as a share of it, that shows that it learns" },
     travelled = { default = 0.30, doc = "Sum of the updates over the weights' norm that gives a model its chance" },
     min_rows  = { default = 20,   doc = "Logged values below which a trend is not judged" },
+    pair_rows = { default = 8,    doc = "The same of the accuracies of preferred answers, each a mean of many" },
   },
 
   run = runs.apart(function(case, run)

@@ -30,6 +30,7 @@
 local elements = require("elements")
 local harder_rows = require("harder-rows")
 local places = require("places")
+local settings = require("settings")
 local targets = require("targets")
 local token_labels = require("token-labels")
 
@@ -272,8 +273,7 @@ return {
       needed, dropout = math.max(needed, opt.dropped, rate), row
     end
     local smoothed = case.config:where("match(key, '*label_smoothing*') and number > 0"):first()
-    local summed = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
-      .. "and number > 1"):first()
+    local summed = settings.accumulation(case):where("number > 1"):first()
     local known = case.config:where("match(key, '*num_classes|*n_classes|*num_labels|*vocab_size') and number > 1")
       :first()
     -- Images are turned and cut more often than configs say.

@@ -34,9 +34,11 @@ end
 --- Rows of the token embedding, by its weight, the logits' width or the config.
 local function table_rows(case)
   local weight = case.tensors:where("role == 'weight' and match(name, '*embed*tok*|*tok*emb*|*wte*|*embed_tokens*|"
-    .. "*word_embeddings*') and not match(name, '*pos*')"):first()
+    .. "*word_embeddings*|*word_emb.*|*text_emb*|*char_emb*|*phone*emb*|*symbol_emb*') and not match(name, '*pos*')")
+    :first()
   if weight and #weight.shape == 2 then return math.floor(weight.shape[1]), weight.name end
   local rows = setting(case, "vocab_size|model.vocab_size|*.model.vocab_size|*text_config.vocab_size")
+    or setting(case, "*n_src_vocab|*n_vocab|*num_chars|*n_symbols|*num_symbols|*num_phonemes|*n_phonemes")
   -- Two vocabularies, of source and target, are not told apart here unless they are as large as each other.
   local two = case.config:where("match(key, '*src_vocab_size|*tgt_vocab_size|*source_vocab_size|*target_vocab_size') "
     .. "and number is not null")
@@ -150,6 +152,12 @@ return {
     local begin = places.first_step(case)
     local batches = case.tensors:where("match(name, '*input_ids|batch.src|batch.tgt|batch.src_*|batch.tgt_*|"
       .. "*prev_output_tokens') and not match(name, 'battery.*|*mask*|*len*')")
+    -- What is said aloud, or drawn from a text, has names of its own; bytes of what is no text are no rows of a table.
+    if batches:count() == 0 and table_rows(case) then
+      batches = case.tensors:where("match(name, 'batch.text|batch.texts|batch.tokens|batch.text_ids|batch.phone*|"
+        .. "batch.char|batch.chars|batch.characters|batch.symbols') and not match(name, '*mask*|*len*') and "
+        .. "match(dtype, 'int*')")
+    end
     if batches:count() == 0 then
       local found, judged = clamped_category(case, case.options.factor)
       local needed = "dumped input_ids (culprit_recorder.watch dumps batches)"

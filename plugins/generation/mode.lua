@@ -12,7 +12,8 @@
 ---
 --- ## Known false positives
 --- Prompts of few examples make any model write the next example: where the prompt itself has such turns, its answers
---- are left out.
+--- are left out. A scene, an interview or a list of questions that a prompt asks for is a dialogue from its first line
+--- on: so is none of these, unless the prompt is a question, which such an answer leaves open.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/chat_templating
@@ -114,7 +115,10 @@ return {
       if not (row.prompt and holds(row.prompt, TURNS)) then
         all = all + 1
         local turn = holds("\n" .. row.response, TURNS) or dialogue_in(row.response, row.prompt)
-        if turn then
+        -- A dialogue from its first line on may be what a prompt that is no question asks for.
+        local asked = turn and row.prompt and ("\n" .. row.response):starts_with(turn)
+          and not row.prompt:trim():ends_with("?")
+        if turn and not asked then
           going_on = going_on + 1
           example  = example or { row = row, turn = turn }
           if #rows < 5 then table.insert(rows, row) end

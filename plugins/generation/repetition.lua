@@ -11,7 +11,8 @@
 ---
 --- ## Known false positives
 --- An answer that was to repeat something. It is let off where the prompt holds the piece, or where the answer ended by
---- itself after a few turns, as songs do. Rows of separators count only beyond 400 characters.
+--- itself after a few turns, as songs do. Rows of separators count only beyond 400 characters. Where each looping
+--- answer ended by itself, as empty rows of a table do, how it was decoded says nothing.
 ---
 --- ## References
 --- Holtzman et al. (2020), arXiv:1904.09751. Xu et al. (2022), Learning to Break the Loop, arXiv:2206.02369.
@@ -132,11 +133,11 @@ return {
     end
 
     table.sort(found, function(a, b) return a.loop.repeats > b.loop.repeats end)
-    local worst, rows, cut, sure = found[1], {}, 0, 0.6
+    local worst, rows, cut, sure, open = found[1], {}, 0, 0.6, 0
     for i, f in ipairs(found) do
       if i <= 5 then table.insert(rows, f.row) end
       if f.cut then cut = cut + 1 end
-      if not f.ended then sure = 0.95 end
+      if not f.ended then sure, open = 0.95, open + 1 end
     end
     -- One loop among many answers is a weaker sign of anything common to all.
     local weight = 0.4 + 0.6 * math.min(1, 5 * #found / answers)
@@ -174,7 +175,10 @@ return {
       if f.temperature and f.temperature >= 0.6 then hot = hot + 1 end
     end
     local warm = case.requests:where("response is not null and temperature >= 0.6"):count()
-    if cold >= 0.9 * #found then
+    if open == 0 then
+      skip("loops that the model does not leave: each answer ended by itself", "answers-loop-greedy",
+        "answers-loop-sampled")
+    elseif cold >= 0.9 * #found then
       report {
         symptom = "answers-loop-greedy", score = 0.9 * weight, at = { name = worst.id },
         message = ("%d of %s decoded %s%s"):format(cold,

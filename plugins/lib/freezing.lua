@@ -81,6 +81,17 @@ local function backbone(case, flagged)
   return kept >= 0.5 * all
 end
 
+--- Whether what is logged as a layer is one number, as a temperature.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@return boolean
+function freezing.one_number(layered, layer)
+  local own  = layered:where { layer = layer }:where("value > 0")
+  local norm = own:where { metric = "weight_norm" }:first()
+  local size = norm and own:where { metric = "weight_rms", step = norm.step }:first()
+  return size ~= nil and (norm.value / size.value) ^ 2 < 1.5
+end
+
 --- Whether what is logged as a layer is no layer by itself: what is left beside a weight that is made of others (as the
 --- bias of a layer whose weight is under `parametrizations`), or one number, as the bias of a critic, whose gradient is
 --- exactly 0 where what is compared are differences.
@@ -88,11 +99,8 @@ end
 ---@param layer string
 ---@return boolean
 function freezing.rest(layered, layer)
-  if layered:where("starts_with(layer, ?)", layer .. ".parametrizations."):count() > 0 then return true end
-  local own  = layered:where { layer = layer }:where("value > 0")
-  local norm = own:where { metric = "weight_norm" }:first()
-  local size = norm and own:where { metric = "weight_rms", step = norm.step }:first()
-  return size ~= nil and (norm.value / size.value) ^ 2 < 1.5
+  return layered:where("starts_with(layer, ?)", layer .. ".parametrizations."):count() > 0
+    or freezing.one_number(layered, layer)
 end
 
 --- Whether a layer's gradient came at each step and was exactly 0: the optimizer keeps a state of it and counts its
@@ -224,19 +232,22 @@ end
 --- Whether layers whose parameters ask for no gradient are so by design, by where they are and not by their names: what
 --- nothing that learns comes before, as features that are taken as they are; gains and offsets of norms alone; a whole
 --- branch whose layers are called as those of one that learns; outputs whose classes lie at equal angles, which nobody
---- gets by chance. What asks for no gradient was told so in code; between layers that learn there is seldom a reason.
+--- gets by chance; and all but the same few rows of a table, as those of a word that is to be learned. What asks for no
+--- gradient was told so in code; between layers that learn there is seldom a reason.
 ---@param case culprit.Case
 ---@param states table[]     { layer, dead } in the order of the forward pass
 ---@param flagged fun(layer: string): string?
 ---@return string?  what they are
 function freezing.kept(case, states, flagged)
-  local front, frozen, learning = true, {}, {}
+  local layered = case.scalars:where { primary = true }:where("layer is not null")
+  local front, before, frozen, learning = true, false, {}, {}
   for _, state in ipairs(states) do
     if not state.dead then
       learning[#learning + 1] = state.layer
+      before = before or not freezing.one_number(layered, state.layer) -- of which no layer takes anything up
     elseif flagged(state.layer) then
       frozen[#frozen + 1] = state.layer
-      front = front and #learning == 0
+      front = front and not before
     else
       return nil
     end
@@ -255,6 +266,12 @@ function freezing.kept(case, states, flagged)
       or size ~= nil and (math.abs(size.value - 1) < 1e-4 or math.abs(size.value - math.sqrt(0.5)) < 1e-4))
   end
   if norms then return "norms alone" end
+
+  local only = #learning == 1 and layered:where { layer = learning[1] }
+  if only and freezing.still(only:where { metric = "unchanged_share" }, only:where { metric = "update_ratio" }, 0.8)
+  then
+    return "all but a few numbers of " .. learning[1] .. ", the same at each step"
+  end
 
   if freezing.beside(frozen, learning) then return "a model beside one whose layers are called as its own" end
   local simplex = true
@@ -294,10 +311,34 @@ local function under_another_name(case, layer, named)
   return beside >= 2
 end
 
+-- How many of the last blocks learn.
+local LAST = "*unfrozen*|*trainable_layers|*trainable_*layers|*layers_to_train|*unfreeze_last*|*finetune_last*|"
+  .. "*tune_last*"
+
+--- The number of the first block that learns, where the config says how many of the last ones do (num_unfrozen_layers);
+--- nil where it does not.
+local function first_to_learn(case)
+  local last = case.config:where("match(key, ?) and number >= 0", LAST):first()
+  local of   = case.config:where("match(key, '*num_hidden_layers|*n_layers|*n_layer|*num_layers|*depth')")
+    :where("number >= 1"):where("not match(key, ?)", LAST):first()
+  return last and of and math.floor(of.number - last.number) or nil
+end
+
+--- The number of the block that a layer is part of: 3 of model.layers.3.mlp.0; nil where it is of none.
+local function block(layer)
+  local parts = layer:split(".")
+  for i = 2, #parts do
+    if parts[i - 1]:lower():glob("*blocks|*layers|*layer|h|*resblocks|*stages") and tonumber(parts[i]) then
+      return math.floor(tonumber(parts[i]))
+    end
+  end
+end
+
 --- A function that says of a layer's name whether it is frozen by declaration or design: by a list of names
---- (freeze_layers), by a switch for a part or for all (freeze_stem, freeze: true), because adapters are trained and
---- it is none, because it follows another network, as a table of sines, or as part of a backbone that was trained
---- before: where the config says that features are taken as they are, or names the weights to start from.
+--- (freeze_layers), by how many of the last blocks learn and what stands before them, by a switch for a part or for all
+--- (freeze_stem, freeze: true), because adapters are trained and it is none, because it follows another network, as a
+--- table of sines, or as part of a backbone that was trained before: where the config says that features are taken as
+--- they are, or names the weights to start from.
 ---@param case culprit.Case
 ---@return fun(layer: string): boolean
 function freezing.declared(case)
@@ -307,8 +348,10 @@ function freezing.declared(case)
   local probe = case.config:where("match(key, '*feature_extract|*feature_extracting|*linear_prob*|*head_only|"
     .. "*train_head|*only_head') and (match(value, 'true|True') or number == 1)"):count() > 0
   local flagged, known = freezing.flagged(case)
+  local begin = first_to_learn(case)
   local kept = known and (probe or not adapters and backbone(case, flagged))
-  for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):slice(0, 1000):rows() do
+  for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):where("not match(key, ?)", LAST)
+    :slice(0, 1000):rows() do
     for _, name in ipairs(setting.value:replace("[", ""):replace("]", ""):replace('"', ""):replace("'", "")
       :split(",")) do
       name = name:trim():replace(".*", ""):replace("*", "")
@@ -330,6 +373,10 @@ function freezing.declared(case)
     return false
   end
   return function(layer)
+    if begin and begin > 0 and (block(layer) or begin) < begin then return true end
+    if begin and begin > 0 and not block(layer) and layer:lower():glob("*emb*|*wte*|*wpe*|*tok|*pos|*patch*") then
+      return true
+    end
     -- The recorder's list is surer than names.
     if flagged(layer) and (kept or layer:lower():glob(taken)) then return true end
     if probe and not known and not layer:lower():glob("*head*|fc|*.fc|*classifier*|*output*|*probe*|*logits*") then

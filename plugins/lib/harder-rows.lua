@@ -20,16 +20,28 @@ function harder.setting(case)
       :first()
 end
 
+--- The labels of the batches that are trained on, the last ones first.
+local function labelled(case, run, from)
+  return training.trained(case.tensors:where("match(name, 'batch.*label|batch.*labels|batch.*target|"
+    .. "batch.*targets|batch.y|*.labels|*.targets') and match(dtype, 'int*|uint*') and zero_share is not null"))
+    :where("step >= ?", from):where { run = run }:sort("-step")
+end
+
+--- The loss that is logged of a dumped batch, or dumped beside it, and what may be its logits.
+---@return number?, culprit.Table
+local function logged(case, labels)
+  local here = case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant }
+  local said = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
+  local row  = case.scalars:where { name = "loss", primary = true, run = labels.run, step = labels.step }:first()
+  return said and said.mean or row and row.value, here:where("role == 'output' and nonfinite == 0 and "
+    .. "match(dtype, 'float*|bfloat*')"):where("not match(name, 'loss*|*.loss*')")
+end
+
 --- What each row of a dumped batch costs, and what a label drawn at random would in its place, where labels and the
 --- logits of classes lie beside each other and their mean is the logged loss. `out` and `random` get the costs.
 local function costs(case, labels, out, random)
-  local here  = case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant }
-  local said  = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
-  local row   = case.scalars:where { name = "loss", primary = true, run = labels.run, step = labels.step }:first()
-  local value = said and said.mean or row and row.value
+  local value, logits = logged(case, labels)
   if not value or labels.numel < 1 then return end
-  local logits = here:where("role == 'output' and nonfinite == 0 and match(dtype, 'float*|bfloat*')")
-    :where("not match(name, 'loss*|*.loss*')")
   for one in logits:slice(0, 100):rows() do
     local classes = math.floor(one.shape and one.shape[#one.shape] or 0)
     if classes >= 2 and classes ~= labels.numel and one.numel == labels.numel * classes and labels.max < classes then
@@ -52,6 +64,32 @@ local function costs(case, labels, out, random)
   end
 end
 
+--- Where the logged loss is no mean of what its rows cost: the logits of each of three dumped batches and more, beside
+--- their labels, cost a tenth less than the loss of their step, and no output costs as much. So it is where the dearest
+--- rows alone count, or some count more than others. Nil where it is such a mean, or that cannot be told.
+---@param case culprit.Case
+---@param run string?
+---@param from number  the step from which on
+---@return table?  mean, value, step, output
+function harder.weighed(case, run, from)
+  local labels, found, dumps = labelled(case, run, from), nil, 0
+  for row in labels:slice(0, 24):rows() do
+    local value, logits = logged(case, row)
+    local below, same = nil, false
+    for one in (value and value > 0 and logits or case.tensors:slice(0, 0)):rows() do
+      local classes = math.floor(one.shape and one.shape[#one.shape] or 0)
+      if classes >= 2 and classes ~= row.numel and one.numel == row.numel * classes and row.max < classes then
+        local own = one:cross_entropy(row, 0, -100)
+        same = same or own ~= nil and math.abs(own - value) <= 0.05 * value
+        if own and own < 0.9 * value then below = { mean = own, value = value, step = row.step, output = one.name } end
+      end
+    end
+    if same then return nil end
+    if below then found, dumps = found or below, dumps + 1 end
+  end
+  return dumps >= 3 and found or nil
+end
+
 --- Whether training costs more than validation row by row, and not by some of its rows. Where a share of the labels is
 --- random each of these costs what a random label does, and the others what held-out rows do. So without as many of the
 --- dearest rows as that share, what is left costs no more than held-out rows. Nil where it does not, or where few rows
@@ -63,10 +101,7 @@ end
 ---@return table?  mean, share, of
 function harder.throughout(case, run, from, val)
   local all, random = {}, {}
-  local labels = training.trained(case.tensors:where("match(name, 'batch.*label|batch.*labels|batch.*target|"
-    .. "batch.*targets|batch.y|*.labels|*.targets') and match(dtype, 'int*|uint*') and zero_share is not null"))
-    :where("step >= ?", from):where { run = run }:sort("-step")
-  for row in labels:slice(0, 24):rows() do
+  for row in labelled(case, run, from):slice(0, 24):rows() do
     if #all < 20000 then costs(case, row, all, random) end
   end
   local sum, chance = 0, 0

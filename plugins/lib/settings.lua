@@ -35,16 +35,30 @@ function settings.fp16(case)
     .. "true|True') and not match(value, '*bf*')"):first()
 end
 
+-- Of how many batches' gradients are added up for an update, as trainers call it.
+local ACCUMULATION = "*accumulation_steps|*accumulate_grad_batches|*grad_accum*|*accum_grad|*grad_acc_step*|"
+  .. "*accum_steps|*accum_iter|*accum_freq|*accum_count|*accumulate_step|*accumulate_steps|accumulate|*.accumulate|"
+  .. "update_freq|optimization.update_freq|*cumulative_iters|*accumulative_counts|*num_microbatches"
+
+--- The settings of how many batches' gradients are added up for an update, each with a number from 1; evaluation, which
+--- may collect batches as well, updates nothing. A list with a number for each epoch counts by its first.
+---@param case culprit.Case
+---@return culprit.Table
+function settings.accumulation(case)
+  local rows = case.config:where("match(key, ?) and not match(key, '*eval*')", ACCUMULATION)
+  local list = rows:where("number is null and match(value, '[*]')"):slice(0, 1)
+  local count = list:count() > 0 and tonumber(tostring(list:first().value):sub(2, -2):split(",")[1]:trim())
+  local numbers = rows:where("number >= 1")
+  return numbers:count() == 0 and count and count >= 1 and list:with { number = count } or numbers
+end
+
 --- How many gradients may be added up for an update: batches that are accumulated, on devices that may sum; 1 where the
 --- config has neither.
 ---@param case culprit.Case
 ---@return number
 function settings.accumulated(case)
-  local sums = 1
-  for _, keys in ipairs { "*accumulation_steps|*accumulate_grad_batches|*grad_accum*", "*world_size" } do
-    sums = sums * (case.config:where("match(key, ?) and number > 1", keys):max("number") or 1)
-  end
-  return sums
+  return (settings.accumulation(case):max("number") or 1)
+    * (case.config:where("match(key, '*world_size') and number > 1"):max("number") or 1)
 end
 
 --- What changes the task on the way by design, from one step to the next: harder examples, longer rows.
@@ -274,12 +288,13 @@ function settings.loaded(case)
     :first()
 end
 
---- The thresholds that gradients are clipped at.
+--- The thresholds that the norm of all gradients is clipped at, in either order of the words.
 ---@param case culprit.Case
 ---@return culprit.Table
 function settings.clipping(case)
-  return case.config:where("match(key, '*max_grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clipping|"
-    .. "*gradient_clip_val|*clip_norm') and number > 0")
+  return case.config:where("match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|*gradient_clip|"
+    .. "*clip_gradient|*clip_gradients|*clip_grad_norm|*clip_gradient_norm|*gradient_clipping|*gradient_clip_val|"
+    .. "*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*global_clipnorm') and number > 0")
 end
 
 --- What says that gradients are clipped element by element, or unit by unit: the threshold is no norm of them all. Nil

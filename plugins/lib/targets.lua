@@ -39,13 +39,39 @@ function targets.covers(width, count)
   return parts <= 1 or parts == 2 or parts == 4 or parts == 8
 end
 
+--- Settings that list the names of all classes, in one value or in a row each.
+local LISTED = "class_names|*.class_names|class_labels|*.class_labels|classes|*.classes"
+local EACH   = "class_names.*|*.class_names.*|class_labels.*|*.class_labels.*|id2label.*|*.id2label.*"
+
+--- The setting that names all classes, with how many they are as its number; nil where none does.
+---@param case culprit.Case
+---@return culprit.Row?
+local function listed(case)
+  local list = case.config:where("match(key, ?) and match(value, '*,*')", LISTED):slice(0, 1)
+  local row  = list:first()
+  if row and row.value:starts_with("[") then
+    -- A name in quotes may have a comma.
+    local text  = row.value
+    local marks = #text:split('"') - 1
+    return list:with { number = marks > 0 and marks // 2 or #text:split(",") }:first()
+  end
+  -- Names that a library fills in say nothing.
+  local each = case.config:where("match(key, ?) and not match(value, 'LABEL_*')", EACH)
+  local one  = each:first()
+  local path = one and one.key:split(".") or {}
+  local stem = table.concat(path, ".", 1, #path - 1)
+  each = one and each:where { source = one.source }:where("match(key, ?)", stem .. ".*")
+  local many = each and each:distinct("key"):count() or 0
+  return many > 1 and each:slice(0, 1):with { number = many }:first() or nil
+end
+
 --- The setting of the number of classes, or of tokens, that the loss tells apart; nil where none is set, or where the
 --- loss compares numbers. A classifier of texts has both, in any order: its classes count.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function targets.classes(case)
   local row = case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
-    or case.config:where("match(key, '*vocab_size') and number > 1"):first()
+    or case.config:where("match(key, '*vocab_size') and number > 1"):first() or listed(case)
   return row and not targets.numbers(case) and row or nil
 end
 

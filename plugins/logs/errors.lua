@@ -203,7 +203,8 @@ return {
     local serving = case.requests:count() > 0 and case.scalars:count() == 0
 
     -- Whether the stack of an asynchronous error is that of the call at fault.
-    local blocking = case.config:where("match(key, '*CUDA_LAUNCH_BLOCKING*') and value == '1'"):count() > 0
+    local blocking = case.config:where("match(key, '*CUDA_LAUNCH_BLOCKING*|*cuda_launch_blocking*') and value == '1'")
+      :count() > 0
       or case.log_lines:where("match(text, '*CUDA_LAUNCH_BLOCKING=1*|*CUDA_LAUNCH_BLOCKING: 1*|"
         .. "*CUDA_LAUNCH_BLOCKING?: ?1?*') and not match(text, '*passing CUDA*|*try *|*consider*|*debugging*')")
         :count() > 0

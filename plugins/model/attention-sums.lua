@@ -14,7 +14,9 @@
 --- Models with a learned sink (gpt-oss) drop the sink's column, so their lines add up to less than one; where the
 --- config says so only sums above one count. Weights after dropout scatter about one: right in training, which is not
 --- reported. Lines of zeros are masked queries and left out. Weights that were cut to a part of their keys are not
---- judged.
+--- judged. A mask that is applied to weights takes from lines with keys of weight zero: where lines without any are
+--- short as well, as with one added to the denominator or a sigmoid for each score, it is no mask's doing. Weights
+--- below 0 anywhere are no softmax's.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
@@ -43,6 +45,22 @@ local function other_axis(probs, limit)
     if sums and sums.min and sums.nonfinite == 0 and sums.min >= 1 - limit and sums.max <= 1 + limit then return axis
       end
   end
+end
+
+--- The largest sum of a line that lacks no key and adds up to less than one; nil where one that lacks none is whole, or
+--- none lacks none. What a mask takes away after the softmax it takes from lines with keys of weight zero alone.
+local function full_line(probs, limit)
+  local keys, most = probs.shape[#probs.shape], nil
+  local lines = probs.numel // keys
+  for n = 0, math.min(lines, 4096) - 1 do
+    local sum, zeros = 0, 0
+    for _, weight in ipairs(probs:values(n * keys, keys)) do
+      sum, zeros = sum + weight, zeros + (weight == 0 and 1 or 0)
+    end
+    if zeros == 0 and sum >= 1 - limit then return nil end
+    if zeros == 0 then most = math.max(most or 0, sum) end
+  end
+  return most
 end
 
 local function axis_name(probs, axis)
@@ -106,6 +124,11 @@ return {
     if not worst then return end
 
     local head, probs = worst.wrong:top(1, "off"):first(), worst.probs
+    local below = values:where(attention.NAMES:replace("min >= 0", "min < 0"))
+      :where("not match(name, 'battery.*|loss.*|*.loss.*')"):first()
+    if below then
+      return skip(("weights that are a softmax: %s has some below 0, as a difference of two has"):format(below.name))
+    end
     local low, high   = worst.heads:min("sum_min"), worst.heads:max("sum_max")
     local mean        = worst.heads:mean("sum_mean")
     local what = ("in %s the weights of query %d add up to %s (off in %d of %s, sums go from %s to %s; rounding "
@@ -140,6 +163,10 @@ return {
       say("attention-sums-off", 0.95, "that is no average")
       say("attention-sums-above-one", 0.9,
         "weights were added or scaled after the softmax, or it is no softmax over the keys")
+    elseif not sinks and full_line(probs, worst.limit) then
+      skip(("weights that are a softmax over the keys: of %s lines in which no key has none add up to %s at most, so "
+        .. "that no mask took the rest"):format(probs.name, units.number(full_line(probs, worst.limit))),
+        "attention-sums-off")
     elseif not sinks then
       say("attention-sums-off", 0.9,
         "a part of each line was taken away after the softmax: a mask that is applied to the "

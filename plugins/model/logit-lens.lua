@@ -55,7 +55,13 @@ return {
               depth, judged = depth + 1, true
               local stack = state.layer:sub(1, #state.layer - #parts[#parts])
               local best  = bests[stack]
+              -- Of a few positions, as of short answers, two shares differ by chance.
+              local places = (labels.numel - labels:count_equal(opt.ignore))
+                * math.min(1, state.numel / state.shape[#state.shape] / labels.numel)
+              local error_ = best and math.sqrt((share * (1 - share) + best.share * (1 - best.share))
+                / math.max(1, places))
               if best and best.share >= opt.known and share <= (1 - opt.lost) * best.share
+                and best.share - share > 3 * error_
                 and (not found or best.share - share > found.best.share - found.share) then
                 found = { step = step, best = best, share = share, state = state }
               end

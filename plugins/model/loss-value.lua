@@ -15,7 +15,9 @@
 --- ## Known false positives
 --- Losses with other terms (z-loss, distillation) agree with neither form, and nothing is said. Of terms between 0 and
 --- their weight, as one less an overlap, the loss has to be out of reach of the one form and within that of the other.
---- Contrastive losses have a matrix of pairs by design, of logits and not of losses.
+--- Contrastive losses have a matrix of pairs by design, of logits and not of losses. Of a layer with a name of its own
+--- logits are told by their width: the classes of the config, its list of their names, or as many as labels count. A
+--- label below 0 is of no class and left out.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html, Graves et al. (2006), Connectionist
@@ -23,6 +25,7 @@
 
 local alignments = require("alignments")
 local elements = require("elements")
+local masked = require("masked")
 local places = require("places")
 local sides = require("sides")
 local statistics = require("statistics")
@@ -107,6 +110,12 @@ local function of_probabilities(probabilities, labels, ignore)
     end
   end
   return n > 0 and sum / n or nil
+end
+
+--- The label that the loss leaves out of a batch: a negative one is no class, whatever the setting says, and `ignore`
+--- is none of these labels then.
+local function left_out(labels, ignore)
+  return labels.min < 0 and labels:count_equal(ignore) == 0 and math.floor(labels.min) or ignore
 end
 
 --- What is counted of the outputs of a name.
@@ -340,22 +349,24 @@ return {
 
   run = function(case)
     local dumped = case.tensors:where("not match(name, 'battery.*')")
+    local ignore = masked.ignored(case, case.options.ignore)
     local judged, softmaxed, times, plain, neither, since, before = false, nil, 0, 0, 0, nil, false
     local refuted, compared = false, false -- of a second softmax; whether logits were held against labels
     local outputs = "match(name, 'head.output|lm_head.output|*.head.output|*.lm_head.output|*logits|out.output|"
       .. "fc_out.output')"
     local truth   = "match(name, '*labels|*targets|batch.label|batch.target|batch.y') and match(dtype, 'int*') and "
       .. "zero_share is not null"
-    -- Of a layer with another name: outputs of the labels' shape and one number for each class of the config; where
-    -- two layers have it, none is taken.
+    -- Of a layer with another name: outputs of the labels' shape and one number for each class of the config, or as the
+    -- labels count them; where two layers have it, none is taken.
     if dumped:where(outputs):count() == 0 then
-      local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-        :first()
-      local labels  = dumped:where(truth):first()
+      local kinds  = targets_of.classes(case)
+      local labels = dumped:where(truth):first()
+      local most   = labels and dumped:where(truth):max("max") or 0
+      local count  = kinds and kinds.number or most > 1 and most + 1 or nil
       local only, several
-      for row in dumped:where("role == 'output' and numel > 1"):slice(0, classes and labels and 1000 or 0):rows() do
+      for row in dumped:where("role == 'output' and numel > 1"):slice(0, labels and count and 1000 or 0):rows() do
         local shape = row.shape or {}
-        if #shape == #labels.shape + 1 and shape[#shape] == classes.number and shape[1] == labels.shape[1] then
+        if #shape == #labels.shape + 1 and shape[#shape] == count and shape[1] == labels.shape[1] then
           several = several or only ~= nil and only ~= row.name
           only    = only or row.name
         end
@@ -376,8 +387,9 @@ return {
         local logged = case.scalars:where { name = "loss", primary = true, step = logits.step }:first()
         value = logged and logged.value
       end
-      local once  = labels and logits:cross_entropy(labels, 0, case.options.ignore)
-      local twice = once and logits:cross_entropy(labels, 0, case.options.ignore, "twice")
+      local void  = labels and left_out(labels, ignore) or ignore
+      local once  = labels and logits:cross_entropy(labels, 0, void)
+      local twice = once and logits:cross_entropy(labels, 0, void, "twice")
       if once and value and value == value and once == once then
         judged, compared = true, true
         local width = logits.shape[#logits.shape]
@@ -389,7 +401,7 @@ return {
         -- that is dumped whole nothing but rounding is left.
         local whole = case.config:where("match(key, '*batch_size*') and number == ?", logits.shape[1]):count() > 0
         local near  = whole and 0.005 or 0.04
-        local logarithm = probabilities and of_probabilities(logits, labels, case.options.ignore)
+        local logarithm = probabilities and of_probabilities(logits, labels, void)
         if logarithm and math.abs(value - once) >= 0.2 * math.abs(value - logarithm) then
           -- That of the logarithms, or not told from it: a model may end in a softmax where its loss takes none.
           if math.abs(value - logarithm) < 0.2 * math.abs(value - once) then plain = plain + 1 end
@@ -405,7 +417,7 @@ return {
           neither = neither + 1
           -- A softmax of a softmax has losses within one nat, so that the mean of n of them is known to half of one by
           -- the root of n; from three times that on it is none, whatever the loss is.
-          local counted = labels.numel - labels:count_equal(case.options.ignore)
+          local counted = labels.numel - labels:count_equal(void)
           if whole or math.abs(value - twice) > 1.5 / math.sqrt(math.max(1, counted)) then refuted = true end
         end
         if softmaxed and not since then since, before = logits.step, plain + neither > 0 end

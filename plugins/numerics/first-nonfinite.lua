@@ -13,7 +13,8 @@
 --- ## Known false positives
 --- Masks that hold -inf by design; name them `*mask*` and they are left out. So is what a batch holds at a step whose
 --- loss is finite: missing values, and bounds without end. Behind a loss that is NaN weights and activations are as
---- well, wherever it began: of dumps from later steps only the batch is judged.
+--- well, wherever it began: of dumps from later steps only the batch is judged. Scores that are minus infinity from the
+--- first dump on, and nothing else that is not finite, in a run whose losses all are, are what a softmax leaves out.
 ---
 --- ## References
 --- Ascend's msprobe applies the same rule to operators: clean inputs, non-finite outputs.
@@ -57,6 +58,31 @@ local function taken_as_missing(case, dumped)
   return table.concat(names, "|"), example
 end
 
+--- The scores that were set to minus infinity before a softmax, as of moves that are not allowed: all that is not
+--- finite in them is that, from the first dump on, and each logged loss, dumped gradient and weight of the run is
+--- finite. Their names as a pattern, and one of them.
+---@param case culprit.Case
+---@param dumped culprit.Table
+---@return string, culprit.Row?
+local function ruled_out(case, dumped)
+  local names, known, example = {}, {}, nil
+  local losses = case.scalars:where { name = "loss", primary = true }
+  if losses:where("finite(value)"):count() < 2 or losses:where("value is null or not finite(value)"):count() > 0
+    or dumped:where("(role == 'grad' or role == 'weight') and nonfinite > 0"):count() > 0
+    or dumped:where("nan > 0"):count() > 0 then
+    return ""
+  end
+  local scores = dumped:where("inf > 0 and not match(name, ?)", INPUTS):where("zero_share is not null")
+  for row in scores:sort("step"):slice(0, 400):rows() do
+    -- What is designed so is so from the first dump on.
+    if row:count_equal(-math.huge) < row.inf or dumped:where { name = row.name }:sort("step"):first().inf == 0 then
+      return ""
+    end
+    if not known[row.name] then known[row.name], names[#names + 1], example = true, row.name, example or row end
+  end
+  return table.concat(names, "|"), example
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -72,6 +98,12 @@ return {
       dumped = dumped:where("not match(name, ?)", taken)
       skip(("a batch whose values are all meant: the loss is finite at step %d, where %s holds some that are not")
         :format(example.step, example.name), "nonfinite-input")
+    end
+    local scores, score = ruled_out(case, dumped)
+    if score then
+      dumped = dumped:where("not match(name, ?)", scores)
+      skip(("values that are to be finite: those of %s are minus infinity, as what a softmax is to leave out, and each "
+        .. "loss is finite"):format(score.name), "nonfinite-activation")
     end
     local first  = dumped:where("nonfinite > 0"):sort("step", "order"):first()
     -- What was not dumped may have broken as well, or before.

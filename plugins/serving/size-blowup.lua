@@ -11,7 +11,9 @@
 ---
 --- ## Known false positives
 --- Images are hundreds of tokens behind one marker: prompts that name one are left out. Base64, emoji and rare scripts
---- stay below a token a byte. A long system prompt is the same for all and is taken off. Padding stands at an end.
+--- stay below a token a byte. A long system prompt is the same for all and is taken off. Where some prompts have it, or
+--- tools beside them, and their texts differ in length, each has as many tokens more: no text makes that of itself.
+--- Padding stands at an end.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/tokenizer (special tokens)
@@ -51,6 +53,17 @@ local function longest_run(prompt)
     end
   end
   return best, #ids
+end
+
+--- The tokens that three texts and more of different lengths all have beyond what they explain, to a twentieth; nil
+--- where they differ. What a text makes of itself differs with it.
+local function added(prompts, excess)
+  local least, most, short, long = math.huge, 0, math.huge, 0
+  for _, text in ipairs(prompts) do
+    least, most = math.min(least, excess(text)), math.max(most, excess(text))
+    short, long = math.min(short, text.bytes), math.max(long, text.bytes)
+  end
+  return #prompts >= 3 and long >= 1.2 * short and most - least <= 0.05 * most and math.floor((least + most) / 2) or nil
 end
 
 ---@type culprit.Detector
@@ -107,19 +120,27 @@ return {
             shared = { marker = marker, with = with, value = value, others = #others - without }
           end
         end
-        report {
-          symptom = "tokens-per-character-blowup",
-          score = math.min(0.97, 0.8 + 0.01 * worst.ratio / median + (shared and 0.1 or 0)),
-          at = { name = worst.row.id },
-          message = ("%d of %s have %.0f times the tokens of other texts of their length or more: %s tokens for %s "
-            .. "bytes%s, where %s is usual%s"):format(#prompts, units.plural(#texts, "prompt"), opt.times,
-            units.count(worst.row.prompt_tokens), units.count(worst.bytes),
-            worst.row.id and (" in " .. worst.row.id) or "",
-            units.plural(math.floor(median * worst.bytes + fixed), "token"),
-            shared and ("; %d of these %d hold \"%s\", and %d of the %d others"):format(shared.with, #prompts,
-              shared.marker, shared.others, #others) or ""),
-          evidence = rows,
-        }
+        local beside = not shared and added(prompts, function(text)
+          return text.row.prompt_tokens - fixed - median * text.bytes
+        end)
+        if beside then
+          skip(("prompts with all that was sent: %d have some %s tokens more each, however long their texts are, as "
+            .. "what stands beside these has"):format(#prompts, units.count(beside)), "tokens-per-character-blowup")
+        else
+          report {
+            symptom = "tokens-per-character-blowup",
+            score = math.min(0.97, 0.8 + 0.01 * worst.ratio / median + (shared and 0.1 or 0)),
+            at = { name = worst.row.id },
+            message = ("%d of %s have %.0f times the tokens of other texts of their length or more: %s tokens for %s "
+              .. "bytes%s, where %s is usual%s"):format(#prompts, units.plural(#texts, "prompt"), opt.times,
+              units.count(worst.row.prompt_tokens), units.count(worst.bytes),
+              worst.row.id and (" in " .. worst.row.id) or "",
+              units.plural(math.floor(median * worst.bytes + fixed), "token"),
+              shared and ("; %d of these %d hold \"%s\", and %d of the %d others"):format(shared.with, #prompts,
+                shared.marker, shared.others, #others) or ""),
+            evidence = rows,
+          }
+        end
       end
     end
 

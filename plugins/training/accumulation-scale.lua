@@ -30,8 +30,7 @@ return {
   symptoms = { "accumulation-not-divided", "clipped-by-accumulation" },
 
   run = function(case)
-    local counts = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') and "
-      .. "number >= 1")
+    local counts = settings.accumulation(case)
     if counts:count() == 0 then return skip("the number of accumulated batches in a config") end
     local all  = case.scalars:where { primary = true }:where("finite(value)")
     local runs = {}

@@ -17,7 +17,9 @@
 --- bound. Less than 2 % below it, or than one standard error of a bound that few labels tell, is taken for nothing
 --- learned, unless a logged area under the curve is 0.6 or more, or the validation loss goes on falling below it: the
 --- training loss is then of something else than each row and its label. Where none of the dumped outputs has as many
---- numbers a row as the targets, the loss is no squared error of one each.
+--- numbers a row as the targets, the loss is no squared error of one each. Too few float targets to tell the bound are
+--- held batch by batch against the loss of their own step: what three dumped batches behind the first say together has
+--- to be that no loss is less than the best constant has on that very batch.
 ---
 --- ## References
 --- The constant with the least squared error is the mean, whose error is the variance; that with the least
@@ -30,6 +32,9 @@ local runs    = require("runs")
 local targets = require("targets")
 
 local LIMIT = 200000
+-- Names of what may be the target, and may be compared on another scale: each batch has to bear it out.
+local LOOSE = "batch.future_target|batch.future_targets|batch.future_values|batch.*_target|batch.*_targets|"
+  .. "batch.rating|batch.ratings|batch.score|batch.scores|batch.seq_y|batch.y_*|batch.ground_truth"
 
 --- The values of several tensors, but for ignored labels, in the order of their size.
 local function sorted_values(tensors)
@@ -76,7 +81,29 @@ local function of_floats(list, kind)
     end
     return { huber(list, low), "the least Huber loss of a constant", huber(list, low) * part }
   end
-  return { absolute, "the mean distance of the targets from their median", absolute * part }
+  -- The mean distance of such values varies less than their square: by sqrt(pi / 2 - 1) of itself.
+  return { absolute, "the mean distance of the targets from their median", absolute * math.sqrt((math.pi / 2 - 1) / n) }
+end
+
+--- Whether the loss of every batch that was dumped behind the first is no less than the best constant has on that very
+--- batch, which no constant chosen beforehand has: how few labels they are is then the same on both sides. How many
+--- such batches; nil where one has less, or there are fewer than three.
+local function none_better(case, labels, kind, near)
+  local first, judged = labels:min("step"), 0
+  for batch in labels:where("step > ? and numel >= 16", first):sort("step"):slice(0, 50):rows() do
+    local said  = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
+      :where("match(name, 'loss.output|loss') and numel == 1"):first()
+    local row   = not said and case.scalars:where { name = "loss", primary = true, step = batch.step, run = batch.run }
+      :first()
+    local value = said and said.mean or row and row.value
+    local own   = of_floats(sorted_values(labels:where { run = batch.run, step = batch.step, variant = batch.variant }),
+      kind)
+    if value then
+      if not (value >= (1 - near) * own[1]) then return nil end
+      judged = judged + 1
+    end
+  end
+  return judged >= 3 and judged or nil
 end
 
 --- What the shares of labels score: { level, what, error }; nil where there are too few of too many kinds.
@@ -132,6 +159,13 @@ local function words_of(case, dumped, labels)
   return #list > 0 and list or nil
 end
 
+--- What the config calls a loss of differences that are not squared; nil where it names none.
+local function kind_of(case)
+  local kind = case.config:where("match(key, '*loss*|*criterion*|*objective*') and match(value, '*huber*|*Huber*|"
+    .. "*smooth*|*Smooth*|*l1*|*L1*|*mae*|*MAE*|*absolute*')"):first()
+  return kind and kind.value
+end
+
 --- The score of the best constant, what it is and how uncertain the labels leave it; nil where there are too few.
 local function bound(case, dumped, labels, float)
   local list = sorted_values(labels)
@@ -143,9 +177,7 @@ local function bound(case, dumped, labels, float)
   local binary = list[1] == 0 and list[n] == 1
   for _, v in ipairs(binary and list or {}) do binary = binary and (v == 0 or v == 1) end
   if not float or binary then return of_kinds(list) end
-  local kind = case.config:where("match(key, '*loss*|*criterion*|*objective*') and match(value, '*huber*|*Huber*|"
-    .. "*smooth*|*Smooth*|*l1*|*L1*|*mae*|*MAE*|*absolute*')"):first()
-  return of_floats(list, kind and kind.value)
+  return of_floats(list, kind_of(case))
 end
 
 --- Whether a logged area under the curve says that rows are told apart: a half is chance.
@@ -184,14 +216,15 @@ return {
     local float_ = "match(dtype, 'float*|bfloat*')"
     local numbers = targets.numbers(case)
     -- What the loss compares with: the target, or a denoiser's noise, or labels.
-    local labels
-    for _, pattern in ipairs({ "batch.target|batch.targets", "batch.noise|batch.eps",
-      "batch.label|batch.labels|batch.y|batch.click|batch.clicks" }) do
-      labels = dumped:where("match(name, ?)", pattern)
+    local labels, loose
+    for i, pattern in ipairs({ "batch.target|batch.targets", "batch.noise|batch.eps",
+      "batch.label|batch.labels|batch.y|batch.click|batch.clicks", LOOSE }) do
+      labels, loose = dumped:where("match(name, ?)", pattern), i == 4
       -- Classes beside a loss of numbers are a condition, and no label.
-      if numbers then labels = labels:where(float_) end
+      if numbers or loose then labels = labels:where(float_) end
       if labels:count() > 0 then break end
     end
+    if loose and labels:distinct("name"):count() > 1 then labels = labels:slice(0, 0) end
     local noise = labels:count() > 0 and labels:first().name:glob("batch.noise|batch.eps")
     if labels:count() == 0 or noise and case.config:where("match(key, '*prediction_type') and not match(value, 'eps*')")
       :count() > 0 then
@@ -202,7 +235,9 @@ return {
     local classes = not float and case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and "
       .. "number > 1"):first()
     local one = bound(case, dumped, labels, float)
-    if not one or one[1] <= 0 or one[3] > 0.05 * one[1] then
+    local few = one and one[1] > 0 and (loose or one[3] > 0.05 * one[1])
+    local paired = few and float and one[3] <= 0.2 * one[1] and none_better(case, labels, kind_of(case), opt.near)
+    if not one or one[1] <= 0 or few and not paired then
       return skip("more dumped labels: their frequencies are not known well enough")
     end
     local level, what, error_ = one[1], one[2], one[3]
@@ -240,8 +275,9 @@ return {
             symptom  = "loss-at-chance",
             score    = 0.9,
             at       = { step = loss:first().step },
-            message  = ("loss stays at %.4g, %s, which is %.4g: the score of the best constant; the weights travelled "
-              .. "%.2g times their norm"):format(finish, what, level, far),
+            message  = ("loss stays at %.4g, %s, which is %.4g: the score of the best constant%s; the weights "
+              .. "travelled %.2g times their norm"):format(finish, what, level, paired and (", which on none of %d "
+              .. "dumped batches has more than the model"):format(paired) or "", far),
             evidence = { loss:first(), loss:last(), labels:first() },
           }
         end

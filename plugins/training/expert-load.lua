@@ -30,7 +30,9 @@ return {
   run = function(case)
     local opt, judged = case.options, false
     local loads = case.scalars:where("finite(value) and value >= 0 and match(name, '*expert*') and match(name, "
-      .. "'*load*|*frac*|*share*|*usage*|*util*|*token*|*count*|*prob*') and not match(name, '*drop*|*overflow*')")
+      .. "'*load*|*frac*|*share*|*usage*|*util*|*token*|*count*|*prob*') and not match(name, '*drop*|*overflow*') "
+      .. "and not match(metric, 'zero_share|unchanged_share|saturated_share|subnormal_share|near_max_share|"
+      .. "attention_entropy_share')") -- of parts of an expert
 
     --- A name without its last number: that of all experts of a layer; nil where it has none, or where it numbers the
     --- layers.

@@ -32,7 +32,9 @@
 --- validation by design: where the config declares one, or its share is logged, nothing is said (of teacher forcing
 --- where its ratio is between 0 and 1). Nor is it where the rows of dumped batches say so themselves: a random label
 --- costs what one drawn at random does, and without as many of the dearest rows as that makes of the distance, and a
---- quarter more, the others cost no more than validation. Label smoothing does so within a bound: against targets of 1
+--- quarter more, the others cost no more than validation. A logged loss above what all rows of its batch cost is of
+--- some of them, or weighs them. Without any config nobody knows what training adds, and it is a third as sure.
+--- Label smoothing does so within a bound: against targets of 1
 --- - e + e / K and e / K the loss of the best model is above its own cross-entropy by e (1 - 1 / K) ln((1 - e + e / K)
 --- / (e / K)) at most, reached where it is sure of each row; half as much again is still taken for it. Averaged weights
 --- are better by what the noise of the last steps costs: half as much again is taken for that, unless they have a
@@ -182,6 +184,8 @@ return {
     smoothed  = { default = 1.50, doc = "Multiple of what label smoothing can account for" },
     norms     = { default = 1.50, doc = "Multiple of what the norms of a batch can account for" },
     min_evals = { default = 4,    doc = "Evaluations below which nothing is judged" },
+    min_rows  = { default = 8,    doc = "Logged losses of training below which nothing is judged" },
+    unsaid    = { default = 0.30, doc = "How sure it is where no config says what else raises the training loss" },
     batch     = { default = 16,   doc = "Rows of a batch below which its own statistics raise the training loss" },
   },
 
@@ -222,8 +226,7 @@ return {
     end
     local needed = averaged and math.max(opt.above, opt.averaged) or opt.above
     -- A training loss that is the sum over accumulated batches is above by their number, and initial-loss says so.
-    local batches = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
-      .. "and number > 1"):first()
+    local batches = settings.accumulation(case):where("number > 1"):first()
     local function summed(ratio)
       return batches and math.abs(ratio / batches.number - 1) < 0.1
     end
@@ -238,7 +241,7 @@ return {
       local train = runs.series(case, "loss", run_name)
       local apart = epochs_of.counted(case, run_name, val)
       epochs = epochs or apart
-      if not apart and val:count() >= opt.min_evals and train:count() >= 10 then
+      if not apart and val:count() >= opt.min_evals and train:count() >= opt.min_rows then
         judged = true
         local means = train:count() <= 1.2 * val:count()
         -- The training level at each of up to forty evaluations.
@@ -258,6 +261,8 @@ return {
         end
         local later = train:slice(train:count() // 2, train:count())
         local noise = (later:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+        -- Of four distances the deviation is known badly.
+        if train:count() < 10 then noise = 1.5 * noise end
         local rate  = runs.series(case, "lr", run_name)
         local n     = #points
         local label = series == "val_loss" and "validation loss" or series
@@ -324,6 +329,10 @@ return {
             skip(("rows as hard as those of validation: the easiest %s of %d dumped ones cost %.3g in the mean, "
               .. "whatever the labels of the rest"):format(units.percent(rows.share), rows.of, rows.mean),
               "train-loss-above-val")
+          elseif above and excess == 0 and harder_rows.weighed(case, run_name, points[half].eval.step) then
+            local of = harder_rows.weighed(case, run_name, points[half].eval.step)
+            skip(("a training loss that is the mean over its rows: those of step %d cost %.3g by %s, and it is %.3g")
+              :format(of.step, of.mean, of.output, of.value), "train-loss-above-val")
           elseif above and harder_rows.soft(case) then
             local soft, least = harder_rows.soft(case)
             skip(("a loss that can come to 0: the labels of %s are shares of several classes, and have an entropy of "
@@ -338,13 +347,15 @@ return {
             local step, from = places.start(case, points[begin].eval.step, begin > 1)
             report {
               symptom  = "train-loss-above-val",
-              score    = math.min(0.95, 0.6 + last.train / last.eval.value - 1),
+              score    = case.config:count() == 0 and opt.unsaid
+                or math.min(0.95, 0.6 + last.train / last.eval.value - 1),
               at       = { step = step },
               message  = ("training stays above validation %s: %.4g and %.4g at step %d, %.4g and %.4g at step %d; %s")
                 :format(from, points[n - 2].train, points[n - 2].eval.value, points[n - 2].eval.step, last.train,
                 last.eval.value, last.eval.step, excess > 0 and ("label smoothing of %g over %d classes accounts for "
                 .. "%.2g at most"):format(smoothing.number, math.floor(classes.number), excess / opt.smoothed)
                 or averaged and "more than averaging of weights accounts for"
+                or case.config:count() == 0 and "no config says whether there is dropout or augmentation"
                 or "no dropout or label smoothing is configured"),
               evidence = { last.eval, last.rows },
             }
@@ -370,6 +381,7 @@ return {
         "train-loss-above-val")
     end
     if not judged and epochs then return skip("validation at the steps of training: it has the numbers of epochs") end
-    if not judged then skip(("at least %d evaluations beside 10 training losses"):format(opt.min_evals)) end
+    if not judged then skip(("at least %d evaluations beside %d training losses"):format(opt.min_evals,
+      opt.min_rows)) end
   end,
 }

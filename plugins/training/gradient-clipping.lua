@@ -47,7 +47,7 @@ return {
     if limits:count() == 0 then
       -- A threshold of null is an answer: nothing is clipped.
       if case.config:where("match(key, "
-        .. "'*grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clip*|*clip_norm')"):count() > 0
+        .. "'*grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clip*|*clip_norm|*norm_clip')"):count() > 0
       then
         return
       end

@@ -62,8 +62,7 @@ return {
     end
 
     -- Each row's norm may be that of many batches, and its loss that of the last one.
-    local pieces = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*')")
-      :max("number") or 1
+    local pieces = settings.accumulation(case):max("number") or 1
     local all = case.scalars:where { name = "grad_norm", primary = true }
     if all:count() == 0 then return skip("the global gradient norm") end
     local harder

@@ -204,8 +204,7 @@ return {
           judged = true
           local ratio, summed = first.value / chance, false
           -- The sum over accumulated batches is training/accumulation-scale's.
-          local parts = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
-            .. "and number > 1"):first()
+          local parts = settings.accumulation(case):where("number > 1"):first()
           if parts and math.abs(ratio / parts.number - 1) < 0.12 then summed = true end
           for _, n in ipairs(sums) do
             if n > 1 and ratio > 0.5 * n and ratio < 2 * n then summed = true end
@@ -231,21 +230,27 @@ return {
     local chance = math.log(count) * (entropy or 1)
     local level  = ("ln %d"):format(math.floor(count))
     if entropy and entropy ~= 1 then level = ("%g * %s"):format(entropy, level) end
-    local sum    = case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') "
-      .. "and number > 1"):first()
+    local sum    = settings.accumulation(case):where("number > 1"):first()
     --- The sum over accumulated batches, which is what training/accumulation-scale reports.
     local function summed_up(first)
       local times = math.floor(first.value / chance + 0.5)
       return sum and sum.number == times and math.abs(first.value / chance - times) <= 0.04 * times
     end
-    --- Whether the first loss is larger than each of two and more terms of it that are logged at the same step, and no
-    --- more than their sum: it is one of several losses, of which each has a chance level of its own.
-    local function of_terms(run_name, first)
-      local terms = case.scalars:where { primary = true, run = run_name, step = first.step }
+    --- Whether the first loss that has any beside it is larger than each of two and more terms that are logged at the
+    --- same step, and no more than their sum: it is one of several losses, of which each has a chance level of its own.
+    local function of_terms(run_name)
+      local all = case.scalars:where { primary = true, run = run_name }
         :where("layer is null and finite(value) and value > 0 and name != 'loss' and (match(name, '*loss*') or "
-          .. "match(raw_name, '*loss*')) and not match(name, '*val*|*eval*|*test*|*scale*')"):distinct("name")
-      return terms:count() >= 2 and terms:max("value") < 0.98 * first.value
-        and terms:sum("value") >= 0.9 * first.value and terms:first() or nil
+          .. "match(raw_name, '*loss*')) and not match(name, '*val*|*eval*|*test*|*scale*')")
+      local step  = all:min("step")
+      local terms = all:where { step = step }:distinct("name")
+      if terms:count() < 2 then return nil end
+      -- Of several logs the one that has the terms says what they add up to.
+      for whole in case.scalars:where { name = "loss", run = run_name, step = step }:rows() do
+        if terms:max("value") < 0.98 * whole.value and terms:sum("value") >= 0.9 * whole.value then
+          return terms:first()
+        end
+      end
     end
     --- A number of rows or tokens that the loss is the sum over: a first loss that is as many times that of a fresh
     --- model, and stays of that size, since logits that are too large are brought down at once. Nil where none is.
@@ -283,7 +288,7 @@ return {
       local later = first and first.step > 1 and first.step <= 10 and first.value > 2 * chance + shares
         and not summed_up(first) and not sums and run:where("finite(value)"):count() >= 10
         and first.value >= 0.9 * run:where("finite(value)"):max("value")
-      local term = first and first.value > 0 and of_terms(run_name, first)
+      local term = first and first.value > 0 and of_terms(run_name)
       if first and first.value < 0 then
         skip("a cross-entropy: none is below 0", "initial-loss-off", "initial-loss-low", "loss-in-bits")
         judged = true

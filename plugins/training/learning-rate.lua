@@ -170,8 +170,14 @@ return {
           if row.value <= 1.1 * averaged then return true end
           -- Cycles come back to their peak, and never go beyond it.
           if cyclic and row.value <= 1.1 * math.max(before:max("value") or 0, planned or 0) then return true end
-          -- A warm-up that is still going on rises too, by less and less; a jump is more than the row before it rose.
-          if earlier and earlier.change and earlier.change > 0.5 * row.change then return true end
+          -- A warm-up that is still going on rises too, by less and less; a jump is more than the rows before it rose.
+          -- Rows need not be as far apart each time, so it is the rise per step, over at least half as many steps.
+          local apart = earlier and row.step - earlier.step
+          local base  = earlier and (before:where("step <= ?", earlier.step - 0.5 * apart):last() or before:first())
+          if base and base.step < earlier.step
+            and math.log(earlier.value / base.value) / (earlier.step - base.step) > 0.5 * row.change / apart then
+            return true
+          end
           -- A warm-up that is stepped by epochs: to the rate that is set, for the first time, and never beyond it. What
           -- has fallen before is in none.
           return planned and rate:first().step <= 0.1 * rate:last().step and rate:max("value") <= 1.02 * planned

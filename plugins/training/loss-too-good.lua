@@ -17,12 +17,12 @@
 --- error by right, digits and most pictures that were seen, so there nothing but learning by heart is judged, by the
 --- validation loss: it has to be twice as high as training ends, on the same scale. Only a cross-entropy of tokens has
 --- an entropy to respect: a square error is as small as the targets' units make it, a distance of two views ends at 0,
---- and weighted sums and likelihoods of densities go below it. So the first loss has to be near the logarithm of a
---- number of tokens, the config's or that of dumped logits beside labels that are ids, and where an output is dumped it
---- has to have that many columns: a table that is looked up says nothing of what is predicted. Of single examples the
---- middle loss is far below the mean one, which has to be as small. Losses with a margin come to 0 by and by, or at
---- some batches: there are small ones as well then. Zeros that mean that nothing was scored stand among others, with
---- nothing between.
+--- and weighted sums and likelihoods of densities go below it. So the first loss, logged or dumped before that, has to
+--- be near the logarithm of a number of tokens, the config's or that of dumped logits beside labels that are ids, and
+--- where an output is dumped it has to have that many columns: a table that is looked up says nothing of what is
+--- predicted. Of single examples the middle loss is far below the mean one, which has to be as small. Losses with a
+--- margin come to 0 by and by, or at some batches: there are small ones as well then. Zeros that mean that nothing was
+--- scored stand among others, with nothing between.
 ---
 --- ## References
 --- With a leak the loss passes any estimate of the data's entropy within a hundred steps.
@@ -127,6 +127,13 @@ return {
       elseif rows >= opt.min_rows // 2 then
         local start = loss:slice(0, 3):median("value")
         local count, size = tokens_of(case, start)
+        -- Of a log that begins late or has means of many steps a dump of the first batch says where the loss began.
+        local fresh = not count and case.tensors:where { run = run_name }:where("match(name, 'loss|loss.output') and "
+          .. "numel == 1 and nonfinite == 0 and step <= 1 and step <= ?", loss:first().step):sort("step"):first()
+        if fresh and fresh.mean > start then
+          count, size = tokens_of(case, fresh.mean)
+          if count then start = fresh.mean end
+        end
         local chance = count and math.log(count)
         -- Weights that start wrongly, or a divergence, lift the first losses beyond chance: coming down from there is
         -- nothing. From chance on it counts.

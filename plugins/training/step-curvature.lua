@@ -62,8 +62,7 @@ return {
     if not name or not optimizers.plain(case) then
       return skip("plain descent, named in a config: other optimizers' steps are not as long as the gradient")
     end
-    if case.config:where("match(key, '*accumulation_steps|*accumulate_grad_batches|*grad_accum*') and number > 1")
-      :count() > 0 then
+    if settings.accumulation(case):where("number > 1"):count() > 0 then
       return skip("steps of one batch: these accumulate, and the norm may be that of a sum")
     end
     local sum = case.config:where("match(key, 'reduction|*.reduction|*loss_reduction|*loss.reduction') and "

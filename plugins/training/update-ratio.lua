@@ -25,7 +25,8 @@
 --- out, as is what never moves. One or two layers on features that stay have to outgrow their start: first updates are
 --- judged of three layers and more. A loss that comes to a half of what it was had a rate that was high enough.
 --- Fine-tuning at rates of 1e-6 moves a model that already knows; a first loss far below that of chance weakens the
---- report.
+--- report. A step at which weights are projected (pruned, masked, tied) is left out: what the update takes from them it
+--- takes from their length as well, which no gradient's does.
 ---
 --- ## References
 --- SageMaker Debugger flags ratios above 10 and below 1e-8, orders beyond what breaks a transformer.
@@ -235,6 +236,18 @@ local function telling_first(opt, seen, rate, lasting)
   return first
 end
 
+--- The update of a step over the weights, of all of them together, or of the layers that are logged.
+local function of_all_layers(case, seen, step)
+  local whole = seen.whole:where { step = step }:first()
+  if whole then return whole.value end
+  local norms = case.scalars:where { metric = "weight_norm", primary = true, step = step }
+    :where("layer is not null and finite(value)"):distinct("layer"):select("layer", "value")
+  local both = seen.ratios:where { step = step }:distinct("layer"):select("layer", "value"):join(norms, { "layer" })
+    :with { moved = "value * value * value_right * value_right", square = "value_right * value_right" }
+  local weights = both:count() > 0 and both:sum("square") or 0
+  return weights > 0 and math.sqrt(both:sum("moved") / weights) or nil
+end
+
 --- Reports first updates, before weights have grown to them, that would outgrow them at the rate that the warm-up leads
 --- to.
 ---@param seen update_ratios.Found
@@ -262,9 +275,9 @@ local function judge_first(case, run, seen, rate)
       optimizers.kind(case)), "first-updates-outgrow-weights")
   end
   -- Of all weights together, where the small layers' gains and biases hide what the large ones do.
-  local whole = part < WARM and seen.layered and seen.whole:where { step = first.row.step }:first()
-  local together = whole and whole.value / part >= opt.ramp and whole.value > size
-  if together then size = whole.value end
+  local whole = part < WARM and seen.layered and of_all_layers(case, seen, first.row.step)
+  local together = whole and whole / part >= opt.ramp and whole > 1.01 * size
+  if together then size = whole end
   -- At the full rate at once: Adam's later updates are about a fifth of its first, as gradients are mostly noise, so
   -- that half of the weights at first is a tenth of them later on. Adagrad's go on falling.
   local outgrows = part < WARM and size / part >= opt.ramp or part >= WARM and size >= (adam and 5 or 10) * opt.high
@@ -273,7 +286,9 @@ local function judge_first(case, run, seen, rate)
     or "the weights in most of 3 layers"
   report {
     symptom  = "first-updates-outgrow-weights",
+    -- A fifth of the weights a step is long, a third is theirs in three.
     score    = part >= WARM and size < 10 * opt.high and 0.7
+      or part < WARM and size / part < 1.5 * opt.ramp and 0.6
       or math.min(0.95, 0.7 + 0.25 * math.min(1, size / part)),
     at       = { run = run, step = first.row.step },
     message  = ("the update of step %d is %.2g of %s%s: a rate in the order of the weights, which no warm-up mends")
@@ -335,6 +350,10 @@ local function judge_small(case, run, seen, rate)
   end
   local moving = usual:where("ratio > 0")
   if moving:count() <= usual:count() / 2 then return end
+  if seen.projected then
+    return skip(("updates that a rate makes: at step %d weights are projected, which takes from later ones as well")
+      :format(math.floor(seen.projected)), "update-ratio-low")
+  end
   local median = moving:median("ratio")
   local way    = longest_way(case, moving, length, rate.rows)
   if median >= opt.low and not (way and way < opt.way) then return end
@@ -365,7 +384,7 @@ return {
       .. "sound training takes back" },
     leap      = { default = 3.0,  doc = "Growth of the median layer between two logged steps that tells what its "
       .. "updates were" },
-    ramp      = { default = 0.30,
+    ramp      = { default = 0.20,
                   doc = "First update over weight norm, taken to the full rate, that is too large for any warm-up" },
     low       = { default = 1e-4, doc = "Median update over weight norm that is too small" },
     could     = { default = 1e-2, doc = "Largest update over weight norm from which the rate is not too low" },

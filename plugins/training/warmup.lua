@@ -20,8 +20,8 @@
 --- L-BFGS, which searches its step, nor of Muon, whose steps have a length of their own, nor of a network without
 --- attention whose config does not speak of a warm-up. An optimizer that warms up within (schedule-free, Prodigy,
 --- Adafactor with relative steps) logs a rate that is constant: no logged rate tells of its warm-up. The first
---- updates of Adagrad and RMSprop are long by design. A rate far too high jumps in the same way behind a warm-up
---- that is too short.
+--- updates of Adagrad and RMSprop are long by design; so are those by which weights are projected, pruned or tied. A
+--- rate far too high jumps in the same way behind a warm-up that is too short.
 ---
 --- ## References
 --- https://arxiv.org/abs/1908.03265
@@ -29,6 +29,7 @@
 local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
+local update_ratios = require("update-ratios")
 
 ---@type culprit.Detector
 return {
@@ -72,6 +73,11 @@ return {
         -- Of the whole model, or of the median layer.
         local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
           :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
+        for _, of in ipairs { "layer is not null", "layer is null" } do
+          local ratios = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+            :where("finite(value)"):where(of)
+          for _, step in ipairs(update_ratios.projected(case, ratios)) do sizes = sizes:where("step != ?", step) end
+        end
         local span  = rate:last().step - rate:first().step
         local early = sizes:where("step <= ?", math.min(rate:first().step, 1) + math.max(10, 0.05 * span))
           :top(1, "value"):first()

@@ -25,7 +25,9 @@
 --- tenth of the weights and more change norms by themselves; nothing is judged then, unless decay is what they are made
 --- of. A gradient that ends in nothing leaves decay alone at the end of a sound run: the part has to be large over
 --- three quarters of the steps, in half of the layers. A loss with a floor leaves little gradient as well: weights that
---- grow beside a decay of less than a fifth of it are not held by it.
+--- grow beside a decay of less than a fifth of it are not held by it. Nor is anything lost to decay where the loss ends
+--- at a twentieth of what it was: weights behind a norm may be of any length. What a projection takes at once (pruning,
+--- masks, weights that are tied) is not decay's.
 ---
 --- ## References
 --- https://arxiv.org/abs/1711.05101
@@ -33,6 +35,16 @@
 local optimizers = require("optimizers")
 local places = require("places")
 local runs = require("runs")
+local update_ratios = require("update-ratios")
+
+--- Whether a loss above zero ends as a small part of what it was, in nearly all of the last tenth of the run.
+local function fitted(case, part)
+  local loss  = runs.series(case, "loss"):where("finite(value)")
+  local count = loss:count()
+  local tenth = count // 10
+  return tenth >= 1 and loss:min("value") > 0
+    and loss:slice(count - tenth, tenth):quantile("value", 0.9) < part * loss:slice(0, 3):median("value")
+end
 
 ---@type culprit.Detector
 return {
@@ -46,6 +58,7 @@ return {
     part     = { default = 0.3,  doc = "Part of an update that decoupled decay is at most in sound training" },
     beside   = { default = 0.08, doc = "Decay over the gradient it is added to, that sound training stays below" },
     holds    = { default = 0.2,  doc = "The same, from which it is large whatever the weights do" },
+    fitted   = { default = 0.05, doc = "Last over first loss below which nothing was lost to decay" },
     own      = { default = 0.5,  doc = "Decoupled decay below which what it takes is the rate's doing" },
     a_step   = { default = 4e-3, doc = "Part of a weight that decay takes a step, below which gradients balance it" },
     left     = { default = 0.05, doc = "Update less decay over the weights, of a rate that is too high at any decay" },
@@ -134,6 +147,10 @@ return {
         return skip("updates that without decay are a small part of the weights: the rate tears these up at any decay",
           "decay-large-part-of-update")
       end
+      if fitted(case, opt.fitted) then
+        return skip("a loss that is not near zero: where nothing is left to learn, decay is what is left of updates",
+          "decay-large-part-of-update")
+      end
       report {
         symptom  = "decay-large-part-of-update",
         score    = (apart or usual >= 0.2) and 0.95 or 0.75,
@@ -148,6 +165,11 @@ return {
     part_of_decay()
 
     local norms = case.scalars:where { metric = "weight_norm", primary = true }:where("value > 0 and finite(value)")
+    -- What a projection takes at once no decay has taken.
+    local ratios = case.scalars:where { metric = "update_ratio", primary = true }:where("finite(value)")
+    for _, step in ipairs(update_ratios.projected(case, ratios:where("layer is not null"))) do
+      norms = norms:where("step > ?", step)
+    end
     local layers = norms:where("layer is not null")
 
     local moved = case.scalars:where { metric = "update_ratio", primary = true }:where("layer is not null and "
@@ -214,6 +236,12 @@ return {
     local a_step  = decay and between:count() >= 3 and coupled * decay.number * between:mean("value") or 0
     if a_step * steps > 0.4 and a_step < opt.a_step and -math.log(worst.ratio) < 0.3 * a_step * steps then
       return skip("weights that decay shrinks: these are in balance with it")
+    end
+
+    -- A loss that came to nearly nothing and stays there misses nothing that decay takes: behind a norm the length of
+    -- weights says nothing.
+    if fitted(case, opt.fitted) then
+      return skip(("a loss that misses what decay takes: it ends below %.2g of what it was"):format(opt.fitted))
     end
 
     -- From the last step on at which the norm is what it was at first.

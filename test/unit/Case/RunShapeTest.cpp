@@ -158,7 +158,6 @@ TEST(RunShapeTest, WholeModel) {
                {"lr_zero", 0.25},
                {"lr_jump", 1},
                {"lr_drop", -2},
-               {"lr_high", 0},
                {"lr_first", -12},
                {"lr_last", -2},
                {"lr_high_at", 0.5},
@@ -277,10 +276,17 @@ TEST(RunShapeTest, LayersBesideTheMiddleOne) {
 }
 
 TEST(RunShapeTest, ZeroHasALogarithm) {
+  Figures F =
+      Runs().run("a").curve("loss", Flat).curve("grad_norm", {0, 0}).shape();
+  EXPECT_EQ(F["grad_median"], -12);
+  EXPECT_EQ(F.count("grad_high"), 0u);
+}
+
+TEST(RunShapeTest, RateOfZeroHasNoShape) {
   Figures F = Runs().run("a").curve("loss", Flat).curve("lr", {0, 0}).shape();
-  EXPECT_EQ(F["lr_high"], -12);
   EXPECT_EQ(F["lr_zero"], 1);
   EXPECT_EQ(F.count("lr_jump"), 0u);
+  EXPECT_EQ(F.count("lr_last"), 0u);
 }
 
 TEST(RunShapeTest, NotANumberIsLeftOut) {
@@ -303,7 +309,7 @@ TEST(RunShapeTest, NegativeLossHasNoRatio) {
 TEST(RunShapeTest, IsToldWithoutLogarithms) {
   EXPECT_EQ(shapeText("loss_end", -0.522879),
             "loss at the end over the first one (0.3)");
-  EXPECT_EQ(shapeText("lr_high", -12), "highest learning rate (0)");
+  EXPECT_EQ(shapeText("grad_median", -12), "median gradient norm (0)");
   EXPECT_EQ(shapeText("lr_zero", 1), "rows with a learning rate of 0 (100 %)");
 }
 

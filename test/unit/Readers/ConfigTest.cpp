@@ -110,10 +110,10 @@ TEST_F(ConfigFiles, ReadsYamlInCapitals) {
   read(Yaml, Text);
   EXPECT_TRUE(Said.empty());
   ASSERT_EQ(rows(TableId::config), 4u);
-  EXPECT_EQ(setting(0), "SOLVER.BASE_LR|0.02|2");
-  EXPECT_EQ(setting(1), "SOLVER.STEPS|(400, 540)|3");
-  EXPECT_EQ(setting(2), "MODEL.ROI_HEADS.NUM_CLASSES|3|6");
-  EXPECT_EQ(setting(3), "VERSION|2|7");
+  EXPECT_EQ(setting(0), "solver.base_lr|0.02|2");
+  EXPECT_EQ(setting(1), "solver.steps|(400, 540)|3");
+  EXPECT_EQ(setting(2), "model.roi_heads.num_classes|3|6");
+  EXPECT_EQ(setting(3), "version|2|7");
   EXPECT_EQ(match(Yaml, "BASE_LR: 0.02\nMAX_ITER: 600\n"), Match::Possible);
   EXPECT_EQ(match(Yaml, "solver:\n  BASE_LR: 0.02\n"), Match::Possible);
 }

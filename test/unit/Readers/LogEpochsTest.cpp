@@ -106,7 +106,7 @@ TEST_F(LogEpochs, ReadsTimm) {
                          "Test: [   7/7]  Time: 0.5 (0.5)  Loss:  4.5 ( 3.5)  "
                          "Acc@1:  50.0 ( 75.0)\n")
                     .str()),
-      "12 epoch=1, 12 loss=1.5, 12 step_time=0.5, 12 lr=0.1, 12 Data=0.001, "
+      "12 epoch=1, 12 loss=1.5, 12 step_time=0.5, 12 lr=0.1, 12 data_time=0.001, "
       "12 val/Time=0.5, 12 val_loss=3.5, 12 val_accuracy=75")
       << "the means of the last batch";
 }

@@ -94,6 +94,84 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
     EXPECT_EQ(scalarName(Raw).Name, Canonical) << Raw.str();
 }
 
+TEST(ScalarNames, TakesAwayUnitsAndAverages) {
+  const std::tuple<StringRef, StringRef, double> Cases[] = {
+      {"meta_data/data_time", "data_time", 1}, // OpenPCDet
+      {"meta_data/batch_time", "step_time", 1},
+      {"avg_batch_cost", "step_time", 1}, // PaddlePaddle
+      {"avg_reader_cost", "data_time", 1},
+      {"avg_ips", "throughput", 1},
+      {"perf/step_time_seconds", "step_time", 1}, // MaxText
+      {"elapsed_time_per_iteration_ms", "step_time", 1e-3}, // nanotron
+      {"throughput/device/data loading (s)", "data_time", 1}, // OLMo-core
+      {"step_time_mean_ms", "step_time", 1e-3},
+      {"train_step_timing in s", "step_time", 1}, // NeMo
+      {"data_us", "data_time", 1e-6},
+      {"train/time(s)", "step_time", 1}, // verl
+      {"interval_samples_per_second", "throughput", 1}, // PaddleNLP
+      {"interval_tokens_per_second_per_device", "throughput", 1},
+      {"timing/target_tokens_per_second_per_core", "throughput", 1}, // t5x
+      {"perf/per_device_tokens_per_sec", "throughput", 1},
+      {"tokens_per_sec_per_gpu", "throughput", 1},
+      {"Tokens/s/device", "throughput", 1},
+      {"train|device/samples_per_sec", "throughput", 1}, // Lightning
+      // Another time, another unit, another work.
+      {"time/batch", "time/batch", 1},
+      {"time_s", "time_s", 1},
+      {"forward_ms", "forward_ms", 1},
+      {"epoch_time_s", "epoch_time_s", 1},
+      {"flops_per_sec", "flops_per_sec", 1},
+      {"bytes_per_second", "bytes_per_second", 1},
+      {"generation_tokens_per_second", "generation_tokens_per_second", 1},
+      {"eval_tokens_per_second", "eval_tokens_per_second", 1},
+      {"tokens_per_step", "tokens_per_step", 1},
+      {"val_step_time_ms", "val_step_time_ms", 1},
+      {"data loading (%)", "data loading (%)", 1},
+  };
+  for (auto [Raw, Canonical, Factor] : Cases) {
+    EXPECT_EQ(scalarName(Raw).Name, Canonical) << Raw.str();
+    EXPECT_EQ(scalarName(Raw).Factor, Factor) << Raw.str();
+  }
+  EXPECT_TRUE(scalarName("interval_samples_per_second").Weak);
+  EXPECT_FALSE(scalarName("train_samples_per_second").Weak);
+}
+
+TEST(ScalarNames, KnowsTheNamesOfTrainers) {
+  const std::pair<StringRef, StringRef> Cases[] = {
+      {"meta_data/learning_rate", "lr"},
+      {"learning/current_learning_rate", "lr"}, // MaxText
+      {"learning/raw_grad_norm", "grad_norm"},
+      {"learning/loss", "loss"},
+      {"optim/LR (group 0)", "lr"},     // OLMo-core
+      {"grad/norm/total", "grad_norm"}, // Levanter
+      {"throughput/duration", "step_time"},
+      {"lr-Ranger", "lr"}, // Lightning: after the optimizer's class
+      {"lr-SomeOptimizer/pg1", "lr"},
+      {"lr-DecoupledLionW/group0", "lr"},
+      {"lr-AdamW-momentum", "lr-AdamW-momentum"},
+      {"lr-AdamW/pg2", "lr/pg2"},
+      {"lr-scale", "lr-scale"},
+      {"train/lr(1e-3)", "lr"}, // verl
+      {"ptl/val_loss", "val_loss"},
+      {"val_loss/dataloader_idx_0", "val_loss"},
+      {"val_loss/dataloader_idx_1", "val_loss/dataloader_idx_1"},
+      {"val_acc_epoch", "val_accuracy"},
+      {"avg_epoch_loss", "loss"}, // GluonTS
+      {"validation_avg_epoch_loss", "val_loss"},
+      {"TrainIterStats/loader_time", "data_time"}, // Coqui
+      {"EvalStats/avg_loss", "val_loss"},
+      {"Loss/value_function", "value_loss"}, // rsl_rl
+      {"Loss/surrogate", "policy_loss"},
+      {"epoch_steps_per_second", "throughput"}, // Keras
+      // OpenCLIP's is the scale of its logits.
+      {"train/scale", "train/scale"},
+      {"amp/scale", "loss_scale"},
+  };
+  for (auto [Raw, Canonical] : Cases)
+    EXPECT_EQ(scalarName(Raw).Name, Canonical) << Raw.str();
+  EXPECT_EQ(scalarName("train/lr(1e-3)").Factor, 1e-3);
+}
+
 TEST(ScalarNames, KindsOfLossGiveWay) {
   EXPECT_TRUE(scalarName("ctc_loss").Weak);
   EXPECT_TRUE(scalarName("eval/mse_loss").Weak);
