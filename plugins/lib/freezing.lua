@@ -1,6 +1,8 @@
 --- What a config declares as frozen: that it does not learn is no fault. And parts of layers, or of the whole model,
 --- that never move.
 
+local settings = require("settings")
+
 local freezing = {}
 
 --- Networks that follow another and are never trained by the loss: teachers, averages, targets, reference models.
@@ -363,6 +365,9 @@ function freezing.declared(case)
       end
     end
   end
+  -- A codebook that averages what falls to its codes has no gradient, and no step of the optimizer moves it.
+  local averaged = settings.on(case.config:where("match(key, '*ema*codebook*|*codebook*ema*|*ema*quant*|*quant*ema*|"
+    .. "*ema*vq*|*vq*ema*|*codebook*decay*|*vq_decay*')")):count() > 0
   local function listed(layer)
     for _, name in ipairs(frozen) do
       if name:lower() == "true" or layer == name or (layer .. "."):contains(name .. ".")
@@ -384,6 +389,7 @@ function freezing.declared(case)
     end
     if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
     if layer:lower():glob(followers) or sines(case, layer) then return true end
+    if averaged and layer:lower():glob("*quantiz*|*codebook*|*vq*") then return true end
     -- Models without a task of their own come with a pooler, which nothing uses.
     if layer:lower():glob("*.pooler|*.pooler.*|pooler|pooler.*") then return true end
     for _, name in ipairs(parts) do

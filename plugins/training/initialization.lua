@@ -402,7 +402,10 @@ return {
       .. "'*generat*|*sampl*|*decod*')"):count()
       + case.config:where("match(value, '*arcface*|*cosface*|*sphereface*|*ArcFace*|*CosFace*|*infonce*|*InfoNCE*')")
       :count() > 0
-    local least = size and loss and loss.step <= 1 and math.log(size.number) + 0.1 * math.min(spread or 0, 4) ^ 2
+    -- A loss logged some steps later need not have what they add any more; but one below ln V is of a model that knew
+    -- something, and large logits may be what it knows.
+    local least = size and loss and math.log(size.number)
+      + (loss.step <= 1 and 0.1 * math.min(spread or 0, 4) ^ 2 or 0)
     if spread and wide and spread > opt.logits and scaled_logits(case, wide, spread) then scale = scale + 1 end
     if spread and fresh and spread > opt.logits and (designed or scale > 0 or not of_classes
       or least and loss.value < least) then
