@@ -6,6 +6,7 @@
 #include "Case/RunFigures.h"
 #include "Support/Units.h"
 #include "Table/Series.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -18,8 +19,10 @@ namespace culprit {
 /// Rows of a loss below which a run has no shape.
 static constexpr size_t LeastRows = 4;
 /// What lies beside a validation: within this share of the run's steps, and
-/// within so many steps at least.
+/// within so many steps at least; of many rows there every other one counts, or
+/// fewer.
 static constexpr double BesideShare = 0.04, BesideSteps = 5;
+static constexpr ptrdiff_t MostBeside = 1000;
 /// Pairs below which a correlation says little.
 static constexpr size_t LeastPairs = 6;
 /// How near to the highest rate counts as at it.
@@ -125,23 +128,25 @@ static Values gapsOf(const Curve &Held, const Curve &Loss) {
     return Out;
   const double Beside =
       std::max(BesideSteps, BesideShare * double(Loss.Rows.back().first));
-  // Both rise: what lies beside begins and ends further on each time.
-  size_t From = 0, To = 0, Count = 0;
-  double Sum = 0;
-  const auto Move = [&](size_t &At, auto IsBefore, int Sign) {
-    for (; At != Loss.Rows.size() && IsBefore(double(Loss.Rows[At].first));
-         ++At)
-      if (double V = Loss.Rows[At].second; std::isfinite(V)) {
-        Sum += Sign * V;
-        Count += size_t(Sign);
-      }
-  };
   for (const auto &[Step, Value] : Held.Rows) {
     const double At = double(Step);
-    Move(To, [&](double S) { return S <= At + Beside; }, 1);
-    Move(From, [&](double S) { return S < At - Beside; }, -1);
-    if (Count)
-      if (Number Gap = ratio(Value, Sum / double(Count)))
+    const auto From = llvm::partition_point(Loss.Rows, [&](const auto &Row) {
+      return double(Row.first) < At - Beside;
+    });
+    const auto To = llvm::partition_point(Loss.Rows, [&](const auto &Row) {
+      return double(Row.first) <= At + Beside;
+    });
+    // Summed anew each time: a running sum would keep what a loss that once
+    // rose to 1e25 rounded away.
+    const ptrdiff_t Each = 1 + (To - From) / MostBeside;
+    double Sum = 0, Count = 0;
+    for (ptrdiff_t I = 0; I < To - From; I += Each)
+      if (double V = From[I].second; std::isfinite(V)) {
+        Sum += V;
+        ++Count;
+      }
+    if (Count > 0)
+      if (Number Gap = ratio(Value, Sum / Count))
         Out.push_back(*Gap);
   }
   return Out;

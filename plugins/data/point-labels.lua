@@ -24,6 +24,7 @@ local learning = require("learning")
 local runs     = require("runs")
 
 local POINTS, CLOUDS = 128, 48 -- of a cloud, and of all batches, at most
+local ROWS = 64 -- of a batch whose labels are tried on a cloud: of the best of many one would fit by chance
 
 ---@class point_labels.Cloud
 ---@field near integer[][]  of each point that counts: its nearest, by distance
@@ -83,7 +84,7 @@ local function clouds_of(case, name, run)
         from = input
         local used = math.min(width, POINTS)
         local labels, columns = {}, math.floor(shape[3])
-        for r = 1, rows do labels[r] = batch:values((r - 1) * width, used) end
+        for r = 1, math.min(rows, math.max(ROWS, CLOUDS)) do labels[r] = batch:values((r - 1) * width, used) end
         for r = 1, math.min(rows, CLOUDS - #list) do
           local x = input:values((r - 1) * width * columns, used * columns)
           local all, seen = {}, {}
@@ -176,7 +177,7 @@ return {
         cloud.near = nearest(cloud.points)
         local here, best = above_chance(cloud, cloud.row), -1
         if here then
-          for r = 1, #cloud.labels do
+          for r = 1, math.min(#cloud.labels, ROWS) do
             if r ~= cloud.row then best = math.max(best, above_chance(cloud, r) or -1) end
           end
           own, others, used, square = own + here, others + best, used + 1, square + here * here

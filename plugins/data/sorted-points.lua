@@ -71,12 +71,13 @@ return {
       :first()
     report {
       symptom  = "rows-cut-at-limit",
-      score    = more and 0.8 or 0.5,
+      score    = more and 0.8 or 0.3,
       at       = { step = first.step },
       message  = ("the %d points of each cloud of %s are in order of column %d, and as many as %s%s: those behind them "
-        .. "in that order were cut off, from one end of all clouds"):format(count, judged > 1
+        .. "in that order were cut off, from one end of all clouds%s"):format(count, judged > 1
         and units.plural(judged, "dump") or first.name, axis, limit.key,
-        more and (", where %s asks for %s"):format(more.key, units.count(more.number)) or ""),
+        more and (", where %s asks for %s"):format(more.key, units.count(more.number)) or "",
+        more and "" or ", unless they have no more by themselves"),
       evidence = { first, limit, more },
     }
   end,

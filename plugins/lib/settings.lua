@@ -45,7 +45,7 @@ local ACCUMULATION = "*accumulation_steps|*accumulate_grad_batches|*grad_accum*|
 ---@param case culprit.Case
 ---@return culprit.Table
 function settings.accumulation(case)
-  local rows = case.config:where("match(key, ?) and not match(key, '*eval*')", ACCUMULATION)
+  local rows = case.config:where("match(key, ?) and not match(key, 'eval*|*.eval*|*_eval*')", ACCUMULATION)
   local list = rows:where("number is null and match(value, '[*]')"):slice(0, 1)
   local count = list:count() > 0 and tonumber(tostring(list:first().value):sub(2, -2):split(",")[1]:trim())
   local numbers = rows:where("number >= 1")

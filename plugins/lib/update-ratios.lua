@@ -52,10 +52,13 @@ function update_ratios.projected(case, rows)
   local steps = torn:distinct("step"):sort("step"):slice(0, 10)
   if steps:count() == 0 then return out end
   local norms = case.scalars:where { metric = "weight_norm", primary = true }:where("finite(value)"):sort("step")
+  norms = norms:where(torn:first().layer and "layer is not null" or "layer is null")
   for step, own in torn:where("step <= ?", steps:last().step):group("step") do
     local seen, fits = 0, 0
+    local next_ = norms:where("step > ?", step):min("step")
+    local here  = norms:where("step == ? or step == ?", step, next_ or step)
     for row in own:slice(0, 200):rows() do
-      local same = row.layer and norms:where { layer = row.layer } or norms:where("layer is null")
+      local same = row.layer and here:where { layer = row.layer } or here
       local before, after = same:where { step = step }:first(), same:where("step > ?", step):first()
       if before and after then
         local gone = (before.value ^ 2 - after.value ^ 2) / (row.value * before.value) ^ 2

@@ -75,7 +75,8 @@ local function told_apart(logits, ids, labels, others, width, size, budget)
     for b = a + 1, rows - 1 do
       local common = 0
       while common < width and id(a, common) == id(b, common) do common = common + 1 end
-      if common >= 1 and common < width and id(a, common) < size and id(b, common) < size
+      if common >= 1 and common < width and math.min(id(a, common), id(b, common)) >= 0
+        and math.max(id(a, common), id(b, common)) < size
         and asked(a, common - 1) and asked(b, common - 1) and alike(others, a, b, common, width) then
         local sum = share(a, common - 1) + share(b, common - 1)
         if not found or sum > found.sum then found = { a = a, b = b, common = common, sum = sum } end

@@ -90,16 +90,16 @@ end
 --- such batches; nil where one has less, or there are fewer than three.
 local function none_better(case, labels, kind, near)
   local first, judged = labels:min("step"), 0
-  for batch in labels:where("step > ? and numel >= 16", first):sort("step"):slice(0, 50):rows() do
+  for batch in labels:where("step > ? and numel >= 16", first):sort("step"):slice(0, 8):rows() do
     local said  = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
       :where("match(name, 'loss.output|loss') and numel == 1"):first()
     local row   = not said and case.scalars:where { name = "loss", primary = true, step = batch.step, run = batch.run }
       :first()
     local value = said and said.mean or row and row.value
-    local own   = of_floats(sorted_values(labels:where { run = batch.run, step = batch.step, variant = batch.variant }),
-      kind)
-    if value then
-      if not (value >= (1 - near) * own[1]) then return nil end
+    local list  = value and sorted_values(labels:where { run = batch.run, step = batch.step, variant = batch.variant })
+      or {}
+    if #list >= 16 then
+      if not (value >= (1 - near) * of_floats(list, kind)[1]) then return nil end
       judged = judged + 1
     end
   end

@@ -129,6 +129,15 @@ TEST(RunShapeTest, LossBesideAValidation) {
        {"gap_growth", -1.30103}});
 }
 
+TEST(RunShapeTest, AHugeLossStaysWhereItIs) {
+  // Steps 10 to 1000, 40 beside each: the loss is 2 but for 1e25 at step 500,
+  // validation 20 at steps 10 to 1000.
+  std::vector<double> Loss(100, 2.0), Held(100, 20.0);
+  Loss[49] = 1e25;
+  expectShape(Runs().run("a").curve("loss", Loss).curve("val_loss", Held),
+              {{"gap_first", 1}, {"gap_median", 1}, {"gap_growth", 0}});
+}
+
 TEST(RunShapeTest, EndIsTheLastTenth) {
   // Of twenty rows two, 3 and 1: 2 on average.
   std::vector<double> Loss(18, 4.0);
