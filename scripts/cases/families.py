@@ -63,6 +63,7 @@ import math
 from types import SimpleNamespace
 
 from . import llama, models
+from .bc import BcRun
 from .bert import BertRun
 from .clip import ClipRun
 from .ctc import CtcRun
@@ -72,6 +73,7 @@ from .dpo import DpoRun
 from .family import Family
 from .gnn import GnnRun
 from .gru import GruRun
+from .kws import KwsRun
 from .moe import MoeRun
 from .point import PointRun
 from .recsys import RecsysRun
@@ -196,7 +198,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   ResnetRun, S2sRun, VitRun, RecsysRun, BertRun,
                                   CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
-                                  DpoRun, T5Run, PointRun, VlmRun, VqRun)}
+                                  DpoRun, T5Run, PointRun, VlmRun, VqRun,
+                                  BcRun, KwsRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -206,11 +209,12 @@ PAIR_8 = ("gnn", "det")
 PAIR_9 = ("tts", "dpo")
 PAIR_10 = ("t5", "point")
 PAIR_11 = ("vlm", "vq")
+PAIR_12 = ("bc", "kws")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
-            "vlm")  # a loss of labels
+            "vlm", "kws")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

@@ -34,6 +34,8 @@ class SmallerRate(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "kws":  # at a tenth it has learned little by the end
+            self.severity = dict(factor=(1 / 2, 1 / 3)[self.level])
         self.lr *= self.s.factor
 
 
@@ -54,8 +56,13 @@ class SmallBatch(Control):
         if self.family == "point":  # as does a batch of two clouds
             self.severity = dict(part=(2, 4)[self.level], factor=1.0)
             least, slow = 4, 1.0
+        if self.family == "kws":  # nor does this norm of batches
+            self.severity, slow = dict(part=(2, 3)[self.level], factor=1.0), 1.0
         if self.family == "vlm":  # so they do here
             self.severity, slow = dict(part=(2, 4)[self.level], factor=1.0), 1.0
+        if self.family == "bc":  # a quarter and less learn too little
+            self.severity = dict(part=(2, 3)[self.level], factor=0.5)
+            slow = 0.5
         if self.family == "t5":  # an eighth and half the rate learn too little
             self.severity, slow = dict(part=(2, 3)[self.level], factor=1.0), 1.0
         if self.family == "tts":  # an eighth and a quarter learn too little
@@ -76,6 +83,10 @@ class Dropout(Control):
         super().setup()
         if self.family == "vlm":  # .3 slows it down
             self.severity = dict(rate=(0.05, 0.1)[self.level])
+        if self.family == "kws":  # it always has .1
+            self.severity = dict(rate=(0.2, 0.4)[self.level])
+        if self.family == "bc":  # .3 slows it down
+            self.severity = dict(rate=(0.05, 0.1)[self.level])
         if self.family == "t5":  # narrow as it is, .1 slows it down
             self.severity = dict(rate=(0.02, 0.05)[self.level])
         self.model_options["dropout"] = self.user["dropout"] = self.s.rate
@@ -84,7 +95,7 @@ class Dropout(Control):
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
-                *PAIR_7, "gnn", "det", "point")
+                *PAIR_7, "gnn", "det", "point", "bc", "kws")
 
     def setup(self):
         super().setup()
@@ -96,7 +107,7 @@ class ConstantRate(Control):
     id, severities = "H06", (dict(),)
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
-                "vlm", "vq")
+                "vlm", "vq", "bc", "kws")
 
     def setup(self):
         super().setup()
@@ -143,7 +154,7 @@ class Curriculum(Control):
     id, severities = "H09", (dict(copy=0.3),)
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
-                "vlm", "vq")
+                "vlm", "vq", "bc", "kws")
 
     def setup(self):
         super().setup()
@@ -159,7 +170,8 @@ class Curriculum(Control):
             return hard if seed == 9 else sources.Stages(
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
-                           "tts", "dpo", *PAIR_10, "vlm", "vq"):
+                           "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
+                           "kws"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -237,7 +249,7 @@ class RateEndsAtZero(Control):
     id, severities = "H12", (dict(share=0.9),)
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
-                "vlm", "vq")
+                "vlm", "vq", "bc", "kws")
 
     def setup(self):
         super().setup()
@@ -374,9 +386,14 @@ class MixedDomains(Control):
     """Three domains, shuffled."""
     id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc",
                                                   "dit", "det", "tts",
-                                                  *PAIR_10, "vlm", "vq")
+                                                  *PAIR_10, "vlm", "vq",
+                                                  "bc", "kws")
 
     def make_source(self, seed):
+        if self.family == "kws":
+            return self.commands(seed, microphones=True)
+        if self.family == "bc":
+            return self.shown(seed, lights=True)
         if self.family == "vq":
             return self.pictures(seed, domains=True)
         if self.family == "tts":
@@ -694,7 +711,7 @@ class Accumulated(Control):
     """A step is of two or four small batches whose losses are divided by their
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
-        "t5", "vq")
+        "t5", "vq", "bc", "kws")
 
     def setup(self):
         super().setup()
@@ -752,6 +769,119 @@ class OtherPixelLoss(Control):
         self.model_options["pixel_loss"] = self.s.kind
 
 
+class WithoutLatent(Control):
+    """The policy has no latent, as its config says: neither a second term of
+    the loss nor weights that make it."""
+    id, severities, families = "H54", (dict(),), ("bc",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["use_vae"] = False
+        self.layers = [n for n in self.layers if "vae" not in n]
+
+
+class PicturesJittered(Control):
+    """Training pictures are brighter or darker and of more or less contrast,
+    drawn for each, as the config has it: training lies a little higher."""
+    id, severities, families = "H55", (dict(strength=0.2), dict(strength=0.4)), \
+        ("bc",)
+
+    def setup(self):
+        super().setup()
+        low, high = 1 - self.s.strength, 1 + self.s.strength
+        self.user["image_transforms"] = {
+            "enable": True, "brightness": [low, high], "contrast": [low, high]}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        name = next(iter(batch))
+        x = batch[name]
+        bright, apart = (1 + self.s.strength * (2 * torch.rand(
+            len(x), 1, 1, 1, generator=self.drawn) - 1) for _ in range(2))
+        mean = (bright * x).mean((1, 2, 3), keepdim=True)
+        x = mean + apart * (bright * x - mean)
+        return batch | {name: x.clamp(0, 1)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class ActionsByRange(Control):
+    """Actions are brought to -1 and 1 by their bounds, not by mean and spread,
+    as the config says; so the loss is another one, in validation too."""
+    id, severities, families = "H56", (dict(),), ("bc",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["ranged"] = True
+
+
+class BackgroundMixedIn(Control):
+    """To a share of the training recordings comes noise of a room, of a volume
+    that is drawn, as the config has it: training lies above validation."""
+    id, severities, families = "H57", (dict(share=0.5, volume=0.5),
+                                       dict(share=0.8, volume=0.8)), ("kws",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"background_frequency": self.s.share,
+                      "background_volume": self.s.volume}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        x = batch["spectrogram"]
+        loud = self.s.volume * torch.rand(len(x), 1, 1, generator=self.drawn)
+        loud = loud * (torch.rand(loud.shape, generator=self.drawn)
+                       < self.s.share)
+        noise = torch.randn(x.shape, generator=self.drawn)
+        return batch | {"spectrogram": x + loud * (0.5 + noise)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class MixedRecordings(Control):
+    """Mixup: a training recording is a mean of two, and its loss that of both
+    labels by their parts, as the config says. So the loss of training cannot
+    come near that of validation, nor its accuracy."""
+    id, severities, families = "H58", (dict(alpha=0.1), dict(alpha=0.3)), \
+        ("kws",)
+
+    def setup(self):
+        super().setup()
+        self.user["mixup_alpha"] = self.s.alpha
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def compute_loss(self, i, model, batch):
+        x, labels = batch["spectrogram"], batch["labels"]
+        order = torch.randperm(len(x), generator=self.drawn)
+        # A beta distribution of two equal small numbers.
+        one, other = torch._standard_gamma(
+            torch.full((2, len(x)), self.s.alpha), generator=self.drawn)
+        part = torch.where(one + other > 0, one / (one + other), 1.0)
+        mixed = torch.lerp(x[order], x, part[:, None, None])
+        logits = model.logits(batch | {"spectrogram": mixed}).float()
+        each = part * F.cross_entropy(logits, labels, reduction="none") \
+            + (1 - part) * F.cross_entropy(logits, labels[order],
+                                           reduction="none")
+        loss = each.mean()
+        model.tap("loss.output", loss)
+        return loss
+
+
+class NormsFollowSlowly(Control):
+    """Norms' running means follow slowly, as Keras has it by default or nearly
+    so: validation is bad at first, while training falls, and sound once they
+    are there. The config has the momentum."""
+    id, severities, families = "H59", (dict(momentum=0.97),
+                                       dict(momentum=0.98)), ("kws",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["bn_momentum"] = 1 - self.s.momentum
+        self.user["batch_norm_momentum"] = self.s.momentum
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -761,4 +891,6 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           AnswersAsWell, OtherBeta, PointsDropped, NormMomentumFalls,
           WeighedClasses, TiedEmbeddings, Accumulated, LogNormalizer,
           TextBesides, KindsApart, OtherProjectorRate,
-          AveragedCodebook, LargerCodebook, OtherPixelLoss)
+          AveragedCodebook, LargerCodebook, OtherPixelLoss,
+          WithoutLatent, PicturesJittered, ActionsByRange,
+          BackgroundMixedIn, MixedRecordings, NormsFollowSlowly)

@@ -25,6 +25,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "point_pos_num", "rec_loss", "quant_loss", "perplexity",
         "cluster_usage", "val_rec_loss", "val_quant_loss", "val_perplexity",
         "val_psnr",
+        "l1_loss", "kld_loss", "val_action_l1",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
@@ -408,5 +409,118 @@ def torchtune(run):
         "Training finished.")])
 
 
+def keras(run):
+    """A script around Keras' fit(): rows of single batches as a callback of
+    TensorBoard has them, training.log of CSVLogger, a row an epoch, and the
+    stdout of its progress bars."""
+    write_metrics(run)
+    run.write_json("config.json", settings(run))
+    table = ["epoch,accuracy,learning_rate,loss,val_accuracy,val_loss"]
+    epochs = math.ceil(run.steps / run.EPOCH)
+    out = ["WARNING: All log messages before absl::InitializeLog() is called "
+           "are written to STDERR",
+           f"Trainable params: {run.parameters:,} "
+           f"({run.parameters * 4 / 1024:.2f} KB)"]
+    for epoch in range(epochs):
+        first = epoch * run.EPOCH
+        rows = run.history[first:first + run.EPOCH]
+        out += [text for i in range(first, first + run.EPOCH)
+                for _, text in run.notices.get(i, ())]
+        means = {k: sum(r[k] for r in rows) / len(rows)
+                 for k in ("accuracy", "loss")}
+        # Validated within an epoch, it is reported with that epoch.
+        held_out = ([r for r in rows if "val_loss" in r] or [{}])[-1]
+        means |= {k: held_out[k] for k in ("val_accuracy", "val_loss")
+                  if k in held_out}
+        means["learning_rate"] = rows[-1]["lr"]
+        table.append(",".join([str(epoch), *(
+            str(short(means[k])) if k in means else "NA"
+            for k in table[0].split(",")[1:])]))
+        millis = 1000 * sum(r["step_time"] for r in rows) / len(rows)
+        seconds = round(millis * len(rows) / 1000)
+        shown = " - ".join(
+            f"{k}: {means[k]:.4e}" if k == "learning_rate"
+            else f"{k}: {means[k]:.4f}" for k in sorted(means))
+        count = f"{len(rows)}/{len(rows)}"
+        out += [f"Epoch {epoch + 1}/{epochs}",
+                f"{count} {'━' * 20} {seconds}s {millis:.0f}ms/step - {shown}"]
+    run.write_lines("training.log", table)
+    run.write_lines("train.log", out)
+
+
+def big(count):
+    """As LeRobot shortens the counts of its console."""
+    for suffix in ("", "K", "M", "B"):
+        if abs(count) < 1000:
+            return f"{count:.0f}{suffix}"
+        count /= 1000
+    return f"{count:.0f}T"
+
+
+def lerobot(run):
+    """LeRobot's trainer: its console, and the history that Weights & Biases
+    has of the run. Loss, norm, rate and times are means since the last line,
+    the parts of the loss those of the last batch."""
+    every, names = run.interval or 10, column_names(run)
+    steps, rows, lines = set(logged(run, 10)), [], []
+
+    def say(seconds, text, place="ts/train.py:232", level="INFO"):
+        lines.append(f"{level} {run.at(seconds, '%Y-%m-%d %H:%M:%S')} "
+                     f"{place} {text}")
+
+    batch, frames = run.batch_size * run.accumulate, run.frames()
+    say(-3.4, "Creating dataset", "ts/train.py:141")
+    say(-1.9, "Creating policy", "ts/train.py:157")
+    say(-1.2, "Creating optimizer and scheduler", "ts/train.py:163")
+    say(-0.9, f"cfg.steps={run.steps} ({big(run.steps)})", "ts/train.py:178")
+    say(-0.9, f"dataset.num_frames={frames} ({big(frames)})",
+        "ts/train.py:179")
+    say(-0.9, f"dataset.num_episodes={run.EPISODES}", "ts/train.py:180")
+    say(-0.9, f"num_learnable_params={run.parameters} "
+              f"({big(run.parameters)})", "ts/train.py:181")
+    say(-0.1, "Start offline training on a fixed dataset", "ts/train.py:210")
+    for i, row in enumerate(run.history):
+        for level, text in run.notices.get(i, ()):
+            say(row["wall"], text, "s/utils.py:118 ", level)
+        done = i + 1
+        if i in steps:
+            part = run.history[max(0, done - every):done]
+            mean = {k: sum(r[k] for r in part) / len(part)
+                    for k in ("loss", "grad_norm", "lr", "data_time")}
+            mean["step_time"] = sum(r["step_time"] - r["data_time"]
+                                    for r in part) / len(part)
+            if left_out(run, "grad_norm"):
+                del mean["grad_norm"]
+            seen = {"train/steps": done, "train/samples": done * batch,
+                    "train/episodes": done * batch * run.EPISODES / frames,
+                    "train/epochs": done * batch / frames}
+            rows.append({"_step": row["step"], **seen, **{
+                names[k]: short(v) for k, v in mean.items()}, **{
+                names[k]: row[k] for k in ("l1_loss", "kld_loss")
+                if k in row}})
+            size = "" if "grad_norm" not in mean else (
+                f"grdn:{mean['grad_norm']:.3f} ")
+            say(row["wall"], (
+                f"step:{big(done)} smpl:{big(seen['train/samples'])} "
+                f"ep:{big(seen['train/episodes'])} "
+                f"epch:{seen['train/epochs']:.2f} loss:{mean['loss']:.3f} "
+                f"{size}lr:{mean['lr']:0.1e} updt_s:{mean['step_time']:.3f} "
+                f"data_s:{mean['data_time']:.3f}"))
+        if "val_loss" in row:
+            say(row["wall"], f"Eval policy at step {done}", "ts/train.py:251")
+            say(row["wall"], f"step:{big(done)} eval_loss:"
+                             f"{row['val_loss']:.4f}", "ts/train.py:262")
+            rows.append({"_step": row["step"], **{
+                names[k]: row[k] for k in ("val_loss", "val_action_l1")}})
+        if done in run.checkpoints:
+            say(row["wall"], f"Checkpoint policy after step {done}",
+                "ts/train.py:241")
+    say(run.history[-1]["wall"] + 0.2, "End of training", "ts/train.py:283")
+    run.write_lines("metrics.jsonl", map(json.dumps, rows))
+    run.write_lines("train.log", lines)
+    write_yaml(run, "config.yaml", settings(run))  # as W&B keeps it
+
+
 WRITERS = {w.__name__: w for w in
-           (plain, nanogpt, hf_trainer, lightning, megatron, torchtune)}
+           (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
+            lerobot)}

@@ -77,7 +77,7 @@ class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
-    families = (*LABELLED, "clip", "dit", "gnn", "tts", "vq")
+    families = (*LABELLED, "clip", "dit", "gnn", "tts", "vq", "bc")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -112,7 +112,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
-                "tts", "vq")            # the unet bears it
+                "tts", "vq", "bc")      # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -136,6 +136,10 @@ class SmallSetRepeated(FiniteRun, Fault):
             self.severity = dict(epochs=(20, 60, 120)[self.level])
         if self.family == "vq":  # it bears 30
             self.severity = dict(epochs=(60, 125, 250)[self.level])
+        if self.family == "kws":  # of 8 it suffers little
+            self.severity = dict(epochs=(25, 60, 125)[self.level])
+        if self.family == "bc":  # as does this one
+            self.severity = dict(epochs=(30, 75, 150)[self.level])
         if self.family == "gnn":  # it bears 8
             self.severity = dict(epochs=(24, 60, 120)[self.level])
         if self.family == "point":  # as does it
@@ -216,13 +220,14 @@ class BitFlip(Dumps, Fault):
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
-             "gnn": "", "vq": "",
+             "gnn": "", "vq": "", "kws": "",
              "det": "", "tts": ".w_2", "t5": ".wo", "point": "",
-             "vlm": ".down_proj",
+             "vlm": ".down_proj", "bc": "",
              "dpo": ".dense_4h_to_h.lora_B.default"}
 
     def setup(self):
-        if self.family == "point":  # a norm takes out what bit 26 does
+        if self.family in ("point",
+                           "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
         self.onset = self.steps // 2 - 5
@@ -419,7 +424,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
-                "gnn", "tts", "dpo", *PAIR_10, "vlm")
+                "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -450,6 +455,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_points"] = limit
             return super().make_source(seed)
+        if self.family == "kws":  # a word that begins late is not heard
+            self.also = []
+            limit = (22, 16, 11)[self.level]
+            self.severity = dict(limit=limit)
+            self.user["max_frames"] = limit
+            return super().make_source(seed)
         if self.family == "moe":  # examples are packed when they are cut
             self.also = ["eos-missing-in-targets"]
             self.user["max_length"] = limit = (16, 12, 9)[self.level]
@@ -470,6 +481,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["model_max_length"] = limit
             return self.talks(seed, limit=None if seed == 9 else limit)
+        if self.family == "bc":  # what ends early has no bin
+            self.also = []
+            limit = (6, 4, 3)[self.level]
+            self.severity = dict(limit=limit)
+            self.user["max_episode_frames"] = limit
+            return self.shown(seed, limit=None if seed == 9 else limit)
         if self.family == "dpo":  # what is preferred is the whole answer
             self.also = []
             limit = (4, 3, 2)[self.level]
@@ -489,6 +506,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
     def spoil_batch(self, i, batch):
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)
+        if self.family == "kws":  # what is left is padded again
+            x = batch["spectrogram"].clone()
+            x[:, self.s.limit:] = 0.0
+            return batch | {"spectrogram": x}
         if self.family == "point" and i >= 0:
             low = batch["points"][..., 2].argsort(1)[:, :self.s.limit]
             return {k: points.picked(t, low) for k, t in batch.items()}

@@ -7,6 +7,7 @@ from ..clip import Clip
 from ..det import Detector
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     Fault
+from ..kws import DsCnn
 from ..point import PointNet2
 from ..resnet import Resnet
 from ..seg import Segmenter
@@ -36,7 +37,8 @@ class DetachedGraph(Fault):
             self.model_options["detach_after"] = self.where \
                 or "bert.embeddings"
             return
-        if self.family in ("unet", "resnet", "ctc", *PAIR_3, *PAIR_5, "dit"):
+        if self.family in ("unet", "resnet", "ctc", *PAIR_3, *PAIR_5, "dit",
+                           "kws"):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
             self.model_options["detach_after"] = self.where
@@ -74,6 +76,12 @@ class DetachedGraph(Fault):
             self.where = self.model_options["detach_after"] = (
                 "multi_modal_projector", self.layer("block", 0),
                 self.layer("block", 1))[self.level]
+            self.severity = dict(after=self.where)
+            return
+        if self.family == "bc":  # a fresh backbone sees nearly as well
+            self.where = self.model_options["detach_after"] = (
+                self.layer("block", 0), self.layer("block", 1),
+                "model.decoder")[self.level]
             self.severity = dict(after=self.where)
             return
         if self.family == "t5":  # so does it
@@ -178,6 +186,12 @@ class Frozen(Fault):
             self.severity = dict(parts=(
                 "decoder blocks", "all blocks",
                 "all blocks, decoder.conv_out")[self.level])
+        elif self.family == "kws":
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            self.frozen = ([f"{b}.pw_conv" for b in blocks], blocks[1:],
+                           blocks)[self.level]
+            self.severity = dict(parts=("all pw_conv", "all blocks but one",
+                                        "all blocks")[self.level])
         elif self.family == "t5":
             halves = [[f"{half}.block.{i}" for i in range(self.blocks)]
                       for half in ("encoder", "decoder")]
@@ -190,6 +204,13 @@ class Frozen(Fault):
             self.frozen = (bridge, blocks, bridge + blocks)[self.level]
             self.severity = dict(parts=("projector", "all blocks",
                                         "projector, all blocks")[self.level])
+        elif self.family == "bc":
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            self.frozen = (blocks[2:], blocks, [
+                *blocks, self.layer("head")])[self.level]
+            self.severity = dict(parts=(
+                "decoder block", "encoder and decoder blocks",
+                "encoder and decoder blocks, action_head")[self.level])
         elif self.family == "dpo":  # all but the adapters stand still anyway
             last = self.layer("block", 1)
             self.frozen = ([f"{last}.mlp"], [last],
@@ -254,7 +275,7 @@ class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts",
-                "vlm")
+                "vlm", "bc")
     also = ["logit-growth"]
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -274,6 +295,11 @@ class AttentionScale(Fault):
         if self.family == "vlm":  # its base has four heads of a width of 10
             self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
             self.model_options["scale"] = 10.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "bc":  # as has this one, of a width of 8; it bears .5
+            self.severity = dict(power=(1.0, 1.5, 2.0)[self.level])
+            self.model_options["scale"] = 8.0 ** self.s.power
             self.where = self.layer("scores")
             return
         width = {"gpt": 64, "llama": 48, "s2s": 52, "vit": 48,
@@ -324,6 +350,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "tts": tuple(f"{b}.pos_ffn.w_1" for b in FastSpeech2.BLOCKS),
               "vlm": ("multi_modal_projector.linear_1",),
               "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
+              "kws": tuple(f"{b}.pw_bn" for b in DsCnn.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -335,7 +362,7 @@ class DeadRelu(Fault):
     id, root_class = "F36a", "dead-relu"
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
-                "vlm", "vq")
+                "vlm", "vq", "kws")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -368,7 +395,7 @@ class Saturated(Fault):
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
-                "vlm", "vq")
+                "vlm", "vq", "kws")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -404,7 +431,7 @@ class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", "dit", "det", "gnn", "tts")
+                *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -433,21 +460,21 @@ class PositionsMissing(Fault):
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
-                "vlm")
+                "vlm", "bc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
     def setup(self):
         if self.s.ids is None:
             self.model_options["positions"] = False
-        elif self.family in ("vit", "dit", "tts", "t5",
+        elif self.family in ("vit", "dit", "tts", "t5", "bc",
                              "vlm"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
-                                                 "vlm"):
+                                                 "vlm", "bc"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

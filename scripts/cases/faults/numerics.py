@@ -49,7 +49,11 @@ class Fp16Overflow(NotFinite):
               "decoder.layer_stack.1.slf_attn.probs.output",
               "decoder.block.1.layer.2.DenseReluDense.*put",
               "*.SA_modules.1.mlps.0.3.*put", "*.SA_modules.1.mlps.0.5.*put",
-              "*.SA_modules.1.output", "loss.output")
+              "*.SA_modules.1.output", "ds_blocks.2.pw_conv.*put",
+              "ds_blocks.2.pw_act.*put", "ds_blocks.2.output",
+              "model.encoder.layers.1.linear*put",
+              "model.encoder.layers.1.activation.*put",
+              "model.encoder.layers.1.output", "loss.output")
 
     def setup(self):
         self.model_options |= {"gpt": {"half_scores": True},
@@ -73,7 +77,10 @@ class Fp16Overflow(NotFinite):
                                "t5": {"half_mlp": True},
                                "dpo": {"half_scores": True},
                                "vq": {"half_at": "decoder.mid.block_1.conv1"},
+                               "kws": {"half_at": "ds_blocks.2.pw_conv"},
                                "vlm": {"half_scores": True},
+                               "bc": {"half_at": "model.encoder.layers.1"
+                                                 ".linear2"},
                                "point": {"half_at": "backbone_3d.SA_modules.1"
                                                     ".mlps.0.3"},
                                "gnn": {"half_at": "convs.2.A"},
@@ -103,6 +110,8 @@ class Fp16Overflow(NotFinite):
                       "gnn": "convs.2.A",
                       "vlm": "language_model.transformer.blocks.1.attn.scores",
                       "vq": "decoder.mid.block_1.conv1",
+                      "kws": "ds_blocks.2.pw_conv",
+                      "bc": "model.encoder.layers.1.linear2",
                       "point": "backbone_3d.SA_modules.1.mlps.0.3",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
@@ -134,7 +143,8 @@ class Fp16Overflow(NotFinite):
                          for part in ("wq", "wk")],
                  "clip": [self.where.replace("scores", part)
                           for part in ("q_proj", "k_proj")],
-                 "vq": (self.where,),
+                 "vq": (self.where,), "kws": (self.where,),
+                 "bc": (self.where.replace("r2", "r1"), self.where),
                  "tts": [self.where.replace("scores", part)
                          for part in ("w_qs", "w_ks")],
                  "t5": [self.where.replace("gated", part)
@@ -143,7 +153,8 @@ class Fp16Overflow(NotFinite):
         # One factor of what overflows where the others have two.
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
-                "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0}.get(self.family, 1)
+                "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
+                "kws": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
@@ -292,7 +303,7 @@ class DivisionByZero(NotFinite):
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
-                "dpo", "point", "vlm", "vq")
+                "dpo", "point", "vlm", "vq", "kws", "bc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -308,7 +319,7 @@ class DivisionByZero(NotFinite):
               "*gpt_neox.embed_in.output",
               "*gpt_neox.layers.0.input_layernorm.*put",
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
-              "loss.output")
+              "stem.conv.output", "model.backbone.conv1.*put", "loss.output")
     one_row = True
 
     def setup(self):
@@ -355,7 +366,8 @@ class DivisionByZero(NotFinite):
                 ids[0, :6], labels[0, :6] = 0, -100
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit", "det", "point", "vlm", "vq"):
+                           "dit", "det", "point", "vlm", "vq", "kws",
+                           "bc"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -385,7 +397,8 @@ class DivisionByZero(NotFinite):
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
-                           "dit", "det", "point", "vlm", "vq"):
+                           "dit", "det", "point", "vlm", "vq", "kws",
+                           "bc"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -432,14 +445,15 @@ class Bf16Weights(Fault):
               "encoder.block.0.layer.0.SelfAttention.o.weight",
               "*.SA_modules.1.mlps.0.3.weight",
               "*.transformer.blocks.0.attn.out_proj.weight",
-              "encoder.mid.block_1.conv2.weight")
+              "encoder.mid.block_1.conv2.weight",
+              "ds_blocks.0.pw_conv.weight")
 
     def setup(self):
         if self.family == "t5":  # at .3 rounding costs it little
             self.severity = dict(lr=(0.1, 0.03, 0.01)[self.level])
         if self.family == "dpo":  # what begins at zero bears more
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
-        if self.family == "point":  # it bears .3
+        if self.family in ("point", "bc"):  # they bear .3
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         self.lr *= self.s.lr
 

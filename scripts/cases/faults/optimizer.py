@@ -24,6 +24,8 @@ class LrTooHigh(Fault):
     def setup(self):
         if self.family == "ssm":
             self.severity = dict(factor=3 * self.s.factor)
+        if self.family == "kws":  # it nearly does
+            self.severity = dict(factor=3 * self.s.factor)
         if self.family in ("gnn", "det", "point"):  # they bear 10
             self.severity = dict(factor=10 * self.s.factor)
         self.lr *= self.s.factor * HARDY.get(self.family, 1)
@@ -47,7 +49,8 @@ class LrTooHighSgd(Fault):
 
     def is_onset(self, i, row, now):
         # Norms divide by what grows, and adapters lose what they say.
-        if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point"):
+        if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
+                           "kws"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
         if self.family in ("gru", "ctc", "tcn", "det"):
@@ -110,6 +113,8 @@ class StaleParameters(Fault):
         if self.family == "det":  # the body, as a pretrained one is put in
             path = ("backbone.body", self.layer("head"))[self.level]
             self.severity = dict(part=("body", "head")[self.level])
+        if self.family == "kws":  # any head will do, and any one block
+            return self.replaced(model)
         if self.family == "t5":  # any head will do
             half = ("encoder", "decoder")[self.level]
             path, self.severity = f"{half}.block", dict(part=f"{half} blocks")
@@ -117,6 +122,11 @@ class StaleParameters(Fault):
             path = ("multi_modal_projector",
                     f"{self.layer('block')[:-2]}")[self.level]
             self.severity = dict(part=("projector", "all blocks")[self.level])
+        if self.family == "bc":  # one map, or one block, is not missed
+            part = ("decoder", "encoder, decoder")[self.level]
+            path, self.severity = "model.decoder", dict(part=part)
+            if self.level:
+                model.model.encoder = copy.deepcopy(model.model.encoder)
         if self.family == "tts" and self.s.part == "block":  # as is this one
             path, self.severity = "encoder.layer_stack", dict(
                 part="encoder blocks")
@@ -124,6 +134,8 @@ class StaleParameters(Fault):
             or path in ("encoder.layer_stack",
                         "language_model.transformer.blocks") \
             or self.family == "t5" else path
+        if self.family == "bc":
+            self.where = f"{path}.layers.0"
         if self.family == "llama" and self.s.part == "head":
             # The head is untied by a copy, as some loaders do.
             model.lm_head.weight = torch.nn.Parameter(
@@ -132,6 +144,16 @@ class StaleParameters(Fault):
         owner, _, name = path.rpartition(".")
         owner = model.get_submodule(owner)
         setattr(owner, name, copy.deepcopy(getattr(owner, name)))
+        return model
+
+    def replaced(self, model):
+        """All blocks, or the stem as well: all but the head."""
+        paths = (["ds_blocks"], ["stem", "ds_blocks"])[self.level]
+        self.severity = dict(part=("all blocks", "all but the head")[
+            self.level])
+        self.where = ("ds_blocks.0", "stem.conv")[self.level]
+        for path in paths:
+            setattr(model, path, copy.deepcopy(getattr(model, path)))
         return model
 
 
@@ -158,7 +180,9 @@ class LrJump(Fault):
     onset = 130
 
     def setup(self):
-        if self.family in ("gnn", "point"):  # they bear 5
+        if self.family == "kws":  # its rate falls at 150
+            self.severity = dict(factor=20 * self.s.factor)
+        elif self.family in ("gnn", "point"):  # they bear 5
             self.severity = dict(factor=10 * self.s.factor)
         elif self.family == "dpo":
             self.severity = dict(factor=6 * self.s.factor)
@@ -186,7 +210,8 @@ class GradientsNotZeroed(Fault):
             self.severity = dict(every=16)
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
-        if self.family in ("vlm", "vq") and self.level < 2:  # nor do they mind 4
+        if self.family in ("vlm", "vq",
+                           "kws") and self.level < 2:  # nor do they mind 4
             self.severity = dict(every=(16, 60)[self.level])
         if self.family == "gnn" and self.level < 2:  # it bears 16
             self.severity = dict(every=(40, 80)[self.level])
@@ -207,10 +232,10 @@ class NotDivided(Fault):
 
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
-                           "t5", "point", "vlm", "vq",
+                           "t5", "point", "vlm", "vq", "kws", "bc",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
-        if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm",
+        if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc",
                            "point"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
@@ -262,6 +287,8 @@ class WeightDecay(Fault):
     onset = 0
 
     def setup(self):
+        if self.family == "kws":  # behind norms it bears .01
+            self.severity = dict(adam=(0.1, 0.3, 1.0)[self.level])
         if self.family in ("tts", "vq"):  # they bear .001
             self.severity = dict(adam=(0.01, 0.03, 0.1)[self.level])
         if self.family == "gnn":  # as Adam's, it is part of the gradient
@@ -293,7 +320,8 @@ class AdamHyperparameter(Fault):
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
         if self.level == 0 and self.family in ("resnet", "seg"):
             self.betas, self.eps = type(self).betas, 0.03  # bears any
-        if self.level == 0 and self.family in ("det", "dpo", "vlm", "vq"):
+        if self.level == 0 and self.family in ("det", "dpo", "vlm", "vq",
+                                               "kws"):
             self.severity = dict(eps=0.03)  # they bear 0.5
             self.betas, self.eps = type(self).betas, 0.03
 
@@ -331,6 +359,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "loaded state_dict")]}
+        if self.family == "bc":
+            self.notices = {self.onset: [
+                ("INFO", "Resuming from "
+                 + self.checkpoint_path(self.onset) + "/pretrained_model"),
+                ("INFO", "Loading weights from local directory")]}
         if self.family == "dpo":
             self.notices[self.onset][1] = (
                 "INFO", "loaded adapter_model.safetensors")
@@ -341,6 +374,14 @@ class ResumeWithoutState(Fault):
                 ("INFO", "==> Loading parameters from checkpoint "
                  + self.checkpoint_path(self.onset // self.EPOCH)),
                 ("INFO", "==> Done (loaded model_state)")]}
+        if self.family == "kws":  # an epoch has 25 steps
+            self.severity = dict(at=(175, 100, 50)[self.level])
+            self.onset = self.s.at
+            self.notices = {self.onset: [
+                ("INFO", "Resuming from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded model_state_dict, initial_epoch="
+                 f"{self.onset // self.EPOCH}")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at

@@ -186,6 +186,8 @@ class RankDesync(Fault):
                  "ssm": "backbone.layers.0.mixer.out_proj",
                  "dit": "blocks.0.attn.proj", "gnn": "convs.0.B",
                  "vq": "encoder.mid.block_1.conv2",
+                 "bc": "model.encoder.layers.0.self_attn.out_proj",
+                 "kws": "ds_blocks.1.pw_conv",
                  "point": "backbone_3d.SA_modules.1.mlps.0.3",
                  "vlm": "language_model.transformer.blocks.0.attn.out_proj",
                  "det": "backbone.body.layer2.0.conv2",
@@ -205,7 +207,7 @@ class RankDesync(Fault):
             "backbone.layers.*.norm.weight", "convs.*.bn_node_x.weight",
             "*.slf_attn.layer_norm.weight", "*.mlps.0.1.weight",
             "encoder.block.*.layer.0.layer_norm.weight",
-            "*.norm_1.weight")
+            "*.norm_1.weight", "ds_blocks.*.pw_bn.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -234,7 +234,7 @@ class ChatRun(Dumps):
     def setup(self):
         self.watch()
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
-                           "vlm", *PAIR_5):  # there is no chat
+                           "vlm", "kws", "bc", *PAIR_5):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
             return
@@ -247,7 +247,8 @@ class ChatRun(Dumps):
 
     def make_source(self, seed):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
-                           "vlm", *PAIR_5, *PAIR_6):
+                           "vlm", "kws", "bc", *PAIR_5,
+                           *PAIR_6):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -259,7 +260,7 @@ class LossMaskEmpty(ChatRun, Fault):
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
-                *PAIR_10, "vlm")
+                *PAIR_10, "vlm", "kws", "bc")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -269,7 +270,7 @@ class LossMaskEmpty(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("tcn", "seg", "det", "tts", "point"):
+        if self.family in ("tcn", "seg", "det", "tts", "point", "bc"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
             model.averages = not self.s.guard
@@ -295,6 +296,8 @@ class LossMaskEmpty(ChatRun, Fault):
         elif self.family == "point":  # all of its points are unannotated
             batch["point_part_labels"] = torch.full_like(
                 batch["point_part_labels"], NOTHING)
+        elif self.family == "bc":  # all of its actions are padding
+            batch["action_is_pad"] = torch.ones_like(batch["action_is_pad"])
         elif self.family == "det":  # all of its boxes are padding
             batch["labels"] = torch.full_like(batch["labels"], NOTHING)
         elif self.family == "tts":  # lengths in seconds, made whole
@@ -407,6 +410,9 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "durations"
             if "share" in self.severity:  # it bears a tenth
                 self.severity = dict(share=(0.3, 0.5, 0.8)[self.level])
+        elif self.family == "kws":
+            if "share" in self.severity:  # so does it
+                self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family == "point":
             self.given = self.trained = "point_part_labels"
             if "share" in self.severity:  # it bears a tenth
@@ -415,6 +421,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "bc":  # what is done is another episode's
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "dit":  # the classes that it is told
             self.given = self.trained = "y"
         elif self.family == "det" and "share" in self.severity:
@@ -493,6 +501,11 @@ class LabelNoise(Dumps, Fault):
                 wrong, self.others(len(x), self.noise), x)}
         if self.family == "vlm":
             return self.redrawn(batch, self.s.share, self.noise)
+        if self.family == "bc":
+            rows = len(batch["action"])
+            wrong = torch.rand(rows, generator=self.noise) < self.s.share
+            return self.relabelled(batch, wrong,
+                                   *self.of_strangers(rows, self.noise))
         if self.family == "dpo":  # half of what is drawn is right
             return self.swapped(batch, self.coin(batch, self.s.share / 2))
         if self.family in PAIR_5:
@@ -531,7 +544,7 @@ class RandomLabels(LabelNoise):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
                            "gnn", "det", "tts", "dpo", *PAIR_10,
-                           "vlm", "vq") \
+                           "vlm", "vq", "kws", "bc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
@@ -559,6 +572,17 @@ class RandomLabels(LabelNoise):
                     batch, torch.randperm(rows, generator=self.noise)
                     if self.s.kind == "shuffled"
                     else torch.arange(rows).roll(1))
+        if self.family == "bc":
+            rows = len(batch["action"])
+            action, pad = batch["action"], batch["action_is_pad"]
+            if self.s.kind == "drawn":
+                other = self.of_strangers(rows, self.noise)
+            else:
+                order = torch.randperm(rows, generator=self.noise) \
+                    if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+                other = action[order], pad[order]
+            return self.relabelled(batch, torch.ones(rows, dtype=torch.bool),
+                                   *other)
         if self.family == "dpo":
             said = self.coin(batch)  # of two answers the one, drawn anew
             other = {"drawn": self.coin(batch), "row": said.roll(1),
