@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/Case.h"
+#include "Case/BatchNames.h"
 #include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
 #include "Case/ErrorRoles.h"
@@ -335,6 +336,7 @@ Case CaseBuilder::build() {
   }
   Sources.clear();
 
+  nameBatches(Out.Tables[static_cast<unsigned>(TableId::tensors)], *Pool);
   markPrimaryScalars(Out.Tables[static_cast<unsigned>(TableId::scalars)],
                      Out.Segments[static_cast<unsigned>(TableId::scalars)],
                      Out.Inputs);

@@ -2,7 +2,8 @@
 --- What is to be learned was cut before it was put into rows, so that no row is full. Of speech from text: rows whose
 --- last symbols have no frame at all, each of which has exactly as many frames as the longest row has, while no shorter
 --- row ends so. Of answers: as many tokens in many rows, no row with more, and none of these with the end token that
---- shorter answers have; or all with the number of a setting, of which fewer than half have the end.
+--- shorter answers have; or all with the number of a setting, of which fewer than half have the end. Of rows with room
+--- behind them: all of one length, or most and none longer, some with an end token or a label and some without.
 ---
 --- ## Why it matters
 --- A model of durations learns that what comes late in a sentence takes no time, and a model of answers never to stop.
@@ -22,6 +23,7 @@
 
 local elements = require("elements")
 local setting  = require("settings").number
+local masked   = require("masked")
 local sides    = require("sides")
 
 --- The rows of dumped durations: { frames, how many of the last symbols have none }; nothing of a row whose durations
@@ -79,6 +81,34 @@ local function answers(dumped, eos, ignore)
     end
   end
   return rows, first
+end
+
+--- The texts of dumped rows: { tokens, whether the end token is among them, whether a label counts, whether the row is
+--- full }; nothing where labels leave out less than a tenth of them, as of a text whose pieces end anywhere.
+local function texts(dumped, eos, pad, ignore)
+  local rows, first, tokens, out = {}, nil, 0, 0
+  for labels in dumped:where("match(name, '*labels|*targets')"):sort("step"):slice(0, 200):rows() do
+    local shape = labels.shape or {}
+    local here  = dumped:where { run = labels.run, step = labels.step, variant = labels.variant, rank = labels.rank,
+      numel = labels.numel }
+    local ids   = sides.beside(here:where("match(name, '*input_ids') and not match(name, '*decoder*')"), labels.name)
+    local mask  = sides.beside(here:where("match(name, '*attention_mask')"), labels.name)
+    local width = #shape == 2 and math.floor(shape[2]) or 0
+    local last_row = ids and (mask or pad) and pad ~= eos and width > 3 and math.min(labels.numel, 65536) - width or -1
+    for line = 0, last_row, math.max(width, 1) do
+      local y, x, n = labels:values(line, width), ids:values(line, width), width
+      local m = mask and mask:values(line, width)
+      while n > 0 and (m and m[n] == 0 or not m and x[n] == pad) do n = n - 1 end
+      local row = { tokens = n, ended = false, counts = false, full = n == width }
+      for t = 1, n do
+        local counts = y[t] >= 0 and y[t] ~= ignore
+        row.ended, row.counts = row.ended or t > 1 and x[t] == eos, row.counts or counts
+        tokens, out = tokens + 1, out + (counts and 0 or 1)
+      end
+      rows[#rows + 1], first = row, first or labels
+    end
+  end
+  return out >= 0.1 * tokens and rows or {}, first
 end
 
 ---@type culprit.Detector
@@ -154,6 +184,35 @@ return {
             fits > 1 and "have" or "has", eos,
             told and (", which %d of the %d shorter ones have"):format(ended, shorter) or ""),
           evidence = { labels, limit },
+        }
+      end
+    end
+    -- Rows of one length that leave room: what is as long by itself ends alike, or counts alike.
+    local all, dump = texts(dumped, eos, setting(case, "pad_token_id"), opt.ignore)
+    if eos and #all >= opt.rows and not masked.by(case) then
+      judged = true
+      local most, at, endless, bare, other = 0, 0, 0, 0, 0
+      for _, row in ipairs(all) do most = math.max(most, row.tokens) end
+      for _, row in ipairs(all) do
+        if row.tokens < most then other = other + (row.ended and 0 or 1) else
+          at = at + 1
+          endless, bare = endless + (row.ended and 0 or 1), bare + (row.counts and 0 or 1)
+        end
+      end
+      local shorter = #all - at
+      local unlike  = endless > 0 and (endless < at or bare > 0 and bare < at)
+      local usual   = shorter >= 4 and other == 0 and endless >= 0.5 * at
+      if not all[1].full and most >= 4 and at >= math.max(8, 0.5 * #all) and other == 0
+        and (shorter == 0 and unlike and endless >= 0.25 * at or usual) then
+        report {
+          symptom  = "rows-cut-at-limit",
+          score    = 0.9,
+          at       = { step = dump.step },
+          message  = ("%d of %d dumped rows have %d tokens and room for more, and none has more: %d of them lack "
+            .. "the end token (id %d)%s: they were cut off there"):format(at, #all, most, endless, eos,
+            bare > 0 and (", and %d have no label that counts"):format(bare)
+            or shorter > 0 and (", which all %d shorter ones have"):format(shorter) or ", and the others have it"),
+          evidence = { dump },
         }
       end
     end

@@ -26,8 +26,7 @@
 
 local elements = require("elements")
 local lengths = require("row-lengths")
-local restarts = require("restarts")
-local settings = require("settings")
+local put_together = require("put-together")
 local training = require("training-rows")
 
 --- How many standard deviations the runs of one kind in a list are fewer than those of a shuffled list.
@@ -105,12 +104,7 @@ end
 local IDS = "match(dtype, 'int*|uint*') and match(name, '*input_ids|*tokens|*label|*labels|*target|*targets|*mask|"
   .. "*masks|*segmentation') and not match(name, '*attention*|*padding*|*loss_mask|*assistant*|*completion*|"
   .. "*token_mask')"
-local GROUPED = "*homogen*|*group_by*|*grouped*|*num_generations|*group_size|*bucket_by*|*length_bucket*|"
-  .. "*bucket_sampl*|*task_sampl*|*batch_sampler*|*captions_per*|*n_views|*num_views|*repeated_aug*|*patches_per*|"
-  .. "*crops_per*|*samples_per*|*_per_class*|*classes_per*|*n_passages|*num_passages|*negatives*|"
-  .. "*n_neg*|*hard_neg*|*n_way*|*n_shot*|*episodic*|"
-  .. "*frames_per*|*slices_per*|*clip_len*|*curriculum*|*sortagrad*|*continual*|*class_incremental*"
-local VALUES  = 2e6 -- that are read, at most
+local VALUES = 2e6 -- that are read, at most
 
 --- The sum over batches of how far `of` is from what its share of all would be, of things that a row has or has not;
 --- and by how much rows of one batch are more alike than those of the run, as a share of what they could be.
@@ -283,7 +277,7 @@ return {
     end
     if #batches == 0 then
       local found, judged
-      local apart = settings.several(case.config:where("match(key, ?)", GROUPED)):first()
+      local apart = put_together.rows(case)
       local several = dumped:where(IDS):where("step is not null")
       if apart and several:count() > 0 then
         return skip("batches that no setting puts together: the config has " .. apart.key)
@@ -349,7 +343,7 @@ return {
     -- are alike nearly always.
     if chi < free + 6 * math.sqrt(2 * free) or together - expected < case.options.alike * (1 - expected) then return end
     if neighbours >= 4 and turns >= 0.8 * neighbours * (1 - expected) then return end -- alternate by design
-    local apart = settings.several(case.config:where("match(key, ?)", GROUPED)):first() or restarts.continual(case)
+    local apart = put_together.rows_or_tasks(case)
     if apart then return skip("batches that no setting puts together: the config has " .. apart.key) end
     if what == "class" and drawn_by_class(batches) then
       return skip("batches of rows that were drawn at random: each has as many rows of each of its classes")

@@ -1,6 +1,7 @@
 --- ## What it detects
---- How the labels of dumped batches lie beside their token ids: at the same place (nothing is shifted), two places on
---- (shifted twice), next to them but for a share that is wrong, or nowhere; and labels that are all ignored.
+--- How the labels of dumped batches lie beside their token ids: at the same place (nothing is shifted), or a place
+--- behind where the loss moves them by one, two places on (shifted twice), next to them but for a share that is wrong,
+--- or nowhere; and labels that are all ignored.
 ---
 --- ## Why it matters
 --- A language model is trained on the next token. Labels equal to the inputs teach it to copy, labels two places on to
@@ -61,11 +62,11 @@ local function never_predicted(x, y, width, ignore)
   return given, padding
 end
 
---- The lag of each row: labels[t] == ids[t + lag] at most places, with the share; nil where none fits better than the
---- others. A label can be held against a later id only where that id is a token of the same sequence that is
---- predicted: the label of a row's last token is the end token, and what the model is given next is padding or the
---- start of another sequence. So the next label has to count too, and the id to be one that is predicted somewhere and
---- no padding.
+--- The lag of each row, from -1 to 2: labels[t] == ids[t + lag] at most places, with the share; nil where none fits
+--- better than the others. A label can be held against a later id only where that id is a token of the same sequence
+--- that is predicted: the label of a row's last token is the end token, and what the model is given next is padding or
+--- the start of another sequence. So the next label has to count too, and the id to be one that is predicted somewhere
+--- and no padding.
 local function lags(ids, labels, width, ignore)
   local found = {}
   local n = math.min(labels.numel, 8192) // width * width
@@ -88,6 +89,18 @@ local function lags(ids, labels, width, ignore)
         best = { lag = lag, share = share, places = best.places, second = best.share, right = equal, of = places }
       else best.second = math.max(best.second or 0, share) end
       best.places = math.max(best.places, places)
+    end
+    -- Labels may stand behind their ids, where both a collator moved them and a model does.
+    local equal, places = 0, 0
+    for t = first + 2, math.min(first + stop + 1, first + width) do
+      if y[t] ~= ignore then
+        places = places + 1
+        if y[t] == x[t - 1] then equal = equal + 1 end
+      end
+    end
+    if equal >= 0.9 * places and places >= 4 and equal / places > best.share then
+      best = { lag = -1, share = equal / places, places = math.max(best.places, places), second = best.share,
+        right = equal, of = places }
     end
     if best.places >= 4 then found[#found + 1] = best end
   end
@@ -312,7 +325,7 @@ return {
     local others = { "labels-not-next", "labels-equal-inputs", "labels-two-ahead", "labels-partly-wrong",
       "labels-unrelated" } -- what takes more than the labels alone
     local pooled = { here = 0, ahead = 0, n = 0 }
-    local of, rows, example, shift, empty, judged = { [0] = 0, 0, 0, next = 0 }, 0, {}, nil, nil, 0
+    local of, rows, example, shift, empty, judged = { [-1] = 0, [0] = 0, 0, 0, next = 0 }, 0, {}, nil, nil, 0
     local swapped, ends, lag -- labels of other rows, and whether that is known; the lag at which labels are ids
     local padding = lengths.padding()
     local looked, seen = {}, {} -- inputs and labels of batches; the same of their masks
@@ -391,36 +404,46 @@ return {
       report { symptom = symptom, score = 0.97, at = { step = e.batch.step }, evidence = { e.batch, e.inputs },
         message = ("%s are not trained on the next token"):format(share_of(n)) }
     end
-    local unshifted, ahead = of[0 - (shift or 0)] or 0, of[2 - (shift or 0)] or 0
+    -- Rows at their own tokens beside rows one place behind: wherever the loss compares them, for one kind it is there.
+    local mixed = shift == nil and math.min(of[0], of[-1]) >= math.max(1, 0.1 * rows)
+    local own   = (shift == 1 or mixed) and -1 or 0 -- the lag of labels that are compared where their token is given
+    local unshifted, ahead = of[own], of[2 - (shift or 0)] or 0
     -- The next token it is in most rows, and in more places than chance or common tokens make.
     local next_best = of.next >= 0.8 * rows and right >= 0.25 * compared
+    local nowhere = of[-1] + of[0] + of[1] + of[2] == 0 and not next_best
     -- Inputs that are not the true ones, on purpose.
     local sampled = case.config:where("match(key, '*scheduled_sampling*|*sampling_prob*|*word_dropout*|"
       .. "*token_dropout*') and number > 0"):first()
       or case.config:where("match(key, '*teacher_forcing*') and number < 1"):first()
     -- Labels at their own token are sound where the model shifts them, which it does for all rows or for none.
     local losses = runs.series(case, "loss")
-    -- A loss of pairs falls to nothing where these are learnt by heart, whatever the tokens are.
-    local copies = losses:count() >= 6 and not sides.preference(case) and losses:slice(losses:count() - 3, 3):median("value")
+    -- A loss of pairs falls to nothing where these are learnt by heart, whatever the tokens are; and so does one that
+    -- counts padding, which is easily said.
+    local copies = losses:count() >= 6 and not sides.preference(case) and padding.counted == 0
+      and losses:slice(losses:count() - 3, 3):median("value")
       < 0.05 * losses:slice(0, 3):median("value")
-    if unshifted >= math.max(1, 0.1 * rows) and of[1] < 0.1 * rows and (either or shift == nil and not copies) then
+    if unshifted >= math.max(1, 0.1 * rows) and of[1] < 0.1 * rows and not mixed
+      and (either or shift == nil and not copies) then
       return skip("whether the loss shifts these labels, which lie at their own tokens: logits (head.output) beside "
         .. "the batch of a late step, or the logged loss (culprit_recorder.watch)", table.unpack(others))
     elseif unshifted >= math.max(1, 0.1 * rows) and token_labels.restored(looked, opt.ignore) > opt.changed then
       return skip(("ids that stand as they were: at %s of the places whose label counts another one is given, and the "
         .. "labels say what stood there"):format(units.percent(token_labels.restored(looked, opt.ignore))),
         table.unpack(others))
-    elseif unshifted >= math.max(1, 0.1 * rows) and token_labels.through_one(case, example[0].batch) then
+    elseif unshifted >= math.max(1, 0.1 * rows) and token_labels.through_one(case, example[own].batch) then
       return skip(("a model with places from end to end: all that is said of a row of %s goes through one vector, so "
-        .. "that it is to give the row back"):format(example[0].inputs.name), table.unpack(others))
+        .. "that it is to give the row back"):format(example[own].inputs.name), table.unpack(others))
     elseif unshifted >= math.max(1, 0.1 * rows) then
-      local e = example[0]
+      local e = example[own]
       also("labels-not-next", e, unshifted)
       report {
         symptom  = "labels-equal-inputs",
         score    = 0.97,
         at       = { step = e.batch.step },
-        message  = ("labels equal the input tokens at the same position in %s%s: nothing is shifted"):format(
+        message  = own == -1 and ("labels are the input tokens one place before in %s, %s: the model is to copy")
+          :format(share_of(unshifted), shift == 1 and "and the loss compares them with what is said one place before"
+          or ("and those at the same position in %d others"):format(of[0]))
+          or ("labels equal the input tokens at the same position in %s%s: nothing is shifted"):format(
           share_of(unshifted), shift == 0 and ", and the loss compares them there"
           or of[1] >= 0.1 * rows and (", and the next token in %d others"):format(of[1])
           or ", and the loss falls to nearly nothing"),
@@ -462,16 +485,16 @@ return {
           :format(units.percent(1 - right / compared), share_of(of.next)),
         evidence = { example.any.batch, example.any.inputs },
       }
-    elseif of[0] + of[1] + of[2] == 0 and not next_best and lag then
+    elseif nowhere and lag then
       return skip(("labels that are tokens to come: these are the ids %d places %s, a task of its own"):format(
         math.abs(lag), lag < 0 and "before" or "on"), "labels-unrelated")
-    elseif of[0] + of[1] + of[2] == 0 and not next_best and losses:count() >= 10 and losses:slice(losses:count() - 5, 5)
+    elseif nowhere and losses:count() >= 10 and losses:slice(losses:count() - 5, 5)
       :median("value") < 0.5 * entropy(example.any.batch, opt.ignore) then
       return skip("labels that cannot be learned: the training loss comes to less than half of their entropy",
         "labels-unrelated")
-    elseif of[0] + of[1] + of[2] == 0 and not next_best and token_labels.related(looked, opt.ignore) then
+    elseif nowhere and token_labels.related(looked, opt.ignore) then
       return skip("labels that the ids of their row say nothing of: these are told by them", "labels-unrelated")
-    elseif of[0] + of[1] + of[2] == 0 and not next_best then
+    elseif nowhere then
       report {
         symptom  = "labels-unrelated",
         score    = 0.85,

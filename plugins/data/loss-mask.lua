@@ -1,8 +1,9 @@
 --- ## What it detects
 --- What the loss counts beside the answers: labels at padding, labels at tokens that the batch's own mask
 --- (`assistant_masks`, `loss_mask`, `completion_mask`) marks as no answer, and end tokens whose labels are all ignored.
---- Without such a mask: rows that count from their first token on, beside rows whose question is left out. Of a masked
---- language model: that most tokens count where the config hides a share, and stand there to be read.
+--- Without such a mask: rows that count from their first token on, beside rows whose question is left out; and labels
+--- that are the token in whose places pictures or sounds are read. Of a masked language model: that most tokens count
+--- where the config hides a share, and stand there to be read.
 ---
 --- ## Why it matters
 --- Padding in the loss makes its mean small and the model fond of padding; trained questions dilute the answers. With
@@ -15,7 +16,8 @@
 --- A loss may leave out more than its labels say: the id of padding, or what a mask of its own hides. So labels alone
 --- are believed only where some of them are ignored; where none is, logits beside the loss have to show that it counts
 --- all of them, but for a batch as models of transformers are given it, of which that is half sure. A mask that is
---- called the loss's own (`loss_mask`) is one that the loss applies, unless they show it.
+--- called the loss's own (`loss_mask`) is one that the loss applies, unless they show it. Idefics and its kin leave out
+--- labels that are the image token, as `ignore_index`; where padding is labelled with it, it is taken to be left out.
 ---
 --- Labels that are not the token that the mask stands at belong to another place, and it says nothing of them. Nor does
 --- a mask with as many zeros among its ones as at the ends of rows say where padding is: it is of what is hidden or
@@ -107,7 +109,11 @@ return {
     local ignore = masked.ignored(case, opt.ignore)
     local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
-    local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0 }
+    local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0, standing = 0,
+      instead = 0 }
+    -- The id in whose places a model reads a picture or a sound: what stands there is no word that anyone could say.
+    local stand_in = case.config:where("match(key, '*image_token_id|*image_token_index|*video_token_id|"
+      .. "*video_token_index|*audio_token_id|*audio_token_index') and number >= 0"):first()
     local first, mask_name
     ---@type integer, integer, table?, boolean
     local whole, asked, whole_row, tagged = 0, 0, nil, false
@@ -157,7 +163,13 @@ return {
         for line = 0, math.min(batch.numel, 65536) - width, width do
           local y, x = batch:values(line, width), ids:values(line, width)
           local counted = 0
-          for t = 1, width do counted = counted + (counting(y[t]) and 1 or 0) end
+          for t = 1, width do
+            counted = counted + (counting(y[t]) and 1 or 0)
+            if stand_in and not decoder and y[t] == stand_in.number then
+              local here_ = x[math.min(t + lag, width)] == y[t]
+              n.standing, n.instead = n.standing + (here_ and 1 or 0), n.instead + (here_ and 0 or 1)
+            end
+          end
           ignored, longest = ignored + width - counted, math.max(longest, counted)
           answers = answers + (counted > 0 and 1 or 0)
           local s, a = seen and seen:values(line, width), answer and answer:values(line, width)
@@ -259,7 +271,17 @@ return {
         evidence = { first },
       }
     end
-    if not deliberate and not tagged and not mask_name and whole > 0 and asked >= 2 and asked >= whole then
+    local leaves = case.config:where("match(key, '*model_type') and match(value, '*idefics*|*smolvlm*')"):count() > 0
+    -- Some models leave out that very id, and their padding is labelled with it as well.
+    if not deliberate and not leaves and n.instead == 0 and n.standing >= math.max(8, opt.share * n.counted) then
+      report {
+        symptom = "prompt-trained", score = 0.9, at = { step = first.step },
+        message = ("%s of the labels that the loss counts are %d, the %s (%s of %s): it stands for what is shown, and "
+          .. "nobody says it"):format(units.percent(n.standing / n.counted), math.floor(stand_in.number), stand_in.key,
+          units.count(n.standing), units.count(n.counted)),
+        evidence = { first, stand_in },
+      }
+    elseif not deliberate and not tagged and not mask_name and whole > 0 and asked >= 2 and asked >= whole then
       report {
         symptom = "prompt-trained", score = 0.4, at = { step = whole_row.batch.step },
         message = ("%d of %d rows count from their first token on, the question too, while the loss of the others "
@@ -299,7 +321,7 @@ return {
       }
     end
     if n.masked == 0 then skip("rows with padding", "padding-trained") end
-    if n.marked == 0 and asked < 2 then
+    if n.marked == 0 and asked < 2 and not stand_in then
       skip("a mask of the answers (batch.loss_mask or batch.assistant_masks)", "prompt-trained")
     end
     if n.eos < 3 and not tagged then

@@ -12,6 +12,7 @@
 --- the model is sure of another label.
 ---
 --- ## Known false positives
+--- Evaluations that have the numbers of epochs beside training that has those of steps are not compared with it.
 --- Training inputs that are made harder (augmentation, mixup, negatives drawn on purpose, weighted rows) and held-out
 --- data that are easier. Where the config declares the first, nothing is said; nor where the dumped rows cost more than
 --- validation without the dearest of them, as many as random labels would make so and a quarter more; the gap has to be
@@ -28,6 +29,7 @@
 --- logits R is more than where the run began; twice the share is then asked for.
 
 local elements = require("elements")
+local epochs = require("epochs")
 local harder_rows = require("harder-rows")
 local places = require("places")
 local settings = require("settings")
@@ -288,8 +290,14 @@ return {
       local function series(name)
         return case.scalars:where { name = name, primary = true, run = run }:where("finite(value)"):sort("step")
       end
-      local loss = second_half(series("loss"), series("val_loss"), 1)
-      local hits = second_half(series("accuracy"), series("val_accuracy"), -1)
+      -- Of evaluations that have the numbers of epochs, or of rows, training at the same number is another time.
+      local function held_out(name, trained)
+        local evals = series(name)
+        local own = epochs.counted(case, run, evals) and series(trained):count() > 1.2 * evals:count()
+        return own and evals:slice(0, 0) or evals
+      end
+      local loss = second_half(series("loss"), held_out("val_loss", "loss"), 1)
+      local hits = second_half(series("accuracy"), held_out("val_accuracy", "accuracy"), -1)
       local by_loss, by_hits, chance, logits, classes
       if loss then chance, classes, logits = random_loss(case, series("loss"):last().step // 2) end
       local pairs_, of_pairs = nil, false

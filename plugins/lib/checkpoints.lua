@@ -110,7 +110,8 @@ end
 ---@param left fun(layer: string): boolean  what is not judged
 ---@param most integer           elements that are compared
 ---@return table?  from, to, still, moving: layers with name, pairs, elements, order, factor, other (whether its name
---- is of what may stand still by design); rested: all that do not move, judged or not; weights: their number
+--- is of what may stand still by design); rested: all that do not move, judged or not; weights: how many
+--- there are, but for what stands still by declaration
 function checkpoints.layers(rows, variant, left, most)
   local weights = rows:where("role == 'weight' and numel >= 1 and step is not null and "
     .. "match(dtype, 'float64|float32|float16|bfloat16')")
@@ -129,7 +130,6 @@ function checkpoints.layers(rows, variant, left, most)
   for _, pair in ipairs(common) do
     local row = pair.last
     if row.layer:lower():glob("*lora*|*adapter*") then out.adapters = true end
-    if not (row.name:ends_with("bias") and #(row.shape or {}) > 1) then out.weights = out.weights + 1 end
     local layer = layers[row.layer]
     if not layer then
       layer = { name = row.layer, pairs = {}, elements = 0, order = row.order or 0, norm = norms[row.layer] }
@@ -149,6 +149,13 @@ function checkpoints.layers(rows, variant, left, most)
     end
   end
   for _, layer in ipairs(order) do
+    -- What is frozen by declaration an optimizer need not hold.
+    if layer.moves or not left(layer.name) then
+      for _, pair in ipairs(layer.pairs) do
+        local mask = pair.last.name:ends_with("bias") and #(pair.last.shape or {}) > 1
+        out.weights = out.weights + (mask and 0 or 1)
+      end
+    end
     if layer.moves then
       out.moving[#out.moving + 1] = layer
     else

@@ -49,12 +49,20 @@ local function cost(out, labels, width, second, ahead)
   return sum / n, math.sqrt(math.max(0, square / n - (sum / n) ^ 2) / n)
 end
 
+---@class costs.Found
+---@field mean number
+---@field same boolean        whether the loss is theirs
+---@field output culprit.Row
+---@field labels culprit.Row? of the same
+---@field ahead integer?      places from an output to its label
+---@field width integer?      classes, on the last axis
+
 --- What the outputs that are dumped at the step of a logged loss cost against the labels of that step, and whether that
 --- is the loss: within a tenth and four standard errors, for the labels as they are or those of the next place. Nil
 --- where no outputs are dumped beside labels.
 ---@param case culprit.Case
 ---@param loss culprit.Row
----@return { mean: number, same: boolean, output: culprit.Row }?
+---@return costs.Found?
 function costs.of(case, loss)
   local here   = case.tensors:where("step == ? and nonfinite == 0 and numel >= 4", loss.step)
   local ids    = here:where("match(name, 'batch.*|*.batch.*') and match(dtype, 'int*')")
@@ -71,7 +79,8 @@ function costs.of(case, loss)
           if mean then
             local off = math.abs(mean - loss.value)
             if off <= 0.1 * math.max(mean, loss.value) + 4 * error_ then
-              return { mean = mean, same = true, output = out }
+              return { mean = mean, same = true, output = out, labels = truth, ahead = ahead,
+                width = not second and width or nil }
             end
             if not found or off < math.abs(found.mean - loss.value) then
               found = { mean = mean, same = false, output = out }
@@ -82,6 +91,43 @@ function costs.of(case, loss)
     end
   end
   return found
+end
+
+--- Whether logits know their labels: whether the one of each place's own label is above what the labels of the other
+--- places have there. The row of a fresh head that gives the logit of a class is drawn apart from those of the others,
+--- so that each class is a draw of its own, above or below by chance; weights that were trained have most of them
+--- above.
+---@param found costs.Found?
+---@return boolean
+function costs.knows(found)
+  if not found or not found.same or not found.width then return false end
+  local out, labels, width = found.output, found.labels, found.width
+  local row    = #(labels.shape or {}) >= 2 and labels.numel // math.max(1, labels.shape[1]) or 1
+  local places = math.min(PLACES, out.numel // width, VALUES // width)
+  local truth  = elements.of(labels, 0, math.min(labels.numel, places + found.ahead))
+  local judged, shares = {}, {}
+  for place = 0, places - 1 do
+    local id = (found.ahead == 0 or place % row < row - found.ahead) and truth[place + found.ahead + 1]
+    if id and id >= 0 and id < width then
+      judged[#judged + 1] = { place = place, id = math.floor(id) }
+      shares[math.floor(id)] = (shares[math.floor(id)] or 0) + 1
+    end
+  end
+  local classes = {} -- sum and number of places of each
+  for _, one in ipairs(judged) do
+    local z, others = elements.of(out, one.place * width, width), 0
+    for id, count in pairs(shares) do others = others + count / #judged * z[id + 1] end
+    local sums = classes[one.id] or { 0, 0 }
+    classes[one.id] = { sums[1] + z[one.id + 1] - others, sums[2] + 1 }
+  end
+  local n, sum, square = 0, 0, 0
+  for _, sums in pairs(classes) do
+    local mean = sums[1] / sums[2]
+    n, sum, square = n + 1, sum + mean, square + mean ^ 2
+  end
+  if n < 8 then return false end
+  local error_ = math.sqrt(math.max(0, square / n - (sum / n) ^ 2) / (n - 1))
+  return sum / n > 2.6 * error_ -- by chance once in two hundred
 end
 
 local SOFTMAX = "*cross*ent*|*xent*|*nll*|*softmax*|*categorical*|ce|celoss|*causallm*|*causal_lm*|*maskedlm*|"

@@ -42,8 +42,30 @@ local function part_of_switch(case, key)
     if word ~= "" then name = name .. (name == "" and "" or "_") .. word end
   end
   if name == "" or name:glob("layers|weights|params|parameters|model|backbone|encoder|base|all") then return nil end
-  local named = case.scalars:where("layer is not null and match(layer, ?)", "*" .. name .. "*"):count() > 0
+  local such  = "*" .. name .. "*"
+  local named = case.scalars:where("layer is not null and match(layer, ?)", such):count() > 0
+    or case.tensors:where("role == 'weight' and layer is not null and match(layer, ?)", such):count() > 0
   return named and name or nil
+end
+
+--- A function that says of a layer's name whether the config promises that it learns: a switch for its part is off
+--- (freeze_language_model: false) beside one for another part that is on.
+---@param case culprit.Case
+---@return fun(layer: string): boolean
+function freezing.promised(case)
+  local parts, other = {}, false
+  for setting in case.config:where("match(key, '*freeze*|*frozen*')"):slice(0, 100):rows() do
+    local value = (setting.value or ""):lower()
+    local part  = (value == "false" or value == "true") and part_of_switch(case, setting.key)
+    if part and value == "false" then parts[#parts + 1] = part end
+    other = other or part ~= nil and part ~= false and value == "true"
+  end
+  return function(layer)
+    for _, part in ipairs(other and parts or {}) do
+      if layer:lower():contains(part) then return true end
+    end
+    return false
+  end
 end
 
 --- What the recorder found with requires_grad off, told by the names of parameters: a function that says of a layer's
@@ -234,7 +256,8 @@ end
 --- Whether layers whose parameters ask for no gradient are so by design, by where they are and not by their names: what
 --- nothing that learns comes before, as features that are taken as they are; gains and offsets of norms alone; a whole
 --- branch whose layers are called as those of one that learns; outputs whose classes lie at equal angles, which nobody
---- gets by chance; and all but the same few rows of a table, as those of a word that is to be learned. What asks for no
+--- gets by chance; all but the same few rows of a table, as those of a word that is to be learned; and what low-rank
+--- pairs are added to, where both factors of each learn and nothing else does. What asks for no
 --- gradient was told so in code; between layers that learn there is seldom a reason.
 ---@param case culprit.Case
 ---@param states table[]     { layer, dead } in the order of the forward pass
@@ -276,6 +299,13 @@ function freezing.kept(case, states, flagged)
   end
 
   if freezing.beside(frozen, learning) then return "a model beside one whose layers are called as its own" end
+  local factors, named = 0, {}
+  for _, layer in ipairs(learning) do named[layer] = true end
+  for _, layer in ipairs(learning) do
+    local other = freezing.factor(layer)
+    factors = factors + ((other and named[other]) and 1 or 0)
+  end
+  if factors > 0 and factors == #learning then return "the base of low-rank pairs, which are all that learns" end
   local simplex = true
   for _, layer in ipairs(frozen) do simplex = simplex and equal_angles(case, layer) end
   return simplex and "classes at equal angles, which were set" or nil

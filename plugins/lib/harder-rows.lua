@@ -2,6 +2,7 @@
 
 local elements = require("elements")
 local settings = require("settings")
+local token_labels = require("token-labels")
 local training = require("training-rows")
 
 local harder = {}
@@ -18,6 +19,29 @@ function harder.setting(case)
   return settings.on(case.config:where("match(key, ?)", KEYS)):first()
     or case.config:where("match(key, '*optim*|opt|*.opt') and match(value, 'sam|SAM|asam|ASAM|*.sam|*_sam|sam_*|gsam')")
       :first()
+    or case.config:where("match(key, 'model|*.model|*model_type|*model_name|*arch|*architecture') and "
+      .. "match(value, 'vib|VIB|*_vib|*-vib|vib_*|vib-*|*VIB|*variational_bottleneck*')"):first()
+end
+
+--- The dumped inputs that were disturbed on purpose: by their name, or by ids beside which the labels stand as pairs do
+--- that are right, and the ids that are given do not; nil where none were.
+---@param case culprit.Case
+---@param run string?
+---@return culprit.Row?
+function harder.disturbed(case, run)
+  local batches = training.batches(case):where { run = run }
+  local named = batches:where("match(name, '*noisy*|*corrupted*|*degraded*|*perturbed*') and "
+    .. "match(dtype, 'float*|bfloat*') and not match(name, '*label*|*target*')"):first()
+  if named then return named end
+  local pairs_, first = {}, nil
+  for labels in batches:where("match(dtype, 'int*') and match(name, '*labels|*targets')"):slice(0, 8):rows() do
+    local ids = batches:where { step = labels.step, variant = labels.variant, numel = labels.numel }
+      :where("match(name, '*input_ids|*tokens')"):first()
+    if ids and #(labels.shape or {}) == 2 then
+      pairs_[#pairs_ + 1], first = { ids, labels }, first or ids
+    end
+  end
+  return #pairs_ > 0 and token_labels.ids_changed(pairs_, -100) and first or nil
 end
 
 --- The labels of the batches that are trained on, the last ones first.

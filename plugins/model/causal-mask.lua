@@ -14,7 +14,8 @@
 --- Encoders and other models that look both ways on purpose; where the config says so nothing is judged. Attention
 --- weights are judged only where something says that the model predicts what comes next: settings, labels that are the
 --- next tokens, a mask that the same layers or their like show at other steps or beside it, or all but one diagonal; a
---- window of one place on both sides shows no mask. The ends of rows are
+--- window of one place on both sides shows no mask. Where labels are their own tokens and leave out questions, the
+--- places before the answers are looked at alone: a prefix may be seen from both sides. The ends of rows are
 --- judged where rows are cut anywhere, as packed ones are; of whole examples the last label may be the hard one.
 ---
 --- ## References
@@ -145,6 +146,44 @@ local function banded(probs, mass)
   return true
 end
 
+--- Whether the places before answers look at the answers: labels that are their own tokens and leave out the questions
+--- are moved on by the model, so that each place says the next one. What sees a question from both sides, as a prefix,
+--- sees nothing behind it from there on. The labels and of how many places; nil where that is not so, or not told.
+---@param case culprit.Case
+---@param probs culprit.Row   rows, heads, queries, keys; the rows are the first of the batch
+---@param ignore number
+---@param mass number
+---@return culprit.Row?, integer
+local function answers_seen(case, probs, ignore, mass)
+  local shape, keys = probs.shape, math.floor(probs.shape[#probs.shape])
+  local here = case.tensors:where { run = probs.run, step = probs.step, variant = probs.variant, rank = probs.rank }
+    :where("match(dtype, 'int*') and zero_share is not null and match(name, 'batch.*')")
+  local labels = here:where("match(name, '*labels|*targets')"):first()
+  local ids    = labels and here:where { numel = labels.numel }:where("match(name, '*input_ids|*tokens')"):first()
+  local both   = case.config:where("match(value, '*diffusion*|*Diffusion*|*llada*|*mdlm*|*denois*')"):first()
+  if #shape ~= 4 or not ids or both or #labels.shape ~= 2 or labels.shape[2] ~= keys or keys > 4096 then
+    return nil, 0
+  end
+  local y, x = labels:values(0, keys), ids:values(0, keys)
+  local own, counted, seen = 0, {}, 0
+  for t = 1, keys do
+    if y[t] >= 0 and y[t] ~= ignore then
+      own = own + (y[t] == x[t] and 1 or 0)
+      if t > 1 then counted[#counted + 1] = t end
+    end
+  end
+  if #counted < 4 or own < 0.95 * #counted or #counted > 0.9 * keys then return nil, 0 end
+  for _, t in ipairs(counted) do
+    local later = 0
+    for head = 0, math.min(shape[2], 8) - 1 do
+      local w = probs:values((head * keys + t - 2) * keys, keys)
+      for j = t, keys do later = math.max(later, w[j]) end
+    end
+    if later > mass then seen = seen + 1 end
+  end
+  return seen >= 0.9 * #counted and labels or nil, #counted
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -255,6 +294,20 @@ return {
     local one = worst and worst.probs.shape[#worst.probs.shape] > 2 and worst.probs:mass_above_diagonal(1) <= opt.mass
     if one and banded(worst.probs, opt.mass) then one = false end
     if worst and not one and not alike[kind_of(worst.probs)] and not causality.declared(case) then
+      local labels, count_ = answers_seen(case, worst.probs, opt.ignore, opt.mass)
+      if labels then
+        local step, from = places.start(case, worst.probs.step, false)
+        report {
+          symptom  = "future-reaches-past",
+          score    = 0.9,
+          at       = { step = step, layer = worst.probs.layer },
+          message  = ("in %s the places before %d labels that count look at the labels themselves or beyond, up to %s "
+            .. "of a query's attention: they see what they are to say, %s"):format(worst.probs.name, count_,
+            units.percent(worst.mass), from),
+          evidence = { worst.probs, labels },
+        }
+        return
+      end
       return skip("whether the model predicts what comes next and should have a mask at all: a setting such as "
         .. "is_causal, or a dumped batch with input_ids and labels")
     end

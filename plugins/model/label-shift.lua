@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Labels that are shifted twice: in the dumped batch they already are the next tokens, and the loss of that step is
---- the cross-entropy of each logit with the label one place further on.
+--- the cross-entropy of each logit with the label one place further on; or they are the tokens themselves, as models
+--- take them that shift by themselves, and the loss is that with the label two places on.
 ---
 --- ## Why it matters
 --- Data set, collator and loss each may shift; the model learns to skip a token if two of them do, and no shape or
@@ -11,7 +12,8 @@
 --- `labels`: the loss is one of the two.
 ---
 --- ## Known false positives
---- Heads that predict further tokens on purpose, where neither the config nor their name says so.
+--- Heads that predict further tokens on purpose, where neither the config nor their name says so. Rows that hold two
+--- streams by turns, of which the token after the next is the next of its own, are left out.
 ---
 --- ## References
 --- https://huggingface.co/docs/transformers/main_classes/data_collator
@@ -19,16 +21,18 @@
 local logits_of = require("logits")
 local masked = require("masked")
 local places = require("places")
+local token_labels = require("token-labels")
 
 --- Heads for tokens further on, and encoders that are given other ids than they are to put out.
 local AHEAD = "match(key, '*n_future*|*future_tokens*|*predict_ahead*|*prediction_horizon*|*mtp*|*multi_token*|"
   .. "*num_nextn*|*medusa*|*eagle*|*is_encoder_decoder|*mlm*') and (number > 0 or match(value, 'true|True'))"
 
---- Whether the labels that count are the next tokens of the inputs, and not their own.
+--- How many places on the labels that count stand in the inputs: 1 where they are the next tokens and not their own, 0
+--- where they are their own and not the next ones; nil where neither is so.
 ---@param ids culprit.Row
 ---@param labels culprit.Row
----@return boolean
-local function next_tokens(ids, labels, ignore)
+---@return integer?
+local function lies(ids, labels, ignore)
   local width = math.floor(labels.shape[#labels.shape])
   local n = math.min(labels.numel, 8192) // width * width
   local x, y, own, ahead, count = ids:values(0, n), labels:values(0, n), 0, 0, 0
@@ -39,7 +43,8 @@ local function next_tokens(ids, labels, ignore)
       if y[i] == x[i + 1] then ahead = ahead + 1 end
     end
   end
-  return count >= 16 and ahead >= 0.9 * count and own < 0.5 * count
+  if count < 16 then return nil end
+  return ahead >= 0.9 * count and own < 0.5 * count and 1 or own >= 0.9 * count and ahead < 0.5 * count and 0 or nil
 end
 
 ---@type culprit.Detector
@@ -66,7 +71,8 @@ return {
       local ids = #shape == 2 and shape[2] > 2 and dumped:where { run = labels.run, step = labels.step,
         variant = labels.variant, rank = labels.rank, numel = labels.numel }
         :where("match(name, '*input_ids|*tokens')"):first()
-      local logits = ids and next_tokens(ids, labels, opt.ignore) and logits_of.of(case, labels)
+      local at = ids and lies(ids, labels, opt.ignore)
+      local logits = at and logits_of.of(case, labels)
       local dump = logits and case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant }
         :where("match(name, 'loss.output') and numel == 1"):first()
       local row = logits and not dump and labels.step
@@ -74,7 +80,7 @@ return {
       local value = dump and dump.mean or row and row.value
       local own, ahead = nil, nil
       if value and value == value then
-        own, ahead = logits:cross_entropy(labels, 0, opt.ignore), logits:cross_entropy(labels, 1, opt.ignore)
+        own, ahead = logits:cross_entropy(labels, 1 - at, opt.ignore), logits:cross_entropy(labels, 2 - at, opt.ignore)
       end
       if own and ahead and own == own and ahead == ahead then
         -- Of n labels a cross-entropy is known to some nats by the root of n: the dump may hold a part of the batch.
@@ -86,7 +92,7 @@ return {
           if ahead < own and math.abs(value - ahead) <= 0.2 * apart then
             further_on = further_on + 1
             found = found or { labels = labels, ids = ids, logits = logits, value = value, own = own, ahead = ahead,
-              loss = dump or row }
+              at = at, loss = dump or row }
           end
         end
       end
@@ -96,15 +102,19 @@ return {
         .. "the loss of that step (culprit_recorder.watch)")
     end
     if not found or here > 0 then return end
+    if token_labels.by_turns({ { found.ids, found.labels } }) then
+      return skip("rows of one stream: by turns these hold two, and the token after the next is the next of its own")
+    end
     local step, from = places.start(case, found.labels.step, false)
     report {
       symptom  = "labels-two-ahead",
       score    = 0.97,
       at       = { step = step },
-      message  = ("the labels at step %s are the next tokens, and the loss of %s is the cross-entropy of the logits "
-        .. "with the labels one place on (%s; with their own it is %s): they are shifted twice, %s"):format(
-        tostring(found.labels.step), units.number(found.value), units.number(found.ahead), units.number(found.own),
-        from),
+      message  = ("the labels at step %s are the %s, and the loss of %s is the cross-entropy of the logits "
+        .. "with the labels %s on (%s; with %s it is %s): they are shifted twice, %s"):format(
+        tostring(found.labels.step), found.at == 1 and "next tokens" or "tokens at their own places",
+        units.number(found.value), found.at == 1 and "one place" or "two places", units.number(found.ahead),
+        found.at == 1 and "their own" or "those of the next tokens", units.number(found.own), from),
       evidence = { found.logits, found.labels, found.ids, found.loss },
     }
     report {

@@ -17,7 +17,8 @@
 --- their weight, as one less an overlap, the loss has to be out of reach of the one form and within that of the other.
 --- Contrastive losses have a matrix of pairs by design, of logits and not of losses. Of a layer with a name of its own
 --- logits are told by their width: the classes of the config, its list of their names, or as many as labels count. A
---- label below 0 is of no class and left out.
+--- label below 0 is of no class and left out. Labels that are the ids at their own places are held against the logits
+--- one place before where these know them better: the model moves them itself.
 ---
 --- ## References
 --- https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html, Graves et al. (2006), Connectionist
@@ -99,17 +100,28 @@ end
 
 --- The mean of -ln of the probability of each label: the loss of a model that ends in a softmax, where the loss takes
 --- the logarithm. Nil where labels and probabilities are not place by place.
-local function of_probabilities(probabilities, labels, ignore)
+local function of_probabilities(probabilities, labels, ignore, lag)
   local width = math.floor(probabilities.shape[#probabilities.shape])
+  local row   = math.floor(labels.shape[#labels.shape])
   local places_ = probabilities.numel // width
   if labels.numel < places_ or places_ > 10000 then return nil end
   local sum, n = 0, 0
   for i, y in ipairs(labels:values(0, places_)) do
-    if y >= 0 and y ~= ignore and y < width then
-      sum, n = sum - math.log(math.max(1e-12, probabilities:values((i - 1) * width + math.floor(y), 1)[1])), n + 1
+    if y >= 0 and y ~= ignore and y < width and (i - 1) % row >= lag then
+      sum, n = sum - math.log(math.max(1e-12, probabilities:values((i - 1 - lag) * width + math.floor(y), 1)[1])), n + 1
     end
   end
   return n > 0 and sum / n or nil
+end
+
+--- How many places a label stands behind the logits that the loss compares it with. A model may be given labels at
+--- their own tokens and move them itself: they are the ids, and the logits know them better one place before.
+local function moved(here, logits, labels, ignore)
+  local ids = labels.shape and #labels.shape == 2 and sides.beside(here:where("match(name, '*input_ids|*tokens') and "
+    .. "match(dtype, 'int*')"):where { numel = labels.numel }, labels.name)
+  if not ids or (labels:equal_share(ids, 0, ignore) or 0) < 0.9 then return 0 end
+  local own, before = logits:cross_entropy(labels, 0, ignore), logits:cross_entropy(labels, 1, ignore)
+  return own and before and before < own and 1 or 0
 end
 
 --- The label that the loss leaves out of a batch: a negative one is no class, whatever the setting says, and `ignore`
@@ -388,8 +400,9 @@ return {
         value = logged and logged.value
       end
       local void  = labels and left_out(labels, ignore) or ignore
-      local once  = labels and logits:cross_entropy(labels, 0, void)
-      local twice = once and logits:cross_entropy(labels, 0, void, "twice")
+      local lag   = labels and moved(here, logits, labels, void) or 0
+      local once  = labels and logits:cross_entropy(labels, lag, void)
+      local twice = once and logits:cross_entropy(labels, lag, void, "twice")
       if once and value and value == value and once == once then
         judged, compared = true, true
         local width = logits.shape[#logits.shape]
@@ -401,7 +414,7 @@ return {
         -- that is dumped whole nothing but rounding is left.
         local whole = case.config:where("match(key, '*batch_size*') and number == ?", logits.shape[1]):count() > 0
         local near  = whole and 0.005 or 0.04
-        local logarithm = probabilities and of_probabilities(logits, labels, void)
+        local logarithm = probabilities and of_probabilities(logits, labels, void, lag)
         if logarithm and math.abs(value - once) >= 0.2 * math.abs(value - logarithm) then
           -- That of the logarithms, or not told from it: a model may end in a softmax where its loss takes none.
           if math.abs(value - logarithm) < 0.2 * math.abs(value - once) then plain = plain + 1 end

@@ -11,7 +11,8 @@
 ---
 --- ## Known false positives
 --- Weights that are sharded over the ranks on purpose: where most of the tensors differ at every step, or shapes do,
---- they are taken for shards. Name them with their shard if only some are.
+--- they are taken for shards. Name them with their shard if only some are. Where nothing but the state of an optimizer
+--- is held by rank, and none of it that has several values is alike, each rank keeps a part of one state (ZeRO).
 ---
 --- ## References
 --- https://arxiv.org/abs/2211.05100 reports LayerNorm weights that differed over tensor-parallel ranks
@@ -29,6 +30,7 @@ return {
     if ranks < 2 then return skip("weights of two ranks: dump them with their rank") end
 
     local same, differ, first, factor = 0, 0, nil, nil
+    local moments = held:where("match(role, 'weight|grad')"):distinct("rank"):count() < 2
     for _, _, rows in held:sort("step", "order"):group("step", "name") do
       local base = rows:sort("rank"):first()
       local off
@@ -46,8 +48,8 @@ return {
           local ratio = base.l2 and base.l2 > 0 and off.l2 and off.l2 / base.l2 or 0
           local near  = math.abs(ratio - ranks) < 1e-3 * ranks or math.abs(ratio - 1 / ranks) < 1e-3 / ranks
           if base.role == "grad" and near then factor = factor or { base = base, row = off, ratio = ratio } end
-        else
-          same = same + 1
+        elseif not (moments and base.min ~= nil and base.min == base.max) then
+          same = same + 1 -- zeros that nothing was added to are alike in parts as well
         end
       end
     end
@@ -64,7 +66,7 @@ return {
       }
     end
     local weights = held:where { role = "weight" }
-    if not first or weights:count() > 0 and same == 0 and differ > 3 then
+    if not first or (weights:count() > 0 or moments) and same == 0 and differ > 3 then
       if first and not factor then
         return skip("tensors that ranks share: all differ, so they may be shards of sharded weights")
       end

@@ -85,6 +85,31 @@ local function of_floats(list, kind)
   return { absolute, "the mean distance of the targets from their median", absolute * math.sqrt((math.pi / 2 - 1) / n) }
 end
 
+--- What the shares of labels score: { level, what, error }; nil where there are too few of too many kinds.
+local function of_kinds(list)
+  local n, kinds, entropy, spread, from = #list, 0, 0, 0, 1
+  for i = 1, n do
+    if list[i + 1] ~= list[i] then
+      local p = (i - from + 1) / n
+      kinds, from = kinds + 1, i + 1
+      entropy, spread = entropy - p * math.log(p), spread + p * math.log(p) ^ 2
+    end
+  end
+  if kinds < 2 or kinds > n / 6 then return nil end
+  -- The entropy of a sample is too small by (K - 1) / 2n on average.
+  local bias = (kinds - 1) / (2 * n)
+  return { entropy + bias, ("the entropy of %d labels"):format(kinds),
+    math.sqrt(math.max(0, spread - entropy ^ 2) / n) + bias, bias }
+end
+
+--- What the best constant scores, by what the targets are: float ones that are 0 and 1 alone are classes.
+local function of_targets(list, float, kind)
+  local binary = list[1] == 0 and list[#list] == 1
+  for _, v in ipairs(binary and list or {}) do binary = binary and (v == 0 or v == 1) end
+  if not float or binary then return of_kinds(list) end
+  return of_floats(list, kind)
+end
+
 --- Whether the loss of every batch that was dumped behind the first is no less than the best constant has on that very
 --- batch, which no constant chosen beforehand has: how few labels they are is then the same on both sides. How many
 --- such batches; nil where one has less, or there are fewer than three.
@@ -98,28 +123,14 @@ local function none_better(case, labels, kind, near)
     local value = said and said.mean or row and row.value
     local list  = value and sorted_values(labels:where { run = batch.run, step = batch.step, variant = batch.variant })
       or {}
-    if #list >= 16 then
-      if not (value >= (1 - near) * of_floats(list, kind)[1]) then return nil end
+    -- The score that the message names, as this very batch has it; one of a single class tells nothing.
+    local best = #list >= 16 and of_targets(list, true, kind)
+    if best then
+      if not (value >= (1 - near) * (best[1] - (best[4] or 0))) then return nil end
       judged = judged + 1
     end
   end
   return judged >= 3 and judged or nil
-end
-
---- What the shares of labels score: { level, what, error }; nil where there are too few of too many kinds.
-local function of_kinds(list)
-  local n, kinds, entropy, spread, from = #list, 0, 0, 0, 1
-  for i = 1, n do
-    if list[i + 1] ~= list[i] then
-      local p = (i - from + 1) / n
-      kinds, from = kinds + 1, i + 1
-      entropy, spread = entropy - p * math.log(p), spread + p * math.log(p) ^ 2
-    end
-  end
-  if kinds < 2 or kinds > n / 6 then return nil end
-  -- The entropy of a sample is too small by (K - 1) / 2n on average.
-  return { entropy + (kinds - 1) / (2 * n), ("the entropy of %d labels"):format(kinds),
-    math.sqrt(math.max(0, spread - entropy ^ 2) / n) + (kinds - 1) / (2 * n) }
 end
 
 --- The words of the texts of a masked language model: its ids but for the mask, for padding, and for the token that all
@@ -174,10 +185,7 @@ local function bound(case, dumped, labels, float)
   end
   local n = #list
   if n < 64 then return nil end
-  local binary = list[1] == 0 and list[n] == 1
-  for _, v in ipairs(binary and list or {}) do binary = binary and (v == 0 or v == 1) end
-  if not float or binary then return of_kinds(list) end
-  return of_floats(list, kind_of(case))
+  return of_targets(list, float, kind_of(case))
 end
 
 --- Whether a logged area under the curve says that rows are told apart: a half is chance.

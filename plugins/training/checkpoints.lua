@@ -14,8 +14,9 @@
 --- `optimizer.param_groups` of those that are equal.
 ---
 --- ## Known false positives
---- Layers that are frozen on purpose and not declared. What the config names as frozen is left out, and so are all but
---- the adapters where there are some, tables of sines, batch norms, embeddings that alone stand still (word vectors
+--- Layers that are frozen on purpose and not declared. What the config names as frozen is left out, what it says is not
+--- (`freeze_projector: false` beside another switch that is on) is to move; and so are all but the adapters left out
+--- where there are some, tables of sines, batch norms, embeddings that alone stand still (word vectors
 --- that are taken over), experts, and parts that follow another model or are taken from one, by their names. Where most
 --- of a model stands still, or the config says that the run goes on from trained weights, it may be a backbone that is
 --- kept, and nothing is said unless its weights decay, or are as PyTorch makes them, which nobody has trained and
@@ -236,6 +237,20 @@ local function upstream(found)
   return before < first
 end
 
+--- Whether all that stands still are low-rank pairs whose other factor is still the zeros that it was made of: such a
+--- pair adds nothing, and nobody has trained it before. One factor alone may be kept as it was drawn.
+local function fresh_pairs(found)
+  local zeros = {}
+  for _, layer in ipairs(found.rested) do
+    zeros[layer.name] = layer.pairs[1].last.min == 0 and layer.pairs[1].last.max == 0
+  end
+  for _, layer in ipairs(found.still) do
+    local other = freezing.factor(layer.name)
+    if not other or not zeros[other] then return false end
+  end
+  return true
+end
+
 local function some_stand_still(case, run, rows, found, opt)
   local names, elements = names_of(found.still)
   local _, moved = names_of(found.moving)
@@ -256,7 +271,10 @@ local function some_stand_still(case, run, rows, found, opt)
   -- A model whose parts learn by turns keeps those fresh whose turn has not come.
   local grows = settings.on(case.config:where("match(key, '*progressive*|*grow*|*unfreez*|*gradual*|*thaw*|*supernet*|"
     .. "*search_space*|*layerwise*|*reservoir*|*random_feature*')")):first()
-  local kept  = found.adapters and "adapters are trained"
+  -- A switch for a part that is off says that it learns, whatever the model began as.
+  local promised, learns = fresh_pairs(found) and 1 or 0, freezing.promised(case)
+  for _, name in ipairs(names) do promised = promised + (learns(name) and 1 or 0) end
+  local kept  = promised == 0 and (found.adapters and "adapters are trained"
     or others_alone and ("%s alone moves, by whose name it is a part that is trained on its own"):format(
       list((names_of(found.moving))))
     or turn and "an optimizer's turn was over before the first checkpoint"
@@ -269,7 +287,7 @@ local function some_stand_still(case, run, rows, found, opt)
       and freezing.beside(names, (names_of(found.moving)))
       and "a model stands still that the optimizer does not hold, beside one whose layers are called as its own"
     or not factor and behind(found)
-      and "what stands still lies behind all that moves, as an output that no loss asks for"
+      and "what stands still lies behind all that moves, as an output that no loss asks for")
   if kept then
     return skip("what is frozen on purpose: " .. kept, "layer-weights-unchanged", "layer-gradient-zero",
       "layer-unchanged-despite-gradient", "gradient-cut-upstream", "gradient-missing-between")

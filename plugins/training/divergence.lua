@@ -11,6 +11,8 @@
 --- the order of the weights. Where no update is on record, Adam's are bounded by the rate in each element, and weights
 --- behind n inputs are about 1 / sqrt(n): the rate times the root of the widest layer, four times the model's width.
 ---
+--- Nor is it the gradient that takes more than half of the weights away: where decay does, a short step may go up.
+---
 --- A loss that falls for most of the run is not maximised, wherever it was thrown at first. One of classes that swings
 --- far above the logarithm of their number to the end, while they are told no better than by chance, was thrown before
 --- its first row: what learns nothing from a bad start stays where it is.
@@ -45,6 +47,7 @@
 local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
+local statistics = require("statistics")
 local targets = require("targets")
 
 ---@type culprit.Detector
@@ -57,6 +60,7 @@ return {
   options  = {
     lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
     small    = { default = 0.1, doc = "Update over weight norm up to which a step down the gradient cannot overshoot" },
+    left     = { default = 0.5, doc = "Last over first weight norm below which decay moves the weights" },
     beyond   = { default = 10.,  doc = "Rise over what gradients and updates can move from which it is not theirs" },
     below    = { default = 1e4, doc = "Loss below zero over its first size, or over 1, from which it has no bound" },
     far      = { default = 10,  doc = "Highest over first loss from which it was thrown and did not climb" },
@@ -97,6 +101,21 @@ return {
       local until_then = sizes:where("step <= ?", next_one.step)
       return math.max(until_then:where("step > ?", begin):max("value") or 0,
         until_then:where("value >= 1"):max("value") or 0), swings
+    end
+
+    --- What is left of the weights of the median layer at the end, or of all of them: their norm over the first one.
+    --- Climbing makes weights longer, as coming down does; what takes most of them away is decay, or another hand.
+    local function left_of_weights(run_name)
+      local norms = case.scalars:where { metric = "weight_norm", primary = true, run = run_name }
+        :where("finite(value) and value > 0")
+      local parts = {}
+      local function add(rows)
+        local sizes = rows:sort("step")
+        if sizes:count() >= 2 then parts[#parts + 1] = sizes:last().value / sizes:first().value end
+      end
+      for _, rows in norms:where("layer is not null"):group("layer") do add(rows) end
+      if #parts == 0 then add(norms:where("layer is null")) end
+      return #parts > 0 and statistics.median(parts) or nil
     end
 
     --- What an update of Adam is of the weights at most, by its rate and the model's width; nil where neither is known.
@@ -320,7 +339,14 @@ return {
             largest = bound_of_adam(run_name)
             bounded = largest
           end
-          if not largest then skip("update ratios from the start on", "loss-rises-at-small-updates") end
+          local left = left_of_weights(run_name)
+          if left and left < opt.left then
+            largest = nil
+            skip(("weights that stay as long: of them %s is left, so that their gradient is not what moves them")
+              :format(units.percent(left)), "loss-rises-at-small-updates")
+          elseif not largest then
+            skip("update ratios from the start on", "loss-rises-at-small-updates")
+          end
           local beyond, told = unpaid(run_name, loss, tenth, finish)
           if beyond then
             report {

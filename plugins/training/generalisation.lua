@@ -298,6 +298,10 @@ return {
           local other = grows and evaluations.jump(val, train)
           local held, trained = nil, nil
           if grows then held, trained = evaluations.swapped(case, run_name) end
+          local plain = above and not (grows or normalised or declared or logged)
+          local hard  = plain and rows_cost(points, half, run_name)
+          local weighed = plain and not hard and excess == 0
+            and harder_rows.weighed(case, run_name, points[half].eval.step)
           if fell then
             skip(("a training loss that comes down by and by: it is %.2g at step %d and %.2g at step %d, and what it "
               .. "is taken of went away"):format(fell.was, fell.from, fell.now, fell.to), "generalisation-gap")
@@ -324,15 +328,16 @@ return {
             few_rows = true
           elseif above and (declared or logged) then
             explained = last
-          elseif above and rows_cost(points, half, run_name) then
-            local rows = rows_cost(points, half, run_name)
+          elseif hard then
             skip(("rows as hard as those of validation: the easiest %s of %d dumped ones cost %.3g in the mean, "
-              .. "whatever the labels of the rest"):format(units.percent(rows.share), rows.of, rows.mean),
+              .. "whatever the labels of the rest"):format(units.percent(hard.share), hard.of, hard.mean),
               "train-loss-above-val")
-          elseif above and excess == 0 and harder_rows.weighed(case, run_name, points[half].eval.step) then
-            local of = harder_rows.weighed(case, run_name, points[half].eval.step)
+          elseif weighed then
             skip(("a training loss that is the mean over its rows: those of step %d cost %.3g by %s, and it is %.3g")
-              :format(of.step, of.mean, of.output, of.value), "train-loss-above-val")
+              :format(weighed.step, weighed.mean, weighed.output, weighed.value), "train-loss-above-val")
+          elseif above and harder_rows.disturbed(case, run_name) then
+            skip(("inputs as validation has them: those of %s were disturbed"):format(
+              harder_rows.disturbed(case, run_name).name), "train-loss-above-val")
           elseif above and harder_rows.soft(case) then
             local soft, least = harder_rows.soft(case)
             skip(("a loss that can come to 0: the labels of %s are shares of several classes, and have an entropy of "

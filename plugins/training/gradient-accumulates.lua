@@ -52,179 +52,11 @@
 --- ## References
 --- https://docs.pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html
 
+local clearing = require("clearing-turns")
 local runs = require("runs")
 local settings = require("settings")
-local statistics = require("statistics")
+local sums = require("running-sums")
 local update_ratios = require("update-ratios")
-
---- What makes gradients longer or shorter with a period of its own: rows sorted by length, weights that are averaged or
---- set back, norms of single pieces of a step, several tasks or sources of data in turn.
-local PERIODIC = "*group_by_length*|*length_group*|*bucket*|*sort*|*lookahead*|*local_sgd*|*local_steps*|*diloco*|"
-  .. "*inner_steps*|*sync_every*|*slowmo*|*bptt*|*target_update*|*tasks*|*num_task*|*n_task*|*multitask*|"
-  .. "*multi_task*|*task_weight*|*task_sampl*|*domain*|*mixture*"
-
--- Of distances between positions, of hashes and of messages, which have no order of rows.
-local OTHER_BUCKETS = "*attention*bucket*|*position*bucket*|*hash*|*bucket_cap*|*gather_bucket*|*reduce_bucket*|"
-  .. "*prefetch_bucket*"
-
---- Whether values have a period: from one place in it to another they differ by more than at one and the same. Trends
---- are taken off by the mean of a period around each.
----@param y number[]
----@param period integer
----@return boolean
-local function has_period(y, period)
-  local sum, square, count, all = {}, {}, {}, 0
-  for i = period, #y - period do
-    local mean = 0
-    for k = i - period // 2, i - period // 2 + period - 1 do mean = mean + y[k] / period end
-    local place, off = i % period, y[i] - mean
-    sum[place], square[place] = (sum[place] or 0) + off, (square[place] or 0) + off * off
-    count[place], all = (count[place] or 0) + 1, all + 1
-  end
-  local between, within = 0, 0
-  for place, n in pairs(count) do
-    between = between + sum[place] ^ 2 / n
-    within  = within + square[place] - sum[place] ^ 2 / n
-  end
-  -- The ratio of both is 1 by chance, give or take this much.
-  local free, left = period - 1, all - period
-  if left < period then return false end
-  return between / free > (1 + 4 * math.sqrt(2 / free + 2 / left)) * math.max(within / left, 1e-12)
-end
-
---- Whether one value is below all others around it.
----@param x number[]
----@param i integer
----@param reach integer  how many on either side
----@return boolean
-local function lowest(x, i, reach)
-  for k = math.max(1, i - reach), math.min(#x, i + reach) do
-    if k ~= i and x[k] <= x[i] then return false end
-  end
-  return true
-end
-
---- Whether these grow over two steps, and stay there: a buffer that is clipped at each step stops growing. What comes
---- by turns is as long at once.
----@param since number[]
----@return boolean
-local function grows_and_stays(since)
-  local least = math.huge
-  for k = 2, #since do least = math.min(least, since[k]) end
-  return since[2] >= 1.5 * since[1] and least >= since[1]
-end
-
---- How likely `some` of `all` and more are where each is so with one and the same probability.
----@param all integer
----@param some integer
----@param each number
----@return number
-local function by_chance(all, some, each)
-  local sum, ways = 0, 1
-  for k = 0, all do
-    if k > 0 then ways = ways * (all - k + 1) / k end
-    if k >= some then sum = sum + ways * each ^ k * (1 - each) ^ (all - k) end
-  end
-  return sum
-end
-
---- Whether the medians of what came since a fall, one step later and so on, grow as a sum does: a power of the number
---- of steps grows at least half as much behind its second step as it does to there, and in both halves of that way.
----@param since number[]
----@return boolean
-local function grows_on(since)
-  local n = #since
-  local half = (n + 1) // 2
-  local early, late = 0, 0
-  for i = 1, half do early = early + since[i] / half end
-  for i = n - half + 1, n do late = late + since[i] / half end
-  return since[n] - since[1] >= 0.5 * since[1] and late > early
-end
-
---- Where the norm of every step is on record: whether it comes back at a fixed distance, at once, and goes up again
---- from the next step on to the next place, while loss and rate do neither. Between two places at which a buffer is
---- cleared it holds the sum of the gradients since, and right behind one of them a single gradient.
----@param case culprit.Case
----@param opt table
----@return { rows: culprit.Table, message: string }?
-local function cleared_in_turns(case, opt)
-  local pieces = settings.accumulation(case):max("number") or 1
-  if pieces > 1 or settings.on(case.config:where("match(key, ?)", PERIODIC):where("not match(key, ?)",
-    OTHER_BUCKETS)):count() > 0 then
-    return nil
-  end
-  local norms = runs.series(case, "grad_norm"):distinct("step")
-  local rows  = norms:with { norm = "value" }:select("step", "norm")
-    :join(runs.series(case, "loss"):distinct("step"):with { loss = "value" }:select("step", "loss"), { "step" })
-    :join(runs.series(case, "lr"):distinct("step"):with { rate = "value" }:select("step", "rate"), { "step" })
-    :sort("step")
-  rows = rows:slice(math.max(0, rows:count() - 4096), 4096)
-  local n = rows:count()
-  if n < opt.long or rows:last().step - rows:first().step ~= n - 1 or rows:min("norm") <= 0 or rows:min("loss") <= 0
-    or rows:min("rate") <= 0 then
-    return nil
-  end
-  local x, y, r, steps = {}, {}, {}, {}
-  for row in rows:rows() do
-    x[#x + 1], y[#y + 1], r[#r + 1] = math.log(row.norm), math.log(row.loss), math.log(row.rate)
-    steps[#steps + 1] = row.step
-  end
-  local sizes, moves = {}, {}
-  for i = 2, n do sizes[i - 1], moves[i - 1] = math.abs(x[i] - x[i - 1]), math.abs(y[i] - y[i - 1]) end
-  local least = math.max(opt.falls, 3 * statistics.median(sizes))
-  local usual = statistics.median(moves)
-  local falls = {}
-  for i = 2, n do falls[i] = x[i] - x[i - 1] <= -least end
-  -- How many there are from a row on: the first rows of a run fall and rise on their own.
-  local since = { [n + 1] = 0 }
-  for i = n, 2, -1 do since[i] = since[i + 1] + (falls[i] and 1 or 0) end
-
-  local function growth(phase, period)
-    local since_fall = {}
-    for k = 1, period - 1 do
-      local values = {}
-      for i = phase, n - k, period do values[#values + 1] = x[i + k] - x[i] end
-      since_fall[k] = statistics.median(values)
-    end
-    return since_fall
-  end
-
-  for period = 4, math.min(256, n // 6) do
-    for phase = 2, period + 1 do
-      local places, fallen, climbs, ways, losses, rates = 0, 0, {}, {}, {}, {}
-      for i = phase, n - 3, period do
-        places = places + 1
-        if falls[i] then fallen = fallen + 1 end
-        climbs[places], ways[places] = x[i + 1] - x[i], x[i + 3] - x[i]
-        losses[places], rates[places] = math.abs(y[i] - y[i - 1]), math.abs(r[i] - r[i - 1])
-      end
-      -- One period is all there is to it: as many falls elsewhere would be noise, or a shorter one.
-      local turns, held = places >= 6 and fallen >= 0.85 * places and since[phase] - fallen <= 0.25 * places, false
-      -- Noise hides falls, and yet it puts the lowest norm of many to the places of one period from the first step on
-      -- hardly ever, in all the periods that are tried.
-      if not turns and places >= 6 and period >= 8 and phase == period + 1 and steps[1] <= 1 then
-        local low, reach = 0, math.min(12, period // 2)
-        for i = phase, n - 3, period do low = low + (lowest(x, i, reach) and 1 or 0) end
-        held   = by_chance(places, low, 1 / (2 * reach + 1)) * (n // 6) < opt.chance
-        fallen = held and low or fallen
-      end
-      if turns or held then
-        local climb = statistics.median(climbs)
-        if climb >= opt.climb and statistics.median(ways) >= opt.climb and statistics.median(rates) < 0.1
-          and statistics.median(losses) <= 2 * usual
-          and (grows_on(growth(phase, period)) or held and grows_and_stays(growth(phase, period)))
-          and not has_period(y, period)
-        then
-          return { rows = norms:where("step >= ? and step <= ?", steps[phase] - 1, steps[phase] + 1),
-            message = ("the gradient norm comes back at %d of %d places that are %d steps apart, first at step %d from "
-              .. "%.3g to %.3g, and is %.2g times as long one step later, while the loss does nothing there: between "
-              .. "them old gradients stay in the buffers"):format(fallen, places, period, steps[phase],
-              math.exp(x[phase - 1]), math.exp(x[phase]), math.exp(climb)) }
-        end
-      end
-    end
-  end
-end
 
 ---@type culprit.Detector
 return {
@@ -259,7 +91,7 @@ return {
     end
     local count = all:count()
     if count < opt.min_rows then
-      local turns = cleared_in_turns(case, opt)
+      local turns = clearing.in_turns(case, opt)
       if turns then
         report {
           symptom  = "gradient-is-running-sum",
@@ -309,57 +141,13 @@ return {
     local norms = runs.series(case, "grad_norm")
     local limit = settings.clipping(case):first()
 
-    --- Whether the norms of the first steps are those of a running sum: true, false, or nil where that cannot be told.
-    --- Then what shows it. Buffers that are clipped hold the threshold, so that only what is below it counts.
-    local function sums_at_first(way, least)
-      local first  = norms:first()
-      local update = first and moved:where("step == ?", first.step)
-      if not first or first.value <= 0 or first.step > 2 or update:count() == 0 then return end
-      local reach = math.min(16, math.floor(way / math.max(1e-9, update:median("value"))))
-      local sum, last, count, longer = true, nil, 0, 0
-      for row in norms:slice(1, reach):rows() do
-        local k = row.step - first.step + 1
-        if k ~= count + 2 or limit and row.value > limit.number then break end
-        count, last = count + 1, row
-        local ratio = row.value / first.value
-        if ratio < 0.9 * math.sqrt(k) or ratio > 1.2 * k then sum = false end
-        if ratio >= 0.5 * (1 + math.sqrt(k)) then longer = longer + 1 end
-      end
-      if not last or count < least then return end
-      if sum then
-        return true, ("its norm is %.3g, and %.3g %s later, %.3g times as long, where the sum of %d is between %.3g "
-          .. "and %d times as long"):format(first.value, last.value, units.plural(count, "step"),
-          last.value / first.value, count + 1, math.sqrt(count + 1), count + 1)
-      end
-      -- Cleared every few steps, half of them are sums.
-      if longer <= 0.4 * count then return false end
-    end
-
-    --- What says that nothing is added at first, or nil: three norms in a row are shorter than that of the first
-    --- gradient and what clipping leaves in the buffer make together, at weights that have hardly moved.
-    local function none_added_at_first(way)
-      local first, gone, last = norms:first(), 0, nil
-      if not first or first.value <= 0 or first.step > 2 then return end
-      local buffer = first
-      for i = 1, 3 do
-        local row  = norms:row(i)
-        local size = row and moved:where("step < ?", row.step):max("value")
-        if not row or row.step ~= first.step + i or not size or size * i > way then return end
-        local least = math.sqrt(1 + (math.min(buffer.value, limit and limit.number or math.huge) / first.value) ^ 2)
-        if least <= 1.2 or row.value >= 0.5 * (1 + least) * first.value then return end
-        buffer, last, gone = row, row, math.max(gone, row.value)
-      end
-      return ("norms that add up: the first is %.3g, and the next ones to step %d are %.3g at most, with weights that "
-        .. "have hardly moved"):format(first.value, math.floor(last.step), gone)
-    end
-
     local tenth = math.max(1, norms:count() // 10)
     local early = norms:count() >= opt.min_rows and norms:slice(0, tenth):median("value") or nil
     local grown = early and early > 0 and norms:slice(norms:count() - tenth, tenth):median("value") / early or nil
     if same then
       -- One batch has one gradient while the weights stay near, and one of another length where they do not: neither
       -- keeps its direction to the end and is longer each step by what it was at first.
-      local sum, shown = sums_at_first(1, 4)
+      local sum, shown = sums.at_first(norms, moved, limit, 1, 4)
       if not sum or cosine < 0.98 or (grown or 0) < 3 then
         return skip("different batches: the same ones were used again and again")
       end
@@ -432,36 +220,7 @@ return {
       return
     end
 
-    -- Norm n and cosine c of the whole gradient by step. Of layers whose norms change alike, the cosine of the whole is
-    -- the mean of theirs, weighed by squared norms.
-    local sizes  = case.scalars:where { metric = "grad_norm", primary = true }:where("finite(value) and value > 0")
-    local pieces = rows:where("layer is not null"):join(sizes:where("layer is not null"):distinct("step", "layer")
-      :select("step", "layer", "value"), { "step", "layer" })
-      :with { square = "value_right * value_right", part = "value * value_right * value_right" }
-      :aggregate({ "step" }, { square = "sum square", part = "sum part" }):sort("step")
-    ---@type table<integer, number>, { step: integer, n: number, c: number }[]
-    local norm_at, pairs_of = {}, {}
-    if pieces:count() > 0 then
-      for row in sizes:where("layer is not null"):with { square = "value * value" }:aggregate({ "step" },
-        { square = "sum square" }):rows() do
-        norm_at[row.step] = math.sqrt(row.square)
-      end
-      for row in pieces:rows() do
-        pairs_of[#pairs_of + 1] = { step = row.step, n = math.sqrt(row.square), c = row.part / row.square }
-      end
-    else
-      for row in norms:rows() do norm_at[row.step] = row.value end
-      for row in all:rows() do
-        if norm_at[row.step] then
-          pairs_of[#pairs_of + 1] = { step = row.step, n = norm_at[row.step], c = row.value }
-        end
-      end
-    end
-    --- The new gradient's norm and its cosine with a buffer of norm b, if n and c are those of the sum.
-    local function new_part(n, c, b)
-      local size = math.sqrt(math.max(0, n * n + b * b - 2 * b * n * c))
-      return size, size > 0 and (n * c - b) / size or 1
-    end
+    local norm_at, pairs_of = sums.whole(case, rows, all, norms)
 
     -- A sum of many is not turned round by one that is no longer than they are.
     local sorted = {}
@@ -508,7 +267,7 @@ return {
       if least > 1.2 then
         if ratio < 0.5 * (1 + least) and not proof then return agree() end
         tested = true
-        local size = new_part(begin.n, begin.c, buffer) / before
+        local size = sums.new_part(begin.n, begin.c, buffer) / before
         if ratio >= 0.95 * least and size > 0.6 and size < 1.6 then
           proof = proof or ("its norm at step %d is %.3g after %.3g, as of the sum of two"):format(begin.step, begin.n,
             before)
@@ -518,8 +277,8 @@ return {
 
     -- The first norms alone, where no cosine is on record of these steps.
     if not proof then
-      local sum, shown = sums_at_first(opt.still, 3)
-      local shorter    = sum == nil and none_added_at_first(opt.still)
+      local sum, shown = sums.at_first(norms, moved, limit, opt.still, 3)
+      local shorter    = sum == nil and sums.none_at_first(norms, moved, limit, opt.still)
       if shorter then return skip(shorter) end
       if sum then tested, proof = true, shown end
       if sum == false then

@@ -19,7 +19,9 @@
 --- a low one is reported of three classes and more. Logits of a fresh head are no zeros: independent ones of variance
 --- s make about s / 2 nats, and usual heads behind a normalisation have a variance of 1/3 (uniform, PyTorch) to 2
 --- (He), so up to one nat is none. Fine-tuning: a pretrained model starts far below, and rightly so. It is reported
---- as information then. Losses with added terms (auxiliary losses of experts, z-loss) start above; where the config
+--- as information then. Where its logits are dumped and higher for their labels than for those of other places, it may
+--- as well start above, sure of what was so in other data. Losses with added terms
+--- (auxiliary losses of experts, z-loss) start above; where the config
 --- speaks of a teacher, of distillation, of a margin, of a second loss whose weight is a tenth and more, or of pairs
 --- that are told apart (CLIP) nothing is said, nor of tokens that outputs have too few columns for. A row that is an
 --- epoch has the mean of it, and its being low is that of learning. Losses that add up
@@ -326,7 +328,12 @@ return {
         local summed = summed_up(first)
         local lifted = math.min(shares, math.max(0, first.value - chance))
         local ratio  = (first.value - lifted) / chance
-        if shares == 0 and math.abs(ratio - 1.4427) < 0.04 then
+        -- Weights that were trained on other data are sure of what is wrong here, and of more that is right; what they
+        -- cost in nats is no number of bits.
+        if ratio > 1 and class_costs.knows(own) then
+          skip(("a fresh model: the first logits of %s are higher for their labels than for those of other places")
+            :format(own.output.name), "initial-loss-off", "loss-in-bits")
+        elseif shares == 0 and math.abs(ratio - 1.4427) < 0.04 then
           report {
             symptom  = "loss-in-bits",
             score    = 0.9,

@@ -15,7 +15,8 @@
 ---
 --- ## Known false positives
 --- Output projections and second factors of LoRA that begin at zero on purpose: they move at once. Pretrained weights:
---- a first loss well below ln V says that the model is not fresh, and its logits are not judged. An output layer that
+--- a first loss well below ln V says that the model is not fresh, and its logits are not judged, nor where they are
+--- higher for their labels than for those of other places, nor beside a part that the config freezes. An output layer that
 --- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. A
 --- lone large layer may be so for small inputs or for a sine; norms that biases make are told by outputs of one sign,
 --- and what no module takes inputs by is left out. So are tables by any name, that put out as many numbers as they have
@@ -29,6 +30,7 @@
 --- ## References
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
 
+local class_costs = require("class-costs")
 local first_updates = require("first-updates")
 local freezing = require("freezing")
 local lists = require("lists")
@@ -197,7 +199,9 @@ return {
     end
     local kind = first_updates.kinds(case)
     local loaded = settings.loaded(case) ~= nil
-    local fresh = not loaded
+    -- Fresh logits do not know their labels, however large they are.
+    local trained = loss and loss.step <= 1 and class_costs.knows(class_costs.of(case, loss)) or false
+    local fresh = not loaded and not trained
       and (not (size and loss) or loss.step > 1 or loss.value > 0.9 * math.log(size.number))
 
     -- Zero from the first to the last logged step.
@@ -407,7 +411,12 @@ return {
     local least = size and loss and math.log(size.number)
       + (loss.step <= 1 and 0.1 * math.min(spread or 0, 4) ^ 2 or 0)
     if spread and wide and spread > opt.logits and scaled_logits(case, wide, spread) then scale = scale + 1 end
-    if spread and fresh and spread > opt.logits and (designed or scale > 0 or not of_classes
+    -- Nobody keeps as it is what nobody has trained: beside a frozen part the rest has mostly been trained as well.
+    local frozen = settings.on(case.config:where("match(key, 'freeze_*|*.freeze_*')")):first()
+    if spread and (trained or frozen) and not loaded and spread > opt.logits then
+      skip(trained and "fresh logits: the first are higher for their labels than for those of other places"
+        or ("fresh logits: a part of the model is kept as it is (%s)"):format(frozen.key), "logits-large-at-start")
+    elseif spread and fresh and spread > opt.logits and (designed or scale > 0 or not of_classes
       or least and loss.value < least) then
       skip("logits that the first loss is made of", "logits-large-at-start")
     elseif spread and fresh and spread > opt.logits then

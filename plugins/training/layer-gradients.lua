@@ -30,6 +30,7 @@
 --- Per-layer statistics every 25 steps decide more than any modelling of the loss curve.
 
 local freezing = require("freezing")
+local held = require("held")
 local lists = require("lists")
 local optimizers = require("optimizers")
 local runs = require("runs")
@@ -424,6 +425,9 @@ return {
           "position-layer-without-gradient")
       end
     end
+    -- What is cut off is held by the optimizer all the same, without a state. Where each parameter that it holds has
+    -- one, these are not held, as what was frozen before the optimizer was made.
+    local stepped = not known and held.without(case, #dead)
     -- What lets nothing through makes gradients zero; where none is on record there was none.
     local silent = not unasked and grads:where { layer = dead }:count() > 0
       and (silent_between(layered, weights, dead, states) or silent_gate(layered, grads, dead))
@@ -440,6 +444,16 @@ return {
     end
     for _, layer in ipairs(dead) do
       if layer:lower():glob("*pos|*pos.*|*pos_*|*posemb*|*wpe*|*position*") then positions = positions + 1 end
+    end
+    if stepped and grads:where { layer = dead }:where("value > 0"):count() == 0 and positions < #dead then
+      report {
+        symptom  = "layer-asks-no-gradient",
+        score    = 0.7,
+        at       = { run = run, layer = dead[1], step = at.step },
+        message  = ("each parameter that the optimizer holds has had a gradient, and %s none: the optimizer was made "
+          .. "without what has requires_grad off, which no setting declares"):format(names),
+        evidence = { rows:slice(0, 3) },
+      }
     end
     if positions == #dead then
       report {
@@ -478,6 +492,9 @@ return {
     elseif #states > #dead and origins_alone(layered, dead) then
       skip(("a layer that puts something out and gets no gradient: %s is a parameter by itself, of which nothing is "
         .. "upstream"):format(dead[#dead]), "gradient-cut-upstream")
+    elseif #states > #dead and stepped then
+      skip(("a layer that is cut off: the optimizer holds no parameter without a state, and so none of %s"):format(
+        dead[#dead]), "gradient-cut-upstream")
     elseif #states > #dead then
       report {
         symptom  = "gradient-cut-upstream",

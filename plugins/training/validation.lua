@@ -101,6 +101,14 @@ return {
       end
       local kinds, never = nil, false
       if not other then kinds = classes and { number = classes.number, row = classes } or known end
+      -- What another held-out set gains by is no rows learned by heart, and this set is one of other rows.
+      local gains = kinds and case.scalars:where { metric = "val_loss", primary = true, run = run_name }
+        :where("name != ? and finite(value) and value < ?", series, 0.95 * math.log(kinds.number)):last()
+      if gains then
+        skip(("rows that are held out and alike: %s comes to %.4g, below ln %d, and %s is of others"):format(gains.name,
+          gains.value, math.floor(kinds.number), series), "val-loss-above-chance", "val-loss-never-below-chance")
+        kinds = nil
+      end
       if kinds and val:count() >= 2 then
         local chance = math.log(kinds.number)
         local last   = val:last()

@@ -70,13 +70,14 @@ return {
       if rows >= opt.min_rows and (rate:first().step <= 1 or without and not warmup) then
         judged = true
         local first = rate:first()
+        local ratios = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+          :where("finite(value)")
         -- Of the whole model, or of the median layer.
-        local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
-          :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
+        local sizes = ratios:aggregate({ "step" }, { value = "median value" }):sort("step")
         for _, of in ipairs { "layer is not null", "layer is null" } do
-          local ratios = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
-            :where("finite(value)"):where(of)
-          for _, step in ipairs(update_ratios.projected(case, ratios)) do sizes = sizes:where("step != ?", step) end
+          for _, step in ipairs(update_ratios.projected(case, ratios:where(of))) do
+            sizes = sizes:where("step != ?", step)
+          end
         end
         local span  = rate:last().step - rate:first().step
         local early = sizes:where("step <= ?", math.min(rate:first().step, 1) + math.max(10, 0.05 * span))

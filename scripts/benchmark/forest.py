@@ -71,8 +71,8 @@ class Forest:
         cases = [case for case in cases if is_training(case)]
         self.count = len(cases)
         self.questions = Questions(cases, names)
-        self.model = ExtraTreesClassifier(n_estimators=trees, max_features=ASKED, min_samples_leaf=LEAST,
-                                          random_state=1)
+        self.model = ExtraTreesClassifier(n_estimators=trees, criterion="entropy", max_features=ASKED,
+                                          min_samples_leaf=LEAST, random_state=1)
         self.model.fit([self.questions.answers(c) for c in cases], [outcome(c) for c in cases])
         self.classes = [str(c) for c in self.model.classes_]
 

@@ -1,0 +1,85 @@
+--- What the optimizer of a checkpoint holds, beside what it has a state for: PyTorch's make the state of a parameter
+--- when they first step it, which they do where it has a gradient.
+
+local held = {}
+
+--- The newest file that lists what an optimizer holds: the number of parameters, and whether it keeps moments of them
+--- by its settings.
+---@param case culprit.Case
+---@return { held: number, minded: boolean, run: string?, rows: culprit.Table }?
+local function holding(case)
+  local sizes = case.config:where("match(key, '*param_groups.*.num_params') and number is not null")
+  local last  = sizes:last()
+  if not last then return nil end
+  local rows   = sizes:where { source = last.source }
+  -- LBFGS keeps one state for all parameters, at the first of them.
+  if case.config:where { source = last.source }:where("match(key, '*param_groups.*.history_size')"):count() > 0 then
+    return nil
+  end
+  local groups = case.config:where { source = last.source }
+  local plain  = groups:where("match(key, '*param_groups.*.momentum') and number == 0"):count() > 0
+  local minded = groups:where("match(key, '*param_groups.*.betas|*param_groups.*.momentum')"):count() > 0
+  return { held = rows:sum("number"), minded = minded and not plain, run = last.run, rows = rows }
+end
+
+--- How many parameters have a state in the last checkpoint that has weights or a state; nil where that is told apart
+--- by rank, or several optimizers have one.
+---@param case culprit.Case
+---@param run string?
+---@return integer? states, integer? step, culprit.Table rows
+local function stepped(case, run)
+  local all  = case.tensors:where { run = run }:where("step is not null and (role == 'state' or role == 'weight')")
+  local step = all:max("step")
+  local rows = all:where { role = "state", step = step }:where("match(name, '*state.*')")
+  if not step or rows:where("rank is not null"):count() > 0 or rows:count() > 10000 then return nil, nil, rows end
+  local seen, optimizers, count, kinds = {}, {}, 0, 0
+  for row in rows:rows() do
+    local parts = row.name:split(".")
+    local of    = table.concat(parts, ".", 1, #parts - 1)
+    local whose = row.name:split("state.")[1]
+    if not optimizers[whose] then optimizers[whose], kinds = true, kinds + 1 end
+    if not seen[of] then seen[of], count = true, count + 1 end
+  end
+  -- A dump of weights alone may be later than the checkpoint that has the states.
+  if kinds > 1 or count == 0 and case.tensors:where { run = run, role = "state" }:count() > 0 then
+    return nil, nil, rows
+  end
+  return count, step, rows
+end
+
+---@class held.Found
+---@field held integer    parameters in the optimizer's groups
+---@field states integer  of which it has a state
+---@field step integer    of the checkpoint
+---@field rows culprit.Table
+---@field run string?
+
+--- What is held and what has a state in the last checkpoint; nil where it cannot be told.
+---@param case culprit.Case
+---@param early number?  a checkpoint of a step below this tells nothing (2): parameters may not have had their turn
+---@return held.Found?
+function held.found(case, early)
+  local holds = holding(case)
+  if not holds then return nil end
+  local states, step, rows = stepped(case, holds.run)
+  if not states or not step or step < (early or 2) then return nil end
+  -- Without moments there is nothing to keep; and more states than parameters are of another file.
+  if states > holds.held or states == 0 and not holds.minded then return nil end
+  return { held = math.floor(holds.held), states = states, step = math.floor(step), run = holds.run,
+    rows = states > 0 and rows or holds.rows }
+end
+
+--- Whether so many of the model's parameters are not held, and all that are have had a gradient other than zero: then
+--- what stands still was frozen before the optimizer was made. What is cut off, or behind dead units, is held.
+---@param case culprit.Case
+---@param least integer  layers that stand still
+---@return boolean
+function held.without(case, least)
+  local found = held.found(case)
+  if not found or found.states ~= found.held then return false end
+  local weights = case.tensors:where { run = found.run, role = "weight", step = found.step }:where("variant is null")
+  local zero = found.rows:where("numel > 1 and l2 == 0 and match(name, '*.exp_avg_sq|*.momentum_buffer|*.square_avg')")
+  return weights:count() - found.held >= least and zero:count() == 0
+end
+
+return held

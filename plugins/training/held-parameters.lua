@@ -1,0 +1,52 @@
+--- ## What it detects
+--- Parameters that the optimizer of a checkpoint holds and has no state for: none of its steps met a gradient of
+--- theirs.
+---
+--- ## Why it matters
+--- PyTorch's optimizers make the state of a parameter when they first step it, which they do where it has a gradient.
+--- What a detached graph cuts off, or a model that was copied or replaced no longer uses, is held and has none. Where
+--- each parameter that is held has a state, each has had a gradient: what stands still then is either not held, as what
+--- was frozen before the optimizer was made, or is put back behind it. So this chooses between causes that look alike.
+---
+--- ## How to confirm
+--- Compare `len(opt.state)` with the number of `opt.param_groups[...]["params"]`, and look up the names of the rest.
+---
+--- ## Known false positives
+--- Frozen parameters that were handed to the optimizer all the same, experts that no token reached, and modules for
+--- what this data lacks: they are held without a state as well, and are no fault by themselves, so that this is told as
+--- a fact. SGD without momentum has no state at all; where none is on record, betas or a momentum have to say that
+--- there should be one. Flat and sharded states, what lies in several files, and
+--- LBFGS, which has one state for all, are not judged.
+---
+--- ## References
+--- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html
+
+local held = require("held")
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The optimizer holds parameters that never had a gradient",
+  needs    = { tensors = { "name", "role", "step" }, config = { "key", "number", "source" } },
+  symptoms = { "held-without-state" },
+  options  = {
+    steps = { default = 2, doc = "Step of the checkpoint below which parameters may not have had their turn" },
+  },
+
+  run = function(case)
+    local found = held.found(case, case.options.steps)
+    if not found then
+      return skip("a checkpoint with an optimizer that keeps a state of each parameter it steps, and its groups")
+    end
+    if found.states == found.held then return end
+    report {
+      symptom  = "held-without-state",
+      severity = "info",
+      score    = 0.95,
+      at       = { run = found.run, step = found.step },
+      message  = ("the optimizer holds %d parameters and has a state for %d of them at step %d: %d never had a "
+        .. "gradient at any of its steps"):format(found.held, found.states, found.step, found.held - found.states),
+      evidence = { found.rows:slice(0, 3) },
+    }
+  end,
+}
