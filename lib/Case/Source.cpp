@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Case/Source.h"
+#include "Case/TensorNames.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -77,10 +78,20 @@ static bool isFilesOfWandb(StringRef Folder) {
           Run == "latest-run");
 }
 
+/// A checkpoint that is named by its step alone, and LeRobot's folders in it.
+static bool isPartOfCheckpoint(StringRef Folder) {
+  StringRef Name = sys::path::filename(Folder);
+  if (Name == "pretrained_model" || Name == "training_state")
+    Folder = sys::path::parent_path(Folder);
+  return isCheckpointNumber(sys::path::filename(Folder),
+                            sys::path::parent_path(Folder));
+}
+
 Source::Source(std::string Path, StringPool &Pool)
     : Path(std::move(Path)), Pool(Pool), Tables(NumTables) {
   StringRef Folder = sys::path::parent_path(this->Path);
-  while (isPartOfRun(sys::path::filename(Folder)) || isFilesOfWandb(Folder))
+  while (isPartOfRun(sys::path::filename(Folder)) || isFilesOfWandb(Folder) ||
+         isPartOfCheckpoint(Folder))
     Folder = sys::path::parent_path(Folder);
   Run = Folder.empty() ? "." : Folder.str();
 }

@@ -158,6 +158,11 @@ static StringRef stemOf(StringRef Path) {
   return Stem;
 }
 
+bool isCheckpointNumber(StringRef Name, StringRef Parent) {
+  return Name.size() >= 3 && Name.size() <= 12 && all_of(Name, isDigit) &&
+         !looksLikeDate(Name) && sys::path::filename(Parent) == "checkpoints";
+}
+
 DumpPath splitDumpPath(StringRef Path) {
   static constexpr StringLiteral StepWords[] = {
       "global_step", "global-step", "iteration", "checkpoint",
@@ -214,6 +219,9 @@ DumpPath splitDumpPath(StringRef Path) {
     if (Out.Variant.empty())
       Out.Variant = variantIn(Part).str();
     Folder = sys::path::parent_path(Folder);
+    if (int64_t Step; !Out.Step && isCheckpointNumber(Part, Folder) &&
+                      !Part.getAsInteger(10, Step))
+      Out.Step = Step;
   }
   return Out;
 }

@@ -34,8 +34,13 @@ struct DumpPath {
 };
 
 /// "run/rank3/000311_blocks.1.mlp.output.npy" is rank 3, step 311 and name
-/// "blocks.1.mlp.output"; "cached/step_12.npz" is variant cached, step 12.
+/// "blocks.1.mlp.output"; "cached/step_12.npz" is variant cached, step 12;
+/// "checkpoints/000200/pretrained_model/model.safetensors" is step 200.
 DumpPath splitDumpPath(llvm::StringRef Path);
+
+/// Whether a folder is named by the step of the checkpoint in it, as LeRobot's
+/// checkpoints/000200. A number of one or two digits may be that of an epoch.
+bool isCheckpointNumber(llvm::StringRef Name, llvm::StringRef Parent);
 
 /// Fills the members of \p Record that are still empty from its name, which
 /// is that of the file if it has none, and from \p Path.

@@ -272,7 +272,7 @@ return {
     if early and fresh then
       -- A lone matrix may be large for what it takes in, as small features, or for what it feeds, as a sine.
       local judged, large = 0, {}
-      for row in weights:where("step is null or step <= 1"):slice(0, 1000):rows() do
+      for row in weights:where("(step is null or step <= 1) and std is not null"):slice(0, 1000):rows() do
         local shape = row.shape or {}
         -- One number a unit, or one for all, is a scale and begins as such.
         if #shape == 2 and math.min(shape[1], shape[2]) >= 2 then

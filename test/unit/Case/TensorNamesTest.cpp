@@ -116,6 +116,11 @@ TEST(TensorNamesTest, Folders) {
   EXPECT_EQ(told("checkpoint-3.pth.tar"), "checkpoint-3 3 - - -");
   EXPECT_EQ(told("checkpoints/epoch=0-step=100.ckpt"),
             "epoch=0-step=100.ckpt 100 - - -");
+  EXPECT_EQ(told("checkpoints/000200/pretrained_model/model.safetensors"),
+            "model 200 - - -");
+  EXPECT_EQ(told("checkpoints/2000/state.npz"), "state 2000 - - -");
+  EXPECT_EQ(told("checkpoints/12/state.npz"), "state - - - -"); // an epoch?
+  EXPECT_EQ(told("runs/2000/state.npz"), "state - - - -");
   EXPECT_EQ(told("full/x.npz"), "x - - - full");
   EXPECT_EQ(told("step3-experiments/x.npz"), "x - - - -");
 }
