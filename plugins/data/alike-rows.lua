@@ -34,7 +34,7 @@ local VALUES = 2e6  -- that are read, at most
 local WIDE   = 8192 -- of one row
 local MANY   = 24   -- batches by which an order shows
 
---- The mean, the logarithm of the spread and that of the mean step of `of`, put into `into` under `name`.
+--- The mean and the spread of `of`, put into `into` under `name`.
 local function add_moments(into, name, of)
   local sum, square = 0, 0
   for _, v in ipairs(of) do sum = sum + v end
