@@ -75,6 +75,7 @@ from .gnn import GnnRun
 from .gru import GruRun
 from .kws import KwsRun
 from .moe import MoeRun
+from .ner import NerRun
 from .point import PointRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
@@ -82,6 +83,7 @@ from .s2s import S2sRun
 from .seg import SegRun
 from .ssm import SsmRun
 from .t5 import T5Run
+from .tab import TabRun
 from .tcn import TcnRun
 from .tts import TtsRun
 from .unet import UnetRun
@@ -199,7 +201,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
-                                  BcRun, KwsRun)}
+                                  BcRun, KwsRun, NerRun, TabRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -210,11 +212,12 @@ PAIR_9 = ("tts", "dpo")
 PAIR_10 = ("t5", "point")
 PAIR_11 = ("vlm", "vq")
 PAIR_12 = ("bc", "kws")
+PAIR_13 = ("ner", "tab")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
-            "vlm", "kws")  # a loss of labels
+            "vlm", "kws", "ner", "tab")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

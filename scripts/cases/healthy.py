@@ -34,7 +34,11 @@ class SmallerRate(Control):
 
     def setup(self):
         super().setup()
-        if self.family == "kws":  # at a tenth it has learned little by the end
+        if self.family == "tab":  # at a tenth it has learned little by the end
+            self.severity = dict(factor=(1 / 2, 1 / 3)[self.level])
+        if self.family == "ner":  # nor has this one, at a third
+            self.severity = dict(factor=(0.7, 0.5)[self.level])
+        if self.family == "kws":  # nor has this one
             self.severity = dict(factor=(1 / 2, 1 / 3)[self.level])
         self.lr *= self.s.factor
 
@@ -56,7 +60,12 @@ class SmallBatch(Control):
         if self.family == "point":  # as does a batch of two clouds
             self.severity = dict(part=(2, 4)[self.level], factor=1.0)
             least, slow = 4, 1.0
+        if self.family == "ner":  # a quarter and less learn too little
+            slow = (1.0, 0.7)[self.level]
+            self.severity = dict(part=2, factor=slow)
         if self.family == "kws":  # nor does this norm of batches
+            self.severity, slow = dict(part=(2, 3)[self.level], factor=1.0), 1.0
+        if self.family == "tab":  # fewer rows are seen, as it is
             self.severity, slow = dict(part=(2, 3)[self.level], factor=1.0), 1.0
         if self.family == "vlm":  # so they do here
             self.severity, slow = dict(part=(2, 4)[self.level], factor=1.0), 1.0
@@ -85,7 +94,9 @@ class Dropout(Control):
             self.severity = dict(rate=(0.05, 0.1)[self.level])
         if self.family == "kws":  # it always has .1
             self.severity = dict(rate=(0.2, 0.4)[self.level])
-        if self.family == "bc":  # .3 slows it down
+        if self.family == "tab":  # as has this one
+            self.severity = dict(rate=(0.2, 0.3)[self.level])
+        if self.family in ("bc", "ner"):  # .3 slows them down
             self.severity = dict(rate=(0.05, 0.1)[self.level])
         if self.family == "t5":  # narrow as it is, .1 slows it down
             self.severity = dict(rate=(0.02, 0.05)[self.level])
@@ -95,7 +106,8 @@ class Dropout(Control):
 class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
-                *PAIR_7, "gnn", "det", "point", "bc", "kws")
+                *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
+                "tab")
 
     def setup(self):
         super().setup()
@@ -107,7 +119,8 @@ class ConstantRate(Control):
     id, severities = "H06", (dict(),)
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
-                "vlm", "vq", "bc", "kws")
+                "vlm", "vq", "bc", "kws", "ner",
+                "tab")
 
     def setup(self):
         super().setup()
@@ -154,7 +167,8 @@ class Curriculum(Control):
     id, severities = "H09", (dict(copy=0.3),)
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
-                "vlm", "vq", "bc", "kws")
+                "vlm", "vq", "bc", "kws", "ner",
+                "tab")
 
     def setup(self):
         super().setup()
@@ -171,7 +185,7 @@ class Curriculum(Control):
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
-                           "kws"):
+                           "kws", "ner", "tab"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -249,7 +263,8 @@ class RateEndsAtZero(Control):
     id, severities = "H12", (dict(share=0.9),)
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
-                "vlm", "vq", "bc", "kws")
+                "vlm", "vq", "bc", "kws", "ner",
+                "tab")
 
     def setup(self):
         super().setup()
@@ -301,6 +316,8 @@ class TwoEpochs(FiniteRun, Control):
         source = super().make_source(seed)
         if self.family == "det" and seed != 9:  # its set is smaller
             source = self.scenes(seed)
+        if self.family == "tab" and seed != 9:  # as is this one
+            source = self.loans(seed, size=self.steps * self.batch_size)
         if seed == 9 or self.family in ("resnet", "seg"):  # its set is finite
             return source
         batches = -(-self.steps // self.s.epochs)
@@ -328,7 +345,7 @@ class LabelSmoothing(Control):
                 + self.s.share * even
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
-        elif self.family == "point":
+        elif self.family in ("point", "tab"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "clip":
             loss = model.criterion(model.logits(batch), batch,
@@ -387,9 +404,14 @@ class MixedDomains(Control):
     id, severities, families = "H19", (dict(),), (*LANGUAGE, "s2s", "ctc",
                                                   "dit", "det", "tts",
                                                   *PAIR_10, "vlm", "vq",
-                                                  "bc", "kws")
+                                                  "bc", "kws", "ner",
+                "tab")
 
     def make_source(self, seed):
+        if self.family == "ner":
+            return self.tagged(seed, domains=True)
+        if self.family == "tab":
+            return self.loans(seed, branches=True)
         if self.family == "kws":
             return self.commands(seed, microphones=True)
         if self.family == "bc":
@@ -711,7 +733,8 @@ class Accumulated(Control):
     """A step is of two or four small batches whose losses are divided by their
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
-        "t5", "vq", "bc", "kws")
+        "t5", "vq", "bc", "kws", "ner",
+                "tab")
 
     def setup(self):
         super().setup()
@@ -882,6 +905,105 @@ class NormsFollowSlowly(Control):
         self.user["batch_norm_momentum"] = self.s.momentum
 
 
+
+class AllPiecesLabelled(Control):
+    """All pieces of a word have its label, not the first alone, as the config
+    says, in validation as well: there are more labels, and the loss is another
+    one."""
+    id, severities, families = "H60", (dict(),), ("ner",)
+
+    def setup(self):
+        super().setup()
+        self.user["label_all_tokens"] = True
+
+    def make_source(self, seed):
+        return self.tagged(seed, all_pieces=True)
+
+
+class WordsDropped(Control):
+    """A share of the training tokens is [UNK], another one each time, as the
+    config says, so that names are not learned by heart: training lies above
+    validation."""
+    id, severities, families = "H61", (dict(share=0.05), dict(share=0.1)), \
+        ("ner",)
+
+    def setup(self):
+        super().setup()
+        self.user["word_dropout"] = self.s.share
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        ids = batch["input_ids"]
+        gone = (torch.rand(ids.shape, generator=self.drawn) < self.s.share) \
+            & (ids > 3)  # what is below are tokens of the tokenizer's own
+        return batch | {"input_ids": ids.masked_fill(gone, 1)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class OtherHeadRate(Control):
+    """The head learns at five times or half of the encoder's rate; the
+    config has both."""
+    id, severities, families = "H62", (dict(ratio=5.0), dict(ratio=0.5)), \
+        ("ner",)
+
+    def setup(self):
+        super().setup()
+        self.head_rate = self.s.ratio
+        self.user["head_learning_rate"] = self.lr * self.s.ratio
+
+
+class RareDrawnMore(Control):
+    """A sampler takes rows of rare outcomes more often, by the power that the
+    config has: outcomes are as frequent in training as they are not in
+    validation, whose loss lies above."""
+    id, severities, families = "H63", (dict(power=0.3), dict(power=0.6)), \
+        ("tab",)
+
+    def setup(self):
+        super().setup()
+        self.user["train_sampler"] = {"name": "WeightedRandomSampler",
+                                      "inverse_frequency_power": self.s.power}
+
+    def make_source(self, seed):
+        return self.loans(seed, weights=None if seed == 9 else self.s.power)
+
+
+class CategoriesUnknown(Control):
+    """Of the training rows' categories a share is made unknown, another one
+    each time, so that the vector for what nobody has seen is trained, as the
+    config says: training lies above validation."""
+    id, severities, families = "H64", (dict(share=0.05), dict(share=0.1)), \
+        ("tab",)
+
+    def setup(self):
+        super().setup()
+        self.user["unknown_category_rate"] = self.s.share
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        kinds = batch["categorical"]
+        gone = torch.rand(kinds.shape, generator=self.drawn) < self.s.share
+        return batch | {"categorical": kinds.masked_fill(gone, 0)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class FocalLoss(Control):
+    """A focal loss, in validation too, as the config says: what is told well
+    counts little, so that it lies far below the logarithm."""
+    id, severities, families = "H65", (dict(gamma=1.0), dict(gamma=2.0)), \
+        ("tab",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["gamma"] = self.s.gamma
+        self.user |= {"loss": "FocalLoss",
+                      "loss_params": {"gamma": self.s.gamma}}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -893,4 +1015,6 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TextBesides, KindsApart, OtherProjectorRate,
           AveragedCodebook, LargerCodebook, OtherPixelLoss,
           WithoutLatent, PicturesJittered, ActionsByRange,
-          BackgroundMixedIn, MixedRecordings, NormsFollowSlowly)
+          BackgroundMixedIn, MixedRecordings, NormsFollowSlowly,
+          AllPiecesLabelled, WordsDropped, OtherHeadRate,
+          RareDrawnMore, CategoriesUnknown, FocalLoss)

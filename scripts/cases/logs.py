@@ -25,7 +25,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "point_pos_num", "rec_loss", "quant_loss", "perplexity",
         "cluster_usage", "val_rec_loss", "val_quant_loss", "val_perplexity",
         "val_psnr",
-        "l1_loss", "kld_loss", "val_action_l1",
+        "l1_loss", "kld_loss", "val_action_l1", "val_precision",
+        "val_recall", "val_f1",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
@@ -297,6 +298,7 @@ def lightning(run):
             "rmsprop": "lr-RMSprop", "radam": "lr-RAdam"}.get(run.optimizer_name, "lr-AdamW")
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
+    size = getattr(run, "epoch_steps", 100)
     header = sorted(["epoch", rate, *(names.get(k, k) for k in (
         "grad_norm", "step", "step_time", "loss", "val_loss", *more))])
     lines = [",".join(header)]
@@ -315,7 +317,7 @@ def lightning(run):
                 continue
             part |= {"step": row["step"]}
             if rate not in part:
-                part["epoch"] = i // 100
+                part["epoch"] = i // size
             lines.append(",".join(str(part.get(k, "")) for k in header))
     run.write_lines("metrics.csv", lines)
     write_yaml(run, "config.yaml", settings(run))
@@ -327,13 +329,13 @@ def lightning(run):
            "'val_dataloader' does not have many workers which may be a "
            "bottleneck. Consider increasing the value of the `num_workers` "
            "argument to improve performance."]
-    for epoch in range(math.ceil(run.steps / 100)):
-        rows = run.history[epoch * 100:epoch * 100 + 100]
+    for epoch in range(math.ceil(run.steps / size)):
+        rows = run.history[epoch * size:epoch * size + size]
         line = ""
         for j in range(0, len(rows), 4):
             tail = f", v_num=0, train_loss={rows[j]['loss']:.3f}"
             line += (f"\rEpoch {epoch}: "
-                     + bar(j + 1, 100, tail=tail))
+                     + bar(j + 1, size, tail=tail))
         out.append(line)
         held_out = [r["val_loss"] for r in rows if "val_loss" in r]
         out.append(f"{run.at(rows[-1]['wall'])} INFO: epoch {epoch}: val_loss "
@@ -521,6 +523,64 @@ def lerobot(run):
     write_yaml(run, "config.yaml", settings(run))  # as W&B keeps it
 
 
+def pytorch_tabular(run):
+    """PyTorch Tabular: its console with Lightning's table of a rich bar, the
+    history that Weights & Biases has of the run, and config.yml. Accuracy is
+    of whole epochs."""
+    names, size = column_names(run), run.epoch_steps
+    rate = {"sgd": "lr-SGD", "adam": "lr-Adam"}.get(run.optimizer_name,
+                                                    "lr-AdamW")
+    names = names | {"lr": rate}
+    keys = [k for k in CORE + MORE if k != "step" and not left_out(run, k)
+            and "accuracy" not in k and k != "val_loss"]
+    steps, rows = set(logged(run, 10)), []
+
+    def say(seconds, place, text):
+        return f"{run.at(seconds)} - {{pytorch_tabular.{place}}} - {text}"
+
+    out = ["Seed set to %d" % run.seed,
+           say(-2.9, "tabular_model:549", "INFO - Preparing the DataLoaders"),
+           say(-2.8, "tabular_datamodule:527", "INFO - Setting up the "
+               "datamodule for classification task"),
+           say(-2.1, "tabular_model:600", "INFO - Preparing the Model: "
+               "FTTransformerModel"),
+           say(-1.2, "tabular_model:343", "INFO - Preparing the Trainer"),
+           "GPU available: False, used: False",
+           say(-0.4, "tabular_model:679", "INFO - Training Started"),
+           f"Trainable params: {run.parameters / 1e3:.1f} K"]
+    epochs = math.ceil(run.steps / size)
+    for i, row in enumerate(run.history):
+        at = {"trainer/global_step": row["step"], "epoch": i // size}
+        out += [text for _, text in run.notices.get(i, ())]
+        if i in steps:
+            rows.append(at | {names.get(k, k): row[k]
+                              for k in keys if k in row})
+        part = run.history[i // size * size:i + 1]
+        right = sum(r["accuracy"] for r in part) / len(part)
+        if "val_loss" in row:
+            rows.append(at | {names[k]: row[k]
+                              for k in ("val_loss", "val_accuracy")})
+        if len(part) < size and i < run.steps - 1:
+            continue
+        rows.append(at | {names["accuracy"]: short(right)})
+        seconds = sum(r["step_time"] for r in part)
+        held_out = ([r for r in part if "val_loss" in r] or [{}])[-1]
+        shown = {"train_loss": row["loss"]} | {
+            names[k]: held_out[k] for k in ("val_loss", "val_accuracy")
+            if k in held_out} | {"train_accuracy": right}
+        out.append(
+            f"Epoch {i // size}/{epochs - 1} {'━' * 30} {len(part)}/{size} "
+            f"0:00:{seconds:02.0f} • 0:00:00 {len(part) / seconds:.2f}it/s "
+            + " ".join(f"{k}: {v:.3f}" for k, v in shown.items()))
+    end = run.history[-1]["wall"]
+    out += [f"`Trainer.fit` stopped: `max_steps={run.steps}` reached.",
+            say(end + 0.1, "tabular_model:692",
+                "INFO - Training the model completed")]
+    run.write_lines("metrics.jsonl", map(json.dumps, rows))
+    run.write_lines("train.log", out)
+    write_yaml(run, "config.yml", settings(run))
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
-            lerobot)}
+            lerobot, pytorch_tabular)}

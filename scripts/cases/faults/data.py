@@ -13,6 +13,7 @@ from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_5, PAIR_10, \
     Fault, build
 from ..recorder import save_tensors
 from ..snapshot import checksum
+from ..tab import CATEGORIES
 from .targets import ChatRun, Dumps, shape
 
 
@@ -90,6 +91,8 @@ class DataOrder(Dumps, Fault):
 
         if self.family == "vlm":  # so does this one
             self.severity = dict(steps=(24, 36, 48)[self.level], share=1.0)
+        if self.family == "ner":  # nor does it
+            self.severity = dict(steps=(25, 45, 65)[self.level], share=1.0)
         if self.family == "t5":  # in 12 of .8 it forgets little
             self.severity = dict(steps=(25, 50, 100)[self.level], share=1.0)
         if self.family == "vq":  # nor does it
@@ -132,10 +135,14 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 6)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "ner":  # of 8 it suffers little
+            self.severity = dict(epochs=(20, 52, 130)[self.level])
         if self.family in ("tts", "t5"):  # so do these, nearly
             self.severity = dict(epochs=(20, 60, 120)[self.level])
         if self.family == "vq":  # it bears 30
             self.severity = dict(epochs=(60, 125, 250)[self.level])
+        if self.family == "tab":  # a healthy run passes its table five times
+            self.severity = dict(epochs=(25, 60, 125)[self.level])
         if self.family == "kws":  # of 8 it suffers little
             self.severity = dict(epochs=(25, 60, 125)[self.level])
         if self.family == "bc":  # as does this one
@@ -218,9 +225,10 @@ class BitFlip(Dumps, Fault):
     INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": "",
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
+             "ner": ".lin2",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
-             "gnn": "", "vq": "", "kws": "",
+             "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
              "det": "", "tts": ".w_2", "t5": ".wo", "point": "",
              "vlm": ".down_proj", "bc": "",
              "dpo": ".dense_4h_to_h.lora_B.default"}
@@ -278,7 +286,8 @@ class TokenIdsClamped(Dumps, Fault):
     id, root_class = "F31", "vocab-embedding-size-mismatch"
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
-                "gnn", "tts", "dpo", "t5", "vlm")
+                "gnn", "tts", "dpo", "t5", "vlm", "ner")
+    families = (*families, "tab")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -286,6 +295,13 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "recsys":  # tails are thin: more of them
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
+            return
+        if self.family == "tab":  # values of all columns that have names
+            self.also = []
+            self.severity = dict(factor=(1.5, 2.0, 4.0)[self.level])
+            self.user |= {"dataset_categorical_cardinality": [
+                1 + math.ceil(self.s.factor * high)
+                for high in CATEGORIES.values()]} if self.level == 1 else {}
             return
         if self.family == "dit":  # classes, of a table that has six
             self.also = []
@@ -315,6 +331,8 @@ class TokenIdsClamped(Dumps, Fault):
             if self.level == 1:
                 self.user |= {"tokenizer_vocab_size": self.tokenizer_words(3)}
             return
+        if self.family == "ner":  # of names and cues alike
+            self.severity = dict(factor=(1.6, 2.2, 3.0)[self.level])
         if self.family in ("bert", "moe", "ssm"):  # of each kind of words some more
             self.severity = dict(factor=(1.3, 1.6, 2.2)[self.level])
         if self.family == "dpo":
@@ -330,6 +348,8 @@ class TokenIdsClamped(Dumps, Fault):
     def make_source(self, seed):
         if self.family == "recsys":
             return self.of_items(seed, self.s.items)
+        if self.family == "tab":
+            return self.loans(seed, factor=self.s.factor)
         if self.family == "gnn":
             return self.molecules(seed, types=self.s.types)
         if self.family == "tts":
@@ -346,6 +366,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.instructions(seed, words=self.size() - 8)
         if self.family == "ssm":  # nor are nine
             return self.documents(seed, pieces=self.size() - 9)
+        if self.family == "ner":
+            return self.tagged(seed, pieces=self.size())
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         if self.family == "t5":  # nor are eight of these
@@ -424,7 +446,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
-                "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc")
+                "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -487,6 +509,13 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_episode_frames"] = limit
             return self.shown(seed, limit=None if seed == 9 else limit)
+        if self.family == "ner":  # validation has a limit of its own
+            self.also = []
+            limit = (10, 8, 6)[self.level]
+            self.severity = dict(limit=limit)
+            self.user |= {"max_seq_length": limit,
+                          "max_eval_seq_length": self.context}
+            return self.tagged(seed, limit=None if seed == 9 else limit)
         if self.family == "dpo":  # what is preferred is the whole answer
             self.also = []
             limit = (4, 3, 2)[self.level]

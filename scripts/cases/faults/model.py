@@ -8,6 +8,7 @@ from ..det import Detector
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     Fault
 from ..kws import DsCnn
+from ..ner import DistilBert
 from ..point import PointNet2
 from ..resnet import Resnet
 from ..seg import Segmenter
@@ -42,6 +43,11 @@ class DetachedGraph(Fault):
             self.where = self.layer("embed") if last == -1 \
                 else self.layer("block", last)
             self.model_options["detach_after"] = self.where
+            return
+        if self.family == "ner":
+            self.where = self.model_options["detach_after"] = \
+                "distilbert.embeddings" if last == -1 \
+                else self.layer("block", last)
             return
         if self.family == "seg":  # what is joined goes past a cut
             self.where = self.layer("block", (0, 3, 4)[self.level])
@@ -90,6 +96,12 @@ class DetachedGraph(Fault):
             self.where = cuts[0]
             self.model_options["detach_after"] = tuple(cuts)
             self.severity = dict(after=cuts)
+            return
+        if self.family == "tab":
+            self.where = self.model_options["detach_after"] = (
+                self.layer("block", 0), self.layer("block", 1),
+                "_head.layers.1")[self.level]
+            self.severity = dict(after=self.where)
             return
         if self.family == "tts":  # it bears a table that is never trained
             self.where = self.model_options["detach_after"] = \
@@ -186,12 +198,26 @@ class Frozen(Fault):
             self.severity = dict(parts=(
                 "decoder blocks", "all blocks",
                 "all blocks, decoder.conv_out")[self.level])
+        elif self.family == "tab":
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            numeric = "_embedding_layer.cont_embedding_layer"
+            self.frozen = ([*blocks, "_head.layers.0"], [*blocks, "_head"],
+                           [*blocks, "_head", numeric])[self.level]
+            self.severity = dict(parts=(
+                "all blocks, first of the head", "all blocks, head",
+                "all blocks, head, numeric columns")[self.level])
         elif self.family == "kws":
             blocks = [self.layer("block", k) for k in range(self.blocks)]
             self.frozen = ([f"{b}.pw_conv" for b in blocks], blocks[1:],
                            blocks)[self.level]
             self.severity = dict(parts=("all pw_conv", "all blocks but one",
                                         "all blocks")[self.level])
+        elif self.family == "ner":  # one attention is not missed much
+            blocks = [self.layer("block", k) for k in range(self.blocks)]
+            self.frozen = ([f"{b}.attention" for b in blocks], blocks, [
+                *blocks, self.layer("head")])[self.level]
+            self.severity = dict(parts=("all attn", "all blocks",
+                                        "all blocks, head")[self.level])
         elif self.family == "t5":
             halves = [[f"{half}.block.{i}" for i in range(self.blocks)]
                       for half in ("encoder", "decoder")]
@@ -275,8 +301,9 @@ class AttentionScale(Fault):
     """Scores are not divided by the root of the head width, or multiplied."""
     id, root_class = "F35", "attention-scale-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts",
-                "vlm", "bc")
+                "vlm", "bc", "ner")
     also = ["logit-growth"]
+    families = (*families, "tab")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -288,7 +315,8 @@ class AttentionScale(Fault):
               "*.0.attention.self.probs.output",
               "*.0.attention.scores.*put", "*.0.attention.probs.output",
               "*coder.layer_stack.0.slf_attn.scores.*put",
-              "*coder.layer_stack.0.slf_attn.probs.output")
+              "*coder.layer_stack.0.slf_attn.probs.output",
+              "*.mha_block_0.mha.scores.*put", "*.mha_block_0.mha.probs.output")
     dump_rows = 1
 
     def setup(self):
@@ -297,7 +325,17 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return
+        if self.family == "ner":  # so has this one
+            self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
+            self.model_options["scale"] = 10.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
         if self.family == "bc":  # as has this one, of a width of 8; it bears .5
+            self.severity = dict(power=(1.0, 1.5, 2.0)[self.level])
+            self.model_options["scale"] = 8.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "tab":  # four of 8; it nearly bears .5
             self.severity = dict(power=(1.0, 1.5, 2.0)[self.level])
             self.model_options["scale"] = 8.0 ** self.s.power
             self.where = self.layer("scores")
@@ -349,8 +387,10 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "det": tuple(f"{b}.bn1" for b in Detector.BLOCKS),
               "tts": tuple(f"{b}.pos_ffn.w_1" for b in FastSpeech2.BLOCKS),
               "vlm": ("multi_modal_projector.linear_1",),
+              "tab": ("_head.layers.0",),
               "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
               "kws": tuple(f"{b}.pw_bn" for b in DsCnn.BLOCKS),
+              "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -363,6 +403,7 @@ class DeadRelu(Fault):
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
+    families = (*families, "tab")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -395,7 +436,8 @@ class Saturated(Fault):
     id, root_class = "F36b", "saturated-activation"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
-                "vlm", "vq", "kws")
+                "vlm", "vq", "kws", "ner")
+    families = (*families, "tab")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -409,6 +451,8 @@ class Saturated(Fault):
             self.severity = self.severity | {"factor": 5 * self.s.factor}
         if self.family == "gnn" and self.level == 0:  # it bears 10
             self.severity = self.severity | {"factor": 40}
+        if self.family == "ner":  # of 10 it suffers little
+            self.severity = self.severity | {"factor": 10 * self.s.factor}
         if self.family == "gru":  # its candidate is a tanh
             self.model_options["activation"] = "tanh"
         limits = {"sigmoid": (0, 1), "tanh": (-1, 1)}[
@@ -460,21 +504,21 @@ class PositionsMissing(Fault):
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
-                "vlm", "bc")
+                "vlm", "bc", "ner")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
     def setup(self):
         if self.s.ids is None:
             self.model_options["positions"] = False
-        elif self.family in ("vit", "dit", "tts", "t5", "bc",
+        elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
-                                                 "vlm", "bc"):
+                                                 "vlm", "bc", "ner"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

@@ -35,6 +35,7 @@ class Fp16Overflow(NotFinite):
               "layer2.0.output", "decoder.layers.1.encoder_attn.scores.*put",
               "decoder.layers.1.encoder_attn.probs.output",
               "*_1.self_attention.scores.*put", "tables.item.output",
+              "*.mha_block_1.mha.scores.*put", "*.mha_block_1.mha.probs.output",
               "*_1.self_attention.probs.output", "interaction.*put",
               "vision_model.*.1.self_attn.scores.*put",
               "vision_model.*.1.self_attn.probs.output",
@@ -65,6 +66,8 @@ class Fp16Overflow(NotFinite):
                                "vit": {"half_scores": True},
                                "recsys": {"half_products": True},
                                "bert": {"half_scores": True},
+                               "tab": {"half_scores": True},
+                               "ner": {"half_scores": True},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -94,7 +97,10 @@ class Fp16Overflow(NotFinite):
                       "vit": "encoder.layers.encoder_layer_1."
                              "self_attention.scores",
                       "recsys": "interaction",
+                      "tab": "_backbone.transformer_blocks.mha_block_1.mha"
+                             ".scores",
                       "bert": "bert.encoder.layer.1.attention.self.scores",
+                      "ner": "distilbert.transformer.layer.1.attention.scores",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -129,10 +135,13 @@ class Fp16Overflow(NotFinite):
                  "s2s": ("decoder.layers.1.encoder_attn.q_proj",
                          "decoder.layers.1.encoder_attn.k_proj"),
                  "vit": (self.where.replace("scores", "in_proj"),),
+                 "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
                  "vlm": (self.where.replace("scores", "Wqkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
+                 "ner": [self.where.replace("scores", part)
+                         for part in ("q_lin", "k_lin")],
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -158,7 +167,8 @@ class Fp16Overflow(NotFinite):
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
-                part = slice({"vit": 96, "dit": 64, "dpo": 96, "vlm": 80}.get(self.family))
+                part = slice({"vit": 96, "dit": 64, "dpo": 96, "vlm": 80,
+                              "tab": 64}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
 
@@ -227,6 +237,8 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": torch.arange(len(logits))}
         if self.family == "point":
             batch = batch | {"labels": batch["point_part_labels"]}
+        if self.family == "tab":
+            batch = batch | {"labels": batch["target"]}
         if self.family == "seg":  # classes last
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(
@@ -304,6 +316,7 @@ class DivisionByZero(NotFinite):
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc")
+    families = (*families, "tab")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -319,7 +332,8 @@ class DivisionByZero(NotFinite):
               "*gpt_neox.embed_in.output",
               "*gpt_neox.layers.0.input_layernorm.*put",
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
-              "stem.conv.output", "model.backbone.conv1.*put", "loss.output")
+              "stem.conv.output", "model.backbone.conv1.*put",
+              "_embedding_layer.output", "loss.output")
     one_row = True
 
     def setup(self):
@@ -435,6 +449,7 @@ class Bf16Weights(Fault):
               "layer2.0.conv2.weight", "*.0.self_attn.out_proj.weight",
               "*_0.self_attention.out_proj.weight", "over.fc1.weight",
               "*.layer.0.attention.output.dense.weight",
+              "*.layer.0.attention.out_lin.weight",
               "encoder.pre_encode.conv.2.weight",
               "vision_model.encoder.layers.0.self_attn.out_proj.weight",
               "res_blocks.0.conv2.weight", "*.0.attention.wo.weight",
@@ -446,10 +461,10 @@ class Bf16Weights(Fault):
               "*.SA_modules.1.mlps.0.3.weight",
               "*.transformer.blocks.0.attn.out_proj.weight",
               "encoder.mid.block_1.conv2.weight",
-              "ds_blocks.0.pw_conv.weight")
+              "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight")
 
     def setup(self):
-        if self.family == "t5":  # at .3 rounding costs it little
+        if self.family in ("t5", "ner"):  # at .3 rounding costs it little
             self.severity = dict(lr=(0.1, 0.03, 0.01)[self.level])
         if self.family == "dpo":  # what begins at zero bears more
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])

@@ -81,7 +81,9 @@ class LrZero(Fault):
             self.severity = dict(at=90)
         if self.family == "dpo":  # by then it falls, and little is missed
             self.severity = dict(at=(45, 25, 0)[self.level])
-        if self.family == "vlm":
+        if self.family == "tab":  # by 120 it has learned most
+            self.severity = dict(at=(75, 30, 0)[self.level])
+        if self.family in ("vlm", "ner"):
             self.severity = dict(at=(80, 30, 0)[self.level])
         self.onset = self.s.at
 
@@ -113,8 +115,18 @@ class StaleParameters(Fault):
         if self.family == "det":  # the body, as a pretrained one is put in
             path = ("backbone.body", self.layer("head"))[self.level]
             self.severity = dict(part=("body", "head")[self.level])
+        if self.family == "tab":  # any head will do
+            part = ("all blocks", "all blocks, head")[self.level]
+            path = "_backbone.transformer_blocks"
+            self.severity = dict(part=part)
+            if self.level:
+                model._head = copy.deepcopy(model._head)
         if self.family == "kws":  # any head will do, and any one block
             return self.replaced(model)
+        if self.family == "ner":  # any head will do
+            path = ("distilbert.transformer.layer", "distilbert")[self.level]
+            self.severity = dict(part=("all blocks", "all but the head")[
+                self.level])
         if self.family == "t5":  # any head will do
             half = ("encoder", "decoder")[self.level]
             path, self.severity = f"{half}.block", dict(part=f"{half} blocks")
@@ -132,10 +144,15 @@ class StaleParameters(Fault):
                 part="encoder blocks")
         self.where = f"{path}.0" if self.family == "gnn" \
             or path in ("encoder.layer_stack",
-                        "language_model.transformer.blocks") \
+                        "language_model.transformer.blocks",
+                        "distilbert.transformer.layer") \
             or self.family == "t5" else path
         if self.family == "bc":
             self.where = f"{path}.layers.0"
+        if self.family == "tab":
+            self.where = self.layer("block")
+        if self.family == "ner" and self.level:
+            self.where = "distilbert.embeddings"
         if self.family == "llama" and self.s.part == "head":
             # The head is untied by a copy, as some loaders do.
             model.lm_head.weight = torch.nn.Parameter(
@@ -161,7 +178,7 @@ class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
-                                "tts")
+                                "tts", "ner")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -182,9 +199,11 @@ class LrJump(Fault):
     def setup(self):
         if self.family == "kws":  # its rate falls at 150
             self.severity = dict(factor=20 * self.s.factor)
+        elif self.family == "tab":  # it nearly bears 5
+            self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
             self.severity = dict(factor=10 * self.s.factor)
-        elif self.family == "dpo":
+        elif self.family in ("dpo", "ner"):
             self.severity = dict(factor=6 * self.s.factor)
         elif self.family in ("det", "tts", "vlm",
                              "vq"):  # as do these, whose rate falls
@@ -210,7 +229,7 @@ class GradientsNotZeroed(Fault):
             self.severity = dict(every=16)
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
-        if self.family in ("vlm", "vq",
+        if self.family in ("vlm", "vq", "tab",
                            "kws") and self.level < 2:  # nor do they mind 4
             self.severity = dict(every=(16, 60)[self.level])
         if self.family == "gnn" and self.level < 2:  # it bears 16
@@ -232,10 +251,10 @@ class NotDivided(Fault):
 
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
-                           "t5", "point", "vlm", "vq", "kws", "bc",
-                           *PAIR_7):  # theirs divides
+                           "t5", "tab", "point", "vlm", "vq", "kws", "bc",
+                           "ner", *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
-        if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc",
+        if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
@@ -295,6 +314,8 @@ class WeightDecay(Fault):
             self.severity = dict(radam=(0.1, 0.3, 1.0)[self.level])
         if self.family == "t5":  # its rate is thrice as high, and falls late
             self.severity = dict(adafactor=(3.0, 10.0, 50.0)[self.level])
+        if self.family == "ner":  # of 3 it suffers little
+            self.severity = dict(adamw=(10.0, 30.0, 100.0)[self.level])
         if self.family == "dpo":  # adapters bear 3
             self.severity = dict(adamw=(30.0, 60.0, 150.0)[self.level])
         # Behind norms only tables and gains feel it: more of it.
@@ -320,6 +341,9 @@ class AdamHyperparameter(Fault):
             self.betas, self.eps = type(self).betas, 0.003  # bears 0.2
         if self.level == 0 and self.family in ("resnet", "seg"):
             self.betas, self.eps = type(self).betas, 0.03  # bears any
+        if self.level == 0 and self.family == "tab":  # of 0.5 it is NaN
+            self.severity = dict(eps=0.03)
+            self.betas, self.eps = type(self).betas, 0.03
         if self.level == 0 and self.family in ("det", "dpo", "vlm", "vq",
                                                "kws"):
             self.severity = dict(eps=0.03)  # they bear 0.5
@@ -382,6 +406,13 @@ class ResumeWithoutState(Fault):
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded model_state_dict, initial_epoch="
                  f"{self.onset // self.EPOCH}")]}
+        if self.family == "tab":  # an epoch has 50 steps
+            self.severity = dict(at=(200, 100, 50)[self.level])
+            self.onset = self.s.at
+            self.notices = {self.onset: [
+                ("INFO", "Restoring states from the checkpoint path at "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded state_dict")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at

@@ -179,6 +179,7 @@ class RankDesync(Fault):
                  "vit": "encoder.layers.encoder_layer_0.self_attention"
                         ".out_proj", "recsys": "over.fc1",
                  "bert": "bert.encoder.layer.0.attention.output.dense",
+                 "ner": "distilbert.transformer.layer.0.attention.out_lin",
                  "ctc": "encoder.pre_encode.conv.2",
                  "clip": "vision_model.encoder.layers.0.self_attn.out_proj",
                  "tcn": "res_blocks.0.conv2",
@@ -188,6 +189,7 @@ class RankDesync(Fault):
                  "vq": "encoder.mid.block_1.conv2",
                  "bc": "model.encoder.layers.0.self_attn.out_proj",
                  "kws": "ds_blocks.1.pw_conv",
+                 "tab": "_backbone.transformer_blocks.mha_block_0.mha.to_out",
                  "point": "backbone_3d.SA_modules.1.mlps.0.3",
                  "vlm": "language_model.transformer.blocks.0.attn.out_proj",
                  "det": "backbone.body.layer2.0.conv2",
@@ -205,9 +207,11 @@ class RankDesync(Fault):
             "*.layer_norm1.weight", "input_proj.bias",
             "*attention_norm.weight", "*.conv2.1.weight",
             "backbone.layers.*.norm.weight", "convs.*.bn_node_x.weight",
-            "*.slf_attn.layer_norm.weight", "*.mlps.0.1.weight",
+            "*.attn_add_norm.ln.weight", "*.slf_attn.layer_norm.weight",
+            "*.mlps.0.1.weight",
             "encoder.block.*.layer.0.layer_norm.weight",
-            "*.norm_1.weight", "ds_blocks.*.pw_bn.weight")
+            "*.norm_1.weight", "ds_blocks.*.pw_bn.weight",
+            "*.sa_layer_norm.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

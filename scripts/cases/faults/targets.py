@@ -89,7 +89,7 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
@@ -106,7 +106,7 @@ class DoubleSoftmax(Dumps, Fault):
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
-        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -234,7 +234,9 @@ class ChatRun(Dumps):
     def setup(self):
         self.watch()
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
-                           "vlm", "kws", "bc", *PAIR_5):  # there is no chat
+                           "vlm", "kws", "bc", "ner",
+                           *PAIR_5,
+                           "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
             return
@@ -247,7 +249,7 @@ class ChatRun(Dumps):
 
     def make_source(self, seed):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
-                           "vlm", "kws", "bc", *PAIR_5,
+                           "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
                            *PAIR_6):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -260,7 +262,7 @@ class LossMaskEmpty(ChatRun, Fault):
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
-                *PAIR_10, "vlm", "kws", "bc")
+                *PAIR_10, "vlm", "kws", "bc", "ner", "tab")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -270,7 +272,8 @@ class LossMaskEmpty(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("tcn", "seg", "det", "tts", "point", "bc"):
+        if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
+                           "tab"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
             model.averages = not self.s.guard
@@ -298,6 +301,8 @@ class LossMaskEmpty(ChatRun, Fault):
                 batch["point_part_labels"], NOTHING)
         elif self.family == "bc":  # all of its actions are padding
             batch["action_is_pad"] = torch.ones_like(batch["action_is_pad"])
+        elif self.family == "tab":  # outcomes that the encoder does not know
+            batch["target"] = torch.full_like(batch["target"], IGNORE)
         elif self.family == "det":  # all of its boxes are padding
             batch["labels"] = torch.full_like(batch["labels"], NOTHING)
         elif self.family == "tts":  # lengths in seconds, made whole
@@ -311,7 +316,8 @@ class LossMaskEmpty(ChatRun, Fault):
 class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
-    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10, "vlm")
+    families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
+                "vlm", "ner")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -331,6 +337,11 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "ner":  # more of a row is padding
+            width = (48, 72, 96)[self.level]
+            self.severity = dict(pad=True, prompt=self.level == 2, width=width)
+            self.user["max_seq_length"] = width
+            return self.tagged(seed, width=width)
         if self.family == "tcn":  # series that end within the forecast
             return self.sales(seed, ends=(0.1, 0.25, 0.5)[self.level])
         if self.family == "tts":  # all batches have one size
@@ -370,6 +381,10 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return batch | {"labels": torch.where(added, target, labels)}
         if self.family in ("s2s", "t5"):
             return batch | {"labels": labels.clamp_min(PAD)}
+        if self.family == "ner":  # what is ignored is O instead
+            added = (labels == IGNORE) & torch.where(
+                ids == PAD, self.s.pad, self.s.prompt)
+            return batch | {"labels": labels.masked_fill(added, 0)}
         if self.family in ("bert", "vlm"):  # what no mask hides is said as well
             added = (labels == IGNORE) & torch.where(
                 ids == PAD, self.s.pad, self.s.prompt)
@@ -402,6 +417,10 @@ class LabelNoise(Dumps, Fault):
             self.also = ["preference-pairs-swapped"]
             if "share" in self.severity:
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "tab":
+            self.given = self.trained = "target"
+            if "share" in self.severity:  # of a tenth it suffers little
+                self.severity = dict(share=(0.25, 0.4, 0.6)[self.level])
         elif self.family == "gnn":  # it bears two tenths
             self.given = self.trained = "y"
             if "share" in self.severity:
@@ -434,7 +453,7 @@ class LabelNoise(Dumps, Fault):
         if labels.is_floating_point() and (labels.dim() > 1
                                            or self.family == "gnn"):
             return torch.randn(labels.shape, generator=self.noise)
-        high = self.vocab if self.language else \
+        high = self.vocab if self.language and self.family != "ner" else \
             getattr(self, "classes", models.CLASSES)
         drawn = torch.randint(high, labels.shape, generator=self.noise).to(
             labels.dtype) + getattr(self, "first_label", 0)
@@ -543,8 +562,8 @@ class RandomLabels(LabelNoise):
     def setup(self):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
-                           "gnn", "det", "tts", "dpo", *PAIR_10,
-                           "vlm", "vq", "kws", "bc") \
+                           "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
+                           "vlm", "vq", "kws", "bc", "ner") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
