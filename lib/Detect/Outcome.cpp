@@ -5,6 +5,7 @@
 #include "Detect/Outcome.h"
 #include "Support/Units.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
 
@@ -85,7 +86,14 @@ std::string Coordinate::text() const {
     return formatNumber(*Number, 6);
   if (const bool *Truth = std::get_if<bool>(&Value))
     return *Truth ? "true" : "false";
-  return std::get<std::string>(Value);
+  if (const std::string *Text = std::get_if<std::string>(&Value))
+    return *Text;
+  return llvm::join(list(), ", ");
+}
+
+ArrayRef<std::string> Coordinate::list() const {
+  const auto *Many = std::get_if<std::vector<std::string>>(&Value);
+  return Many ? ArrayRef(*Many) : ArrayRef<std::string>();
 }
 
 const Coordinate *Report::at(StringRef Key) const {
@@ -99,7 +107,7 @@ unsigned coordinateRank(StringRef Key) {
   static constexpr StringLiteral Known[] = {
       "run",    "variant",  "request", "source", "line", "host", "rank",
       "device", "context",  "stream",  "group",  "step", "time", "token",
-      "order",  "position", "layer",   "role",   "name", "index"};
+      "order",  "position", "layer",   "layers", "role", "name", "index"};
   return static_cast<unsigned>(llvm::find(Known, Key) - std::begin(Known));
 }
 

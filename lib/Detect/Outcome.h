@@ -57,13 +57,17 @@ struct EvidenceRef {
 EvidenceRef evidenceOf(const Case &C, const Table &T,
                        llvm::StringRef Column = "");
 
-/// One part of where a symptom shows: step = 311, layer = "block.2.attn".
+/// One part of where a symptom shows: step = 311, layer = "block.2.attn", or
+/// all of several places alike: layers = {"block.0.attn", "block.2.attn"}.
 struct Coordinate {
   std::string Key;
-  std::variant<int64_t, double, bool, std::string> Value;
+  std::variant<int64_t, double, bool, std::string, std::vector<std::string>>
+      Value;
 
-  /// The value as text: 311, block.2.attn.
+  /// The value as text: 311, block.2.attn; those of a list parted by ", ".
   std::string text() const;
+  /// The values of a list; none where the value is not one.
+  llvm::ArrayRef<std::string> list() const;
 };
 
 /// A symptom that was seen.
@@ -87,8 +91,8 @@ struct Report {
 };
 
 /// Position of \p Key in the order in which places are given, the outermost
-/// first: run, variant, host, rank, ..., step, token, layer, role, name. Keys
-/// unknown to it come last.
+/// first: run, variant, host, rank, ..., step, token, layer, layers, role, name.
+/// Keys unknown to it come last.
 unsigned coordinateRank(llvm::StringRef Key);
 
 /// "info", "warning" or "error", the words of reports.

@@ -45,7 +45,12 @@ static Value coordinate(const Coordinate &C) {
     return number(*D);
   if (auto *B = std::get_if<bool>(&C.Value))
     return *B;
-  return utf8(std::get<std::string>(C.Value));
+  if (auto *Text = std::get_if<std::string>(&C.Value))
+    return utf8(*Text);
+  Array Many;
+  for (const std::string &One : C.list())
+    Many.push_back(utf8(One));
+  return Many;
 }
 
 /// One object a source file: the contract's {source, table, rows}. Computed

@@ -37,10 +37,17 @@ static StringRef levelOf(Severity Level) {
 /// table's places are lines.
 static Array locationsOf(const Report &R) {
   Array Logical;
-  for (const Coordinate &C : R.At)
+  auto add = [&](StringRef Key, StringRef Text) {
     Logical.push_back(
-        Object{{"name", json::fixUTF8(C.text())},
-               {"fullyQualifiedName", json::fixUTF8(C.Key + "=" + C.text())}});
+        Object{{"name", json::fixUTF8(Text)},
+               {"fullyQualifiedName", json::fixUTF8((Key + "=" + Text).str())}});
+  };
+  for (const Coordinate &C : R.At) {
+    for (const std::string &One : C.list())
+      add(C.Key, One);
+    if (C.list().empty())
+      add(C.Key, C.text());
+  }
   Object Location;
   for (const EvidenceRef &E : R.Evidence) {
     if (E.Places.empty() || E.Places.front().Path.empty())
@@ -81,7 +88,7 @@ Value toSarif(const RunReport &R) {
     for (const Report &Seen : O.Reports) {
       std::string Identity = O.Detector + "|" + Seen.Symptom;
       for (const Coordinate &C : Seen.At)
-        if (C.Key != "step" && C.Key != "line")
+        if (C.Key != "step" && C.Key != "line" && C.list().empty())
           Identity += "|" + C.Key + "=" + C.text();
       Results.push_back(Object{
           {"ruleId", O.Detector},

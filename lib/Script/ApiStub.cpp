@@ -34,7 +34,7 @@ static constexpr StringLiteral StubHead = R"(---@meta culprit
 ---@field score number 0 to 1: how sure.
 ---@field message string What was seen, with its figures.
 ---@field evidence culprit.Evidence|culprit.Evidence[] The rows behind the message.
----@field at? table<string, any> Where: step, layer, rank, device, stream, token, name, ...
+---@field at? table<string, any> Where: step, layer, layers, rank, device, stream, token, name, ...
 ---@field severity? "info"|"warning"|"error" "error" when left out.
 ---@field recoverable? number ns that the window would be shorter without it.
 ---@field share? number Share of the window it takes, 0 to 1.

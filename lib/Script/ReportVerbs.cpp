@@ -18,6 +18,7 @@ namespace culprit {
 static constexpr size_t MaxReports = 10'000;
 static constexpr size_t MaxLogLines = 1000;
 static constexpr size_t MaxText = 4096;
+static constexpr size_t MaxListed = 1000;
 
 namespace {
 
@@ -69,6 +70,25 @@ Error ReportReader::readSymptom() {
   return Error::success();
 }
 
+/// The first MaxListed texts of the list on the stack; none where it is empty
+/// or has anything else in it.
+static std::optional<std::vector<std::string>> readTexts(lua_State *L) {
+  std::vector<std::string> Out;
+  const size_t Count = lua_rawlen(L, -1);
+  for (size_t I = 1; I <= Count; ++I) {
+    lua_rawgeti(L, -1, static_cast<lua_Integer>(I));
+    bool IsText = lua_type(L, -1) == LUA_TSTRING;
+    if (IsText && I <= MaxListed)
+      Out.push_back(textOf(L, -1));
+    lua_pop(L, 1);
+    if (!IsText)
+      return std::nullopt;
+  }
+  if (Out.empty())
+    return std::nullopt;
+  return Out;
+}
+
 Error ReportReader::readPlace() {
   if (!lua_istable(L, -1))
     return failure("`at` must be a table such as { step = 311 }, not " +
@@ -90,9 +110,12 @@ Error ReportReader::readPlace() {
       Place.Value = static_cast<bool>(lua_toboolean(L, -1));
     else if (lua_type(L, -1) == LUA_TSTRING)
       Place.Value = textOf(L, -1);
-    else if (std::string Text = "at." + Place.Key +
-                                " must be a number or a text, not " +
-                                wordFor(L, -1);
+    else if (auto Texts = lua_istable(L, -1) ? readTexts(L) : std::nullopt)
+      Place.Value = std::move(*Texts);
+    else if (std::string Text =
+                 "at." + Place.Key +
+                 " must be a number, a text or a list of texts, not " +
+                 wordFor(L, -1);
              Wrong.empty() || Text < Wrong)
       Wrong = std::move(Text);
     Out.At.push_back(std::move(Place));

@@ -309,7 +309,7 @@ local function some_stand_still(case, run, rows, found, opt)
   report {
     symptom  = "layer-weights-unchanged",
     score    = 0.9,
-    at       = { run = run, layer = names[1], step = found.to },
+    at       = { run = run, layer = names[1], layers = names, step = found.to },
     message  = ("the weights of %s %s in the checkpoints of steps %d and %d (%s), those of %d other%s moved%s"):format(
       units.plural(#names, "layer"), factor and ("are %.6g times what they were"):format(factor)
         or "are the same to the last bit", found.from, found.to, list(names), #found.moving,
@@ -320,7 +320,7 @@ local function some_stand_still(case, run, rows, found, opt)
     report {
       symptom  = "layer-gradient-zero",
       score    = 0.9,
-      at       = { run = run, layer = names[1], step = found.to },
+      at       = { run = run, layer = names[1], layers = names, step = found.to },
       message  = factor and ("every weight of %s is %.6g times what it was at step %d: decay alone, without a gradient")
           :format(list(names), factor, found.from)
         or ("the optimizer has moments for what moves and none for %s, which it holds: no gradient up to step %d")
@@ -347,7 +347,7 @@ local function some_stand_still(case, run, rows, found, opt)
     report {
       symptom  = "layer-unchanged-despite-gradient",
       score    = 0.9,
-      at       = { run = run, layer = pushed[1].name, step = found.to },
+      at       = { run = run, layer = pushed[1].name, layers = names_of(pushed), step = found.to },
       message  = ("%s stands still between steps %d and %d although the optimizer has moments above zero for it")
         :format(list((names_of(pushed))), found.from, found.to),
       evidence = rows_of(pushed),

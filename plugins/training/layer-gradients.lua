@@ -393,7 +393,7 @@ return {
     if not between and beside_another(states, dead, cut) then beside = beside or branch(dead[1]) end
 
     local names = lists.first(dead, 6)
-    local at = { run = run, layer = dead[#dead], step = rows:first().step }
+    local at = { run = run, layer = dead[#dead], layers = dead, step = rows:first().step }
     report {
       symptom  = "layer-gradient-zero",
       score    = 0.97,

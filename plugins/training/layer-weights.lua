@@ -153,7 +153,7 @@ return {
     report {
       symptom  = "layer-weights-unchanged",
       score    = 0.95,
-      at       = { run = run, layer = still[#still], step = example:first().step },
+      at       = { run = run, layer = still[#still], layers = still, step = example:first().step },
       message  = ("the weights of %s never change over %d logged steps (%s), those of %d other%s do"):format(
         units.plural(#still, "layer"), example:count(), lists.first(still, 6), moving, moving == 1 and "" or "s"),
       evidence = { example:slice(0, 5) },
@@ -165,7 +165,7 @@ return {
       report {
         symptom  = "layer-unchanged-despite-gradient",
         score    = 0.9,
-        at       = { run = run, layer = pushed[1], step = push:first().step },
+        at       = { run = run, layer = pushed[1], layers = pushed, step = push:first().step },
         message  = ("%s never changes although it has a gradient of %.3g in the median: the optimizer does not hold "
           .. "it, or its updates vanish in rounding"):format(lists.first(pushed, 6), push:median("value")),
         evidence = { push:slice(0, 5) },

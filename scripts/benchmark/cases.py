@@ -51,7 +51,7 @@ def whole_label(name, label):
 
 
 def place_of(at):
-    return {k: at[k] for k in ("step", "layer", "token", "name", "rank") if at.get(k) is not None}
+    return {k: at[k] for k in ("step", "layer", "layers", "token", "name", "rank") if at.get(k) is not None}
 
 
 def localisation(label, places):
@@ -60,7 +60,7 @@ def localisation(label, places):
     after."""
     met = {}
     if label["layer"]:
-        named = [str(p["layer"]) for p in places if "layer" in p]
+        named = [layer for p in places for layer in check_cases.layers_of(p)]
         loose = any(label["layer"] in n for n in named)
         met["layer"] = [label["layer"] in named, loose, loose]
     if label["step"] is not None:

@@ -56,6 +56,23 @@ TEST_F(ReportTest, CarriesEverything) {
   EXPECT_EQ(EvidenceRef::MaxShown, R.Evidence[2].Shown.size());
 }
 
+TEST_F(ReportTest, APlaceMayBeAList) {
+  Outcome O = report("at = { layers = { 'b', 'a' }, layer = 'b' }",
+                     "case.gpu_work:first()");
+  ASSERT_EQ(OutcomeKind::Matched, O.Kind) << error(O);
+  const Report &R = O.Reports.front();
+  EXPECT_EQ("layer", R.At[0].Key);
+  EXPECT_TRUE(R.At[0].list().empty());
+  EXPECT_EQ((std::vector<std::string>{"b", "a"}), R.at("layers")->list().vec());
+  EXPECT_EQ("b, a", R.at("layers")->text());
+  for (const char *Wrong : {"{}", "{ 1 }", "{ 'a', true }", "{ a = 'b' }"})
+    EXPECT_TRUE(startsWith(
+        error(report((std::string("at = { layers = ") + Wrong + " }").c_str(),
+                     "case.gpu_work:first()")),
+        "6: at.layers must be a number, a text or a list of texts, not "))
+        << Wrong;
+}
+
 TEST_F(ReportTest, LongEvidenceIsCut) {
   Outcome O = run("local t = case.gpu_work\n"
                   "for i = 1, 6 do t = t:concat(t) end\n"
