@@ -31,7 +31,6 @@ local OTHER = "*noise*|*noisy*|*eps|*epsilon|*sigma*|*timestep*|batch.t|*velocit
   .. "*teacher*|*advantage*|*return*|*reward*|*value*|*weight*|*target*|*label*|*pred*|*output*|*hidden*|*obs*|*state*|"
   .. "*fake*|*generated*|*position*"
 local VALUES = 2e6  -- that are read, at most
-local WIDE   = 8192 -- of one row
 local MANY   = 24   -- batches by which an order shows
 
 --- The mean and the spread of `of`, put into `into` under `name`.
@@ -53,8 +52,8 @@ local function roughness(x, apart, line)
   return n > 0 and sum / n or 0
 end
 
---- What is told of one row: of its values x, of the shape that the batch has.
-local function told(x, shape)
+--- What is told of one row of `width` values: of those that were read, x, and of the shape that the batch has.
+local function told(x, width, shape)
   local out, last = {}, math.floor(shape[#shape])
   add_moments(out, "", x)
   out["step from value to value"] = roughness(x, 1, last)
@@ -63,7 +62,8 @@ local function told(x, shape)
   end
   -- Channels first, as of pictures, or last, as of points.
   local first = #shape >= 3 and math.floor(shape[2]) or 0
-  local of = #shape >= 4 and first >= 2 and first <= 4 and function(i) return (i - 1) // (#x // first) end
+  local plane = width // math.max(1, first)
+  local of = #shape >= 4 and first >= 2 and first <= 4 and function(i) return (i - 1) // plane end
     or #shape >= 3 and last >= 2 and last <= 4 and function(i) return (i - 1) % last end
   if of then
     local channels = {}
@@ -167,8 +167,9 @@ local function two_kinds(batches, figure)
   return at > 0.1 * #all and at <= 0.9 * #all and wide >= math.max(all[at - 1] - all[1], all[#all] - all[at])
 end
 
---- What is told of the rows of the dumped batches of one tensor, each batch once; nil where their shapes differ.
-local function read(tensors)
+--- What is told of the rows of the dumped batches of one tensor, by up to `wide` values of each, each batch once; nil
+--- where their shapes differ.
+local function read(tensors, wide)
   local out, known, read_, shape, rows = {}, {}, 0, nil, 0
   for batch in tensors:rows() do
     local own  = table.concat(batch.shape, " ", 2)
@@ -181,9 +182,9 @@ local function read(tensors)
       known[same] = true
       local one = { row = batch, rows = {} }
       for i = 0, math.min(n, 32) - 1 do
-        one.rows[#one.rows + 1] = told(elements.of(batch, i * width, math.min(width, WIDE)), batch.shape)
+        one.rows[#one.rows + 1] = told(elements.of(batch, i * width, math.min(width, wide)), width, batch.shape)
       end
-      read_, rows = read_ + math.min(n, 32) * math.min(width, WIDE), rows + #one.rows
+      read_, rows = read_ + math.min(n, 32) * math.min(width, wide), rows + #one.rows
       out[#out + 1] = one
     end
   end
@@ -198,6 +199,7 @@ return {
   symptoms = { "domains-in-blocks" },
   options  = {
     rows  = { default = 64,   doc = "Dumped rows below which nothing is judged" },
+    wide  = { default = 8192, doc = "Values of a row that are read, from its first on" },
     alike = { default = 0.3,  doc = "Likeness within batches beyond that of the run, as a share of the largest" },
     sure  = { default = 5.5,  doc = "Standard deviations by which batches differ, as many figures are tried" },
     order = { default = 2.0,  doc = "Standard deviations by which batches that follow each other are more alike" },
@@ -213,7 +215,7 @@ return {
     for _, _, dumped in floats:where("not match(name, ?)", OTHER):group("run", "name") do
       local shape = dumped:first().shape or {}
       if #shape >= 2 and dumped:count() >= 6 and lengths.of_records(case, dumped:first()) then
-        local batches, rows = read(dumped:sort("step"))
+        local batches, rows = read(dumped:sort("step"), opt.wide)
         if batches and #batches >= 7 and rows >= opt.rows then
           for figure in pairs(batches[1].rows[1]) do
             local _, _, means = differ(batches, figure)

@@ -191,9 +191,10 @@ return {
     local all, dump = texts(dumped, eos, setting(case, "pad_token_id"), opt.ignore)
     if eos and #all >= opt.rows and not masked.by(case) then
       judged = true
-      local most, at, endless, bare, other = 0, 0, 0, 0, 0
+      local most, at, endless, bare, other, full = 0, 0, 0, 0, 0, 0
       for _, row in ipairs(all) do most = math.max(most, row.tokens) end
       for _, row in ipairs(all) do
+        full = full + (row.full and 1 or 0)
         if row.tokens < most then other = other + (row.ended and 0 or 1) else
           at = at + 1
           endless, bare = endless + (row.ended and 0 or 1), bare + (row.counts and 0 or 1)
@@ -202,7 +203,7 @@ return {
       local shorter = #all - at
       local unlike  = endless > 0 and (endless < at or bare > 0 and bare < at)
       local usual   = shorter >= 4 and other == 0 and endless >= 0.5 * at
-      if not all[1].full and most >= 4 and at >= math.max(8, 0.5 * #all) and other == 0
+      if full == 0 and most >= 4 and at >= math.max(8, 0.5 * #all) and other == 0
         and (shorter == 0 and unlike and endless >= 0.25 * at or usual) then
         report {
           symptom  = "rows-cut-at-limit",

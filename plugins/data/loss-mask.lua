@@ -110,7 +110,7 @@ return {
     local dumped = case.tensors:where("zero_share is not null and not match(name, 'battery.*')")
     local pad, eos = setting(case, "pad_token_id"), setting(case, "eos_token_id")
     local n = { counted = 0, padding = 0, prompt = 0, marked = 0, masked = 0, eos = 0, eos_counted = 0, standing = 0,
-      instead = 0 }
+      instead = 0, stands = 0 }
     -- The id in whose places a model reads a picture or a sound: what stands there is no word that anyone could say.
     local stand_in = case.config:where("match(key, '*image_token_id|*image_token_index|*video_token_id|"
       .. "*video_token_index|*audio_token_id|*audio_token_index') and number >= 0"):first()
@@ -165,6 +165,7 @@ return {
           local counted = 0
           for t = 1, width do
             counted = counted + (counting(y[t]) and 1 or 0)
+            if stand_in and not decoder and x[t] == stand_in.number then n.stands = n.stands + 1 end
             if stand_in and not decoder and y[t] == stand_in.number then
               local here_ = x[math.min(t + lag, width)] == y[t]
               n.standing, n.instead = n.standing + (here_ and 1 or 0), n.instead + (here_ and 0 or 1)
@@ -321,7 +322,8 @@ return {
       }
     end
     if n.masked == 0 then skip("rows with padding", "padding-trained") end
-    if n.marked == 0 and asked < 2 and not stand_in then
+    -- A setting that names a stand-in says nothing where none stands in the rows, nor where a model leaves it out itself.
+    if n.marked == 0 and asked < 2 and (n.stands == 0 or leaves or n.instead > 0) then
       skip("a mask of the answers (batch.loss_mask or batch.assistant_masks)", "prompt-trained")
     end
     if n.eos < 3 and not tagged then

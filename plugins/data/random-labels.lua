@@ -28,6 +28,7 @@
 --- -log p over all classes of dumped rows: so q = (train - val) / (R - val), and (A - train) / (A - 1 / K). Without
 --- logits R is more than where the run began; twice the share is then asked for.
 
+local compared = require("compared")
 local elements = require("elements")
 local epochs = require("epochs")
 local harder_rows = require("harder-rows")
@@ -145,12 +146,14 @@ local function random_loss(case, from)
   local tried = 0
   local other = nil -- false: logits were dumped, and the loss is another one than theirs
   local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null and step is not null")
-  local labels = dumped:where("match(name, '*label|*labels|*target|*targets|batch.y|*click|*clicks') and numel >= 8")
-    :where("step >= ?", from):sort("-step")
+  local said   = dumped:where("match(name, '*label|*labels|*target|*targets|batch.y|*click|*clicks')")
+  -- Classes under any other name are those whose cross-entropy is the loss, where the run has none of these.
+  local labels = (said:count() > 0 and said or dumped:where("match(name, 'batch.*') and (match(dtype, 'int*|uint*') "
+    .. "or min == 0 and max == 1)")):where("numel >= 8 and step >= ?", from):sort("-step")
   for batch in labels:slice(0, 20):rows() do
     local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
-    local said  = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
-    local value = said and said.mean
+    local lost  = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
+    local value = lost and lost.mean
     if not value then
       local logged = case.scalars:where { name = "loss", primary = true, step = batch.step }:first()
       value = logged and logged.value
@@ -196,7 +199,7 @@ local function random_loss(case, from)
           -- Of a batch that was dumped in part the loss is that of the whole within what so many rows tell.
           local near = math.max(0.02 * value, rows >= 8 and 2 * math.sqrt(square) / rows or 0)
           local whole = case.config:where("match(key, '*batch_size*') and number == ?", batch.shape[1]):count() > 0
-          if whole then near = 0.02 * value end
+          if whole or said:count() == 0 then near = 0.02 * value end
           if rows > 0 and math.abs(own - value) <= near then return sum / rows, classes, out end
         end
       end
@@ -240,6 +243,25 @@ local function pairs_loss(case, from)
       end
     end
   end
+end
+
+--- The loss that another row's targets would have, of a loss of numbers; nil where none is shown, or where held-out
+--- rows cost half as much and more, as where little was learned. `agrees`: dumped rows say as well that some are wrong.
+--- One or more cost half of what they would with another row's target, counted from held-out ones, and the others what
+--- these do but for a part of the gap; where training is harder, or of another scale than validation, all cost more.
+local function numbers_loss(case, run, loss)
+  local rows, output = compared.numbers(case, run, loss.first.step)
+  if not rows or #rows < 12 then return nil end
+  local other = 0
+  for _, row in ipairs(rows) do other = other + row.other / #rows end
+  if other - loss.val < 0.45 * math.abs(other) then return nil end
+  local wrong, rest, right = 0, 0, 0
+  for _, row in ipairs(rows) do
+    local way = (row.own - loss.val) / math.max(1e-12, row.other - loss.val)
+    if way >= 0.5 then wrong = wrong + 1 else rest, right = rest + way, right + 1 end
+  end
+  local share = (loss.train - loss.val) / (other - loss.val)
+  return { chance = other, output = output, agrees = wrong > 0 and right > 0 and rest / right <= 0.5 * share }
 end
 
 ---@type culprit.Detector
@@ -311,13 +333,15 @@ return {
         local same = not shared and loss.begun and loss.train - loss.val >= opt.grown * loss.begun
         chance, classes, of_pairs = same and pairs_ or nil, nil, true
       end
+      local numbers = loss and not chance and not of_pairs and numbers_loss(case, run, loss) or nil
+      if numbers then chance, logits, needed = numbers.chance, numbers.output, math.max(needed, opt.dropped) end
       -- Without logits: random labels cost a model that has learned something more than knowing nothing does.
       local least = loss and chance == nil and not of_pairs and dropout and series("loss"):slice(0, 3):median("value")
       local wanted = least and 2 * needed or of_pairs and math.max(needed, opt.paired) or needed
       chance = chance or least or nil
       classes = classes or known and known.number
       -- Of smoothed labels the loss of training has another floor, and of summed ones another scale.
-      if loss and chance and not smoothed and not summed and chance > 1.2 * loss.val and loss.val > 0 then
+      if loss and chance and not smoothed and not summed and (numbers or chance > 1.2 * loss.val and loss.val > 0) then
         by_loss = (loss.train - loss.val) / (chance - loss.val)
       end
       if hits and hits.val > 0 then
@@ -342,8 +366,9 @@ return {
       if hard then
         skip(("rows as hard as those of validation: the easiest %s of %d dumped ones cost %.3g in the mean, whatever "
           .. "the labels of the rest"):format(units.percent(hard.share), hard.of, hard.mean))
-      elseif (by_loss or by_hits and not dropout) and sure >= (both and 4 or 3) and clear(by_loss, loss)
-        and clear(by_hits, hits) and (not both or math.max(by_loss, by_hits) <= 2.5 * math.min(by_loss, by_hits)) then
+      elseif (by_loss or by_hits and not dropout) and (not numbers or numbers.agrees) and sure >= (both and 4 or 3)
+        and clear(by_loss, loss) and clear(by_hits, hits)
+        and (not both or math.max(by_loss, by_hits) <= 2.5 * math.min(by_loss, by_hits)) then
         local share = math.min(by_loss or 1, by_hits or 1)
         local step, from = places.start(case, (loss or hits).first.step, false)
         local parts = {}

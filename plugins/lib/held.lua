@@ -6,11 +6,12 @@ local held = {}
 --- The newest file that lists what an optimizer holds: the number of parameters, and whether it keeps moments of them
 --- by its settings.
 ---@param case culprit.Case
----@return { held: number, minded: boolean, run: string?, rows: culprit.Table }?
+---@return { held: number, minded: boolean, run: string?, source: string, rows: culprit.Table }?
 local function holding(case)
   local sizes = case.config:where("match(key, '*param_groups.*.num_params') and number is not null")
   local last  = sizes:last()
   if not last then return nil end
+  local groups = case.config:where { source = last.source }
   local rows   = sizes:where { source = last.source }
   -- Counts do not say which of several optimizers lacks a state, and one of them may keep none.
   local whose
@@ -20,13 +21,43 @@ local function holding(case)
     whose = own
   end
   -- LBFGS keeps one state for all parameters, at the first of them.
-  if case.config:where { source = last.source }:where("match(key, '*param_groups.*.history_size')"):count() > 0 then
-    return nil
-  end
-  local groups = case.config:where { source = last.source }
-  local plain  = groups:where("match(key, '*param_groups.*.momentum') and number == 0"):count() > 0
+  if groups:where("match(key, '*param_groups.*.history_size')"):count() > 0 then return nil end
+  local momenta = groups:where("match(key, '*param_groups.*.momentum') and number is not null")
+  local plain   = momenta:where("number == 0"):count()
+  -- Nor do they say which of its groups does, where one keeps a momentum and one does not.
+  if plain > 0 and plain < momenta:count() then return nil end
   local minded = groups:where("match(key, '*param_groups.*.betas|*param_groups.*.momentum')"):count() > 0
-  return { held = rows:sum("number"), minded = minded and not plain, run = last.run, rows = rows }
+  return { held = rows:sum("number"), minded = minded and plain == 0, run = last.run, source = last.source,
+    rows = rows }
+end
+
+--- Whether a number stands in a file's name or its folder's, in whatever form: checkpoint-40, ckpt_40.pt, iter0000040.
+---@param source string
+---@param number number
+---@return boolean
+local function named(source, number)
+  local parts = source:split("/")
+  for i = math.max(1, #parts - 1), #parts do
+    local digits = ""
+    for k = 1, #parts[i] + 1 do
+      local one = parts[i]:sub(k, k)
+      if tonumber(one) then digits = digits .. one
+      elseif tonumber(digits) == number then return true
+      else digits = "" end
+    end
+  end
+  return false
+end
+
+--- Whether a file is of a step, by its name or a counter in it. One that was saved before the first step has no state of
+--- any parameter, whatever stands beside it.
+---@param case culprit.Case
+---@param source string
+---@param step number
+---@return boolean
+local function is_of(case, source, step)
+  return named(source, step) or case.config:where { source = source }
+    :where("match(key, '*step*|*iter*|*epoch*') and number == ?", step):count() > 0
 end
 
 --- How many parameters have a state in the last checkpoint that has weights or a state; nil where that is told apart
@@ -72,6 +103,7 @@ function held.found(case, early)
   if not states or not step or step < (early or 2) then return nil end
   -- Without moments there is nothing to keep; and more states than parameters are of another file.
   if states > holds.held or states == 0 and not holds.minded then return nil end
+  if states == 0 and not is_of(case, holds.source, step) then return nil end
   return { held = math.floor(holds.held), states = states, step = math.floor(step), run = holds.run,
     rows = states > 0 and rows or holds.rows }
 end

@@ -148,12 +148,13 @@ end
 
 --- Whether the places before answers look at the answers: labels that are their own tokens and leave out the questions
 --- are moved on by the model, so that each place says the next one. What sees a question from both sides, as a prefix,
---- sees nothing behind it from there on. The labels and of how many places; nil where that is not so, or not told.
+--- sees nothing behind it from there on. The labels, how many places before them do so, and the most of a query's
+--- attention that lies on one key there; nil where that is not so, or not told.
 ---@param case culprit.Case
 ---@param probs culprit.Row   rows, heads, queries, keys; the rows are the first of the batch
 ---@param ignore number
 ---@param mass number
----@return culprit.Row?, integer
+---@return culprit.Row? labels, integer? seen, number? most
 local function answers_seen(case, probs, ignore, mass)
   local shape, keys = probs.shape, math.floor(probs.shape[#probs.shape])
   local here = case.tensors:where { run = probs.run, step = probs.step, variant = probs.variant, rank = probs.rank }
@@ -162,26 +163,26 @@ local function answers_seen(case, probs, ignore, mass)
   local ids    = labels and here:where { numel = labels.numel }:where("match(name, '*input_ids|*tokens')"):first()
   local both   = case.config:where("match(value, '*diffusion*|*Diffusion*|*llada*|*mdlm*|*denois*')"):first()
   if #shape ~= 4 or not ids or both or #labels.shape ~= 2 or labels.shape[2] ~= keys or keys > 4096 then
-    return nil, 0
+    return nil
   end
   local y, x = labels:values(0, keys), ids:values(0, keys)
-  local own, counted, seen = 0, {}, 0
+  local own, counted, seen, most = 0, {}, 0, 0
   for t = 1, keys do
     if y[t] >= 0 and y[t] ~= ignore then
       own = own + (y[t] == x[t] and 1 or 0)
       if t > 1 then counted[#counted + 1] = t end
     end
   end
-  if #counted < 4 or own < 0.95 * #counted or #counted > 0.9 * keys then return nil, 0 end
+  if #counted < 4 or own < 0.95 * #counted or #counted > 0.9 * keys then return nil end
   for _, t in ipairs(counted) do
     local later = 0
     for head = 0, math.min(shape[2], 8) - 1 do
       local w = probs:values((head * keys + t - 2) * keys, keys)
       for j = t, keys do later = math.max(later, w[j]) end
     end
-    if later > mass then seen = seen + 1 end
+    if later > mass then seen, most = seen + 1, math.max(most, later) end
   end
-  return seen >= 0.9 * #counted and labels or nil, #counted
+  if seen >= 0.9 * #counted then return labels, seen, most end
 end
 
 ---@type culprit.Detector
@@ -294,16 +295,16 @@ return {
     local one = worst and worst.probs.shape[#worst.probs.shape] > 2 and worst.probs:mass_above_diagonal(1) <= opt.mass
     if one and banded(worst.probs, opt.mass) then one = false end
     if worst and not one and not alike[kind_of(worst.probs)] and not causality.declared(case) then
-      local labels, count_ = answers_seen(case, worst.probs, opt.ignore, opt.mass)
+      local labels, seen, most = answers_seen(case, worst.probs, opt.ignore, opt.mass)
       if labels then
         local step, from = places.start(case, worst.probs.step, false)
         report {
           symptom  = "future-reaches-past",
           score    = 0.9,
           at       = { step = step, layer = worst.probs.layer },
-          message  = ("in %s the places before %d labels that count look at the labels themselves or beyond, up to %s "
-            .. "of a query's attention: they see what they are to say, %s"):format(worst.probs.name, count_,
-            units.percent(worst.mass), from),
+          message  = ("in %s the places before %d labels that count look at the labels themselves or beyond, with up "
+            .. "to %s of a query's attention on one of them: they see what they are to say, %s"):format(
+            worst.probs.name, seen, units.percent(most), from),
           evidence = { worst.probs, labels },
         }
         return

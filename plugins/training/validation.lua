@@ -32,6 +32,15 @@ local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
 
+--- The last evaluation of another held-out set that ends below `level`; nil where none does.
+local function other_that_gains(case, run_name, series, level)
+  local others = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")
+  for name, set in others:sort("step"):group("name") do
+    local last = set:last()
+    if name ~= series and last.value < level then return last end
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -102,8 +111,7 @@ return {
       local kinds, never = nil, false
       if not other then kinds = classes and { number = classes.number, row = classes } or known end
       -- What another held-out set gains by is no rows learned by heart, and this set is one of other rows.
-      local gains = kinds and case.scalars:where { metric = "val_loss", primary = true, run = run_name }
-        :where("name != ? and finite(value) and value < ?", series, 0.95 * math.log(kinds.number)):last()
+      local gains = kinds and other_that_gains(case, run_name, series, 0.95 * math.log(kinds.number))
       if gains then
         skip(("rows that are held out and alike: %s comes to %.4g, below ln %d, and %s is of others"):format(gains.name,
           gains.value, math.floor(kinds.number), series), "val-loss-above-chance", "val-loss-never-below-chance")

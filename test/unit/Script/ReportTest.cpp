@@ -199,7 +199,8 @@ TEST_F(ReportTest, TheFirstOfSeveralMistakesIsNamed) {
     EXPECT_TRUE(startsWith(
         failureOf(Start + "at = { d = {}, b = {}, a = {}, c = {} }, "
                           "evidence = case.gpu_work }"),
-        "6: at.a must be a number or a text, not a Lua table"));
+        "6: at.a must be a number, a text or a list "
+                "of texts, not a Lua table"));
     EXPECT_TRUE(startsWith(
         failureOf("case.gpu_work:where { [true] = 1, [{}] = 2, [log] = 3 }"),
         "6: argument 1 of 'where' must have names as keys, not a Lua table"));
