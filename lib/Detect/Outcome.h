@@ -91,8 +91,8 @@ struct Report {
 };
 
 /// Position of \p Key in the order in which places are given, the outermost
-/// first: run, variant, host, rank, ..., step, token, layer, layers, role, name.
-/// Keys unknown to it come last.
+/// first: run, variant, host, rank, ..., step, token, layer, layers, role,
+/// name. Keys unknown to it come last.
 unsigned coordinateRank(llvm::StringRef Key);
 
 /// "info", "warning" or "error", the words of reports.

@@ -38,9 +38,9 @@ static StringRef levelOf(Severity Level) {
 static Array locationsOf(const Report &R) {
   Array Logical;
   auto add = [&](StringRef Key, StringRef Text) {
-    Logical.push_back(
-        Object{{"name", json::fixUTF8(Text)},
-               {"fullyQualifiedName", json::fixUTF8((Key + "=" + Text).str())}});
+    std::string Full = (Key + "=" + Text).str();
+    Logical.push_back(Object{{"name", json::fixUTF8(Text)},
+                             {"fullyQualifiedName", json::fixUTF8(Full)}});
   };
   for (const Coordinate &C : R.At) {
     for (const std::string &One : C.list())

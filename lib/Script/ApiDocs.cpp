@@ -188,7 +188,7 @@ A text is parsed once, so that it may be asked of many groups; give values by `?
 | `score` | 0 to 1: how sure |
 | `message` | what was seen, with its figures |
 | `evidence` | rows, tables or columns, or a list of them: what the message rests on |
-| `at` | where: step, layer, rank, device, stream, token, name, ...; optional. A value may be a list of texts: `layers`, all that show it, of which `layer` is the first |
+| `at` | where: step, layer, rank, device, stream, token, name, ...; optional. A value may be a list of texts: `layers`, all that show it, `layer` among them |
 | `severity` | info, warning or error; error when left out |
 | `recoverable` | ns by which the window would be shorter without it; optional |
 | `share` | share of the window that it takes; optional |

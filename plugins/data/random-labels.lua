@@ -28,6 +28,7 @@
 --- -log p over all classes of dumped rows: so q = (train - val) / (R - val), and (A - train) / (A - 1 / K). Without
 --- logits R is more than where the run began; twice the share is then asked for.
 
+local batch_loss = require("batch-loss")
 local compared = require("compared")
 local elements = require("elements")
 local epochs = require("epochs")
@@ -141,7 +142,7 @@ end
 
 --- The loss that random labels would have: the mean of -log p over all classes, of the logits whose cross-entropy with
 --- the labels of their step is the loss there; the latest such logits of the second half. And the number of classes.
-local function random_loss(case, from)
+local function random_loss(case, run, from)
   if targets.numbers(case) then return nil end
   local tried = 0
   local other = nil -- false: logits were dumped, and the loss is another one than theirs
@@ -152,12 +153,7 @@ local function random_loss(case, from)
     .. "or min == 0 and max == 1)")):where("numel >= 8 and step >= ?", from):sort("-step")
   for batch in labels:slice(0, 20):rows() do
     local here  = dumped:where { run = batch.run, step = batch.step, variant = batch.variant }
-    local lost  = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
-    local value = lost and lost.mean
-    if not value then
-      local logged = case.scalars:where { name = "loss", primary = true, step = batch.step }:first()
-      value = logged and logged.value
-    end
+    local value = batch_loss.of(case, batch, run)
     local binary = batch.dtype:glob("float*|bfloat*") and batch.min == 0 and batch.max == 1
       and batch:count_equal(0) + batch:count_equal(1) == batch.numel
     local outputs = here:where("role == 'output' and nonfinite == 0 and match(dtype, 'float*|bfloat*')")
@@ -220,7 +216,7 @@ local function pairs_loss(case, from)
     local rows = text.shape and math.floor(text.shape[1] or 0) or 0
     local shown = here:where("match(name, 'batch.*pixel*|batch.*image*|batch.*audio*|batch.*video*|batch.*mel*') and "
       .. "match(dtype, 'float*|bfloat*|uint8')"):first()
-    local said = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
+    local said = batch_loss.dumped(case, text)
     local outputs = here:where("role == 'output' and nonfinite == 0 and match(dtype, 'float*|bfloat*')")
       :where("numel == ?", rows * rows)
     for out in (shown and said and rows >= 8 and rows <= 512 and outputs:slice(0, 4) or outputs:slice(0, 0)):rows() do
@@ -321,7 +317,7 @@ return {
       local loss = second_half(series("loss"), held_out("val_loss", "loss"), 1)
       local hits = second_half(series("accuracy"), held_out("val_accuracy", "accuracy"), -1)
       local by_loss, by_hits, chance, logits, classes
-      if loss then chance, classes, logits = random_loss(case, series("loss"):last().step // 2) end
+      if loss then chance, classes, logits = random_loss(case, run, series("loss"):last().step // 2) end
       local pairs_, of_pairs = nil, false
       if loss and not chance then pairs_, classes, logits = pairs_loss(case, series("loss"):last().step // 2) end
       if pairs_ then

@@ -1,17 +1,13 @@
 --- What a loss of numbers compares: the tensor of the batch that an output is as far from as the loss of the step is
 --- large. That shows what is told of the rows, whatever its name.
 
+local batch_loss = require("batch-loss")
 local elements = require("elements")
 
 local compared = {}
 
 local MOST   = 262144 -- values of a tensor that is read
 local OTHERS = 6      -- rows that each row is held against
-
----@class compared.Rows
----@field x number[]   of the output, row by row
----@field y number[]   of the target
----@field width integer
 
 --- Costs of a row of the output, from `i` on, against a row of the target, from `j` on, each in the mean of its values.
 local MEASURES = {}
@@ -70,15 +66,8 @@ local function own_cost(measure, rows)
   return sum / count
 end
 
---- The loss of a dumped step: dumped as well, or logged.
-local function loss_of(case, here, run, step)
-  local said = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
-  if said then return said.mean end
-  local logged = case.scalars:where { name = "loss", primary = true, run = run, step = step }:first()
-  return logged and logged.value
-end
-
---- Each pair of an output and a target of as many numbers that were dumped together, with the measures that may be.
+--- Each pair of an output and a target of as many numbers that were dumped together, with their values x and y, row by
+--- row of `width`, and the loss of their step.
 local function pairs_of(case, run)
   local dumped = case.tensors:where("not match(name, 'battery.*') and zero_share is not null and step is not null")
     :where("match(dtype, 'float*|bfloat*') and nonfinite == 0 and numel >= 8"):sort("-step")
@@ -91,7 +80,7 @@ local function pairs_of(case, run)
     local rows  = target.shape and math.floor(target.shape[1] or 0) or 0
     -- What is given beside it: a batch of one tensor is its own target.
     local given = here:where("match(name, 'batch.*') and name != ? and numel > 1", target.name):count()
-    local value = rows >= 8 and given > 0 and target.min < target.max and loss_of(case, here, run, target.step)
+    local value = rows >= 8 and given > 0 and target.min < target.max and batch_loss.of(case, target, run)
     local outputs = here:where("role == 'output' and nonfinite == 0 and match(dtype, 'float*|bfloat*')")
       :where("numel == ? and not match(name, 'loss*|*.loss*|batch.*')", target.numel)
     for output in (value and outputs:slice(0, 20) or outputs:slice(0, 0)):rows() do

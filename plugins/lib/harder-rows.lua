@@ -1,5 +1,6 @@
 --- What makes training's own rows harder than held-out ones, and wrong labels do not.
 
+local batch_loss = require("batch-loss")
 local elements = require("elements")
 local settings = require("settings")
 local token_labels = require("token-labels")
@@ -55,9 +56,7 @@ end
 ---@return number?, culprit.Table
 local function logged(case, labels)
   local here = case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant }
-  local said = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
-  local row  = case.scalars:where { name = "loss", primary = true, run = labels.run, step = labels.step }:first()
-  return said and said.mean or row and row.value, here:where("role == 'output' and nonfinite == 0 and "
+  return batch_loss.of(case, labels), here:where("role == 'output' and nonfinite == 0 and "
     .. "match(dtype, 'float*|bfloat*')"):where("not match(name, 'loss*|*.loss*')")
 end
 

@@ -49,8 +49,8 @@ local function named(source, number)
   return false
 end
 
---- Whether a file is of a step, by its name or a counter in it. One that was saved before the first step has no state of
---- any parameter, whatever stands beside it.
+--- Whether a file is of a step, by its name or a counter in it. One that was saved before the first step has no state
+--- of any parameter, whatever stands beside it.
 ---@param case culprit.Case
 ---@param source string
 ---@param step number

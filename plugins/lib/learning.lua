@@ -1,6 +1,7 @@
 --- Whether something was learned of labels, by what a model that knows nothing but how often each occurs would score:
 --- labels that are drawn at random, or are of other rows, leave a held-out loss no lower.
 
+local batch_loss = require("batch-loss")
 local elements = require("elements")
 
 local learning = {}
@@ -24,7 +25,7 @@ end
 ---@return string?  "square" or "distance"
 local function shown(case, labels)
   local here = case.tensors:where { run = labels.run, step = labels.step, variant = labels.variant, rank = labels.rank }
-  local loss = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
+  local loss = batch_loss.dumped(case, labels)
   local n = math.min(labels.numel, VALUES)
   local outputs = here:where("role == 'output' and nonfinite == 0 and numel == ?", labels.numel)
   for out in (loss and labels.numel <= VALUES and outputs:slice(0, 20) or outputs:slice(0, 0)):rows() do

@@ -19,6 +19,7 @@
 --- ## References
 --- Ascend's msprobe applies the same rule to operators: clean inputs, non-finite outputs.
 
+local batch_loss = require("batch-loss")
 local breaks = require("breaks")
 
 local INPUTS = "batch*|*input_ids*|*pixel_values*|*labels*"
@@ -46,7 +47,7 @@ local function taken_as_missing(case, dumped)
   for row in dumped:where("match(name, 'batch.*') and nonfinite > 0 and step is not null"):sort("step"):slice(0, 400)
     :rows() do
     local here = dumped:where { run = row.run, step = row.step, variant = row.variant }
-    local loss = here:where("match(name, 'loss.output|loss') and numel == 1"):first()
+    local loss = batch_loss.dumped(case, row)
     local grad = here:where("role == 'grad' and nonfinite > 0"):first()
     local said = not loss and case.scalars:where { name = "loss", primary = true, run = row.run, step = row.step }
       :where("finite(value) and value != 0"):first()

@@ -26,6 +26,7 @@
 --- cross-entropy are the shares of the labels. `training/plateau` holds the loss against ln V where the config says V,
 --- which is left to it where labels are as even as that.
 
+local batch_loss = require("batch-loss")
 local learning = require("learning")
 local masked  = require("masked")
 local runs    = require("runs")
@@ -116,11 +117,7 @@ end
 local function none_better(case, labels, kind, near)
   local first, judged = labels:min("step"), 0
   for batch in labels:where("step > ? and numel >= 16", first):sort("step"):slice(0, 8):rows() do
-    local said  = case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant }
-      :where("match(name, 'loss.output|loss') and numel == 1"):first()
-    local row   = not said and case.scalars:where { name = "loss", primary = true, step = batch.step, run = batch.run }
-      :first()
-    local value = said and said.mean or row and row.value
+    local value = batch_loss.of(case, batch)
     local list  = value and sorted_values(labels:where { run = batch.run, step = batch.step, variant = batch.variant })
       or {}
     -- The score that the message names, as this very batch has it; one of a single class tells nothing.
