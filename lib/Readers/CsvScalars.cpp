@@ -239,6 +239,7 @@ Error CsvScalarsReader::read(InputFile &File, Source &Into) const {
   bool CountsEpochs = countsEpochs(Text, Separator, Names);
 
   ScalarRows Rows(Into);
+  Rows.takeSetOfPath();
   size_t Broken = 0;
   while (Records.next()) {
     if (Records.Cells.size() == 1 && Records.Cells[0].empty())

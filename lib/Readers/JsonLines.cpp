@@ -68,6 +68,7 @@ Error JsonLinesReader::read(InputFile &File, Source &Into) const {
   if (!Text)
     return Text.takeError();
   ScalarRows Rows(Into);
+  Rows.takeSetOfPath();
   size_t Read = 0, Broken = 0;
   int64_t LastLine = 0;
   forEachLine(*Text, [&](StringRef Line, int64_t Number) {

@@ -77,7 +77,8 @@ RecordShape shapeOf(StringRef Text, size_t *End) {
     bool Number = T == Token::Number || T == Token::Null ||
                   (T == Token::String && parseNumber(In.text()));
     Out.Layer |= Kind == FieldKind::Layer || Kind == FieldKind::Metric;
-    if (Kind == FieldKind::Step && T != Token::Null) {
+    if ((Kind == FieldKind::Step || Kind == FieldKind::Batch) &&
+        T != Token::Null) {
       Out.Step |= Number || T == Token::String;
       Counted |= !isPlan(Key);
     }

@@ -39,7 +39,8 @@ static bool isName(StringRef Key) {
 
 /// Whether \p Value is one that needs no program to be read.
 static bool isPlain(StringRef Value) {
-  if (Value.empty() || StringRef("\"'[{").contains(Value[0]))
+  if (Value.empty() || StringRef("\"'[{").contains(Value[0]) ||
+      Value.starts_with("dict("))
     return true;
   return none_of(Value, [](char C) {
     return isSpace(C) || StringRef("()`=<>|&").contains(C);
@@ -76,12 +77,45 @@ static int openBrackets(StringRef Text) {
       Quote = C == Quote ? 0 : Quote;
     else if (C == '"' || C == '\'')
       Quote = C;
-    else if (C == '[' || C == '{')
+    else if (C == '[' || C == '{' || C == '(')
       ++Depth;
-    else if (C == ']' || C == '}')
+    else if (C == ']' || C == '}' || C == ')')
       --Depth;
   }
   return Depth;
+}
+
+/// What stands in "dict(...)", as OpenMMLab's configs in Python have it.
+static std::optional<StringRef> insideDict(StringRef Value) {
+  if (!Value.consume_front("dict(") || !Value.consume_back(")"))
+    return std::nullopt;
+  return Value;
+}
+
+static StringRef withoutQuotes(StringRef V) {
+  const bool Quoted = V.size() >= 2 && (V[0] == '"' || V[0] == '\'') &&
+                      V.back() == V[0];
+  return Quoted ? V.drop_front().drop_back() : V;
+}
+
+/// Adds a setting, and of a dict() each that stands in it: type and lr of
+/// "optimizer = dict(type='AdamW', lr=0.001)".
+static void addSetting(ConfigRows &Config, const Twine &Key, StringRef Value,
+                       int64_t Line) {
+  const std::string Name = Key.str();
+  std::optional<StringRef> List = insideDict(Value);
+  if (!List)
+    return Config.add(Name, withoutQuotes(Value), Line);
+  while (!List->empty()) {
+    size_t End = 0;
+    while (End != List->size() &&
+           ((*List)[End] != ',' || openBrackets(List->take_front(End)) > 0))
+      ++End;
+    auto [Left, Right] = List->take_front(End).split('=');
+    if (isName(Left.trim()) && !Right.trim().empty())
+      addSetting(Config, Name + "." + Left.trim(), Right.trim(), Line);
+    *List = List->drop_front(std::min(End + 1, List->size()));
+  }
 }
 
 /// Whether the value goes on; takes its quotes off where it does not.
@@ -96,7 +130,9 @@ Assignments::Kind Assignments::openValue() {
       Value = V.drop_front(3).drop_back(3).str();
       return Kind::Pair;
     }
-  if ((V.starts_with("[") || V.starts_with("{")) && openBrackets(V) > 0) {
+  const bool Opens =
+      V.starts_with("[") || V.starts_with("{") || V.starts_with("dict(");
+  if (Opens && openBrackets(V) > 0) {
     Until = "]";
     return Kind::Part;
   }
@@ -129,7 +165,10 @@ Assignments::Kind Assignments::line(StringRef Raw, int64_t Number) {
       Section += utostr(Elements[Name.trim()]++) + ".";
     return Kind::Section;
   }
+  if (Body.starts_with("import ") || Body.starts_with("from "))
+    return Kind::Blank; // of gin and of Python
   Body.consume_front("export ");
+  Body.consume_front("--"); // a flagfile of absl
   auto [Left, Right] = Body.split('=');
   Left = Left.trim();
   if (Body.find('=') == StringRef::npos || !isName(Left) ||
@@ -184,7 +223,7 @@ Error KeyValueConfigReader::read(InputFile &File, Source &Into) const {
   forEachLine(*Text, [&](StringRef Line, int64_t Number) {
     const Assignments::Kind K = In.line(Line, Number);
     if (K == Assignments::Kind::Pair)
-      Config.add(In.Key, In.Value, In.Line);
+      addSetting(Config, In.Key, In.Value, In.Line);
     else if (K == Assignments::Kind::Other && ++Broken == 1)
       First = Number;
     return true;

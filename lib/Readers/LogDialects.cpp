@@ -4,6 +4,7 @@
 
 #include "Readers/LogDialects.h"
 #include "Readers/JsonRecords.h"
+#include "Readers/ScalarNames.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
@@ -144,9 +145,15 @@ struct LineTimes {
 };
 } // namespace
 
+/// Whether the number behind \p P is its mean in brackets, as the meters of
+/// PyTorch's examples print it: "Time  0.123 ( 0.130)".
+static bool isMeter(const LoggedPair &P, const LoggedPair *Next) {
+  return Next && Next->Key.empty() && Next->Begin <= P.End + 4 && P.Of == 0;
+}
+
 /// nanoGPT has "time 24.38ms" and timm "Time: 0.51s"; MaxText's "seconds" are
 /// those of a step. A time without a unit is one beside that of the data, in
-/// the lines of the MetricLogger of DETR, torchvision and MAE.
+/// the lines of the MetricLogger of DETR, torchvision and MAE, or of a meter.
 LineTimes::LineTimes(ArrayRef<LoggedPair> Pairs, const LinePlace &Place) {
   bool Sure = false;
   for (const LoggedPair &P : Pairs) {
@@ -154,11 +161,14 @@ LineTimes::LineTimes(ArrayRef<LoggedPair> Pairs, const LinePlace &Place) {
                  (P.Key == "Time" && P.Unit == "s" && P.Assigned) ||
                  (P.Key == "seconds" &&
                   Place.Step->Key.equals_insensitive("completed step"));
-    if (Known || (P.Key == "time" && P.Assigned && !Step))
+    const LoggedPair *Next = &P + 1 == Pairs.end() ? nullptr : &P + 1;
+    const bool Meter = isMeter(P, Next);
+    const bool Time = P.Key.equals_insensitive("time");
+    if (Known || (Time && (P.Assigned || Meter) && !Step))
       Step = &P;
-    if (P.Key.equals_insensitive("data") && P.Assigned)
+    if (P.Key.equals_insensitive("data") && (P.Assigned || Meter))
       Data = &P;
-    Sure |= Known;
+    Sure |= Known || (Time && Meter);
   }
   if (!Step)
     Data = nullptr;
@@ -203,6 +213,13 @@ bool LogDialects::pairsLine(const LogLine &L) {
       continue;
     }
     const LogKeys::Meaning &Key = Keys.of(P.Key);
+    // "data: 1.1ms", "step_avg:50.01ms": the unit says that it is a time.
+    if (P.isTime() && !Key.Scalar && P.Key.size() <= 60)
+      if (std::string Timed = (P.Key + "_" + P.Unit).str();
+          scalarName(Timed).Known) {
+        Rows.number((Set + Timed).str(), P.Value);
+        continue;
+      }
     if (&P == Place.Epoch && !Key.Scalar) {
       Rows.number("epoch", P.Value);
       continue;

@@ -184,6 +184,7 @@ private:
   bool takePlace();
   bool takeBracket();
   bool takeWorker();
+  bool takeSource();
   bool takeWord();
   void level(StringRef Level) {
     if (L.Level.empty())
@@ -297,6 +298,30 @@ bool PrefixReader::takeWorker() {
   return true;
 }
 
+/// "(main.py 228): " of Swin, "log_hooks.py: 277: " of VISSL, behind a stamp or
+/// a level.
+bool PrefixReader::takeSource() {
+  if (!L.Prefixed)
+    return false;
+  StringRef Probe = Rest;
+  const bool Open = Probe.consume_front("(");
+  StringRef File = Probe.take_front(80).take_while([](char C) {
+    return isAlnum(C) || C == '_' || C == '.' || C == '/';
+  });
+  Probe = Probe.drop_front(File.size());
+  if (!File.ends_with(".py") ||
+      !(Probe.consume_front(":") || Probe.starts_with(" ")))
+    return false;
+  Probe = Probe.ltrim(' ');
+  StringRef Line = Probe.take_while(isDigit);
+  Probe = Probe.drop_front(Line.size());
+  if (Line.empty() || Probe.consume_front(")") != Open ||
+      !Probe.consume_front(":"))
+    return false;
+  Rest = Probe;
+  return true;
+}
+
 /// INFO, ERROR:, "root - ", "- ", "| ".
 bool PrefixReader::takeWord() {
   StringRef Word = Rest.take_while([](char C) { return isUpper(C); });
@@ -335,7 +360,8 @@ bool PrefixReader::takeOne() {
   Rest = skipBlanks(Rest);
   if (Rest.empty())
     return false;
-  return takeStamp() || takeBracket() || takeWorker() || takeWord();
+  return takeStamp() || takeBracket() || takeWorker() || takeSource() ||
+         takeWord();
 }
 
 /// A level that stands inside the line: "foo.py:41: UserWarning: ...".

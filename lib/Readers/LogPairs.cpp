@@ -4,7 +4,9 @@
 
 #include "Readers/LogPlace.h"
 #include "Readers/ScalarNames.h"
+#include "Readers/ScalarUnits.h"
 #include "Support/LooseJson.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <charconv>
 #include <limits>
@@ -106,6 +108,50 @@ static unsigned decimalsOf(StringRef Written) {
              : 0;
 }
 
+/// "24.38 ms": a blank before the unit. Of times alone: "3 s" may be plural.
+static StringRef unitBehindBlank(StringRef Rest) {
+  if (!Rest.consume_front(" "))
+    return "";
+  StringRef Unit = Rest.take_while(isAlpha);
+  const bool Time = Unit == "ms" || Unit == "msec" || Unit == "us";
+  return Time && !Rest.drop_front(Unit.size()).starts_with("/") ? Unit : "";
+}
+
+/// The rate that stands behind a number and names it: "12345.67 words/s",
+/// "8.59 ms/it", "0.45s/it". A bar's rate is one that it has smoothed.
+static StringRef rateBehind(StringRef Rest) {
+  Rest.consume_front(" ");
+  StringRef Rate = Rest.take_while([](char C) {
+    return isAlpha(C) || C == '/';
+  });
+  auto [Left, Right] = Rate.split('/');
+  if (Left.empty() || Right.empty())
+    return "";
+  const bool Slow = Left == "s" || Left == "ms" || Left == "sec";
+  const bool OfStep = is_contained({"it", "iter", "step", "batch"}, Right);
+  return (Slow && OfStep) || isWorkRate(Rate.lower()) ? Rate : "";
+}
+
+/// Whether a bar of tqdm or Keras stands in the line.
+static bool hasBar(StringRef Text) {
+  return Text.contains("%|") || Text.contains("[=") || Text.contains("━");
+}
+
+/// A number that nothing stands in front of is named by what stands behind it.
+static void nameByUnit(LoggedPair &P, StringRef Text) {
+  if (!P.Key.empty() || P.Assigned || hasBar(Text))
+    return;
+  StringRef Rest = Text.drop_front(P.End - P.Unit.size());
+  if (StringRef Rate = rateBehind(Rest); !Rate.empty()) {
+    P.Key = Rate;
+    P.Unit = "";
+    P.End = Rate.end() - Text.data();
+  } else if (P.Unit == "ms" &&
+             Text.drop_front(P.End).ltrim().starts_with("|")) {
+    P.Key = "step"; // of llm.c, between its bars
+  }
+}
+
 void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
   Pairs.clear();
   size_t Last = 0; // behind the number before
@@ -150,7 +196,10 @@ void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
       continue;
     }
     P.Unit = Rest.take_while([](char U) { return isAlpha(U) || U == '%'; });
-    End += P.Unit.size();
+    if (P.Unit.empty())
+      P.Unit = unitBehindBlank(Rest);
+    if (!P.Unit.empty())
+      End = P.Unit.end() - Text.data();
     // "5/ 400": the second number counts the whole.
     StringRef Whole = Rest.ltrim(' ');
     if (P.Unit.empty() && Whole.consume_front("/")) {
@@ -171,6 +220,8 @@ void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
         End += Rate.size();
     }
     P.End = End;
+    nameByUnit(P, Text);
+    End = P.End;
     Pairs.push_back(P);
     Last = End;
     I = End - 1;

@@ -54,6 +54,13 @@ static bool isValidationEpoch(StringRef Key) {
          (takeValidation(Key) && Key.equals_insensitive("epoch"));
 }
 
+/// "Finished training it" of DLRM: the last of the words in front of a count.
+static bool endsInStep(StringRef Key) {
+  const size_t Blank = Key.rfind(' ');
+  return Blank != StringRef::npos &&
+         fieldKind(Key.drop_front(Blank + 1)) == FieldKind::Step;
+}
+
 static bool isBatchKey(StringRef Key) {
   for (StringRef Word : {"batch", "batches", "minibatch", "mini-batch"})
     if (Key.equals_insensitive(Word))
@@ -133,6 +140,18 @@ static bool hasBracketedPair(StringRef Text) {
   return Digits && Rest.drop_front(Digits).starts_with("]");
 }
 
+/// "[100] loss=2.3, learning_rate=0.001" of Google's CLU: the step in brackets
+/// in front of what is assigned.
+static bool hasBracketedStep(StringRef Text, ArrayRef<LoggedPair> Pairs) {
+  if (Pairs[0].Begin != 1 || Pairs[0].Of > 0 || !Text.starts_with("[") ||
+      !Text.drop_front(Pairs[0].End).starts_with("] "))
+    return false;
+  return all_of(Pairs.drop_front(), [&](const LoggedPair &P) {
+    return P.Assigned || P.Of > 0 ||
+           Text.drop_front(P.End).starts_with(")"); // the mean of a meter
+  });
+}
+
 /// Whether \p P names an evaluation and counts its batches: "Test: [ 7/7]".
 static bool countsEvaluation(const LoggedPair &P) {
   if (P.Of == 0 || !P.Assigned)
@@ -165,6 +184,16 @@ static void placeByForm(StringRef Text, ArrayRef<LoggedPair> Pairs,
              Second.Of > 0 && Second.Key.empty()) { // [0/5][0/1583]
     Out.Epoch = &First;
     Out.Step = &Second;
+  } else if (First.Key == "Train" && First.Of > 0 && Second.Of > 0 &&
+             Second.Key.empty()) { // Swin: Train: [0/300][10/1251]
+    Out.Epoch = &First;
+    Out.Step = &Second;
+  } else if (hasBracketedStep(Text, Pairs)) {
+    const bool Epoch = Second.Of > 0 && Second.Key.empty(); // [1] [10/40]
+    Out.Epoch = Epoch ? &First : nullptr;
+    Out.Step = Epoch ? &Second : &First;
+    Out.EpochFirst = Epoch;
+    return;
   } else if (hasBracketedPair(Text)) {
     Out.Epoch = &First;
     Out.Step = &Second;
@@ -193,7 +222,8 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
     if (Out.Epoch && !Out.Step && P.Key == "Steps" && P.Of == 0 &&
         Text.contains("Vali Loss")) {
       Out.Length = &P; // of Informer and what came after it
-    } else if (!Out.Step && Whole && Key.Step) {
+    } else if (!Out.Step && Whole && !P.isTime() &&
+               (Key.Step || (P.Of > 0 && endsInStep(P.Key)))) {
       Out.Step = &P;
       Out.Validation = Key.Validation;
       Out.EpochFirst = Out.Epoch && P.Of > 0;

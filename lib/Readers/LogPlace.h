@@ -33,6 +33,8 @@ struct LoggedPair {
   bool Assigned = false; ///< Key and value are joined by ':' or '='.
   /// Where the number begins, and where it ends with its unit and its total.
   unsigned Begin = 0, End = 0;
+
+  bool isTime() const { return Unit == "ms" || Unit == "s" || Unit == "us"; }
 };
 
 /// All numbers of \p Text, NaN and infinities included.

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogSettings.h"
+#include "Case/ConfigKeys.h"
+#include "Readers/JsonRecords.h"
 #include "Support/FindText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -123,9 +125,33 @@ bool LogSettings::inBlock(StringRef Text, int64_t Number) {
   return true;
 }
 
+/// What print(vars(args)) leaves, with or without words in front: a dict of
+/// which three keys at least are those of settings, and none of measurements.
+static StringRef printedDict(StringRef Text) {
+  StringRef List = Text.rtrim().drop_until([](char C) { return C == '{'; });
+  if (!List.starts_with("{'") || !List.ends_with("}") ||
+      shapeOf(List).isMetrics())
+    return "";
+  unsigned Settings = 0;
+  for (size_t At = 0; At != StringRef::npos; At = List.find(", '", At + 1)) {
+    StringRef Key = List.drop_front(At).drop_while([](char C) {
+      return C != '\'';
+    });
+    Key = Key.drop_front().take_until([](char C) { return C == '\''; });
+    const ConfigKey *Row = aboutKey(Key).Row;
+    Settings += Row && Row->Effect == KeyEffect::Results;
+  }
+  return Settings >= 3 ? List.drop_front() : "";
+}
+
 bool LogSettings::line(StringRef Text, int64_t Number) {
   if (Open != Block::None && inBlock(Text, Number))
     return true;
+  if (containsText(Text, "{'"))
+    if (StringRef List = printedDict(Text); !List.empty()) {
+      fields(List, ':', Number);
+      return true;
+    }
   const bool Dotted = containsText(Text, "-- arguments --");
   if (Dotted || (Text.ends_with("(") &&
                  Text.rtrim().ends_with("TrainingArguments("))) {

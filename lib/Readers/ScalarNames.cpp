@@ -4,6 +4,7 @@
 
 #include "Readers/ScalarNames.h"
 #include "Readers/ScalarUnits.h"
+#include "Readers/ScalarWords.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -103,7 +104,9 @@ static std::optional<Alias> findInGroup(StringRef Normal) {
   StringRef Rest = Normal.drop_front(End + 1);
   bool OfDevice = Group == "gpu" || Group == "cuda" || Group == "device";
   bool OfScaler = Group == "amp" || Group.starts_with("grad");
-  if ((Rest == "scale" && !OfScaler) || (Rest == "memory" && !OfDevice))
+  bool OfGradient = Group.starts_with("grad") || Group.starts_with("opt");
+  if ((Rest == "scale" && !OfScaler) || (Rest == "memory" && !OfDevice) ||
+      (Rest == "norm" && !OfGradient))
     return std::nullopt;
   std::optional<Alias> Inner = findOfSplit(Rest);
   if (Inner && Group.starts_with("tim") && Inner->Canonical != "step_time" &&
@@ -122,8 +125,11 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
   StringRef Rest = Normal;
   if (stripPrefix(Rest, {"train_inner", "train", "training", "trainer",
                          "trainiterstats", "metrics", "scalars"})) {
-    // OpenCLIP's train/scale is that of its logits.
-    if (Rest == "scale")
+    // OpenCLIP's train/scale is that of its logits, and the train_time of
+    // modded-nanogpt that of all steps so far.
+    if (Rest == "scale" ||
+        (Rest.starts_with("time") && Normal.starts_with("train") &&
+         !StringRef("/.|").contains(Normal[Normal.size() - Rest.size() - 1])))
       return std::nullopt;
     // train/val_loss exists in the wild and is a validation loss.
     if (std::optional<Alias> Inner = findOfSplit(Rest))
@@ -136,6 +142,8 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
   }
   if (std::optional<Alias> Measured = findMeasured(Normal))
     return Measured;
+  if (std::optional<WordedName> Worded = namedByWords(Normal))
+    return Alias{Worded->Canonical, Worded->Factor, true};
   if (stripPrefix(Rest, {"val", "vali", "valid", "validation", "validate",
                          "eval", "evaluation", "dev", "cv", "heldout",
                          "held_out", "holdout", "evalstats"})) {

@@ -18,7 +18,18 @@
 namespace culprit {
 
 /// What a key of a record is: a scalar, or what places the record.
-enum class FieldKind { Scalar, Step, Rank, Time, Layer, Metric, Value, Other };
+enum class FieldKind {
+  Scalar,
+  Step,
+  Batch, ///< A step that begins again with each epoch, or a size.
+  Rank,
+  Time,
+  Layer,
+  Metric,
+  Value,
+  Set, ///< Names the set of data that was measured on.
+  Other
+};
 
 struct ScalarName {
   std::string Name;   ///< loss, grad_norm/blocks.0, or the raw name.

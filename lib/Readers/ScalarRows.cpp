@@ -3,9 +3,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/ScalarRows.h"
+#include "Readers/LogPlace.h"
 #include "Readers/TimeStamp.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <cmath>
 
@@ -77,10 +79,14 @@ void ScalarRows::begin(int64_t L) {
   Time = ValueField = std::nullopt;
   Layer.clear();
   MetricName.clear();
+  Batch = std::nullopt;
+  Set = SetOfFile;
+  StepOf = 0;
   Summary = false;
   StepTrust = 0;
 }
 
+/// The trust in a name that says step.
 static constexpr unsigned MostTrust = 4;
 
 /// How far to trust a name among several that count steps. batch_idx begins
@@ -104,6 +110,9 @@ void ScalarRows::place(const Name &Of, double Value) {
       StepTrust = Trust;
     }
     break;
+  case FieldKind::Batch:
+    Batch = Whole;
+    break;
   case FieldKind::Rank:
     if (Whole)
       Rank_ = Whole;
@@ -121,6 +130,7 @@ void ScalarRows::place(const Name &Of, double Value) {
     ValueField = Value;
     break;
   case FieldKind::Metric:
+  case FieldKind::Set:
   case FieldKind::Other:
   case FieldKind::Scalar:
     break;
@@ -158,8 +168,16 @@ void ScalarRows::string(StringRef Key, StringRef Value) {
       Time = Stamp->Unix;
     return;
   }
-  if (Kind == FieldKind::Step) // "12/400"
+  if (Kind == FieldKind::Set) {
+    if (std::optional<StringRef> Named = setNamedIn(Value))
+      Set = *Named;
+    return;
+  }
+  if (Kind == FieldKind::Step || Key == "epoch") { // "12/400"
+    if (Kind == FieldKind::Step)
+      StepOf = parseNumber(Value.split('/').second).value_or(0);
     Value = Value.split('/').first;
+  }
   if (std::optional<double> Number = parseNumber(Value))
     return number(Key, *Number);
   // "tensor(2.5, device='cuda:0')", as json.dumps(default=str) leaves it.
@@ -181,9 +199,30 @@ bool ScalarRows::isOfEpoch() const {
          });
 }
 
+/// Counts the steps of all epochs where the record counts those of its own.
+void ScalarRows::countOn() {
+  if (!Step_ && Batch) {
+    // One number in all records is a size.
+    BatchCounts |= FirstBatch && *FirstBatch != *Batch;
+    FirstBatch = FirstBatch ? FirstBatch : Batch;
+    if (BatchCounts)
+      Step_ = Batch;
+  }
+  // An evaluation counts its own batches.
+  if (isEvaluation() && LastStep && StepTrust < MostTrust)
+    Step_ = LastStep;
+  if (!Step_ || isEvaluation())
+    return;
+  for (const Field &F : Fields)
+    if (F.Of->Scalar.Known && F.Of->Scalar.Name == "epoch")
+      Step_ = CounterOfRank[Rank_.value_or(-1)].step(*Step_, StepOf, F.Value);
+}
+
 int64_t ScalarRows::stepOfRecord() {
   if (isOfEpoch())
     Step_ = LastStep;
+  else
+    countOn();
   if (Step_)
     return *Step_;
   if (LastStep)
@@ -301,6 +340,44 @@ void ScalarRows::nameHeldOut() {
   }
 }
 
+/// Whether a field says by its own name what set it is of.
+bool ScalarRows::hasHeldOutName() const {
+  return llvm::any_of(Fields, [&](const Field &F) {
+    return F.Of->Scalar.Known && (StringRef(F.Of->Scalar.Name)
+                                      .starts_with("val_") ||
+                                  S.pool().text(F.Of->Raw).contains("train"));
+  });
+}
+
+/// The measurements of a record whose set is told beside them: {"split": "val",
+/// "loss": 2.1}. What has no such name, as a rate or a time, is not that of
+/// training either.
+void ScalarRows::nameOfSet() {
+  if (!isEvaluation() || hasHeldOutName())
+    return;
+  for (Field &F : Fields)
+    if (F.Of->Scalar.Known && F.Of->Scalar.Name != "epoch")
+      rename(F, (Set + S.pool().text(F.Of->Raw)).str());
+}
+
+void ScalarRows::takeSetOfPath() {
+  StringRef Path = S.path();
+  SetOfFile = setNamedIn(sys::path::stem(Path)).value_or("");
+  StringRef Folder = sys::path::parent_path(Path);
+  StringRef Name = sys::path::filename(Folder);
+  std::optional<StringRef> OfFolder = setNamedIn(Name);
+  if (!SetOfFile.empty() || !OfFolder || OfFolder->empty() ||
+      !all_of(Name, isAlpha))
+    return;
+  // A whole run may lie in a folder that somebody called eval.
+  for (StringRef Train : {"train", "training"}) {
+    SmallString<128> Beside = sys::path::parent_path(Folder);
+    sys::path::append(Beside, Train);
+    if (sys::fs::is_directory(Beside))
+      SetOfFile = *OfFolder;
+  }
+}
+
 /// MMEngine and Detectron2 log the time of an iteration as `time`, and within
 /// it that of its data as `data_time`.
 void ScalarRows::nameTime() {
@@ -358,6 +435,7 @@ void ScalarRows::addFields(int64_t Step) {
   nameTimesOfParts();
   nameTime();
   nameHeldOut();
+  nameOfSet();
   findOwners();
   const Name *Policy = lossOfPolicy();
   for (const Field &F : Fields) {
@@ -390,7 +468,7 @@ bool ScalarRows::end() {
   if (Fields.empty() && !ValueField)
     return false;
   int64_t Step = stepOfRecord();
-  if (Step_)
+  if (Step_ && !isEvaluation())
     followStep(Step);
   for (const Field &F : Fields)
     if (F.Of->Scalar.Known && F.Of->Scalar.Name == "epoch")

@@ -18,6 +18,7 @@
 #define CULPRIT_READERS_SCALARROWS_H
 
 #include "Case/Source.h"
+#include "Readers/EpochCounter.h"
 #include "Readers/ScalarNames.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
@@ -44,6 +45,10 @@ public:
   void wallTime(double Unix) { Time = Unix; }
   /// Adds the record's rows; false when it holds no scalar.
   bool end();
+
+  /// Of a file that holds the measurements of one set: eval.jsonl, and
+  /// val/metrics.csv beside train/metrics.csv.
+  void takeSetOfPath();
 
   /// Tells, once, when steps went back.
   void finish();
@@ -78,10 +83,14 @@ private:
   void nameTime();
   void nameTimesOfParts();
   void nameHeldOut();
+  void nameOfSet();
+  bool isEvaluation() const { return !Set.empty(); }
+  bool hasHeldOutName() const;
   const Name *lossOfPolicy();
   bool isOfLayer() const;
   bool isOfEpoch() const;
   int64_t stepOfRecord();
+  void countOn();
 
   Source &S;
   StringId Run;
@@ -94,7 +103,10 @@ private:
   llvm::SmallVector<Field, 16> Fields;
   std::optional<int64_t> Step_, Rank_;
   std::optional<double> Time, ValueField;
+  std::optional<int64_t> Batch;
   std::string Layer, MetricName;
+  llvm::StringRef Set; ///< "val/" or "test/"; empty for training.
+  double StepOf = 0;   ///< 400 in "12/400"; 0 for none.
   bool Summary = false;
   unsigned StepTrust = 0;
   llvm::DenseMap<StringId, const Name *> Owners;
@@ -104,6 +116,10 @@ private:
   std::optional<double> LastEpoch;
   bool Validated = false; ///< A record had a held-out loss by that name.
   std::map<int64_t, int64_t> LastStepOfRank;
+  std::map<int64_t, EpochCounter> CounterOfRank;
+  std::optional<int64_t> FirstBatch;
+  bool BatchCounts = false; ///< `batch` was not the same in all records.
+  llvm::StringRef SetOfFile;
   int64_t Counted = 0;
   size_t Added = 0;
   unsigned TimesBack = 0;

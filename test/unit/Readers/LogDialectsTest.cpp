@@ -87,7 +87,7 @@ TEST_F(LogDialect, CountsOnOverEpochs) {
             "100 epoch=1, 100 loss=0.5, 700 epoch=2, 700 loss=0.25");
   EXPECT_EQ(scalarsOf("Epoch: [0][ 100/5005]\tTime  0.4 ( 0.5)\tLoss 6.9e+00 "
                       "(6.8e+00)\n"),
-            "100 epoch=0, 100 loss=6.9");
+            "100 epoch=0, 100 step_time=0.4, 100 loss=6.9");
 }
 
 TEST_F(LogDialect, InfersTheStepsOfDicts) {
