@@ -225,6 +225,43 @@ function freezing.beside(still, moving)
   return twins(still, moving) or twins(still, moving, true)
 end
 
+--- A layer of a network that follows one that learns, as a teacher or a target: each of its layers moves at logged steps
+--- without ever having a gradient, and is called as one of the other network, which has them. What is called an average
+--- is that of the weights alone, which no loss asks; nil where there is none.
+---@param layered culprit.Table  scalars of layers
+---@return string?
+function freezing.follower(layered)
+  local pushed, follows, learns = {}, {}, {}
+  for layer in layered:where { metric = "grad_norm" }:where("value > 0"):group("layer") do pushed[layer] = true end
+  for layer, moved in layered:where { metric = "update_ratio" }:where("value > 0"):group("layer") do
+    if pushed[layer] then
+      learns[#learns + 1] = layer
+    elseif moved:count() >= 3 and not layer:lower():glob("*ema*|*averag*|*swa*") then
+      follows[#follows + 1] = layer
+    end
+  end
+  return #follows > 0 and freezing.beside(follows, learns) and follows[1] or nil
+end
+
+--- Whether layers that were frozen at the start, by the recorder's list, learn later: they are released by and by, and
+--- those still frozen wait for their turn, or are to keep what they have. Nobody forgets a switch that is turned.
+---@param case culprit.Case
+---@param flagged fun(layer: string): string?
+---@return boolean
+local function released(case, flagged)
+  local layered = case.scalars:where { primary = true }:where("layer is not null")
+  local first = layered:where { metric = "update_ratio" }:min("step")
+  for layer, moved in layered:where { metric = "update_ratio" }:group("layer") do
+    local begun = moved:where("value > 0"):min("step")
+    if begun and begun > first and flagged(layer)
+      and moved:where("step < ?", begun):count() > 0
+      and layered:where { metric = "grad_norm", layer = layer }:where("value > 0 and step < ?", begun):count() == 0 then
+      return true
+    end
+  end
+  return false
+end
+
 --- Whether the rows of a layer's matrix are all of one length and at one angle to each other, the widest that so many
 --- can have: w_i w_j = -|w|^2 / (K - 1) for all pairs. No start has that: it was set, as an output of fixed classes.
 ---@param case culprit.Case
@@ -370,7 +407,7 @@ end
 --- (freeze_layers), by how many of the last blocks learn and what stands before them, by a switch for a part or for all
 --- (freeze_stem, freeze: true), because adapters are trained and it is none, because it follows another network, as a
 --- table of sines, or as part of a backbone that was trained before: where the config says that features are taken as
---- they are, or names the weights to start from.
+--- they are, or names the weights to start from; or where other layers that were frozen, too, are released on the way.
 ---@param case culprit.Case
 ---@return fun(layer: string): boolean
 function freezing.declared(case)
@@ -381,7 +418,7 @@ function freezing.declared(case)
     .. "*train_head|*only_head') and (match(value, 'true|True') or number == 1)"):count() > 0
   local flagged, known = freezing.flagged(case)
   local begin = first_to_learn(case)
-  local kept = known and (probe or not adapters and backbone(case, flagged))
+  local kept = known and (probe or not adapters and backbone(case, flagged) or released(case, flagged))
   for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):where("not match(key, ?)", LAST)
     :slice(0, 1000):rows() do
     for _, name in ipairs(setting.value:replace("[", ""):replace("]", ""):replace('"', ""):replace("'", "")

@@ -90,6 +90,20 @@ local function moves_beside(weights, name, from, to)
   return seen >= 2 and moved == seen
 end
 
+--- The parameters of a model in fp32. A bare one, as x of self.x = nn.Parameter(...), is dumped without a word for its
+--- role: that it has a gradient or a moment says what it is.
+local function parameters(case)
+  local known = case.tensors:where("variant is null and step is not null and match(dtype, 'float32|float64') and "
+    .. "nonfinite == 0 and zero_share is not null")
+  local bare = {}
+  for row in case.tensors:where("role in ('grad', 'state') and match(layer, ?)", TABLES):slice(0, 1000):rows() do
+    bare[#bare + 1] = row.layer
+  end
+  local weights = known:where { role = "weight" }
+  if #bare == 0 then return weights end
+  return weights:concat(known:where { role = "value", name = bare })
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -98,8 +112,7 @@ return {
   symptoms = { "position-ids-constant", "position-layer-without-gradient" },
 
   run = runs.apart(function(case, run)
-    local weights = case.tensors:where("role == 'weight' and variant is null and step is not null and "
-      .. "match(dtype, 'float32|float64') and nonfinite == 0 and zero_share is not null")
+    local weights  = parameters(case)
     local from, to = weights:min("step"), weights:max("step")
     local tables = weights:where("step == ? and match(name, ?) and not match(name, ?)", to or 0, TABLES, OTHERS)
     if not from or from == to or tables:count() == 0 then

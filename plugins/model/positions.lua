@@ -1,7 +1,7 @@
 --- ## What it detects
 --- A model whose last position computes the same whatever the order of the tokens before it (the recorder's positions
---- battery), and one whose input to the first block is the same for a token at all positions although it has a table of
---- positions.
+--- battery), and one whose input to the first block is the same for a token at all positions, or its embedding and one
+--- vector for all places, although it has a table of positions.
 ---
 --- ## Why it matters
 --- Without positions a model sees a bag of words: it learns slowly, stops early, and no error is raised.
@@ -16,6 +16,64 @@
 --- https://arxiv.org/abs/2305.19466
 
 local places = require("places")
+
+local TABLES = "*wpe*|*pos*emb*|*emb*pos*"
+-- What attention adds to its scores.
+local RELATIVE = "*rel*|*bias*|*attn*|*attention*"
+
+--- Whether two places at most of what a table holds have a gradient: more are looked up somewhere, if not before the
+--- first block. Nil where no gradient is dumped.
+---@param values culprit.Table  of one step
+---@param layer string
+---@return boolean?
+local function unused(values, layer)
+  local slope = values:where { role = "grad", layer = layer }:first()
+  if not slope or slope.nonfinite > 0 or #slope.shape < 2 then return nil end
+  local used = 0
+  for _, size in ipairs(slope:along(#slope.shape - 2, "abs_max")) do used = used + (size > 0 and 1 or 0) end
+  return used < 2
+end
+
+--- How many places of one row differ from the first in what is added to their embeddings, and by how much at most.
+---@param entry culprit.Row  what goes into the first block
+---@param source culprit.Row  what the embedding gives
+---@return number most  difference of what is added
+local function added_by_place(entry, source)
+  local places, dim = math.floor(entry.shape[2]), math.floor(entry.shape[3])
+  local a, b, most = entry:values(0, dim), source:values(0, dim), 0
+  for place = 1, math.min(places, 64) - 1 do
+    local x, e = entry:values(place * dim, dim), source:values(place * dim, dim)
+    for i = 1, dim do most = math.max(most, math.abs((x[i] - e[i]) - (a[i] - b[i]))) end
+  end
+  return most
+end
+
+--- What goes into the first block, where it is what the first layer of that shape gives and one vector for all places,
+--- although there is a table of positions of that width that nothing looks up at two places or more. With positions
+--- before the first block the difference is the table, and with others the table has gradients.
+---@param values culprit.Table
+---@param allowed number
+---@return culprit.Row? entry, culprit.Row? source, culprit.Row? positions
+local function without_places(values, allowed)
+  for slope in values:where("role == 'grad' and match(layer, ?) and not match(layer, ?)", TABLES, RELATIVE):rows() do
+    local here = values:where { run = slope.run, step = slope.step, variant = slope.variant, rank = slope.rank }
+    local dim  = slope.shape[#slope.shape]
+    local own  = here:where { layer = slope.layer }:where("match(role, 'weight|value')"):first()
+    local source
+    for output in here:where("role == 'output' and not match(layer, ?)", TABLES):sort("order"):slice(0, 20):rows() do
+      local fits = #output.shape == 3 and output.shape[3] == dim and output.shape[2] >= 8
+      if fits then source = output break end
+    end
+    local entry = source and here:where("role == 'input' and order > ? and numel == ? and layer != ?", source.order,
+      source.numel, source.layer):sort("order"):first()
+    -- An embedding of which the table is a part has its places in it.
+    if entry and own and not slope.layer:starts_with(source.layer .. ".") and unused(here, slope.layer)
+      and entry.nonfinite + source.nonfinite + own.nonfinite == 0 and #entry.shape == 3 and entry.shape[3] == dim
+      and own.std > 100 * allowed * entry.absmax and added_by_place(entry, source) <= allowed * entry.absmax then
+      return entry, source, own
+    end
+  end
+end
 
 ---@type culprit.Detector
 return {
@@ -87,8 +145,7 @@ return {
 
     -- A table of positions, and what goes into the first block: a token must not look the same at two places.
     -- One of relative positions, which attention adds to its scores, is none.
-    local positions = values:where("role == 'weight' and match(name, '*wpe*|*pos*emb*|*embed*pos*') and "
-      .. "not match(name, '*rel*|*bias*|*attn*|*attention*')"):first()
+    local positions = values:where("role == 'weight' and match(name, ?) and not match(name, ?)", TABLES, RELATIVE):first()
     for entry in values:where("role == 'input' and match(layer, '*.0|*.0.ln_1|*.0.ln1|*.0.attn|*.0.input_layernorm')")
       :where("not match(name, 'battery.*')"):rows() do
       local ids = values:where { run = entry.run, step = entry.step, variant = entry.variant }
@@ -122,6 +179,15 @@ return {
           return
         end
       end
+    end
+    local entry, source, own = without_places(values:where("not match(name, 'battery.*')"), allowed)
+    if entry then
+      return report {
+        symptom = "token-order-ignored", score = 0.95, at = { step = entry.step, layer = own.layer },
+        message = ("what enters %s is %s and the same at all %d places beside it, and %s has no gradient at two of "
+          .. "them: positions are not added"):format(entry.layer, source.name, entry.shape[2], own.name),
+        evidence = { entry, source, own },
+      }
     end
     skip("the positions battery, battery/positions.base and .permuted (culprit_recorder.battery): ids whose "
       .. "last stays, and "

@@ -34,7 +34,8 @@
 --- counts as rising from the start only. Norms that were logged after clipping are smaller than the gradients: where
 --- most of them equal the threshold, nothing is said of what they can pay for, nor where the layers on record have
 --- less than seven tenths of the squared norm of all at any step. Losses of critics and of adversaries
---- grow as returns and opponents do, and have no level of their own: beside those nothing is said. Nor is it where
+--- grow as returns and opponents do, and have no level of their own, and so does the loss against a teacher or a target
+--- that follows the network: beside those nothing is said. Nor is it where
 --- a curriculum makes the task harder, a queue of negatives fills, or the weight of a term goes up: a term of a fifth
 --- of the loss and more that falls while the whole rises tells of that. What a log does not call a loss and has below 0
 --- in all rows, as Kaldi's objective, is trained to go up. A loss that begins near nothing, as a student's
@@ -44,6 +45,7 @@
 --- ## References
 --- Thresholds are scale-free: they compare with the fall from the first to the best level of the same run.
 
+local freezing = require("freezing")
 local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
@@ -188,7 +190,9 @@ return {
     local set = settings.harder(case)
     local grown = not set and settings.grown(case)
     local what = set and set.key or grown and grown.name or nil
-    local moving = pulled or what ~= nil
+    -- A teacher or a target sharpens as the network it follows does.
+    local follower = freezing.follower(case.scalars:where { primary = true }:where("layer is not null"))
+    local moving = pulled or what ~= nil or follower ~= nil
 
     --- A term of the loss, of a fifth of it and more at first, that comes down to four fifths while the whole goes up:
     --- what the others weigh goes up, by a schedule. Nil where there is none.
@@ -413,7 +417,9 @@ return {
         "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start",
         "loss-diverges", "diverges-while-lr-rises")
     elseif moving then
-      skip("a loss against a target that stays: returns, rewards or the loss of an adversary are beside it",
+      skip(("a loss against a target that stays: %s"):format(pulled
+        and "returns, rewards or the loss of an adversary are beside it"
+        or tostring(follower) .. " moves without a gradient, as a network that follows the one that learns"),
         "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient", "loss-thrown-at-start",
         "loss-diverges", "diverges-while-lr-rises", "loss-falls-without-bound")
     elseif below then

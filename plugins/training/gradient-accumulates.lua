@@ -44,7 +44,8 @@
 --- lower one is that of a steep and one-sided loss, as of a likelihood whose noise shrinks.
 ---
 --- Norms that stay level in the later half, below the threshold, are no sum's either, where the cosine is lower than
---- that of a sum of many: each new gradient would take the same part of it back.
+--- that of a sum of many: each new gradient would take the same part of it back. So it would, and more, where they come
+--- down to a third without rising on the way.
 ---
 --- One parameter with a gradient far longer than all others, as a temperature that is learned, may give the whole a
 --- direction that no layer has.
@@ -57,6 +58,20 @@ local runs = require("runs")
 local settings = require("settings")
 local sums = require("running-sums")
 local update_ratios = require("update-ratios")
+
+--- Whether norms come down from fifth to fifth of these rows, to a third and less: none of the medians is above the
+--- one before.
+---@param norms culprit.Table
+---@return boolean
+local function only_falls(norms)
+  local fifth, before, first = norms:count() // 5, math.huge, nil
+  for i = 0, 4 do
+    local level = norms:slice(i * fifth, fifth):median("value")
+    if level > before then return false end
+    first, before = first or level, level
+  end
+  return before < first / 3
+end
 
 ---@type culprit.Detector
 return {
@@ -330,12 +345,18 @@ return {
     end
     -- Of a sum that is as long from step to step, and has a cosine of c with the one before, each new gradient takes
     -- 1 - c of it back: for once, where it swings, and not in half of the run without its length changing.
+    -- Still less of one that comes down all the way without swinging.
     local half = norms:slice(norms:count() // 2, norms:count())
     local clipped = limit and half:where("value > ?", limit.number):count() or 0
-    if not proof and cosine < opt.kept and half:count() >= opt.balanced and clipped <= 0.2 * half:count()
-      and half:quantile("value", 0.9) < 1.5 * half:quantile("value", 0.1) then
-      return skip(("norms that change: from %.3g to %.3g in the later half, they are as long from step to step as no "
-        .. "sum with a cosine of %.2g stays"):format(half:quantile("value", 0.1), half:quantile("value", 0.9), cosine))
+    if not proof and cosine < opt.kept and half:count() >= opt.balanced and clipped <= 0.2 * half:count() then
+      local short, long = half:quantile("value", 0.1), half:quantile("value", 0.9)
+      if long < 1.5 * short then
+        return skip(("norms that change: from %.3g to %.3g in the later half, they are as long from step to step as no "
+          .. "sum with a cosine of %.2g stays"):format(short, long, cosine))
+      elseif only_falls(half) then
+        return skip(("norms that grow or swing: in the later half they come down all the way, from %.3g to %.3g, which "
+          .. "each new gradient would have to take back from a sum"):format(long, short))
+      end
     end
     if not tested then
       skip("gradient norms of the first two steps, or ones above a clipping threshold", "gradient-is-running-sum")

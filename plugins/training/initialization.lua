@@ -16,9 +16,9 @@
 --- ## Known false positives
 --- Output projections and second factors of LoRA that begin at zero on purpose: they move at once. Pretrained weights:
 --- a first loss well below ln V says that the model is not fresh, and its logits are not judged, nor where they are
---- higher for their labels than for those of other places, nor beside a part that the config freezes. An output layer that
---- begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default. A
---- lone large layer may be so for small inputs or for a sine; norms that biases make are told by outputs of one sign,
+--- higher for their labels than for those of other places, nor beside a part that the config freezes. An output layer
+--- that begins at zero hides the others from the gradient for one step, not for two. Embeddings begin at 1 by default.
+--- A lone large layer may be so for small inputs or for a sine; norms that biases make are told by outputs of one sign,
 --- and what no module takes inputs by is left out. So are tables by any name, that put out as many numbers as they have
 --- columns, and layers that put out far less than their weights make of what goes in, since they scale them when they
 --- are used. Outputs of a run without classes are no logits, nor are cosines.
@@ -88,6 +88,16 @@ local function scaled_logits(case, wide, spread)
     end
   end
   return most ~= nil and spread > 3 * most
+end
+
+--- Matrices of the first step. A file without a step beside a log of later ones is what came out of the run, as the
+--- best or the last checkpoint, and says nothing of its start.
+---@param case culprit.Case
+---@param weights culprit.Table
+---@return culprit.Table
+local function at_start(case, weights)
+  local over = case.scalars:where("step > 1"):count() > 0
+  return weights:where(over and "step <= 1" or "step is null or step <= 1")
 end
 
 --- A low-rank pair both of whose factors are zero at all logged steps, and in which no gradient is anything else: each
@@ -267,12 +277,12 @@ return {
     -- Dumped weights of the first step.
     local weights = case.tensors:where("(role == 'weight' or role == 'value' and match(name, '*.weight_?h_l*')) and "
       .. "numel >= 64 and not match(name, '*norm*|*ln_*|*bias*|*.ln*')")
-    local start   = weights:sort("step"):first()
-    local early   = start and (not start.step or start.step <= 1)
+    local start   = at_start(case, weights)
+    local early   = start:count() > 0
     if early and fresh then
       -- A lone matrix may be large for what it takes in, as small features, or for what it feeds, as a sine.
       local judged, large = 0, {}
-      for row in weights:where("(step is null or step <= 1) and std is not null"):slice(0, 1000):rows() do
+      for row in start:where("std is not null"):slice(0, 1000):rows() do
         local shape = row.shape or {}
         -- One number a unit, or one for all, is a scale and begins as such.
         if #shape == 2 and math.min(shape[1], shape[2]) >= 2 then
@@ -430,7 +440,7 @@ return {
         evidence = { logits, loss or logits },
       }
     end
-    if not said and not first and not start and not logits then
+    if not said and not first and weights:count() == 0 and not logits then
       return skip("statistics of layers, or dumped weights or logits, of the first step")
     end
     if said then
