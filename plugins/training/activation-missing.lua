@@ -14,9 +14,10 @@
 --- in gated networks, whose product of two factors is symmetric. A rectifier whose few units that fire are huge has a
 --- mean of next to nothing of its root mean square as well; but it has zeros. Dropout in evaluation, shortcuts, clamps
 --- and what else may pass a value on by design are left out by name, containers because they have parts or weights.
---- Between a linear layer and its activation there may be a norm: only what multiplies by a matrix makes one linear
---- layer of two. A code that is narrower than both sides is linear by design, in autoencoders, low-rank factors and
---- adapters.
+--- A config that names a rectifier and another function beside it, as for a head and for the blocks, does not say which
+--- layer either is of. Between a linear layer and its activation there may be a norm: only what multiplies by a matrix
+--- makes one linear layer of two. A code that is narrower than both sides is linear by design, in autoencoders,
+--- low-rank factors and adapters.
 ---
 --- ## References
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
@@ -96,6 +97,21 @@ local function surely(case, output, input)
   if wide_in and code >= wide_in or wide_out and code >= wide_out then return 0.9 end
   if wide_in and wide_out then return nil end
   return 0.5
+end
+
+--- The setting that says that activations are rectified; nil where another one names another function, as that of the
+--- blocks beside that of a head: then it is not told which layer either is of.
+---@param case culprit.Case
+---@return culprit.Row?
+local function rectified(case)
+  local RELU = "match(value, '*relu*|*ReLU*|*RELU*') and not match(value, '*leaky*|*Leaky*|*prelu*')"
+  local set  = case.config:where("match(key, '*activation|*act_fn|*hidden_act|*nonlinearity|*feed_forward_proj|"
+    .. "*activation_fn|*activation_function') and value is not null")
+  local others = set:where(("match(value, '*elu*|*ELU*|*glu*|*GLU*|*silu*|*SiLU*|*swish*|*tanh*|*Tanh*|*sigmoid*|"
+    .. "*mish*|*softplus*') and not (%s)"):format(RELU))
+  if others:count() > 0 then return nil end
+  return case.config:where("match(key, '*activation*|*act_fn|*hidden_act|*nonlinearity|*feed_forward_proj')")
+    :where(RELU):first()
 end
 
 ---@type culprit.Detector
@@ -262,8 +278,7 @@ return {
       return own:where { metric = "saturated_share" }:count() > 0 or largest and largest <= 1,
         mean and rms and mean > 0.2 * rms or sized and sized.value > 0.2 * sized.value_right
     end
-    local wanted = case.config:where("match(key, '*activation*|*act_fn|*hidden_act|*nonlinearity|*feed_forward_proj') "
-      .. "and match(value, '*relu*|*ReLU*') and not match(value, '*leaky*|*Leaky*|*prelu*')"):first()
+    local wanted = rectified(case)
     for layer, values in all:where { metric = "zero_share" }:group("layer") do
       -- It is called by its own name, and not by that of what it is part of: T5's DenseReluDense has any activation.
       local own    = own_name(layer)
