@@ -123,9 +123,9 @@ struct Predictions {
 } // namespace
 
 /// The receiver as logits, or as hidden states of another width, and argument
-/// \p At as integers of its shape without the last axis, or with more rows, of
-/// which the first count; the two arguments after it are shift and ignored
-/// label. None when the shapes do not fit.
+/// \p At as integers of its shape without the last axis, or with one of 1 for
+/// it, or with more rows, of which the first count; the two arguments after it
+/// are shift and ignored label. None when the shapes do not fit.
 static Expected<std::optional<Predictions>> predictionsOf(Call &C, int At = 1) {
   const RowValue &Other = C.row(At);
   int64_t Shift = C.integer(At + 1, 0);
@@ -139,6 +139,10 @@ static Expected<std::optional<Predictions>> predictionsOf(Call &C, int At = 1) {
     return Pair.takeError();
   const TensorView &Logits = *Pair->Own, &Labels = *Pair->Other;
   ArrayRef<int64_t> Shape = Logits.Shape, Theirs = Labels.Shape;
+  // A table's target is a column of its own: [B, 1] beside logits [B, C].
+  if (Theirs.size() == Shape.size() && Shape.size() >= 2 && Shape.back() > 1 &&
+      Theirs.back() == 1)
+    Theirs = Theirs.drop_back();
   // Recorders thin logits to the first rows of a batch.
   if (Shape.size() < 2 || Logits.numel() == 0 ||
       Theirs.size() + 1 != Shape.size() || Shape[0] > Theirs[0] ||

@@ -71,7 +71,7 @@ end
 ---@return culprit.Row?
 function targets.classes(case)
   local row = case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
-    or case.config:where("match(key, '*vocab_size') and number > 1"):first() or listed(case)
+    or listed(case) or case.config:where("match(key, '*vocab_size') and number > 1"):first()
   return row and not targets.numbers(case) and row or nil
 end
 

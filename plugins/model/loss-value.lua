@@ -130,6 +130,20 @@ local function left_out(labels, ignore)
   return labels.min < 0 and labels:count_equal(ignore) == 0 and math.floor(labels.min) or ignore
 end
 
+--- How far the loss of a batch may be from that of a second softmax on the rows that were dumped of it. Its terms lie
+--- within one nat, so that the mean of n is known to half of one by the root of n at most; that much is allowed where
+--- no logged loss leaves the range that a second softmax has.
+---@param logged culprit.Table  training losses
+---@param logits culprit.Row
+---@param counted integer  labels of the dumped rows
+---@param twice number
+local function sampled(logged, logits, counted, twice)
+  local most  = math.log(math.exp(1) + logits.shape[#logits.shape] - 1)
+  local least = logged:min("value")
+  local fits  = least and logged:count() >= 10 and least >= 0.98 * (most - 1) and logged:max("value") <= 1.02 * most
+  return math.max(0.04 * twice, fits and counted >= 16 and 0.6 / math.sqrt(counted) or 0)
+end
+
 --- What is counted of the outputs of a name.
 local function of_name(tally, name)
   for _, one in ipairs(tally) do if one.name == name then return one end end
@@ -364,6 +378,7 @@ return {
     local ignore = masked.ignored(case, case.options.ignore)
     local judged, softmaxed, times, plain, neither, since, before = false, nil, 0, 0, 0, nil, false
     local refuted, compared = false, false -- of a second softmax; whether logits were held against labels
+    local logged = case.scalars:where { name = "loss", primary = true }:where("finite(value)")
     local outputs = "match(name, 'head.output|lm_head.output|*.head.output|*.lm_head.output|*logits|out.output|"
       .. "fc_out.output')"
     local truth   = "match(name, '*labels|*targets|batch.label|batch.target|batch.y') and match(dtype, 'int*') and "
@@ -378,7 +393,9 @@ return {
       local only, several
       for row in dumped:where("role == 'output' and numel > 1"):slice(0, labels and count and 1000 or 0):rows() do
         local shape = row.shape or {}
-        if #shape == #labels.shape + 1 and shape[#shape] == count and shape[1] == labels.shape[1] then
+        -- A table's target is a column of its own: [B, 1] beside logits [B, C].
+        local column = #shape == 2 and #labels.shape == 2 and labels.shape[2] == 1
+        if (column or #shape == #labels.shape + 1) and shape[#shape] == count and shape[1] == labels.shape[1] then
           several = several or only ~= nil and only ~= row.name
           only    = only or row.name
         end
@@ -396,8 +413,8 @@ return {
       local loss   = here:where("match(name, 'loss.output') and numel == 1"):first()
       local value  = loss and loss.mean
       if not value and logits.step then
-        local logged = case.scalars:where { name = "loss", primary = true, step = logits.step }:first()
-        value = logged and logged.value
+        local now = case.scalars:where { name = "loss", primary = true, step = logits.step }:first()
+        value = now and now.value
       end
       local void  = labels and left_out(labels, ignore) or ignore
       local lag   = labels and moved(here, logits, labels, void) or 0
@@ -413,7 +430,8 @@ return {
         -- per cent; a loss that weighs rows in another way lies near it by chance, and not at every dump. Of a batch
         -- that is dumped whole nothing but rounding is left.
         local whole = case.config:where("match(key, '*batch_size*') and number == ?", logits.shape[1]):count() > 0
-        local near  = whole and 0.005 or 0.04
+        local counted = (labels.numel - labels:count_equal(void)) * math.min(1, logits.shape[1] / labels.shape[1])
+        local near    = whole and 0.005 * twice or sampled(logged, logits, counted, twice)
         local logarithm = probabilities and of_probabilities(logits, labels, void, lag)
         if logarithm and math.abs(value - once) >= 0.2 * math.abs(value - logarithm) then
           -- That of the logarithms, or not told from it: a model may end in a softmax where its loss takes none.
@@ -422,7 +440,7 @@ return {
           times, softmaxed = times + 1, { logits = logits, labels = labels, value = value, twice = once,
             already = true }
         elseif math.abs(once - twice) > 0.1 * twice and math.abs(value - twice) < 0.2 * math.abs(value - once)
-          and math.abs(value - twice) <= near * twice then
+          and math.abs(value - twice) <= near then
           times, softmaxed = times + 1, { logits = logits, labels = labels, value = value, once = once, twice = twice }
         elseif math.abs(value - once) < 0.2 * math.abs(value - twice) then
           plain = plain + 1
@@ -430,7 +448,6 @@ return {
           neither = neither + 1
           -- A softmax of a softmax has losses within one nat, so that the mean of n of them is known to half of one by
           -- the root of n; from three times that on it is none, whatever the loss is.
-          local counted = labels.numel - labels:count_equal(void)
           if whole or math.abs(value - twice) > 1.5 / math.sqrt(math.max(1, counted)) then refuted = true end
         end
         if softmaxed and not since then since, before = logits.step, plain + neither > 0 end

@@ -67,6 +67,8 @@ TEST_F(LogitVerbsTest, LensShare) {
 TEST_F(LogitVerbsTest, CrossEntropy) {
   // (2 ln 4 + ln 4/3) / 3, (ln 4/3 + ln 4) / 2 and ln 4.
   EXPECT_EQ("1.020090", logged("f(t('logits'):cross_entropy(t('labels')))"));
+  EXPECT_EQ("1.020090", logged("f(t('logits'):cross_entropy(t('column')))"))
+      << "labels with an axis of one behind them";
   EXPECT_EQ("0.836988", logged("f(t('logits'):cross_entropy(t('labels'), 1))"));
   EXPECT_EQ("1.386294",
             logged("f(t('logits'):cross_entropy(t('labels'), 0, 1))"));

@@ -83,6 +83,7 @@ protected:
     float Ln3 = std::log(3.0f);
     addTensor(*S, "logits", floats({0, Ln3, Ln3, 0, 0, Ln3}, {1, 3, 2}));
     addTensor(*S, "labels", ids({0, 1, 1}, {1, 3}));
+    addTensor(*S, "column", ids({0, 1, 1}, {1, 3, 1}));
     addTensor(*S, "head", floats({1, 0, 0, 1, 0.5f, 0.4f}, {3, 2}));
     addTensor(*S, "more", ids({1, 2, 2, 0, 0, 0}));
     addTensor(*S, "attention", floats({0.9f, 0.1f, 0.5f, 0.5f}, {1, 2, 2}));
