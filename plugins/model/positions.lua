@@ -145,7 +145,8 @@ return {
 
     -- A table of positions, and what goes into the first block: a token must not look the same at two places.
     -- One of relative positions, which attention adds to its scores, is none.
-    local positions = values:where("role == 'weight' and match(name, ?) and not match(name, ?)", TABLES, RELATIVE):first()
+    local positions = values:where { role = "weight" }:where("match(name, ?) and not match(name, ?)", TABLES, RELATIVE)
+      :first()
     for entry in values:where("role == 'input' and match(layer, '*.0|*.0.ln_1|*.0.ln1|*.0.attn|*.0.input_layernorm')")
       :where("not match(name, 'battery.*')"):rows() do
       local ids = values:where { run = entry.run, step = entry.step, variant = entry.variant }
