@@ -13,9 +13,9 @@
 --- Count the lengths of the samples before they are cut, and how many are longer than the limit.
 ---
 --- ## Known false positives
---- A symbol that nobody hears has no frame, at the end of a sentence as well: rows that are no longer than others end so
---- too, and one of them is enough to be silent. Answers of one length by nature that are trained without an end token,
---- where a limit is set to their length.
+--- A symbol that nobody hears has no frame, at the end of a sentence as well: rows that are no longer than others end
+--- so too, and one of them is enough to be silent. Answers of one length by nature that are trained without an end
+--- token, where a limit is set to their length.
 ---
 --- ## References
 --- https://github.com/ming024/FastSpeech2 (durations that sum up to the frames),
@@ -146,8 +146,8 @@ return {
           symptom  = "rows-cut-at-limit",
           score    = 0.95,
           at       = { step = durations.step },
-          message  = ("%d of %d dumped rows have %d frames%s, and none has more; in %d of them the last symbols have no "
-            .. "frame, and in none of the %d shorter rows: frames were cut off and their symbols were not"):format(at,
+          message  = ("%d of %d dumped rows have %d frames%s, and none has more; in %d of them the last symbols have "
+            .. "no frame, and in none of the %d shorter rows: frames were cut off and their symbols were not"):format(at,
             #timed, most, limit and (", which is %s"):format(limit.key) or "", lost, #timed - at),
           evidence = { durations, limit },
         }

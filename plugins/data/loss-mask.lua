@@ -322,7 +322,7 @@ return {
       }
     end
     if n.masked == 0 then skip("rows with padding", "padding-trained") end
-    -- A setting that names a stand-in says nothing where none stands in the rows, nor where a model leaves it out itself.
+    -- A setting that names a stand-in says nothing where none stands in the rows, nor where a model leaves it out.
     if n.marked == 0 and asked < 2 and (n.stands == 0 or leaves or n.instead > 0) then
       skip("a mask of the answers (batch.loss_mask or batch.assistant_masks)", "prompt-trained")
     end

@@ -21,8 +21,8 @@
 --- loss too, to the last digit, and are left out: that is a collapse. A loss is taken for a contrastive one where
 --- metrics or settings say so, where a logit scale is learned, or where dumped logits are a square of the batch.
 ---
---- A small beta keeps the loss of preferred answers near ln 2 as well, and a small rate too; both have more than half of
---- the pairs right soon, and are left out by that.
+--- A small beta keeps the loss of preferred answers near ln 2 as well, and a small rate too; both have more than half
+--- of the pairs right soon, and are left out by that.
 ---
 --- ## References
 --- https://arxiv.org/abs/1807.03748 (InfoNCE), https://arxiv.org/abs/2002.05709 (NT-Xent of two views),

@@ -225,9 +225,9 @@ function freezing.beside(still, moving)
   return twins(still, moving) or twins(still, moving, true)
 end
 
---- A layer of a network that follows one that learns, as a teacher or a target: each of its layers moves at logged steps
---- without ever having a gradient, and is called as one of the other network, which has them. What is called an average
---- is that of the weights alone, which no loss asks; nil where there is none.
+--- A layer of a network that follows one that learns, as a teacher or a target: each of its layers moves at logged
+--- steps without ever having a gradient, and is called as one of the other network, which has them. What is called an
+--- average is that of the weights alone, which no loss asks; nil where there is none.
 ---@param layered culprit.Table  scalars of layers
 ---@return string?
 function freezing.follower(layered)

@@ -12,8 +12,8 @@
 --- ## Known false positives
 --- Models that are given more than the tokens: what an encoder made of another text, a picture, a state that is carried
 --- over from the batch before. Batches with other inputs that differ are not judged, nor are settings of a memory. What
---- is not asked for, as a question that is seen from both sides, is not looked at. Dropout makes one distribution differ
---- from the next, and not to the sum that is asked for here.
+--- is not asked for, as a question that is seen from both sides, is not looked at. Dropout makes one distribution
+--- differ from the next, and not to the sum that is asked for here.
 ---
 --- ## References
 --- Probabilities of different tokens at one place add up to 1 at most.

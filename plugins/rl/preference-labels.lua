@@ -8,16 +8,17 @@
 --- are of, and margins grow, while the policy learns to say the wrong ones.
 ---
 --- ## How to confirm
---- Score one chosen answer by hand, `log_softmax(logits[t])[ids[t + 1]]` summed over the answer, with the reference, and
---- compare it with the logged sum.
+--- Score one chosen answer by hand, `log_softmax(logits[t])[ids[t + 1]]` summed over the answer, with the reference,
+--- and compare it with the logged sum.
 ---
 --- ## Known false positives
---- Each row is judged by itself, by the one distance at which nine in ten of its labels are its ids. A label that is the
---- id before its place is wrong whether the loss shifts or not, and so are two distances in one batch. Labels that are
---- the next ids are right for a loss that does not shift: what the reference's answers cost a token tells, which is no
---- little where the targets are wrong. It is taken as the logged sum less what the reward adds (its value over `beta`),
---- over the mean count of dumped labels, with two errors of that mean. Where log probabilities are logged as means it is
---- far too small, and nothing is said. A model that has learned nothing is at chance as well, as in a test of a script.
+--- Each row is judged by itself, by the one distance at which nine in ten of its labels are its ids. A label that is
+--- the id before its place is wrong whether the loss shifts or not, and so are two distances in one batch. Labels that
+--- are the next ids are right for a loss that does not shift: what the reference's answers cost a token tells, which is
+--- no little where the targets are wrong. It is taken as the logged sum less what the reward adds (its value over
+--- `beta`), over the mean count of dumped labels, with two errors of that mean. Where log probabilities are logged as
+--- means it is far too small, and nothing is said. A model that has learned nothing is at chance as well, as in a test
+--- of a script.
 ---
 --- ## References
 --- https://github.com/huggingface/trl/blob/v0.11.4/trl/trainer/dpo_trainer.py (get_batch_logps),
@@ -162,7 +163,8 @@ return {
     local most = size and math.log(size - 1 + math.exp(1))
     local doubled = false
     if not (cost and even) then
-      return skip("logged logps and rewards of both sides, with beta and vocab_size, and chosen_labels of a dumped batch",
+      return skip("logged logps and rewards of both sides, with beta and vocab_size, and chosen_labels of a dumped "
+        .. "batch",
         "reference-at-chance", "reference-below-chance", "loss-of-softmaxed-logits")
     end
     local words = ("the reference gives a token of the answers %.2f nats (%.1f tokens cost %.3g), where an even guess "
@@ -183,8 +185,8 @@ return {
       end
     end
     if not doubled then
-      skip("an output that is a probability of each token: of logits the sum over an answer does not tell how often they "
-        .. "were put through a softmax", "loss-of-softmaxed-logits")
+      skip("an output that is a probability of each token: of logits the sum over an answer does not tell how often "
+        .. "they were put through a softmax", "loss-of-softmaxed-logits")
     end
   end),
 }

@@ -12,11 +12,11 @@
 --- blamed for it. Two files of a run have clocks of their own, as of a loop and of a recorder: where a row has both
 --- times, these alone are compared. The first steps, which fill the loader's queue, are left out.
 ---
---- torchvision's references and their many copies call the wait `data`, which elsewhere is a term of the loss. It counts
---- as a wait beside a `time` in the same rows that is never shorter and no clock that runs on, if it does not fall as a
---- loss does. ESPnet's trainer and its copies call the wait `iter_time`, which elsewhere is the whole step. It counts as
---- a wait beside a `train_time` of the same rows that is never shorter and no clock that runs on, if what is left of that
---- without it does not grow as it does: a time of several steps beside that of one would.
+--- torchvision's references and their many copies call the wait `data`, which elsewhere is a term of the loss. It
+--- counts as a wait beside a `time` in the same rows that is never shorter and no clock that runs on, if it does not
+--- fall as a loss does. ESPnet's trainer and its copies call the wait `iter_time`, which elsewhere is the whole step.
+--- It counts as a wait beside a `train_time` of the same rows that is never shorter and no clock that runs on, if what
+--- is left of that without it does not grow as it does: a time of several steps beside that of one would.
 ---
 --- ## References
 --- https://github.com/espnet/espnet/blob/master/espnet2/train/trainer.py (iter_time, train_time)

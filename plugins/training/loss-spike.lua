@@ -266,8 +266,8 @@ return {
       local stage = spike and settings.stage_before(case, loss, spike, opt.window)
       if stage then why = why or stage.key .. " makes it another one" end
       if spike then why = why or of_more_tokens(case, run_name, loss, spike, opt.window, opt.sigmas) end
-      -- A loss that has come to a fiftieth of what it was and less has no noise to speak of: a row that is no larger and
-      -- gone within some rows is one example of a task that is learned.
+      -- A loss that has come to a fiftieth of what it was and less has no noise to speak of: a row that is no larger
+      -- and gone within some rows is one example of a task that is learned.
       local begin  = loss:slice(0, 3):median("value")
       local within = spike and costs and spike.value < opt.solved * begin
         and loss:where("step > ?", spike.step):slice(0, 5)
