@@ -147,8 +147,8 @@ return {
           score    = 0.95,
           at       = { step = durations.step },
           message  = ("%d of %d dumped rows have %d frames%s, and none has more; in %d of them the last symbols have "
-            .. "no frame, and in none of the %d shorter rows: frames were cut off and their symbols were not"):format(at,
-            #timed, most, limit and (", which is %s"):format(limit.key) or "", lost, #timed - at),
+            .. "no frame, and in none of the %d shorter rows: frames were cut off and their symbols were not"):format(
+            at, #timed, most, limit and (", which is %s"):format(limit.key) or "", lost, #timed - at),
           evidence = { durations, limit },
         }
       end

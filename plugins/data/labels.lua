@@ -336,7 +336,9 @@ return {
         empty = batch
       elseif inputs and inputs.numel == batch.numel and #batch.shape == #inputs.shape
         and batch.shape[#batch.shape] > 2 and not of_later_head(labels, batch, inputs, opt) then
-        if other_task(inputs, batch, opt.ignore) then other = "masked" end
+        if other_task(inputs, batch, opt.ignore) or token_labels.are_classes(case, inputs, batch) then
+          other = "masked"
+        end
         local mask = sides.beside(case.tensors:where { run = batch.run, step = batch.step, variant = batch.variant,
           numel = batch.numel }
           :where("match(name, ?)", masks):where("not match(name, 'battery.*') and zero_share is not null"), batch.name)

@@ -1,6 +1,7 @@
 --- Labels beside the ids of their batch, place by place: what the two tell of each other, whatever the task is.
 
 local elements = require("elements")
+local targets = require("targets")
 
 local token_labels = {}
 
@@ -172,6 +173,25 @@ function token_labels.through_one(case, labels)
     elseif stage >= 1 then return false end
   end
   return stage == 2
+end
+
+--- Whether labels are classes of tokens, as tags, and no tokens themselves: the config names as many classes, or the
+--- model puts out so many numbers a place, and the inputs have twice as many ids.
+---@param case culprit.Case
+---@param inputs culprit.Row
+---@param labels culprit.Row
+---@return boolean
+function token_labels.are_classes(case, inputs, labels)
+  local function fits(count) return labels.max < count and inputs.max >= 2 * count end
+  local named = targets.classes(case)
+  if named and not named.key:lower():glob("*vocab_size") then return fits(named.number) end
+  for out in case.tensors:where { run = labels.run, role = "output" }:where("match(layer, '*classifier|*head|*logits')")
+    :slice(0, 20):rows() do
+    local shape = out.shape or {}
+    local placed = #shape == #labels.shape + 1 and shape[#shape - 1] == labels.shape[#labels.shape]
+    if placed then return fits(shape[#shape]) end
+  end
+  return false
 end
 
 return token_labels
