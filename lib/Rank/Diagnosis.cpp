@@ -201,13 +201,15 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
       D.Hypotheses.push_back(std::move(H));
     else if (D.Leads.size() < MostLeads)
       D.Leads.push_back(std::move(H));
-  // What is unlikely is no news beside what is not.
-  auto isListed = [](const Hypothesis &H) {
-    return H.Probability >= ListedFrom;
-  };
-  if (llvm::any_of(D.Hypotheses, isListed))
-    llvm::erase_if(D.Hypotheses,
-                   [&](const Hypothesis &H) { return !isListed(H); });
+  // What is unlikely is no news beside what is not; beside what is hardly
+  // likelier it is.
+  double Likeliest = 0;
+  for (const Hypothesis &H : D.Hypotheses)
+    Likeliest = std::max(Likeliest, H.Probability);
+  if (Likeliest >= ListedFrom)
+    llvm::erase_if(D.Hypotheses, [&](const Hypothesis &H) {
+      return H.Probability < std::min(ListedFrom, Likeliest / 2);
+    });
 
   int64_t Most = 0;
   for (const Hypothesis &H : D.Hypotheses)

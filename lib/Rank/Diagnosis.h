@@ -216,9 +216,10 @@ inline constexpr double SuspectedFrom = 0.15;
 inline constexpr unsigned ManyLayers = 3;
 
 /// Probability from which a cause is claimed; below which one is not listed
-/// where others reach it; and below which one is not listed at all, nor counts
-/// among the suspects of its layer: many that are unlikely each may be likely
-/// together, as after an out-of-memory error.
+/// where others reach it, unless it is half as likely as the first; and below
+/// which one is not listed at all, nor counts among the suspects of its layer:
+/// many that are unlikely each may be likely together, as after an
+/// out-of-memory error.
 inline constexpr double ClaimedFrom = 0.5, ListedFrom = 0.05,
                         CountedFrom = 0.01;
 
