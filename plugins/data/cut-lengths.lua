@@ -27,8 +27,8 @@ local statistics = require("statistics")
 local TARGETS = "batch.y|batch.*label*|batch.*target*|batch.*value|batch.*values|batch.*score*|batch.*property*"
 local PLACES  = "batch.*start*|batch.*end_*|batch.*_end|batch.*position|batch.*positions|batch.*answer*|batch.*span*"
 local LIMITS  = "*max*|*limit*|*trunc*|*cut*|*cap"
-local ANSWERS = "batch.*target*|batch.*tgt*|batch.*label*|batch.*summar*|batch.*answer*|batch.*decoder*|batch.*caption*|"
-  .. "batch.*transcript*|batch.*completion*|batch.*response*"
+local ANSWERS = "batch.*target*|batch.*tgt*|batch.*label*|batch.*summar*|batch.*answer*|batch.*decoder*|"
+  .. "batch.*caption*|batch.*transcript*|batch.*completion*|batch.*response*"
 
 --- The other tensors of the batch that a row is of.
 local function beside(case, row)
@@ -63,7 +63,8 @@ local function numbers_of(case, rows, globs, types)
   return out
 end
 
---- The line of numbers over lengths of rows: slope, its standard error, the value at a length and the variance about it.
+--- The line of numbers over lengths of rows: slope, its standard error, the value at a length and the variance about
+--- it.
 local function line_of(rows, y, at)
   local n, x_, y_ = 0, 0, 0
   for i, row in ipairs(rows) do if y[i] then n, x_, y_ = n + 1, x_ + row.long, y_ + y[i] end end
@@ -81,8 +82,8 @@ local function line_of(rows, y, at)
   return slope, math.sqrt(left / xx), y_ + slope * (at - x_), left * (1 / n + (at - x_) ^ 2 / xx)
 end
 
---- What is to be told of the longest rows is what only longer ones have, by the line through the shorter ones. Rows that
---- are as long by themselves lie on that line.
+--- What is to be told of the longest rows is what only longer ones have, by the line through the shorter ones. Rows
+--- that are as long by themselves lie on that line.
 local function beyond(case, pile)
   local told = numbers_of(case, pile.at, TARGETS, "float*|bfloat*")
   for k, own in ipairs(numbers_of(case, pile.shorter, TARGETS, "float*|bfloat*")) do
@@ -97,8 +98,8 @@ local function beyond(case, pile)
       local by = math.sqrt(math.max(0, square / n - mean * mean) / n + variance)
       local longer = (mean - expected) / slope
       if longer >= 0.1 * pile.most and math.abs(mean - expected) > 4 * by then
-        return 0.93, ("%s of these is %.3g on average, and %.3g by the line through the shorter ones: that of rows of %d")
-          :format(own.name, mean, expected, math.floor(pile.most + longer + 0.5))
+        return 0.93, ("%s of these is %.3g on average, and %.3g by the line through the shorter ones: that of rows "
+          .. "of %d"):format(own.name, mean, expected, math.floor(pile.most + longer + 0.5))
       end
     end
   end
@@ -184,8 +185,8 @@ local function common_of(rows, which)
   return best, best and counts[best] / #rows or 0
 end
 
---- The id that the shorter rows end in is missing in the longest. Of a text that is dealt out in pieces the last one alone
---- has the end: pieces do not all begin alike, and an answer beside its question is none.
+--- The id that the shorter rows end in is missing in the longest. Of a text that is dealt out in pieces the last one
+--- alone has the end: pieces do not all begin alike, and an answer beside its question is none.
 local function endless(case, found, pile)
   if not found.integers then return nil end
   local last, share = common_of(pile.shorter, "last")
@@ -239,6 +240,8 @@ local function judge(case, found)
   return { score = score, words = words, limit = limit, found = found, all = all }, pile
 end
 
+local NOTHING = "rows of one length of several, padded, beside what is asked of them"
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -248,12 +251,15 @@ return {
 
   run = function(case)
     local best, pile
+    local spread = false -- whether rows of several lengths do not pile up at the greatest
     for _, found in ipairs(extents.of(case)) do
       local seen, its = judge(case, found)
+      spread = spread or its and #its.shorter > 0 and #its.at < math.max(8, 0.12 * #found.rows)
       if seen and (not best or seen.score > best.score) then best, pile = seen, its end
     end
     -- That nothing shows says little: rows may be cut, and filled up, before any of this can be seen.
-    if not best then return skip("rows of one length of several, padded, beside what is asked of them") end
+    if not best and spread then return end
+    if not best then return skip(NOTHING, "rows-cut-at-limit") end
     report {
       symptom  = "rows-cut-at-limit",
       score    = best.score,
