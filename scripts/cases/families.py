@@ -40,6 +40,9 @@ as domain or attention_mask, are dumped as batch.<key>.
     battery = ("causal_mask", "positions")  checks of battery.py that are
                               recorded at the end, these by default
 
+A family says in `graded` which severities of a fault are its own:
+{"F07": (dict(factor=20), ...)}. Those of F05, F13 and F14 name modules.
+
 Healthy controls are the same with root_class None and an id H01, H02, ...
 Faults U01, U02, ... have the class "unknown": no class of kb/classes.tsv is
 right for them, and the right verdict is "uncertain".
@@ -80,6 +83,7 @@ from .point import PointRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .s2s import S2sRun
+from .sbert import SbertRun
 from .seg import SegRun
 from .ssm import SsmRun
 from .t5 import T5Run
@@ -87,6 +91,7 @@ from .tab import TabRun
 from .tcn import TcnRun
 from .tts import TtsRun
 from .unet import UnetRun
+from .vid import VidRun
 from .vit import VitRun
 from .vlm import VlmRun
 from .vq import VqRun
@@ -201,7 +206,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   CtcRun, ClipRun, TcnRun, MoeRun, SegRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
-                                  BcRun, KwsRun, NerRun, TabRun)}
+                                  BcRun, KwsRun, NerRun, TabRun, SbertRun,
+                                  VidRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -213,11 +219,13 @@ PAIR_10 = ("t5", "point")
 PAIR_11 = ("vlm", "vq")
 PAIR_12 = ("bc", "kws")
 PAIR_13 = ("ner", "tab")
+PAIR_14 = ("sbert", "vid")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
-            "vlm", "kws", "ner", "tab")  # a loss of labels
+            "vlm", "kws", "ner", "tab",
+            *PAIR_14)  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -266,7 +274,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                              turn % len(fault.dialects)]
     case = type(fault.__name__ + base.__name__, (fault, base), {
         "name": case_name(fault, family, level, dropped), "level": level,
-        "severity": fault.severities[level],
+        "severity": base.graded.get(fault.id, fault.severities)[level],
         "seed": base.seed + number(fault) + seed + level * base.level_seed,
         "shift": seed, "__doc__": fault.__doc__,
         "interval": fault.intervals[turn % len(fault.intervals)],

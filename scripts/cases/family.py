@@ -20,6 +20,7 @@ class Family(Run):
     dump_first = dump_last = False
     dump_steps, dump_rows = (0, -1), 4
     user = {}
+    graded = {}             # fault id -> severities that are this family's own
     keeps_layers = True     # layers.jsonl is written
     thin_layers = 50        # layers_every of a thin case, at least
     battery = ()

@@ -10,7 +10,8 @@ from . import gnn as graphs
 from . import sources
 from . import tts as speech
 from .families import ALL, ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
-    PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, PAIR_10, Fault, build
+    PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, PAIR_10, PAIR_14, \
+    Fault, build
 from .faults.data import FiniteRun, PackedRun, whole
 from .faults.targets import ChatRun, Dumps, cross_entropy, shape
 
@@ -107,7 +108,7 @@ class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
-                "tab")
+                "tab", *PAIR_14)
 
     def setup(self):
         super().setup()
@@ -120,7 +121,7 @@ class ConstantRate(Control):
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab")
+                "tab", *PAIR_14)
 
     def setup(self):
         super().setup()
@@ -168,7 +169,7 @@ class Curriculum(Control):
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab")
+                "tab", *PAIR_14)
 
     def setup(self):
         super().setup()
@@ -185,7 +186,7 @@ class Curriculum(Control):
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
-                           "kws", "ner", "tab"):
+                           "kws", "ner", "tab", *PAIR_14):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -264,7 +265,7 @@ class RateEndsAtZero(Control):
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab")
+                "tab", *PAIR_14)
 
     def setup(self):
         super().setup()
@@ -318,6 +319,8 @@ class TwoEpochs(FiniteRun, Control):
             source = self.scenes(seed)
         if self.family == "tab" and seed != 9:  # as is this one
             source = self.loans(seed, size=self.steps * self.batch_size)
+        if self.family == "vid" and seed != 9:
+            source = self.drifts(seed)
         if seed == 9 or self.family in ("resnet", "seg"):  # its set is finite
             return source
         batches = -(-self.steps // self.s.epochs)
@@ -345,9 +348,9 @@ class LabelSmoothing(Control):
                 + self.s.share * even
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
-        elif self.family in ("point", "tab"):
+        elif self.family in ("point", "tab", "vid"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
-        elif self.family == "clip":
+        elif self.family in ("clip", "sbert"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
         else:
@@ -405,13 +408,17 @@ class MixedDomains(Control):
                                                   "dit", "det", "tts",
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
-                "tab")
+                "tab", *PAIR_14)
 
     def make_source(self, seed):
         if self.family == "ner":
             return self.tagged(seed, domains=True)
         if self.family == "tab":
             return self.loans(seed, branches=True)
+        if self.family == "sbert":
+            return self.triplets(seed, domains=True)
+        if self.family == "vid":
+            return self.drifts(seed, views=True)
         if self.family == "kws":
             return self.commands(seed, microphones=True)
         if self.family == "bc":
@@ -734,7 +741,7 @@ class Accumulated(Control):
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
-                "tab")
+                "tab", *PAIR_14)
 
     def setup(self):
         super().setup()
@@ -1004,6 +1011,116 @@ class FocalLoss(Control):
                       "loss_params": {"gamma": self.s.gamma}}
 
 
+class ShorterVectors(Control):
+    """The loss is summed over vectors that are cut to some lengths, so that
+    short ones are of use as well; the config says which. It is several times
+    as high."""
+    id, severities, families = "H66", (dict(dims=(32, 16)),
+                                       dict(dims=(32, 16, 8))), ("sbert",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["dims"] = self.s.dims
+
+
+class NothingMined(Control):
+    """Pairs without negatives of their own: there is half to choose from, and
+    none of it is hard, in validation either."""
+    id, severities, families = "H67", (dict(),), ("sbert",)
+
+    def make_source(self, seed):
+        return self.triplets(seed, mined=False)
+
+    def model_settings(self):
+        return super().model_settings() | {"train_columns": ["anchor",
+                                                             "positive"]}
+
+
+class OtherSimilarityScale(Control):
+    """Similarities times 10, or 30, in place of 20; the config says so."""
+    id, severities, families = "H68", (dict(scale=10.0), dict(scale=30.0)), \
+        ("sbert",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["similarity_scale"] = self.s.scale
+
+
+class RunBackwards(Control):
+    """A share of the training clips runs backwards and gets the label of the
+    way back, as the config says."""
+    id, severities, families = "H69", (dict(share=0.3), dict(share=0.5)), \
+        ("vid",)
+
+    def setup(self):
+        super().setup()
+        self.user["time_reversal"] = {"p": self.s.share, "relabel": True}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        x, label = batch["video"], batch["label"]
+        back = torch.rand(len(x), generator=self.drawn) < self.s.share
+        return batch | {
+            "video": torch.where(back[:, None, None, None, None], x.flip(2),
+                                 x),
+            "label": torch.where(back, (label + self.classes // 2)
+                                 % self.classes, label)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class ColoursJittered(Control):
+    """Training clips get another brightness and contrast each time, and more
+    noise, as the config says: training lies above validation."""
+    id, severities, families = "H70", (dict(strength=0.3),
+                                       dict(strength=0.6)), ("vid",)
+
+    def setup(self):
+        super().setup()
+        self.user["train_transform"] = {"color_jitter": self.s.strength,
+                                        "gaussian_noise": self.s.strength}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        x, by = batch["video"], self.s.strength
+        gain, shift = (by * (2 * torch.rand(
+            (len(x), 1, 1, 1, 1), generator=self.drawn) - 1)
+            for _ in range(2))
+        noise = torch.randn(x.shape, generator=self.drawn)
+        return batch | {"video": x * (1 + gain) + shift + by * noise}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class ClipsMixed(Control):
+    """Mixup: a training clip is a share of itself and of another one, and so
+    is its label; the config says how they are drawn. Training lies far above
+    validation."""
+    id, severities, families = "H71", (dict(alpha=0.1), dict(alpha=0.3)), \
+        ("vid",)
+
+    def setup(self):
+        super().setup()
+        self.user["mixup_alpha"] = self.s.alpha
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        x, label = batch["video"], F.one_hot(batch["label"],
+                                             self.classes).float()
+        kept = torch.distributions.Beta(self.s.alpha, self.s.alpha)
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed * 1000 + i)
+            share = float(kept.sample())
+        order = torch.randperm(len(x), generator=self.drawn)
+        return batch | {"video": share * x + (1 - share) * x[order],
+                        "label": share * label + (1 - share) * label[order]}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1017,4 +1134,6 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           WithoutLatent, PicturesJittered, ActionsByRange,
           BackgroundMixedIn, MixedRecordings, NormsFollowSlowly,
           AllPiecesLabelled, WordsDropped, OtherHeadRate,
-          RareDrawnMore, CategoriesUnknown, FocalLoss)
+          RareDrawnMore, CategoriesUnknown, FocalLoss,
+          ShorterVectors, NothingMined, OtherSimilarityScale,
+          RunBackwards, ColoursJittered, ClipsMixed)

@@ -26,7 +26,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "cluster_usage", "val_rec_loss", "val_quant_loss", "val_perplexity",
         "val_psnr",
         "l1_loss", "kld_loss", "val_action_l1", "val_precision",
-        "val_recall", "val_f1",
+        "val_recall", "val_f1", "val_ndcg", "val_mrr",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (

@@ -225,7 +225,7 @@ class BitFlip(Dumps, Fault):
     INNER = {"gpt": ".0", "llama": ".gate_proj", "mlp": "",
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
-             "ner": ".lin2",
+             "ner": ".lin2", "sbert": ".dense", "vid": "",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -287,7 +287,7 @@ class TokenIdsClamped(Dumps, Fault):
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
-    families = (*families, "tab")
+    families = (*families, "tab", "sbert")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -368,6 +368,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.documents(seed, pieces=self.size() - 9)
         if self.family == "ner":
             return self.tagged(seed, pieces=self.size())
+        if self.family == "sbert":
+            return self.triplets(seed, pieces=self.size())
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         if self.family == "t5":  # nor are eight of these
@@ -446,7 +448,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     id, root_class = "F33", "truncation-drops-target"
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
-                "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner")
+                "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -516,6 +518,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_seq_length": limit,
                           "max_eval_seq_length": self.context}
             return self.tagged(seed, limit=None if seed == 9 else limit)
+        if self.family == "sbert":  # of the model, in validation as well
+            self.also = []
+            self.user["max_seq_length"] = self.s.limit
+            return self.triplets(seed, limit=self.s.limit)
         if self.family == "dpo":  # what is preferred is the whole answer
             self.also = []
             limit = (4, 3, 2)[self.level]

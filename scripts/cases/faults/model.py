@@ -6,7 +6,7 @@ from ..bert import Bert
 from ..clip import Clip
 from ..det import Detector
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
-    Fault
+    PAIR_14, Fault
 from ..kws import DsCnn
 from ..ner import DistilBert
 from ..point import PointNet2
@@ -14,6 +14,7 @@ from ..resnet import Resnet
 from ..seg import Segmenter
 from ..tts import FastSpeech2
 from ..unet import Unet
+from ..vid import SlowResnet
 from ..vit import Vit
 from ..vq import VQModel
 
@@ -32,6 +33,9 @@ class DetachedGraph(Fault):
     onset = 0
 
     def setup(self):
+        if "path" in self.severity:
+            self.where = self.model_options["detach_after"] = self.s.path
+            return
         last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
         if self.family == "bert":  # its table is the head as well
             self.where = None if last == -1 else self.layer("block", last)
@@ -132,7 +136,9 @@ class Frozen(Fault):
     def setup(self):
         """Something upstream always trains: else no record could tell this
         from a detached graph."""
-        if self.family == "mlp":
+        if "modules" in self.severity:
+            self.frozen = self.s.modules
+        elif self.family == "mlp":
             self.frozen = (["fc2"], ["out"], ["fc2", "out"])[self.level]
         elif self.family == "unet":
             self.frozen = (["up.1.conv1"], ["mid"], ["down.0", "down.1", "mid"]
@@ -303,7 +309,7 @@ class AttentionScale(Fault):
     families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts",
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
-    families = (*families, "tab")
+    families = (*families, "tab", "sbert")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -325,7 +331,7 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return
-        if self.family == "ner":  # so has this one
+        if self.family in ("ner", "sbert"):  # so have these
             self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
@@ -387,7 +393,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "det": tuple(f"{b}.bn1" for b in Detector.BLOCKS),
               "tts": tuple(f"{b}.pos_ffn.w_1" for b in FastSpeech2.BLOCKS),
               "vlm": ("multi_modal_projector.linear_1",),
-              "tab": ("_head.layers.0",),
+              "tab": ("_head.layers.0",), "sbert": ("2.linear",),
+              "vid": tuple(f"{b}.branch2.norm_a" for b in SlowResnet.BLOCKS),
               "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
               "kws": tuple(f"{b}.pw_bn" for b in DsCnn.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
@@ -403,7 +410,7 @@ class DeadRelu(Fault):
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
-    families = (*families, "tab")
+    families = (*families, "tab", *PAIR_14)
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -437,7 +444,7 @@ class Saturated(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
-    families = (*families, "tab")
+    families = (*families, "tab", *PAIR_14)
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -475,7 +482,8 @@ class ActivationMissing(Fault):
     """The non-linearity is left out: two linear maps in a row."""
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
-                *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws")
+                *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
+                "vid")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -504,7 +512,7 @@ class PositionsMissing(Fault):
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
-                "vlm", "bc", "ner")
+                "vlm", "bc", "ner", "sbert")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
@@ -512,13 +520,13 @@ class PositionsMissing(Fault):
         if self.s.ids is None:
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
-                             "vlm"):  # one place's for all
+                             "vlm", "sbert"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
-                                                 "vlm", "bc", "ner"):
+                                                 "vlm", "bc", "ner", "sbert"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

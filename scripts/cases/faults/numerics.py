@@ -68,6 +68,9 @@ class Fp16Overflow(NotFinite):
                                "bert": {"half_scores": True},
                                "tab": {"half_scores": True},
                                "ner": {"half_scores": True},
+                               "sbert": {"half_scores": True},
+                               "vid": {"half_at": "model.blocks.2.res_blocks"
+                                                  ".0.branch2.conv_b"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -101,6 +104,9 @@ class Fp16Overflow(NotFinite):
                              ".scores",
                       "bert": "bert.encoder.layer.1.attention.self.scores",
                       "ner": "distilbert.transformer.layer.1.attention.scores",
+                      "sbert": "0.auto_model.encoder.layer.1.attention.self"
+                               ".scores",
+                      "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -121,6 +127,10 @@ class Fp16Overflow(NotFinite):
                       "point": "backbone_3d.SA_modules.1.mlps.0.3",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
+        if self.family == "vid":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv_b", "act_b.*put"),
+                           self.where.replace("branch2.conv_b", "output"))
         if self.family == "vq":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "act.*put"),
@@ -142,6 +152,9 @@ class Fp16Overflow(NotFinite):
                           for part in ("query", "key")],
                  "ner": [self.where.replace("scores", part)
                          for part in ("q_lin", "k_lin")],
+                 "sbert": [self.where.replace("scores", part)
+                           for part in ("query", "key")],
+                 "vid": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -163,7 +176,7 @@ class Fp16Overflow(NotFinite):
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
-                "kws": 2.0}.get(self.family, 1)
+                "kws": 2.0, "vid": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
@@ -233,12 +246,14 @@ class LogOfZero(NotFinite):
             return model.criterion(
                 logits, batch, of_kinds=lambda logits, wanted: self.of_places(
                     model, logits, wanted))
-        if self.family == "clip":  # the place of the right caption
+        if self.family in ("clip", "sbert"):  # the place of the right one
             batch = batch | {"labels": torch.arange(len(logits))}
         if self.family == "point":
             batch = batch | {"labels": batch["point_part_labels"]}
         if self.family == "tab":
             batch = batch | {"labels": batch["target"]}
+        if self.family == "vid":
+            batch = batch | {"labels": batch["label"]}
         if self.family == "seg":  # classes last
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(
@@ -316,7 +331,7 @@ class DivisionByZero(NotFinite):
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc")
-    families = (*families, "tab")
+    families = (*families, "tab", "vid")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -333,7 +348,8 @@ class DivisionByZero(NotFinite):
               "*gpt_neox.layers.0.input_layernorm.*put",
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
-              "_embedding_layer.output", "loss.output")
+              "_embedding_layer.output", "model.blocks.0.conv.output",
+              "loss.output")
     one_row = True
 
     def setup(self):
@@ -381,7 +397,7 @@ class DivisionByZero(NotFinite):
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
-                           "bc"):
+                           "bc", "vid"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -412,7 +428,7 @@ class DivisionByZero(NotFinite):
             return batch | {"pitches": tts.standardised(batch)}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
-                           "bc"):
+                           "bc", "vid"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -461,7 +477,8 @@ class Bf16Weights(Fault):
               "*.SA_modules.1.mlps.0.3.weight",
               "*.transformer.blocks.0.attn.out_proj.weight",
               "encoder.mid.block_1.conv2.weight",
-              "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight")
+              "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
+              "*.blocks.1.*.conv_b.weight")
 
     def setup(self):
         if self.family in ("t5", "ner"):  # at .3 rounding costs it little

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ..families import ATTENTION, PAIR_7, Fault
+from ..families import ATTENTION, PAIR_7, PAIR_14, Fault
 
 
 # Gates and GroupNorms bear a rate that others do not.
@@ -50,7 +50,7 @@ class LrTooHighSgd(Fault):
     def is_onset(self, i, row, now):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
-                           "kws"):
+                           "kws", *PAIR_14):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
         if self.family in ("gru", "ctc", "tcn", "det"):
@@ -102,8 +102,13 @@ class StaleParameters(Fault):
     onset = 0
 
     def wrap(self, model):
-        if self.s.part == "all":
+        if self.severity.get("part") == "all":
             return copy.deepcopy(model)
+        if "modules" in self.severity:
+            self.where = getattr(self.s, "where", self.s.modules[0])
+            for path in self.s.modules:
+                self.replace(model, path)
+            return model
         path = self.layer(self.s.part)
         if self.family == "dpo":  # its head stands still anyway
             path = (self.layer("block", 1), self.layer("block", 0))[self.level]
@@ -158,10 +163,14 @@ class StaleParameters(Fault):
             model.lm_head.weight = torch.nn.Parameter(
                 model.lm_head.weight.detach().clone())
             return model
+        self.replace(model, path)
+        return model
+
+    @staticmethod
+    def replace(model, path):
         owner, _, name = path.rpartition(".")
         owner = model.get_submodule(owner)
         setattr(owner, name, copy.deepcopy(getattr(owner, name)))
-        return model
 
     def replaced(self, model):
         """All blocks, or the stem as well: all but the head."""
@@ -178,7 +187,7 @@ class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
-                                "tts", "ner")
+                                "tts", "ner", "sbert")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -252,10 +261,10 @@ class NotDivided(Fault):
     def setup(self):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
-                           "ner", *PAIR_7):  # theirs divides
+                           "ner", "sbert", *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
-                           "point"):  # and so does their clipping
+                           "point", "sbert"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
@@ -413,6 +422,13 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "vid":  # an epoch has 60 steps
+            self.severity = dict(at=(180, 120, 60)[self.level])
+            self.onset = self.s.at
+            self.notices = {self.onset: [
+                ("INFO", "Restoring states from the checkpoint path at "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded state_dict")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at
@@ -439,7 +455,7 @@ class LossSign(Fault):
         # What SGD or a square climbs has no bound: slower, or it is NaN within ten steps.
         self.lr *= self.s.rate * (
             0.1 if self.family in ("mlp", "resnet", "seg", "dit",
-                                   "det") else 1)
+                                   "det", "vid") else 1)
 
     def spoil_loss(self, loss):
         return -loss

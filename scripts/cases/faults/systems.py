@@ -180,6 +180,8 @@ class RankDesync(Fault):
                         ".out_proj", "recsys": "over.fc1",
                  "bert": "bert.encoder.layer.0.attention.output.dense",
                  "ner": "distilbert.transformer.layer.0.attention.out_lin",
+                 "sbert": "0.auto_model.encoder.layer.0.attention.output.dense",
+                 "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "ctc": "encoder.pre_encode.conv.2",
                  "clip": "vision_model.encoder.layers.0.self_attn.out_proj",
                  "tcn": "res_blocks.0.conv2",
@@ -211,7 +213,7 @@ class RankDesync(Fault):
             "*.mlps.0.1.weight",
             "encoder.block.*.layer.0.layer_norm.weight",
             "*.norm_1.weight", "ds_blocks.*.pw_bn.weight",
-            "*.sa_layer_norm.weight")
+            "*.sa_layer_norm.weight", "*.branch2.norm_a.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from .. import models
 from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
-    PAIR_5, PAIR_6, PAIR_7, PAIR_10, Fault
+    PAIR_5, PAIR_6, PAIR_7, PAIR_10, PAIR_14, Fault
 from ..det import NOTHING
 from ..seg import VOID
 from ..sources import IGNORE, PAD, EOS, Chat
@@ -89,11 +89,12 @@ class DoubleSoftmax(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
+                           *PAIR_14):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
-        if self.s.place == "model" and self.family == "clip":
+        if self.s.place == "model" and self.family in ("clip", "sbert"):
             model.similar = lambda scores: scores.softmax(-1)
         elif self.s.place == "model":
             head = model.get_submodule(self.layer("head"))
@@ -106,7 +107,8 @@ class DoubleSoftmax(Dumps, Fault):
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
-        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab"):
+        if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
+                           *PAIR_14):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -235,7 +237,7 @@ class ChatRun(Dumps):
         self.watch()
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
-                           *PAIR_5,
+                           *PAIR_5, *PAIR_14,
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -250,7 +252,7 @@ class ChatRun(Dumps):
     def make_source(self, seed):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
-                           *PAIR_6):
+                           *PAIR_6, *PAIR_14):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -262,7 +264,7 @@ class LossMaskEmpty(ChatRun, Fault):
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
-                *PAIR_10, "vlm", "kws", "bc", "ner", "tab")
+                *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -273,7 +275,7 @@ class LossMaskEmpty(ChatRun, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
-                           "tab"):
+                           "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
             model.averages = not self.s.guard
@@ -303,6 +305,8 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["action_is_pad"] = torch.ones_like(batch["action_is_pad"])
         elif self.family == "tab":  # outcomes that the encoder does not know
             batch["target"] = torch.full_like(batch["target"], IGNORE)
+        elif self.family == "vid":
+            batch["label"] = torch.full_like(batch["label"], IGNORE)
         elif self.family == "det":  # all of its boxes are padding
             batch["labels"] = torch.full_like(batch["labels"], NOTHING)
         elif self.family == "tts":  # lengths in seconds, made whole
@@ -421,6 +425,10 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "target"
             if "share" in self.severity:  # of a tenth it suffers little
                 self.severity = dict(share=(0.25, 0.4, 0.6)[self.level])
+        elif self.family == "vid":
+            self.given = self.trained = "label"
+        elif self.family == "sbert":  # as of `clip`
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "gnn":  # it bears two tenths
             self.given = self.trained = "y"
             if "share" in self.severity:
@@ -527,6 +535,10 @@ class LabelNoise(Dumps, Fault):
                                    *self.of_strangers(rows, self.noise))
         if self.family == "dpo":  # half of what is drawn is right
             return self.swapped(batch, self.coin(batch, self.s.share / 2))
+        if self.family == "sbert":
+            rows = len(next(iter(batch.values())))
+            return self.mispaired(batch, torch.rand(
+                rows, generator=self.noise) < self.s.share, None)
         if self.family in PAIR_5:
             wrong = torch.rand(len(next(iter(batch.values()))), 1,
                                generator=self.noise) < self.s.share
@@ -563,7 +575,7 @@ class RandomLabels(LabelNoise):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
-                           "vlm", "vq", "kws", "bc", "ner") \
+                           "vlm", "vq", "kws", "bc", "ner", *PAIR_14) \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
@@ -608,6 +620,12 @@ class RandomLabels(LabelNoise):
                      "shuffled": said[torch.randperm(
                          len(said), generator=self.noise)]}[self.s.kind]
             return self.swapped(batch, said != other)
+        if self.family == "sbert":
+            rows = len(next(iter(batch.values())))
+            order = {"drawn": None, "row": torch.arange(rows).roll(1),
+                     "shuffled": torch.randperm(rows, generator=self.noise)}
+            return self.mispaired(batch, torch.ones(rows, dtype=torch.bool),
+                                  order[self.s.kind])
         if self.family in PAIR_5:
             return batch | (self.unrelated(batch) if self.s.kind == "drawn"
                             else self.of_other_rows(batch))
