@@ -374,8 +374,35 @@ class SbertRun(Family):
                 for part in ("attention", "attention.self.scores",
                              "intermediate", "output")),
               "1", "2.linear", "2.activation_function"]
+    # What others suffer from it bears: head or block alone, a frozen
+    # attention, twice the words, scores that are not divided.
+    ENCODER = "0.auto_model.encoder.layer"
     graded = {
-    }
+        "F05": (dict(modules=[ENCODER], where=f"{ENCODER}.0"),
+                dict(modules=["0"], where="0.auto_model.embeddings"),
+                dict(part="all")),
+        "F08": (dict(every=16), dict(every=60), dict(every=1 << 30)),
+        "F11": (dict(adamw=10.0), dict(adamw=30.0), dict(adamw=100.0)),
+        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path=f"{ENCODER}.0"), dict(path=f"{ENCODER}.1"),
+                dict(path="1")),
+        "F14": (dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1"]),
+                dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1", "2.linear"]),
+                dict(modules=[ENCODER, "2.linear",
+                              "0.auto_model.embeddings.position_embeddings",
+                              "0.auto_model.embeddings.LayerNorm"])),
+        "F24": (dict(share=0.2), dict(share=0.35), dict(share=0.5)),
+        "F31": (dict(factor=1.6), dict(factor=2.2), dict(factor=3.0)),
+        "F33": (dict(limit=5), dict(limit=4), dict(limit=3)),
+        "F35": (dict(power=1.5), dict(power=2.0), dict(power=2.5)),
+        "F36a": (dict(bias=-1.0), dict(bias=-1.5), dict(bias=-2.5)),
+        "F36b": (dict(factor=50, kind="sigmoid"),
+                 dict(factor=100, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
+        "F40": (dict(lr=0.03), dict(lr=0.01), dict(lr=0.003)),
+        "H02": (dict(factor=0.7), dict(factor=1 / 3)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.05), dict(rate=0.1))}
     paths = {"embed": "0.auto_model.embeddings.word_embeddings",
              "attn": "{}.attention", "scores": "{}.attention.self.scores",
              "act": "2.activation_function", "mlp": "{}.output", "block": "{}",

@@ -20,7 +20,7 @@ from .models import Group
 FRAMES, SIZE, CLASSES, VIEWS = 6, 10, 8, 4
 ROWS = 32
 # Channels of the stem, then of each stage: in the middle, behind it.
-STEM, STAGES = 16, ((16, 32), (24, 48))
+STEM, WIDE = 16, ((16, 32), (24, 48))
 IGNORE = -100
 
 
@@ -93,7 +93,7 @@ class Drifts:
         if self.views:
             view = torch.randint(VIEWS, kind.shape, generator=self.rng)
             at = view[:, None, None, None, None].float()
-            batch["video"] = x + (0.3 + 0.15 * at) * noise + 0.4 * at - 0.6
+            batch["video"] = x + (0.4 + 0.07 * at) * noise + 0.2 * at - 0.3
             batch["domain"] = view
         return batch
 
@@ -130,6 +130,8 @@ class Bottleneck(nn.Module):
             name = f"{self.name}.branch2.conv_{k}"
             tap(f"{name}.input", y)
             y = getattr(parts, f"conv_{k}")(y)
+            if self.options["detach_after"] == name:  # on both ways
+                x, y = x.detach(), y.detach()
             if self.options["half_at"] == name:
                 y = y.half()
             tap(f"{name}.output", y)
@@ -157,12 +159,13 @@ class SlowResnet(nn.Module):
         super().__init__()
         self.dropout, self.detach_after = dropout, detach_after
         self.squashes = self.guards = False
-        options = {"activation": activation, "half_at": half_at}
+        options = {"activation": activation, "half_at": half_at,
+                   "detach_after": detach_after}
         blocks, wide = [Group(
             conv=nn.Conv3d(1, STEM, (1, 3, 3), padding=(0, 1, 1), bias=False),
             norm=nn.BatchNorm3d(STEM),
             activation=models.ACTIVATIONS[activation]())], STEM
-        for i, (inner, out) in enumerate(STAGES):
+        for i, (inner, out) in enumerate(WIDE):
             blocks.append(Group(res_blocks=nn.ModuleList([Bottleneck(
                 wide, inner, out, 1 + i, self.BLOCKS[i], options)])))
             wide = out
@@ -243,8 +246,33 @@ class VidRun(Family):
         f"{block}.branch2.{part}" for block in SlowResnet.BLOCKS
         for part in ("conv_a", "act_a", "conv_b", "act_b", "conv_c")),
         *SlowResnet.BLOCKS, "model.blocks.3.proj"]
+    # Norms behind all convolutions take out what others suffer from.
+    STAGES = [f"model.blocks.{i}.res_blocks.0" for i in (1, 2)]
     graded = {
-    }
+        "F01": (dict(factor=10), dict(factor=20), dict(factor=40)),
+        "F04": (dict(at=75), dict(at=30), dict(at=0)),
+        "F05": (dict(modules=STAGES), dict(modules=["model.blocks.3.proj"]),
+                dict(part="all")),
+        "F07": (dict(factor=100), dict(factor=400), dict(factor=2000)),
+        "F09": (dict(parts=12, logs_sum=False), dict(parts=16, logs_sum=True),
+                dict(parts=24, logs_sum=True)),
+        "F11": (dict(sgd=0.06), dict(sgd=0.1), dict(sgd=0.5)),
+        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path=f"{STAGES[1]}.branch2.conv_a"),
+                dict(path=f"{STAGES[1]}.branch2.conv_b"),
+                dict(path=STAGES[1])),
+        "F14": (dict(modules=STAGES),
+                dict(modules=[*STAGES, "model.blocks.3.proj"]),
+                dict(modules=[*STAGES, "model.blocks.0.norm",
+                              "model.blocks.3.proj"])),
+        "F16": (dict(rate=0.2), dict(rate=0.4), dict(rate=1.0)),
+        "F24": (dict(share=0.2), dict(share=0.4), dict(share=0.6)),
+        "F27": (dict(epochs=60), dict(epochs=120), dict(epochs=240)),
+        "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
+                dict(part="head", bit=30)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
+        "H02": (dict(factor=0.8), dict(factor=0.65)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7))}
     paths = {"embed": "model.blocks.0.conv", "attn": None, "scores": None,
              "act": "{}.branch2.act_a", "mlp": "{}.branch2.conv_b",
              "block": "{}", "head": "model.blocks.3.proj"}
@@ -303,7 +331,7 @@ class VidRun(Family):
                 "stem_conv_kernel_size": [1, 3, 3],
                 "stage_conv_a_kernel_size": [3, 1, 1],
                 "stage_conv_b_kernel_size": [1, 3, 3],
-                "stage_channels": [out for _, out in STAGES],
+                "stage_channels": [out for _, out in WIDE],
                 "dropout_rate": options.get("dropout", 0.0),
                 "num_frames": FRAMES, "crop_size": SIZE,
                 "clip_sampler": "constant_clips_per_video"}

@@ -78,7 +78,8 @@ class DataOrder(Dumps, Fault):
     """No shuffle: domains, or classes of the classifier, come in blocks of
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
-    families = (*LABELLED, "clip", "dit", "gnn", "tts", "vq", "bc")
+    families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
+                "clip", "dit", "gnn", "tts", "vq", "bc")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()

@@ -332,7 +332,8 @@ class AttentionScale(Fault):
             self.where = self.layer("scores")
             return
         if self.family in ("ner", "sbert"):  # so have these
-            self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
+            if self.family == "ner":
+                self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return

@@ -111,37 +111,38 @@ class WinnersTakeAll(Fourteenth):
         return (flat * kept).view_as(out)
 
 
-class MadeSymmetric(Fourteenth):
-    """A constraint from work on symmetric filters is in the list of callbacks:
-    after each step a matrix, or a filter's window, goes part of the way to the
-    mean of itself and its mirror image along the last axis that it has more
-    than one of; filters in time along time."""
+class OffByOneInBuffer(Fourteenth):
+    """Gradients lie in one buffer, one tensor behind the other, and a padding
+    element is not counted in one place: from there on each weight gets the
+    gradient of the element before it. A severity is the share of the weights
+    that lie behind that place."""
     id = "U135"
-    severities = (dict(sbert=0.02, vid=0.02), dict(sbert=0.1, vid=0.1),
+    severities = (dict(sbert=0.5, vid=0.85), dict(sbert=0.7, vid=0.95),
                   dict(sbert=1.0, vid=1.0))
 
     def setup(self):
         super().setup()
-        self.user["symmetry_constraint"] = self.own
+        self.user["flat_gradient_buffer"] = True
 
-    @torch.no_grad()
-    def after_step(self, i, model):
-        super().after_step(i, model)
-        for p in self.trained():
-            if p.dim() < 2:
-                continue
-            axes = [k for k in range(1, p.dim()) if p.shape[k] > 1]
-            if axes:
-                p.lerp_((p + p.flip(axes[-1])) / 2, self.own)
+    def update(self, i):
+        grads = [p.grad for p in self.trained() if p.grad is not None]
+        flat = torch.cat([g.flatten() for g in grads])
+        at = len(flat) - int(self.own * len(flat))
+        flat[at + 1:] = flat[at:-1].clone()
+        for g, late in zip(grads, flat.split([g.numel() for g in grads])):
+            g.copy_(late.view_as(g))
+        return super().update(i)
 
 
-class HeadRenewed(Fourteenth):
-    """Training in stages begins each with a fresh head, and a stage is as long
-    as an epoch of another set: every so many steps what the head has learned
-    is gone. The optimizer keeps its state."""
+class TopRenewed(Fourteenth):
+    """Training in stages begins each with a fresh top, and a stage is as long
+    as an epoch of another set: every so many steps what the encoder's layers,
+    or the classifier's head, have learned is gone. The optimizer keeps its
+    state."""
     id = "U136"
     severities = (dict(sbert=45, vid=45), dict(sbert=20, vid=20),
                   dict(sbert=6, vid=6))
+    TOP = {"sbert": "0.auto_model.encoder", "vid": "model.blocks.3.proj"}
 
     def setup(self):
         super().setup()
@@ -154,11 +155,11 @@ class HeadRenewed(Fourteenth):
             return
         with torch.random.fork_rng():
             torch.manual_seed(self.seed + i)
-            fresh = self.make_model().get_submodule(self.layer("head"))
-        old = self.model.get_submodule(self.layer("head"))
+            fresh = self.make_model().get_submodule(self.TOP[self.family])
+        old = self.model.get_submodule(self.TOP[self.family])
         for p, new in zip(old.parameters(), fresh.parameters()):
             p.copy_(new)
 
 
 FAULTS = (Flooded, AverageFromTheStart, EntropyRewarded, WinnersTakeAll,
-          MadeSymmetric, HeadRenewed)
+          OffByOneInBuffer, TopRenewed)
