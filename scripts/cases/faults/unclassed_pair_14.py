@@ -36,32 +36,27 @@ class Flooded(Fourteenth):
         return (loss - self.own).abs() + self.own
 
 
-class AverageFromTheStart(Fourteenth):
-    """An average of weights is to be what is validated, and is what is trained
-    as well: every so many steps the weights become the mean of all that they
-    have been, the first ones among them."""
+class MarginOfAnotherTask(Fourteenth):
+    """In training the right answer's logit is lowered by a margin, as where
+    faces are told apart; the margin is that of logits of another size.
+    Validation has none."""
     id = "U132"
-    severities = (dict(sbert=40, vid=40), dict(sbert=20, vid=20),
-                  dict(sbert=5, vid=5))
+    severities = (dict(sbert=5.0, vid=6.0), dict(sbert=10.0, vid=12.0),
+                  dict(sbert=20.0, vid=24.0))
 
     def setup(self):
         super().setup()
-        self.user |= {"swa": True, "swa_every": self.own}
+        self.user["additive_margin"] = self.own
 
-    def wrap(self, model):
-        model = super().wrap(model)
-        self.mean = [p.detach().clone() for p in model.parameters()]
-        self.count = 1
-        return model
-
-    @torch.no_grad()
-    def after_step(self, i, model):
-        super().after_step(i, model)
-        self.count += 1
-        for mean, p in zip(self.mean, model.parameters()):
-            mean.lerp_(p, 1 / self.count)
-            if (i + 1) % self.own == 0:
-                p.copy_(mean)
+    def compute_loss(self, i, model, batch):
+        logits = model.logits(batch)
+        right = torch.arange(len(logits)) if self.family == "sbert" \
+            else batch["label"]
+        lower = torch.zeros_like(logits)
+        lower[torch.arange(len(logits)), right] = self.own
+        loss = model.criterion(logits - lower, batch)
+        model.tap("loss.output", loss)
+        return loss
 
 
 class EntropyRewarded(Fourteenth):
@@ -111,26 +106,36 @@ class WinnersTakeAll(Fourteenth):
         return (flat * kept).view_as(out)
 
 
-class OffByOneInBuffer(Fourteenth):
-    """Gradients lie in one buffer, one tensor behind the other, and a padding
-    element is not counted in one place: from there on each weight gets the
-    gradient of the element before it. A severity is the share of the weights
-    that lie behind that place."""
+class ScaledBySigns(Fourteenth):
+    """Each weight has a scale of its own for its gradient, as in methods for
+    whole sets: times 1.2 where the gradient has the sign of the step before,
+    times less than 1 where it has not. The gradients are those of batches, of
+    which half change their sign by noise alone, so that scales die away."""
     id = "U135"
-    severities = (dict(sbert=0.5, vid=0.85), dict(sbert=0.7, vid=0.95),
-                  dict(sbert=1.0, vid=1.0))
+    severities = (dict(sbert=0.65, vid=0.65), dict(sbert=0.5, vid=0.5),
+                  dict(sbert=0.3, vid=0.3))
 
     def setup(self):
         super().setup()
-        self.user["flat_gradient_buffer"] = True
+        self.user["sign_scaling"] = [self.own, 1.2]
+
+    def wrap(self, model):
+        model = super().wrap(model)
+        self.scales = {p: torch.ones_like(p) for p in model.parameters()}
+        self.before = {}
+        return model
 
     def update(self, i):
-        grads = [p.grad for p in self.trained() if p.grad is not None]
-        flat = torch.cat([g.flatten() for g in grads])
-        at = len(flat) - int(self.own * len(flat))
-        flat[at + 1:] = flat[at:-1].clone()
-        for g, late in zip(grads, flat.split([g.numel() for g in grads])):
-            g.copy_(late.view_as(g))
+        for p in self.trained():
+            if p.grad is None:
+                continue
+            sign = p.grad.sign()
+            if p in self.before:
+                same = sign == self.before[p]
+                self.scales[p].mul_(torch.where(same, 1.2, self.own)).clamp_(
+                    1e-6, 50.0)
+            self.before[p] = sign
+            p.grad.mul_(self.scales[p])
         return super().update(i)
 
 
@@ -161,5 +166,5 @@ class TopRenewed(Fourteenth):
             p.copy_(new)
 
 
-FAULTS = (Flooded, AverageFromTheStart, EntropyRewarded, WinnersTakeAll,
-          OffByOneInBuffer, TopRenewed)
+FAULTS = (Flooded, MarginOfAnotherTask, EntropyRewarded, WinnersTakeAll,
+          ScaledBySigns, TopRenewed)
