@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models, sources
+from . import lightning_checkpoints, models, sources
 from .family import Family
 from .snapshot import checksum
 
@@ -463,7 +463,4 @@ class GnnRun(Family):
 
     def write_more(self):
         super().write_more()
-        (self.folder / "checkpoints").mkdir()
-        for step, state in self.checkpoints.items():
-            torch.save(state | {"hyper_parameters": self.settings()},
-                       self.folder / self.checkpoint_path(step))
+        lightning_checkpoints.write(self)

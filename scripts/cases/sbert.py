@@ -628,12 +628,8 @@ class SbertRun(Family):
     def write_evaluations(self):
         """The evaluator's table; and of the Trainer's log what it says."""
         rows = [r for r in self.history if "val_loss" in r]
-        names = [k if "@" not in k else "cosine-" + (
-            k.title() if k[0] in "apr" else k).replace("Ndcg", "NDCG")
-            .replace("Mrr", "MRR").replace("Map", "MAP")
-            for k in self.evaluated(rows[0])]
-        names = [n.replace("ndcg", "NDCG").replace("mrr", "MRR")
-                 for n in names]
+        names = ["cosine-" + (k.title() if k[0] in "apr" else k.upper())
+                 for k in self.evaluated(rows[0])]
         done = [r["step"] + 1 - self.first_step for r in rows]
         (self.folder / "eval").mkdir()
         self.write_lines(

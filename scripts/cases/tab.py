@@ -6,14 +6,13 @@ layers reads it. A table of some thousand rows is passed some times, and the
 rate falls by a cosine from epoch to epoch.
 """
 
-import copy
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models
+from . import lightning_checkpoints, models
 from .family import Family
 from .sources import IGNORE
 
@@ -486,31 +485,16 @@ class TabRun(Family):
         return f"saved_models/epoch={(step - 1) // self.EPOCH}-step={step}.ckpt"
 
     def keep_checkpoint(self, i, model):
-        """In the middle, at the end and where the run is resumed from."""
-        done = i + 1
-        if done not in {self.steps // 2, self.steps, *self.notices}:
-            return
-        epoch, behind = divmod(i, self.EPOCH)
-        # A scheduler that was made anew goes on where the old one was.
-        schedule = {"T_max": math.ceil(self.steps / self.EPOCH),
+        def schedule(done):
+            """Of a scheduler that is stepped once an epoch."""
+            epochs = done // self.EPOCH
+            return {"T_max": math.ceil(self.steps / self.EPOCH),
                     "eta_min": 0.0, "base_lrs": [self.lr],
-                    "last_epoch": done // self.EPOCH,
-                    "_step_count": done // self.EPOCH + 1,
+                    "last_epoch": epochs, "_step_count": epochs + 1,
                     "_last_lr": self.scheduler.get_last_lr()}
-        self.checkpoints[done] = copy.deepcopy({
-            "epoch": epoch, "global_step": done,
-            "pytorch-lightning_version": "2.5.5",
-            "state_dict": model.state_dict(),
-            "loops": {"fit_loop": {"epoch_loop.batch_progress": {
-                "total": {"ready": done, "completed": done},
-                "current": {"ready": behind + 1,
-                            "completed": behind + 1}}}},
-            "callbacks": {}, "optimizer_states": [self.optimizer.state_dict()],
-            "lr_schedulers": [schedule], "hparams_name": "config"})
+        lightning_checkpoints.keep(self, i, model, schedule, self.EPOCH,
+                                   "config")
 
     def write_more(self):
         super().write_more()
-        (self.folder / "saved_models").mkdir()
-        for step, state in self.checkpoints.items():
-            torch.save(state | {"hyper_parameters": self.settings()},
-                       self.folder / self.checkpoint_path(step))
+        lightning_checkpoints.write(self)

@@ -6,14 +6,13 @@ before one over space, in a LightningModule of its tutorial. Parts are named as
 create_resnet() names them.
 """
 
-import copy
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models, sources
+from . import lightning_checkpoints, models, sources
 from .family import Family
 from .models import Group
 
@@ -353,29 +352,11 @@ class VidRun(Family):
             f"step={step}.ckpt"
 
     def keep_checkpoint(self, i, model):
-        """In the middle, at the end and where the run is resumed from."""
-        done = i + 1
-        if done not in {self.steps // 2, self.steps, *self.notices}:
-            return
-        epoch, behind = divmod(i, self.epoch_steps)
-        # A scheduler that was made anew goes on where the old one was.
-        schedule = {"base_lrs": [self.lr], "last_epoch": done,
-                    "_step_count": done + 1,
-                    "_last_lr": self.scheduler.get_last_lr()}
-        self.checkpoints[done] = copy.deepcopy({
-            "epoch": epoch, "global_step": done,
-            "pytorch-lightning_version": "2.5.5",
-            "state_dict": model.state_dict(),
-            "loops": {"fit_loop": {"epoch_loop.batch_progress": {
-                "total": {"ready": done, "completed": done},
-                "current": {"ready": behind + 1,
-                            "completed": behind + 1}}}},
-            "callbacks": {}, "optimizer_states": [self.optimizer.state_dict()],
-            "lr_schedulers": [schedule], "hparams_name": "kwargs"})
+        lightning_checkpoints.keep(self, i, model, lambda done: {
+            "base_lrs": [self.lr], "last_epoch": done,
+            "_step_count": done + 1,
+            "_last_lr": self.scheduler.get_last_lr()}, self.epoch_steps)
 
     def write_more(self):
         super().write_more()
-        (self.folder / "checkpoints").mkdir()
-        for step, state in self.checkpoints.items():
-            torch.save(state | {"hyper_parameters": self.settings()},
-                       self.folder / self.checkpoint_path(step))
+        lightning_checkpoints.write(self)

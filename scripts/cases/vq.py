@@ -6,14 +6,13 @@ goes on from it; checkpoints are PyTorch Lightning's. There is no discriminator:
 in those recipes one begins late, and many tokenizers are trained without.
 """
 
-import copy
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models, sources
+from . import lightning_checkpoints, models, sources
 from .family import Family
 
 SIZE, CHANNELS, ROWS = 16, 3, 16
@@ -514,27 +513,13 @@ class VqRun(Family):
         return f"checkpoints/epoch={(step - 1) // 100}-step={step}.ckpt"
 
     def keep_checkpoint(self, i, model):
-        """In the middle, at the end and where the run is resumed from."""
-        done = i + 1
-        if done not in {self.steps // 2, self.steps, *self.notices}:
-            return
-        schedule = {k: v for k, v in self.scheduler.state_dict().items()
-                    if k != "lr_lambdas"}
-        # A scheduler that was made anew goes on where the old one was.
-        schedule |= {"last_epoch": done, "_step_count": done + 1}
-        self.checkpoints[done] = copy.deepcopy({
-            "epoch": i // 100, "global_step": done,
-            "pytorch-lightning_version": "2.5.5",
-            "state_dict": model.state_dict(),
-            "loops": {"fit_loop": {"epoch_loop.batch_progress": {
-                "total": {"ready": done, "completed": done},
-                "current": {"ready": i % 100 + 1, "completed": i % 100 + 1}}}},
-            "callbacks": {}, "optimizer_states": [self.optimizer.state_dict()],
-            "lr_schedulers": [schedule], "hparams_name": "kwargs"})
+        def schedule(done):
+            """One that was made anew goes on where the old one was."""
+            own = {k: v for k, v in self.scheduler.state_dict().items()
+                   if k != "lr_lambdas"}
+            return own | {"last_epoch": done, "_step_count": done + 1}
+        lightning_checkpoints.keep(self, i, model, schedule, 100)
 
     def write_more(self):
         super().write_more()
-        (self.folder / "checkpoints").mkdir()
-        for step, state in self.checkpoints.items():
-            torch.save(state | {"hyper_parameters": self.settings()},
-                       self.folder / self.checkpoint_path(step))
+        lightning_checkpoints.write(self)
