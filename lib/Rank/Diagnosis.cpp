@@ -127,12 +127,12 @@ static Hypothesis hypothesisOf(const CausePosterior &P, double Final,
                                const Vocabulary &Words) {
   Hypothesis H = makeHypothesis(M, P, Symptoms, Words);
   H.Probability = Final;
-  H.Recorded = Runs.added(P.Cause);
+  H.Recorded = Runs.added(P.Cause, P.Probability);
   H.Calibration = logOdds(Final) - logOdds(P.Probability) - H.Recorded;
   H.OnlyRecorded = !M.isShown(M.N.Causes[P.Cause]);
   if (H.Recorded != 0)
     (H.Recorded > 0 ? H.Supports : H.Against)
-        .push_back(Runs.item(P.Cause));
+        .push_back(Runs.item(P.Cause, P.Probability));
   return H;
 }
 

@@ -41,12 +41,17 @@ std::optional<double> Likeness::sound() const {
 
 /// Whether something is there that no recorded run tells of, and that speaks
 /// for \p Cause by itself.
-bool Likeness::isWordOfNetwork(unsigned Cause) const {
-  return !counts() || llvm::any_of(M.N.Causes[Cause].Links, [&](const Link &L) {
+bool Likeness::isNews(unsigned Cause) const {
+  return llvm::any_of(M.N.Causes[Cause].Links, [&](const Link &L) {
     StringRef Id = M.N.Symptoms[L.Symptom].Id;
     return !L.Never && M.isPresent(L.Symptom) && !isPossession(Id) &&
            !W.isGeneric(Id) && !W.Recorded->asksAbout(Id);
   });
+}
+
+bool Likeness::isWordOfNetwork(unsigned Cause, double Network) const {
+  return !counts() ||
+         (isNews(Cause) && W.calibrated(Network) >= blended(Cause, Network));
 }
 
 double Likeness::shareOf(unsigned Cause) const {
@@ -65,32 +70,34 @@ const Weights::Blend &Likeness::weights(unsigned Cause) const {
   return Recorded ? W.OfRecorded : W.OfOthers;
 }
 
-double Likeness::added(unsigned Cause) const {
-  if (isWordOfNetwork(Cause))
-    return 0;
+double Likeness::ofRuns(unsigned Cause) const {
   return weights(Cause).Runs *
          logOddsOf(std::clamp(shareOf(Cause), LeastOfRuns, MostOfEither));
 }
 
-double Likeness::probability(unsigned Cause, double Network) const {
-  double Calibrated = W.calibrated(Network); // 0 stays 0
-  if (isWordOfNetwork(Cause))
-    return Calibrated;
+double Likeness::blended(unsigned Cause, double Network) const {
   const Weights::Blend &B = weights(Cause);
-  double LogOdds =
+  double Calibrated = W.calibrated(Network); // 0 stays 0
+  return probabilityOf(
       B.Network *
           logOddsOf(std::clamp(Calibrated, LeastOfNetwork, MostOfEither)) +
-      added(Cause) + B.Offset;
-  return probabilityOf(LogOdds);
+      ofRuns(Cause) + B.Offset);
+}
+
+double Likeness::added(unsigned Cause, double Network) const {
+  return isWordOfNetwork(Cause, Network) ? 0 : ofRuns(Cause);
+}
+
+double Likeness::probability(unsigned Cause, double Network) const {
+  return isWordOfNetwork(Cause, Network) ? W.calibrated(Network)
+                                         : blended(Cause, Network);
 }
 
 double Likeness::moved(const Beliefs &B, unsigned Cause, double After) const {
   double Now = W.calibrated(After);
-  if (isWordOfNetwork(Cause))
-    return Now;
   auto Known = llvm::find_if(
       B.Causes, [&](const CausePosterior &P) { return P.Cause == Cause; });
-  if (Known == B.Causes.end())
+  if (Known == B.Causes.end() || isWordOfNetwork(Cause, Known->Probability))
     return Now;
   auto logOdds = [](double P) {
     return logOddsOf(std::clamp(P, 1e-9, 1 - 1e-9));
@@ -134,13 +141,13 @@ std::string Likeness::textOf(const RecordedRuns::Reason &R) const {
   return shapeText(Name, R.Answer);
 }
 
-EvidenceItem Likeness::item(unsigned Cause) const {
+EvidenceItem Likeness::item(unsigned Cause, double Network) const {
   constexpr size_t MostTold = 3;
   constexpr double WorthTelling = 0.02;
   EvidenceItem I;
   I.Symptom = RecordedRunsItem;
   I.Detector = "kb/recorded-runs";
-  I.Own = I.LogOdds = added(Cause);
+  I.Own = I.LogOdds = added(Cause, Network);
   std::optional<unsigned> Place =
       W.Recorded->placeOf(M.N.Causes[Cause].Class);
   auto percent = [](double Share) {

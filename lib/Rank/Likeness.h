@@ -12,9 +12,10 @@
 ///
 /// A cause that no recorded run has is weighed with the share of those whose
 /// cause no entry knows: what looks like sound runs is doubted there as well.
-/// The network alone has the word where the run has no loss curve, and for a
-/// cause that something speaks for which no recorded run ever showed: an error
-/// message, a line that quotes an entry, a symptom of a device.
+/// The network alone has the word where the run has no loss curve. Where
+/// something speaks for a cause that no recorded run ever showed (an error
+/// message, a line that quotes an entry, a symptom of a device) the surer of
+/// both has it: runs that lack that sight may raise a cause, not lower it.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -44,12 +45,12 @@ public:
   /// recorded runs have a say.
   double moved(const Beliefs &B, unsigned Cause, double After) const;
 
-  /// What the recorded runs add to the log-odds of \p Cause, in nats; 0 where
-  /// the network alone has the word.
-  double added(unsigned Cause) const;
+  /// What the recorded runs add to the log-odds of \p Cause, to which the
+  /// network gives \p Network, in nats; 0 where the network alone has the word.
+  double added(unsigned Cause, double Network) const;
 
   /// The same as a piece of evidence, with what of the run makes it look so.
-  EvidenceItem item(unsigned Cause) const;
+  EvidenceItem item(unsigned Cause, double Network) const;
 
   /// Of the recorded runs like this one the share that were sound.
   std::optional<double> sound() const;
@@ -59,7 +60,10 @@ public:
   std::vector<unsigned> causes() const;
 
 private:
-  bool isWordOfNetwork(unsigned Cause) const;
+  bool isNews(unsigned Cause) const;
+  bool isWordOfNetwork(unsigned Cause, double Network) const;
+  double ofRuns(unsigned Cause) const;
+  double blended(unsigned Cause, double Network) const;
   std::string textOf(const RecordedRuns::Reason &R) const;
   /// Share of the recorded runs for \p Cause, or for one that none of them has.
   double shareOf(unsigned Cause) const;

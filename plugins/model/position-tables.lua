@@ -73,21 +73,22 @@ local function sines(row)
   return row.rms ~= nil and math.abs(row.rms - math.sqrt(0.5)) < 0.05 and row.max <= 1.001 and row.min >= -1.001
 end
 
---- Whether the weights beside a table moved, as far as checkpoints have any: those of its module, else of the first
---- other embedding.
+--- Whether the weights beside a table moved, as far as checkpoints have any: two or more of its module, else of all.
 local function moves_beside(weights, name, from, to)
-  local parts  = name:split(".")
-  local module = #parts > 2 and table.concat(parts, ".", 1, #parts - 2) .. ".*" or "*"
-  local seen, moved = 0, 0
-  for row in weights:where { step = to }:where("match(name, ?) and numel >= 16", module):slice(0, 40):rows() do
-    local other  = #(row.shape or {}) >= 2 and not row.name:glob(TABLES)
-    local before = other and weights:where { step = from, name = row.name }:first()
-    if before and before.numel == row.numel then
-      seen  = seen + 1
-      moved = moved + (before.l2 ~= row.l2 and 1 or 0)
+  local parts = name:split(".")
+  for _, module in ipairs { #parts > 2 and table.concat(parts, ".", 1, #parts - 2) .. ".*" or "*", "*" } do
+    local seen, moved = 0, 0
+    for row in weights:where { step = to }:where("match(name, ?) and numel >= 16", module):slice(0, 40):rows() do
+      local other  = #(row.shape or {}) >= 2 and not row.name:glob(TABLES)
+      local before = other and weights:where { step = from, name = row.name }:first()
+      if before and before.numel == row.numel then
+        seen  = seen + 1
+        moved = moved + (before.l2 ~= row.l2 and 1 or 0)
+      end
     end
+    if seen >= 2 then return moved == seen end
   end
-  return seen >= 2 and moved == seen
+  return false
 end
 
 --- The parameters of a model in fp32. A bare one, as x of self.x = nn.Parameter(...), is dumped without a word for its

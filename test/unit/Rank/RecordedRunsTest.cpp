@@ -216,6 +216,20 @@ TEST(LikenessTest, WhatNoRunShowedIsTheNetworks) {
   EXPECT_EQ(D.Hypotheses.at(0).Recorded, 0);
 }
 
+// They may raise the cause by what else they know: a share of .75, ln 3.
+TEST(LikenessTest, WhatNoRunShowedIsRaisedByTheRuns) {
+  constexpr llvm::StringLiteral Other =
+      "ask symptom other\nclass healthy\nclass c\ntree\n= 0*1 1*3\n";
+  Asked A(Presence::Present);
+  double Alone = A.diagnosis(Other, {}).Hypotheses.at(0).Probability;
+  double LogOdds = 0.5 * std::log(Alone / (1 - Alone)) + 1.098612 + 0.2;
+  double Both = 1 / (1 + std::exp(-LogOdds));
+  ASSERT_GT(Both, Alone);
+  Diagnosis D = A.diagnosis(Other, Fell);
+  EXPECT_NEAR(D.Hypotheses.at(0).Probability, Both, 1e-6);
+  EXPECT_NEAR(D.Hypotheses.at(0).Recorded, 1.098612, 1e-6);
+}
+
 // No recorded run had c: .7 of the log-odds of an unknown fault, of which one
 // run in ten had one: ln (1/9) = -2.197225, .7 of it is -1.538057.
 TEST(LikenessTest, WhatNoRunHadIsDoubtedLikeTheUnknown) {
