@@ -34,8 +34,8 @@ end
 --- Rows of the token embedding, by its weight, the logits' width or the config.
 local function table_rows(case)
   local weight = case.tensors:where("role == 'weight' and match(name, '*embed*tok*|*tok*emb*|*wte*|*embed_tokens*|"
-    .. "*word_embeddings*|*word_emb.*|*text_emb*|*char_emb*|*phone*emb*|*symbol_emb*') and not match(name, '*pos*')")
-    :first()
+    .. "*word_embeddings*|*word_emb.*|*text_emb*|*char_emb*|*phone*emb*|*symbol_emb*') and not match(name, "
+    .. "'*pos*|*type*')"):first()
   if weight and #weight.shape == 2 then return math.floor(weight.shape[1]), weight.name end
   local rows = setting(case, "vocab_size|model.vocab_size|*.model.vocab_size|*text_config.vocab_size")
     or setting(case, "*n_src_vocab|*n_vocab|*num_chars|*n_symbols|*num_symbols|*num_phonemes|*n_phonemes")

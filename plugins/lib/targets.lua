@@ -6,6 +6,8 @@ local targets = {}
 
 --- Keys of the number of classes.
 targets.CLASSES = "*num_classes|*n_classes|*nclass|*nclasses|*num_labels|*num_class|classes|*.classes"
+--- The setting of the number of tokens: `targets.vocabulary(case)`. A BertConfig has one of segments as well.
+local TOKENS, SEGMENTS = "*vocab_size", "*type_vocab_size"
 --- Layers whose output has a number for each of the classes or tokens.
 targets.HEADS = "head|lm_head|*.head|*.lm_head|logits|*.logits|*output_layer"
 --- Keys of the loss that is trained.
@@ -65,14 +67,30 @@ local function listed(case)
   return many > 1 and each:slice(0, 1):with { number = many }:first() or nil
 end
 
+--- The settings of the number of tokens, of any kind of tokens but segments.
+---@param case culprit.Case
+---@return culprit.Table
+function targets.vocabulary(case)
+  return case.config:where("match(key, ?) and not match(key, ?) and number > 1", TOKENS, SEGMENTS)
+end
+
+--- What says that the loss looks for a row's partner among the rows of a batch: their number is no setting of classes.
+---@param case culprit.Case
+---@return culprit.Row?
+function targets.partners(case)
+  return case.config:where("match(key, ?) and match(value, ?)", targets.LOSS, "*NegativesRanking*|*Contrastive*|"
+    .. "*contrastive*|*InfoNCE*|*infonce*|*info_nce*|*NTXent*|*ntxent*|*nt_xent*|*Triplet*|*triplet*|*CoSENT*|"
+    .. "*CosineSimilarity*|*Matryoshka*"):first()
+end
+
 --- The setting of the number of classes, or of tokens, that the loss tells apart; nil where none is set, or where the
---- loss compares numbers. A classifier of texts has both, in any order: its classes count.
+--- loss compares numbers or the rows of a batch. A classifier of texts has both, in any order: its classes count.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function targets.classes(case)
   local row = case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
-    or listed(case) or case.config:where("match(key, '*vocab_size') and number > 1"):first()
-  return row and not targets.numbers(case) and row or nil
+    or listed(case) or targets.vocabulary(case):first()
+  return row and not targets.numbers(case) and not targets.partners(case) and row or nil
 end
 
 -- Terms by what their names begin with or hold, in lower case without what parts words.

@@ -279,7 +279,12 @@ return {
         local term = term_falls(run_name, loss)
         local thrown = not moving and not term and rows >= 30 and loss:first().value > 0
           and loss:where("value > ?", 1.3 * loss:first().value):count() >= opt.swung * (rows - 1)
-        if thrown then early, start = true, loss:first().value end
+        -- Of few rows that climb to a level and stay, the lowest median is one of that level: all of them lie far above
+        -- the first.
+        local first = loss:first().value
+        local climbed = rows < 30 and not moving and not term and first >= opt.nothing and finish >= 2 * first
+          and loss:slice(1, rows):min("value") > 1.3 * first and finish >= 0.7 * loss:max("value")
+        if thrown or climbed then early, start = true, first end
         if deep and start > 0 and not pulled and finish < -opt.below * scale then
           local under = loss:where("value < 0"):first()
           report {
@@ -327,7 +332,7 @@ return {
           skip(("a loss whose terms weigh the same throughout: %s falls while the whole goes up"):format(term),
             "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient")
         elseif early and not moving and finish > start * 1.3
-          and (thrown or finish - start > math.max(0.1, 4 * noise)) then
+          and (thrown or climbed or finish - start > math.max(0.1, 4 * noise)) then
           report {
             symptom  = "loss-rises-from-start",
             score    = 0.95,

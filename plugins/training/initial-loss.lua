@@ -71,10 +71,10 @@ return {
     --- it, one for each row of outputs, or shares that add up to 1; of numbers, codes and pixels it is none. Nor is the
     --- size of a table, a recommender's: labels that are numbers, or fit a far narrower output, tell.
     local function classes()
-      if numbers then return nil end
+      if numbers or targets.partners(case) then return nil end
       local kinds  = case.config:where("match(key, ?) and number > 1", entropy and targets.CLASSES
         or "*num_classes|*n_classes|*num_labels"):first()
-      local size   = kinds or case.config:where("match(key, '*vocab_size') and number > 1"):first()
+      local size   = kinds or targets.vocabulary(case):first()
       local heads  = case.tensors:where("numel > 1 and role == 'output' and match(layer, ?)", targets.HEADS)
       local dumped = heads:first()
       -- One output a row is a score, whatever is read.

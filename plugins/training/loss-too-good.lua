@@ -57,7 +57,7 @@ local function tokens_of(case, first)
   local logits = case.tensors:where(HEADS):first()
   local shape  = logits and logits.shape or {}
   local width  = #shape >= 2 and shape[#shape] or 0
-  for row in case.config:where("match(key, '*vocab_size') and number > 1"):slice(0, 20):rows() do
+  for row in targets.vocabulary(case):slice(0, 20):rows() do
     if fits(row.number) and (width < 2 or targets.covers(width, row.number)) then return row.number, row end
   end
   if width < 2 or #shape < 3 or not fits(width) or ids:where("max >= ?", width):count() > 0 then return nil end
