@@ -39,19 +39,28 @@ std::optional<double> Likeness::sound() const {
   return Place ? std::optional(Shares[*Place]) : std::nullopt;
 }
 
-/// Whether something is there that no recorded run tells of, and that speaks
-/// for \p Cause by itself.
-bool Likeness::isNews(unsigned Cause) const {
+/// Whether something is there that speaks for \p Cause by itself: what no
+/// recorded run tells of, or what hardly ever shows without the cause.
+bool Likeness::isSeen(unsigned Cause) const {
   return llvm::any_of(M.N.Causes[Cause].Links, [&](const Link &L) {
-    StringRef Id = M.N.Symptoms[L.Symptom].Id;
-    return !L.Never && M.isPresent(L.Symptom) && !isPossession(Id) &&
-           !W.isGeneric(Id) && !W.Recorded->asksAbout(Id);
+    const SymptomNode &S = M.N.Symptoms[L.Symptom];
+    if (L.Never || !M.isPresent(L.Symptom))
+      return false;
+    return isProof(L) || (!isPossession(S.Id) && !W.isGeneric(S.Id) &&
+                          !W.Recorded->asksAbout(S.Id));
   });
+}
+
+/// Whether the symptom of \p L, which is there, proves its cause.
+bool Likeness::isProof(const Link &L) const {
+  return L.Weight >= W.Decisive.Weight &&
+         M.Seen[L.Symptom].Score >= W.Decisive.Score &&
+         M.N.Symptoms[L.Symptom].Leak <= W.Decisive.Leak;
 }
 
 bool Likeness::isWordOfNetwork(unsigned Cause, double Network) const {
   return !counts() ||
-         (isNews(Cause) && W.calibrated(Network) >= blended(Cause, Network));
+         (isSeen(Cause) && W.calibrated(Network) >= blended(Cause, Network));
 }
 
 double Likeness::shareOf(unsigned Cause) const {
@@ -59,20 +68,39 @@ double Likeness::shareOf(unsigned Cause) const {
                         ? StringRef(UnknownClass)
                         : StringRef(M.N.Causes[Cause].Class);
   std::optional<unsigned> Place = W.Recorded->placeOf(Class);
-  if (!Place)
-    Place = W.Recorded->placeOf(UnknownClass);
+  return Place ? Shares[*Place] : unknown();
+}
+
+double Likeness::unknown() const {
+  std::optional<unsigned> Place = W.Recorded->placeOf(UnknownClass);
   return Place ? Shares[*Place] : 0;
 }
 
+std::optional<unsigned> Likeness::rivalOf(unsigned Cause) const {
+  std::optional<unsigned> Most;
+  ArrayRef<std::string> Classes = W.Recorded->classes();
+  for (unsigned I = 0; I != Classes.size(); ++I)
+    if (Classes[I] != Sound && Classes[I] != UnknownClass &&
+        Classes[I] != M.N.Causes[Cause].Class &&
+        (!Most || Shares[I] > Shares[*Most]))
+      Most = I;
+  return Most;
+}
+
 const Weights::Blend &Likeness::weights(unsigned Cause) const {
-  bool Recorded = static_cast<int>(Cause) == M.N.Unknown ||
+  bool Recorded = static_cast<int>(Cause) != M.N.Unknown &&
                   W.Recorded->placeOf(M.N.Causes[Cause].Class);
   return Recorded ? W.OfRecorded : W.OfOthers;
 }
 
 double Likeness::ofRuns(unsigned Cause) const {
-  return weights(Cause).Runs *
-         logOddsOf(std::clamp(shareOf(Cause), LeastOfRuns, MostOfEither));
+  const Weights::Blend &B = weights(Cause);
+  auto weighed = [](double Weight, double Share) {
+    return Weight * logOddsOf(std::clamp(Share, LeastOfRuns, MostOfEither));
+  };
+  std::optional<unsigned> Rival = rivalOf(Cause);
+  return weighed(B.Runs, shareOf(Cause)) + weighed(B.Unknown, unknown()) +
+         weighed(B.Rival, Rival ? Shares[*Rival] : 0);
 }
 
 double Likeness::blended(unsigned Cause, double Network) const {
@@ -143,7 +171,7 @@ std::string Likeness::textOf(const RecordedRuns::Reason &R) const {
 
 EvidenceItem Likeness::item(unsigned Cause, double Network) const {
   constexpr size_t MostTold = 3;
-  constexpr double WorthTelling = 0.02;
+  constexpr double WorthTelling = 0.02, WorthNaming = 0.1;
   EvidenceItem I;
   I.Symptom = RecordedRunsItem;
   I.Detector = "kb/recorded-runs";
@@ -160,6 +188,12 @@ EvidenceItem Likeness::item(unsigned Cause, double Network) const {
                   percent(shareOf(Cause)) + " had a fault that no entry knows";
   if (std::optional<double> Well = sound())
     Text += ", " + percent(*Well) + " were sound";
+  if (Place && unknown() >= WorthNaming)
+    Text += ", " + percent(unknown()) + " had a fault that no entry knows";
+  if (std::optional<unsigned> Rival = rivalOf(Cause);
+      Place && Rival && Shares[*Rival] >= WorthNaming)
+    Text += ", " + percent(Shares[*Rival]) + " had " +
+            W.Recorded->classes()[*Rival];
   std::vector<std::string> Why;
   if (Place)
     for (const RecordedRuns::Reason &R : W.Recorded->reasons(Answers, *Place))

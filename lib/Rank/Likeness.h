@@ -8,14 +8,19 @@
 /// against each other as kb/fitted.yaml has it:
 ///
 ///   log-odds = network * log-odds of the network + runs * log-odds of the
-///              share of recorded runs that have it + offset
+///              share of recorded runs that have it + unknown * log-odds of
+///              the share whose fault no entry knows + rival * log-odds of
+///              the largest share that another cause has + offset
 ///
 /// A cause that no recorded run has is weighed with the share of those whose
 /// cause no entry knows: what looks like sound runs is doubted there as well.
+/// So is the unknown cause itself, whose share this is.
 /// The network alone has the word where the run has no loss curve. Where
 /// something speaks for a cause that no recorded run ever showed (an error
-/// message, a line that quotes an entry, a symptom of a device) the surer of
-/// both has it: runs that lack that sight may raise a cause, not lower it.
+/// message, a line that quotes an entry, a symptom of a device), or that is
+/// hardly ever seen without it (Weights::Decisive: arithmetic that only a second
+/// softmax satisfies), the surer of both has it: runs that lack that sight may
+/// raise a cause, not lower it.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -60,13 +65,18 @@ public:
   std::vector<unsigned> causes() const;
 
 private:
-  bool isNews(unsigned Cause) const;
+  bool isSeen(unsigned Cause) const;
+  bool isProof(const Link &L) const;
   bool isWordOfNetwork(unsigned Cause, double Network) const;
   double ofRuns(unsigned Cause) const;
   double blended(unsigned Cause, double Network) const;
   std::string textOf(const RecordedRuns::Reason &R) const;
   /// Share of the recorded runs for \p Cause, or for one that none of them has.
   double shareOf(unsigned Cause) const;
+  /// Share of those whose fault no entry knows.
+  double unknown() const;
+  /// The place of the cause but \p Cause that most of them had.
+  std::optional<unsigned> rivalOf(unsigned Cause) const;
   const Weights::Blend &weights(unsigned Cause) const;
 
   const Model &M;

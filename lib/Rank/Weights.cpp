@@ -77,7 +77,17 @@ template <> struct MappingTraits<culprit::Weights::Blend> {
   static void mapping(IO &In, culprit::Weights::Blend &B) {
     In.mapOptional("network", B.Network);
     In.mapOptional("runs", B.Runs);
+    In.mapOptional("unknown", B.Unknown);
+    In.mapOptional("rival", B.Rival);
     In.mapOptional("offset", B.Offset);
+  }
+};
+
+template <> struct MappingTraits<culprit::Weights::Proof> {
+  static void mapping(IO &In, culprit::Weights::Proof &P) {
+    In.mapOptional("score", P.Score);
+    In.mapOptional("weight", P.Weight);
+    In.mapOptional("leak", P.Leak);
   }
 };
 
@@ -147,6 +157,7 @@ template <> struct MappingTraits<culprit::Weights> {
     In.mapOptional("absent_power", W.AbsentPower);
     In.mapOptional("exclusive", W.Exclusive);
     In.mapOptional("not_recorded", W.OfOthers);
+    In.mapOptional("decisive", W.Decisive);
     In.mapOptional("experiments", W.Cost);
   }
 };
@@ -251,11 +262,21 @@ static Error checkAbove(StringRef Name, StringRef What, double Value,
 static Error checkBlend(StringRef Name, StringRef What,
                         const Weights::Blend &B) {
   if (std::isfinite(B.Network) && std::isfinite(B.Runs) &&
-      std::isfinite(B.Offset) && B.Network >= 0 && B.Runs >= 0)
+      std::isfinite(B.Offset) && std::isfinite(B.Unknown) &&
+      std::isfinite(B.Rival) && B.Network >= 0 && B.Runs >= 0)
     return Error::success();
   return failure(Name + ": '" + What + "' has a weight that is no number from "
                                        "0 on",
                  "docs/ranking.md says what it is");
+}
+
+/// Shares of runs, and a score.
+static Error checkProof(StringRef Name, const Weights::Proof &P) {
+  for (double Value : {P.Score, P.Weight, P.Leak})
+    if (!(Value >= 0 && Value <= 1))
+      return failure(Name + ": 'decisive' has a number that is not from 0 to 1",
+                     "docs/ranking.md says what it is");
+  return Error::success();
 }
 
 Expected<Weights> Weights::load(StringRef Path) {
@@ -308,6 +329,8 @@ Expected<Weights> Weights::parse(StringRef Yaml, StringRef Name) {
   if (Error E = checkAbove(Name, "together", W.Together, 0))
     return E;
   if (Error E = checkBlend(Name, "not_recorded", W.OfOthers))
+    return E;
+  if (Error E = checkProof(Name, W.Decisive))
     return E;
   if (W.Exclusive.size() > 64)
     return failure(Name + ": more than 64 groups in 'exclusive'",

@@ -66,10 +66,19 @@ struct Weights {
   Curve Calibration;
   /// What becomes of the log-odds of a cause where recorded runs have a say
   /// (Rank/Likeness.h): of those that some of them have, and of all others.
+  /// `Unknown` and `Rival` are of what else runs like this one had: a fault of
+  /// no class, and the cause that most of them had but this one.
   struct Blend {
-    double Network = 1, Runs = 0, Offset = 0;
+    double Network = 1, Runs = 0, Offset = 0, Unknown = 0, Rival = 0;
   };
   Blend OfRecorded, OfOthers;
+  /// What a symptom must be to prove a cause by itself, whatever recorded runs
+  /// look like: reported as surely as `Score`, shown by the cause with `Weight`,
+  /// and by a run without any cause of it with `Leak` at most.
+  struct Proof {
+    double Score = 0.9, Weight = 0.5, Leak = 0;
+  };
+  Proof Decisive;
   /// kb/recorded-runs.txt; none of weights without such.
   std::shared_ptr<const RecordedRuns> Recorded;
   /// The calibrated form of the probability \p P.

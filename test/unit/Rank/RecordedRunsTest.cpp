@@ -167,6 +167,43 @@ TEST(LikenessTest, NetworkAndRunsAddUp) {
   }));
 }
 
+// Of eight runs c had four, log-odds 0; a fault of no class two, ln (1/3) =
+// -1.098612; the cause d one, ln (1/7) = -1.945910:
+// 0 - .5 * -1.098612 - .3 * -1.945910 = 1.133079.
+TEST(LikenessTest, WhatElseSuchRunsHadIsWeighed) {
+  constexpr llvm::StringLiteral Four =
+      "class healthy\nclass unknown\nclass c\nclass d\ntree\n"
+      "= 0*1 1*2 2*4 3*1\n";
+  Asked A(Presence::Present);
+  A.W.OfRecorded.Unknown = -0.5;
+  A.W.OfRecorded.Rival = -0.3;
+  Diagnosis D = A.diagnosis(Four, Fell);
+  ASSERT_EQ(D.Hypotheses.size(), 1u);
+  EXPECT_NEAR(D.Hypotheses[0].Recorded, 1.133079, 1e-6);
+  EXPECT_TRUE(
+      llvm::any_of(D.Hypotheses[0].Supports, [](const EvidenceItem &E) {
+        return llvm::StringRef(E.Message)
+            .contains("50 % had it, 12 % were sound, 25 % had a fault that no "
+                      "entry knows, 12 % had d");
+      }));
+}
+
+// A tree asks about the symptom, which is as sure as .9 and has a leak of .02.
+// Where a leak of that is proof the runs, of which one in ten had c, do not
+// lower it.
+TEST(LikenessTest, WhatProvesACauseIsNotOutvoted) {
+  constexpr llvm::StringLiteral Few =
+      "ask symptom large\nclass healthy\nclass c\ntree\n= 0*9 1*1\n";
+  Asked A(Presence::Present);
+  double Alone = A.diagnosis(Few, {}).Hypotheses.at(0).Probability;
+  A.W.Decisive = {0.9, 0.5, 0.019};
+  EXPECT_LT(A.diagnosis(Few, Fell).Hypotheses.at(0).Probability, Alone);
+  A.W.Decisive = {0.9, 0.5, 0.02};
+  EXPECT_DOUBLE_EQ(A.diagnosis(Few, Fell).Hypotheses.at(0).Probability, Alone);
+  A.W.Decisive = {0.91, 0.5, 0.02};
+  EXPECT_LT(A.diagnosis(Few, Fell).Hypotheses.at(0).Probability, Alone);
+}
+
 // Nobody could look for its symptom. To the network it is .01 at most:
 // .5 * -4.595120 + 1.098612 + .2 = -.998948, a probability of .269148, which is
 // a lead. Where the trees say .9, ln 9 = 2.197225, it is .524896: a hypothesis.
