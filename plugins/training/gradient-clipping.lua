@@ -17,7 +17,8 @@
 --- step is common. Adam, Lion, Muon and whatever else divides by the gradient's own size take the same step at any
 --- threshold, until what is left of an element is no longer far above epsilon: a threshold t leaves t over the root of
 --- the number of weights. A threshold of elements (`clip_value`) or of units against their weights (adaptive clipping)
---- is no norm of all, and is not held against it.
+--- is no norm of all, and is not held against it. One of each variable's own norm (Keras's `clipnorm`) leaves at most
+--- the root of their number times as much of all, and is judged as that.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
@@ -44,6 +45,18 @@ return {
   run = function(case)
     local opt    = case.options
     local limits = settings.clipping(case)
+    --- How much of all gradients a threshold leaves, in units of it; above 1 where it is of each variable.
+    local units_of_limit = 1
+    if limits:count() == 0 then
+      limits = case.config:where("match(key, 'clipnorm|*.clipnorm|*_clipnorm') and number > 0")
+      -- A weight and a bias of each layer on record, or as many as a network of fifty layers has.
+      local layers = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null")
+        :distinct("layer"):count()
+      units_of_limit = limits:count() > 0 and math.sqrt(layers > 0 and 2 * layers or 100) or 1
+    end
+    if units_of_limit > 1 then
+      skip("a threshold of the norm of all gradients: this one is of each variable", "clipped-at-nearly-every-step")
+    end
     if limits:count() == 0 then
       -- A threshold of null is an answer: nothing is clipped.
       if case.config:where("match(key, "
@@ -100,36 +113,41 @@ return {
       local begun = norms:sort("step"):slice(0, 3):min("value")
       local median = norms:median("value") ^ (1 / power)
       local usual  = math.min(median, begun ^ (1 / power))
-      local above = norms:where("value > ?", limit.number ^ power)
+      local least = limit.number * units_of_limit
+      local above = norms:where("value > ?", least ^ power)
       local share = above:count() / norms:count()
       if norms:count() >= (power == 2 and 4 or 8) and share >= opt.share then
-        local ratio = usual / limit.number
+        local ratio = usual / least
         -- The logits are as much too large as the loss is: their gradients are bounded, those of weights behind large
         -- weights are not.
         local classes = targets.classes(case)
         local loss = runs.series(case, "loss", run):first()
         local over = classes and loss and loss.step <= 10 and loss.value / math.log(classes.number)
-        if ratio >= opt.far and not (over and over >= opt.over) and not made_up(limit.number)
+        if ratio >= opt.far and not (over and over >= opt.over) and not made_up(least)
           and not moves then
           report {
             symptom  = "clip-far-below-norm",
             score    = ratio >= 10 * opt.far and 0.95 or 0.85,
             at       = { step = norms:first().step },
-            message  = ("the gradient norm is %.3g %s, %.3g times the clipping threshold of %g; %s of the steps are "
-              .. "clipped"):format(usual, usual < median and "at first" or "in the median", ratio, limit.number,
-              units.percent(share)),
+            message  = ("the gradient norm is %.3g %s, %.3g times %s %g; %s of the steps are "
+              .. "clipped"):format(usual, usual < median and "at first" or "in the median", ratio,
+              units_of_limit == 1 and "the clipping threshold of" or "what is left of it by a threshold for each "
+              .. "variable of", limit.number, units.percent(share)),
             evidence = { limit, norms:slice(0, 5) },
           }
         end
-        report {
-          symptom  = "clipped-at-nearly-every-step",
-          score    = 0.8,
-          severity = "info",
-          at       = { step = norms:first().step },
-          message  = ("%d of %d steps are clipped at %g; the median norm is %.3g"):format(above:count(), norms:count(),
-            limit.number, median),
-          evidence = { limit, above:slice(0, 5) },
-        }
+        -- Of all variables some may be below a threshold of each.
+        if units_of_limit == 1 then
+          report {
+            symptom  = "clipped-at-nearly-every-step",
+            score    = 0.8,
+            severity = "info",
+            at       = { step = norms:first().step },
+            message  = ("%d of %d steps are clipped at %g; the median norm is %.3g"):format(above:count(),
+              norms:count(), limit.number, median),
+            evidence = { limit, above:slice(0, 5) },
+          }
+        end
       end
     end
   end,
