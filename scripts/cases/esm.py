@@ -59,15 +59,17 @@ class Proteins(sources.Source):
     that is to be said, or (first, last, batches) where it changes. span: of
     residues in a row that are chosen together. hidden: how often what lies in
     contact with a chosen residue is masked as well. crossed: share of the rows
-    that go on, behind some column, as another row does.
+    that go on, behind some column, as another row does. masked: share of what
+    is chosen that becomes MASK; what neither does nor stays is any residue.
     """
 
-    CHOSEN, MASKED, OTHER = 0.15, 0.8, 0.1
+    CHOSEN, MASKED, STAYS = 0.15, 0.8, 0.1
     KEPT, CONSERVED, TYPICAL, FEW = 0.9, 0.75, 0.5, 5
 
     def __init__(self, seed, rows, limit=None, width=LENGTH, pieces=None,
                  domains=False, block=None, share=1.0, clean=False,
-                 chosen=CHOSEN, span=1, hidden=0.0, crossed=0.0):
+                 chosen=CHOSEN, span=1, hidden=0.0, crossed=0.0,
+                 masked=MASKED):
         super().__init__(seed, (VOCAB, LENGTH, rows))
         self.limit, self.width, self.span = limit, width, span
         self.domains = domains or block is not None
@@ -76,6 +78,7 @@ class Proteins(sources.Source):
         self.chosen = chosen if isinstance(chosen, tuple) \
             else (chosen, chosen, 1)
         self.hidden, self.crossed = hidden, crossed
+        self.as_mask = masked
         world = torch.Generator().manual_seed(151)
         frequent = 1 / (torch.arange(KINDS) + 4.0)
         self.frequent = frequent / frequent.sum()
@@ -156,8 +159,8 @@ class Proteins(sources.Source):
         for k in range(1, self.span):
             chosen[:, k:] |= begins[:, :-k]
         chosen &= ids >= FIRST
-        seen = torch.where(drawn[1] < self.MASKED, MASK, torch.where(
-            drawn[1] < self.MASKED + self.OTHER, others, ids))
+        seen = torch.where(drawn[1] < self.as_mask, MASK, torch.where(
+            drawn[1] < 1 - self.STAYS, others, ids))
         seen = torch.where(chosen, seen, ids)
         if self.hidden:
             beside = torch.zeros_like(chosen)
@@ -188,7 +191,7 @@ class Proteins(sources.Source):
         even = 1 / KINDS
         hidden = (ids == MASK)[..., None]
         here = F.one_hot((ids - FIRST).clamp(0, KINDS - 1), KINDS).float()
-        wrong = self.CHOSEN * self.OTHER
+        wrong = self.CHOSEN * (1 - self.MASKED - self.STAYS)
         # Of a residue that is seen, and of one that is known to be chosen.
         near = torch.where(hidden, 1.0, (1 - wrong) * here + wrong * even)
         own = torch.where(hidden, 1.0, (here + even) / 2)
@@ -366,7 +369,7 @@ class EsmRun(Family):
     classes, first_label = KINDS, FIRST
     lr, warmup, schedule, clip = 6e-3, 24, "linear", 1.0
     betas, weight_decay = (0.9, 0.98), 0.01
-    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
     batch_size, context, vocab = ROWS, LENGTH, VOCAB
     always_trained = ("esm.embeddings.word_embeddings",)  # the head's table
     # Its trainer is the Trainer.
@@ -379,10 +382,13 @@ class EsmRun(Family):
         "esm.encoder.emb_layer_norm_after", "lm_head"]
     ENCODER = "esm.encoder.layer"
     graded = {
-        "F05": (dict(modules=[ENCODER], where=f"{ENCODER}.0"),
-                dict(modules=[ENCODER, "lm_head.dense"],
-                     where=f"{ENCODER}.0"),
+        "F05": (dict(modules=[f"{ENCODER}.0.attention",
+                              f"{ENCODER}.1.attention"]),
+                dict(modules=[ENCODER], where=f"{ENCODER}.0"),
                 dict(part="all")),
+        "F06": (dict(factor=1.5), dict(factor=2), dict(factor=3)),
+        "F07": (dict(factor=15), dict(factor=30), dict(factor=100)),
+        "F08": (dict(every=20), dict(every=32), dict(every=1 << 30)),
         "F13": (dict(path=f"{ENCODER}.0"), dict(path=f"{ENCODER}.1"),
                 dict(path="esm.encoder.emb_layer_norm_after")),
         "F14": (dict(modules=[f"{ENCODER}.0.attention",
