@@ -59,8 +59,7 @@ class Proteins(sources.Source):
     that is to be said, or (first, last, batches) where it changes. span: of
     residues in a row that are chosen together. hidden: how often what lies in
     contact with a chosen residue is masked as well. crossed: share of the rows
-    that go on, behind some column, as another row does. masked: share of what
-    is chosen that becomes MASK; what neither does nor stays is any residue.
+    that go on, behind some column, as another row does.
     """
 
     CHOSEN, MASKED, STAYS = 0.15, 0.8, 0.1
@@ -68,8 +67,7 @@ class Proteins(sources.Source):
 
     def __init__(self, seed, rows, limit=None, width=LENGTH, pieces=None,
                  domains=False, block=None, share=1.0, clean=False,
-                 chosen=CHOSEN, span=1, hidden=0.0, crossed=0.0,
-                 masked=MASKED):
+                 chosen=CHOSEN, span=1, hidden=0.0, crossed=0.0):
         super().__init__(seed, (VOCAB, LENGTH, rows))
         self.limit, self.width, self.span = limit, width, span
         self.domains = domains or block is not None
@@ -78,7 +76,6 @@ class Proteins(sources.Source):
         self.chosen = chosen if isinstance(chosen, tuple) \
             else (chosen, chosen, 1)
         self.hidden, self.crossed = hidden, crossed
-        self.as_mask = masked
         world = torch.Generator().manual_seed(151)
         frequent = 1 / (torch.arange(KINDS) + 4.0)
         self.frequent = frequent / frequent.sum()
@@ -159,7 +156,7 @@ class Proteins(sources.Source):
         for k in range(1, self.span):
             chosen[:, k:] |= begins[:, :-k]
         chosen &= ids >= FIRST
-        seen = torch.where(drawn[1] < self.as_mask, MASK, torch.where(
+        seen = torch.where(drawn[1] < self.MASKED, MASK, torch.where(
             drawn[1] < 1 - self.STAYS, others, ids))
         seen = torch.where(chosen, seen, ids)
         if self.hidden:
@@ -268,15 +265,21 @@ class Layer(nn.Module):
 class LmHead(nn.Module):
     """A map, a norm, and the table of tokens with a bias."""
 
-    def __init__(self):
+    def __init__(self, act):
         super().__init__()
+        self.act = act
         self.dense = nn.Linear(WIDTH, WIDTH)
         self.layer_norm = nn.LayerNorm(WIDTH, 1e-5)
         self.decoder = nn.Linear(WIDTH, VOCAB, bias=False)
         self.bias = nn.Parameter(torch.zeros(VOCAB))
 
-    def forward(self, x):
-        x = self.layer_norm(F.gelu(self.dense(x)))
+    def forward(self, x, tap):
+        x = self.dense(x)
+        tap("lm_head.dense.output", x)
+        x = self.act(x)
+        tap("lm_head.layer_norm.input", x)
+        x = self.layer_norm(x)
+        tap("lm_head.layer_norm.output", x)
         return self.decoder(x) + self.bias
 
 
@@ -307,7 +310,7 @@ class Esm(models.Language):
                 layer=nn.ModuleList(Layer(options) for _ in range(DEPTH)),
                 emb_layer_norm_after=nn.LayerNorm(WIDTH, 1e-5)),
             contact_head=Group(regression=nn.Linear(DEPTH * HEADS, 1)))
-        self.lm_head = LmHead()
+        self.lm_head = LmHead(options["act"])
         for name, p in self.named_parameters():
             if p.dim() == 2:
                 nn.init.normal_(p, std=INITIAL)
@@ -351,7 +354,7 @@ class Esm(models.Language):
         x = self.esm.encoder.emb_layer_norm_after(x)
         self.tap("esm.encoder.emb_layer_norm_after.output", x)
         x = self.cut(x, "esm.encoder.emb_layer_norm_after")
-        x = self.lm_head(x)
+        x = self.lm_head(x, self.tap)
         self.tap("lm_head.output", x)
         return x
 
@@ -379,7 +382,7 @@ class EsmRun(Family):
         f"{block}.{part}" for block in Esm.BLOCKS
         for part in ("attention", "attention.self.scores", "intermediate",
                      "output")),
-        "esm.encoder.emb_layer_norm_after", "lm_head"]
+        "esm.encoder.emb_layer_norm_after", "lm_head.layer_norm", "lm_head"]
     ENCODER = "esm.encoder.layer"
     graded = {
         "F05": (dict(modules=[f"{ENCODER}.0.attention",
@@ -402,8 +405,12 @@ class EsmRun(Family):
                 dict(pad=True, prompt=True, width=48)),
         "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
         "F33": (dict(limit=22), dict(limit=18), dict(limit=12)),
-        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
-    }
+        "F27": (dict(epochs=12), dict(epochs=30), dict(epochs=100)),
+        "F35": (dict(power=0.0), dict(power=0.5), dict(power=1.0)),
+        "F36a": (dict(bias=-1.5), dict(bias=-2.5), dict(bias=-5.0)),
+        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.8)),
+        "H04": (dict(rate=0.05), dict(rate=0.1))}
     paths = {"embed": "esm.embeddings.word_embeddings",
              "attn": "{}.attention", "scores": "{}.attention.self.scores",
              "act": "{}.intermediate", "mlp": "{}.output", "block": "{}",

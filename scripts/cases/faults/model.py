@@ -397,7 +397,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "vlm": ("multi_modal_projector.linear_1",),
               "tab": ("_head.layers.0",), "sbert": ("2.linear",),
               "vid": tuple(f"{b}.branch2.norm_a" for b in SlowResnet.BLOCKS),
-              "esm": tuple(f"{b}.intermediate.dense" for b in Esm.BLOCKS),
+              "esm": (*(f"{b}.intermediate.dense" for b in Esm.BLOCKS),
+                      "lm_head.dense"),
               "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
               "kws": tuple(f"{b}.pw_bn" for b in DsCnn.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
@@ -486,7 +487,7 @@ class ActivationMissing(Fault):
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
-                "vid", "esm")
+                "vid")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}

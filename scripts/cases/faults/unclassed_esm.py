@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 from torch.func import functional_call
+from torch.nn import functional as F
 
 from ..esm import CONTACTS
 from .unclassed import Unclassed
@@ -58,7 +59,7 @@ class ErrorInPlaceOfGradient(OfProteins):
     with the error kept for the next step. The two are exchanged: what is
     stepped is the error, and nothing is left of what all rows agree on."""
     id = "U143"
-    severities = (dict(rank=12), dict(rank=18), dict(rank=26))
+    severities = (dict(rank=14), dict(rank=18), dict(rank=26))
 
     def setup(self):
         super().setup()
@@ -74,23 +75,27 @@ class ErrorInPlaceOfGradient(OfProteins):
         return super().update(i)
 
 
-class SharesExchanged(OfProteins):
-    """Of what is to be said .8 become another residue in training and .1 or
-    less a mask, as two numbers of the collator's are exchanged; validation has
-    it the right way round. So what is not masked is not to be relied on, and
-    masks are hardly known."""
+class NeighboursPooled(OfProteins):
+    """States of neighbours are averaged behind the first layer, as where long
+    sequences are made shorter, and nothing is made shorter: each token goes on
+    as the mean of those around it, in validation as well."""
     id = "U144"
-    severities = (dict(masked=0.1), dict(masked=0.03), dict(masked=0.0))
+    severities = (dict(window=3), dict(window=5), dict(window=9))
 
     def setup(self):
         super().setup()
-        self.user |= {"mask_replace_prob": self.s.masked,
-                      "random_replace_prob": round(0.9 - self.s.masked, 2)}
+        self.user["token_pooling"] = self.s.window
 
-    def make_source(self, seed):
-        if seed == 9:
-            return super().make_source(seed)
-        return self.proteins(seed, masked=self.s.masked)
+    def make_model(self):
+        model = super().make_model()
+        model.get_submodule(self.layer("block", 0)).register_forward_hook(
+            lambda module, args, out: self.pooled(out))
+        return model
+
+    def pooled(self, x):
+        return F.avg_pool1d(
+            x.transpose(1, 2), self.s.window, 1, self.s.window // 2,
+            count_include_pad=False).transpose(1, 2)
 
 
 class Whole(nn.Module):
@@ -148,4 +153,4 @@ class Recombined(OfProteins):
 
 
 FAULTS = (PartnersHidden, ContactsOffByOne, ErrorInPlaceOfGradient,
-          SharesExchanged, FewLevels, Recombined)
+          NeighboursPooled, FewLevels, Recombined)
