@@ -171,7 +171,7 @@ class RankDesync(Fault):
         if self.where in ("lm_head", "cls.predictions.decoder") \
                 and self.family != "t5":
             self.where = self.layer("embed")  # they are tied
-        if self.where and self.family == "esm":  # as is a part of its
+        if self.where and self.family == "esm":  # its table is tied as well
             self.where = "lm_head.dense"
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
                  "llama": "model.layers.0.self_attn.o_proj",
