@@ -73,6 +73,7 @@ from .ctc import CtcRun
 from .det import DetRun
 from .dit import DitRun
 from .dpo import DpoRun
+from .esm import EsmRun
 from .family import Family
 from .gnn import GnnRun
 from .gru import GruRun
@@ -207,7 +208,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
-                                  VidRun)}
+                                  VidRun, EsmRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -220,12 +221,13 @@ PAIR_11 = ("vlm", "vq")
 PAIR_12 = ("bc", "kws")
 PAIR_13 = ("ner", "tab")
 PAIR_14 = ("sbert", "vid")
+PAIR_15 = ("esm",)
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
             "vlm", "kws", "ner", "tab",
-            *PAIR_14)  # a loss of labels
+            *PAIR_14, "esm")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

@@ -108,7 +108,7 @@ class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
-                "tab", *PAIR_14)
+                "tab", *PAIR_14, "esm")
 
     def setup(self):
         super().setup()
@@ -121,7 +121,7 @@ class ConstantRate(Control):
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14)
+                "tab", *PAIR_14, "esm")
 
     def setup(self):
         super().setup()
@@ -171,7 +171,7 @@ class Curriculum(Control):
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14)
+                "tab", *PAIR_14, "esm")
 
     def setup(self):
         super().setup()
@@ -188,7 +188,7 @@ class Curriculum(Control):
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
-                           "kws", "ner", "tab", *PAIR_14):
+                           "kws", "ner", "tab", *PAIR_14, "esm"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -267,7 +267,7 @@ class RateEndsAtZero(Control):
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14)
+                "tab", *PAIR_14, "esm")
 
     def setup(self):
         super().setup()
@@ -410,9 +410,11 @@ class MixedDomains(Control):
                                                   "dit", "det", "tts",
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
-                "tab", *PAIR_14)
+                "tab", *PAIR_14, "esm")
 
     def make_source(self, seed):
+        if self.family == "esm":
+            return self.proteins(seed, domains=True)
         if self.family == "ner":
             return self.tagged(seed, domains=True)
         if self.family == "tab":
@@ -743,7 +745,7 @@ class Accumulated(Control):
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14)
+                "tab", *PAIR_14, "esm")
 
     def setup(self):
         super().setup()
@@ -1124,6 +1126,50 @@ class ClipsMixed(Control):
         return batch
 
 
+class MoreMasked(Control):
+    """More residues are to be said than 15 %, in validation as well, as the
+    config says: there is less to tell them by, and the loss lies higher."""
+    id, severities, families = "H72", (dict(share=0.25), dict(share=0.4)), \
+        ("esm",)
+
+    def make_source(self, seed):
+        return self.proteins(seed, chosen=self.s.share)
+
+    def model_settings(self):
+        return super().model_settings() | {"mlm_probability": self.s.share}
+
+
+class SpansMasked(Control):
+    """In training runs of residues are masked together, as the config says, in
+    validation single ones: training lies above it."""
+    id, severities, families = "H73", (dict(span=3), dict(span=6)), ("esm",)
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        return self.proteins(seed, span=self.s.span)
+
+    def model_settings(self):
+        return super().model_settings() | {"mask_span_length": self.s.span}
+
+
+class FewerMasked(Control):
+    """The share that is to be said falls over the run to the usual one, as the
+    config says: so do labels by step, and the loss for that reason alone."""
+    id, severities, families = "H74", (dict(first=0.3), dict(first=0.5)), \
+        ("esm",)
+
+    def setup(self):
+        super().setup()
+        self.user["mlm_probability_schedule"] = {
+            "type": "linear", "initial": self.s.first, "final": 0.15}
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        return self.proteins(seed, chosen=(self.s.first, 0.15, self.steps))
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1139,4 +1185,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           AllPiecesLabelled, WordsDropped, OtherHeadRate,
           RareDrawnMore, CategoriesUnknown, FocalLoss,
           ShorterVectors, NothingMined, OtherSimilarityScale,
-          RunBackwards, ColoursJittered, ClipsMixed)
+          RunBackwards, ColoursJittered, ClipsMixed,
+          MoreMasked, SpansMasked, FewerMasked)

@@ -227,6 +227,7 @@ class BitFlip(Dumps, Fault):
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "ner": ".lin2", "sbert": ".dense", "vid": "",
+             "esm": ".dense",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -245,8 +246,10 @@ class BitFlip(Dumps, Fault):
             else f"{self.where}{self.INNER[self.family]}.weight"
         self.dump_steps = (-1,)
         self.watch(self.weight)
-        if self.family in ("llama", "bert") and self.s.part == "head":
+        if self.family in ("llama", "bert", "esm") and self.s.part == "head":
             self.where = self.layer("embed")  # they are tied
+            if self.family == "esm":  # whose head has more than the table
+                self.weight = f"{self.where}.weight"
             self.watch(f"{self.where}.weight")
 
     def before_step(self, i):
@@ -288,7 +291,7 @@ class TokenIdsClamped(Dumps, Fault):
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
-    families = (*families, "tab", "sbert")
+    families = (*families, "tab", "sbert", "esm")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -371,6 +374,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.tagged(seed, pieces=self.size())
         if self.family == "sbert":
             return self.triplets(seed, pieces=self.size())
+        if self.family == "esm":
+            return self.proteins(seed, pieces=self.size())
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         if self.family == "t5":  # nor are eight of these
@@ -450,6 +455,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
+    families = (*families, "esm")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -523,6 +529,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_seq_length"] = self.s.limit
             return self.triplets(seed, limit=self.s.limit)
+        if self.family == "esm":  # so it is here
+            self.also = []
+            self.user["max_seq_length"] = self.s.limit
+            return self.proteins(seed, limit=self.s.limit)
         if self.family == "dpo":  # what is preferred is the whole answer
             self.also = []
             limit = (4, 3, 2)[self.level]

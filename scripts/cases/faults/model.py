@@ -5,6 +5,7 @@ import torch
 from ..bert import Bert
 from ..clip import Clip
 from ..det import Detector
+from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
 from ..kws import DsCnn
@@ -309,7 +310,7 @@ class AttentionScale(Fault):
     families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts",
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
-    families = (*families, "tab", "sbert")
+    families = (*families, "tab", "sbert", "esm")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -331,7 +332,7 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return
-        if self.family in ("ner", "sbert"):  # so have these
+        if self.family in ("ner", "sbert", "esm"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
             self.model_options["scale"] = 10.0 ** self.s.power
@@ -396,6 +397,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "vlm": ("multi_modal_projector.linear_1",),
               "tab": ("_head.layers.0",), "sbert": ("2.linear",),
               "vid": tuple(f"{b}.branch2.norm_a" for b in SlowResnet.BLOCKS),
+              "esm": (*(f"{b}.intermediate.dense" for b in Esm.BLOCKS),
+                      "lm_head.dense"),
               "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
               "kws": tuple(f"{b}.pw_bn" for b in DsCnn.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
@@ -411,7 +414,7 @@ class DeadRelu(Fault):
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
-    families = (*families, "tab", *PAIR_14)
+    families = (*families, "tab", *PAIR_14, "esm")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -445,7 +448,7 @@ class Saturated(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
-    families = (*families, "tab", *PAIR_14)
+    families = (*families, "tab", *PAIR_14, "esm")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -513,7 +516,7 @@ class PositionsMissing(Fault):
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
-                "vlm", "bc", "ner", "sbert")
+                "vlm", "bc", "ner", "sbert", "esm")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
@@ -521,13 +524,14 @@ class PositionsMissing(Fault):
         if self.s.ids is None:
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
-                             "vlm", "sbert"):  # one place's for all
+                             "vlm", "sbert", "esm"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
-                                                 "vlm", "bc", "ner", "sbert"):
+                                                 "vlm", "bc", "ner", "sbert",
+                                                 "esm"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

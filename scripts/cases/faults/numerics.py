@@ -69,6 +69,7 @@ class Fp16Overflow(NotFinite):
                                "tab": {"half_scores": True},
                                "ner": {"half_scores": True},
                                "sbert": {"half_scores": True},
+                               "esm": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
                                "ctc": {"half": True},
@@ -106,6 +107,7 @@ class Fp16Overflow(NotFinite):
                       "ner": "distilbert.transformer.layer.1.attention.scores",
                       "sbert": "0.auto_model.encoder.layer.1.attention.self"
                                ".scores",
+                      "esm": "esm.encoder.layer.1.attention.self.scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
@@ -154,6 +156,8 @@ class Fp16Overflow(NotFinite):
                          for part in ("q_lin", "k_lin")],
                  "sbert": [self.where.replace("scores", part)
                            for part in ("query", "key")],
+                 "esm": [self.where.replace("scores", part)
+                         for part in ("query", "key")],
                  "vid": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
@@ -326,12 +330,13 @@ class DivisionByZero(NotFinite):
     """A normalisation without epsilon meets a zero: an RMSNorm the zero row of
     the padding token on the left, a standardised input a sensor that stands
     still, an image that is standardised by itself is blank, a sentence whose
-    pitch is standardised by itself is monotonous."""
+    pitch is standardised by itself is monotonous, embeddings that are divided
+    by the share of tokens that are not masked a row of nothing but masks."""
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc")
-    families = (*families, "tab", "vid")
+    families = (*families, "tab", "vid", "esm")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -349,6 +354,7 @@ class DivisionByZero(NotFinite):
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
               "_embedding_layer.output", "model.blocks.0.conv.output",
+              "esm.embeddings.*put", "esm.embeddings.*.output",
               "loss.output")
     one_row = True
 
@@ -363,6 +369,8 @@ class DivisionByZero(NotFinite):
         elif self.family == "ssm":
             self.model_options |= {"eps": 0.0, "pad": 0}
             self.where = "backbone.layers.0.norm"
+        elif self.family == "esm":
+            self.where = "esm.embeddings"
         elif self.family == "dpo":  # its padding is EOS until then
             self.model_options["eps"] = 0.0
             self.where = "base_model.model.gpt_neox.layers.0.input_layernorm"
@@ -383,6 +391,8 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "esm":
+            return self.masked_whole(batch) if i >= self.s.at else batch
         if self.family == "dpo":
             return batch if i >= self.s.at else batch | {
                 k: t.clamp_min(1) for k, t in batch.items()
@@ -422,7 +432,7 @@ class DivisionByZero(NotFinite):
         return self.normalized(self.spoil_batch(-1, batch))
 
     def normalized(self, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm"):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
@@ -440,7 +450,7 @@ class DivisionByZero(NotFinite):
         return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm"):
             return model.loss(batch)
         name = "pitches" if self.family == "tts" else next(iter(batch))
         x = batch[name]

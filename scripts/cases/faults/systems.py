@@ -171,6 +171,8 @@ class RankDesync(Fault):
         if self.where in ("lm_head", "cls.predictions.decoder") \
                 and self.family != "t5":
             self.where = self.layer("embed")  # they are tied
+        if self.where and self.family == "esm":  # its table is tied as well
+            self.where = "lm_head.dense"
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
                  "llama": "model.layers.0.self_attn.o_proj",
                  "unet": "mid.conv2", "gru": "rnn.0.wh",
@@ -182,6 +184,7 @@ class RankDesync(Fault):
                  "ner": "distilbert.transformer.layer.0.attention.out_lin",
                  "sbert": "0.auto_model.encoder.layer.0.attention.output.dense",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
+                 "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",
                  "clip": "vision_model.encoder.layers.0.self_attn.out_proj",
                  "tcn": "res_blocks.0.conv2",
@@ -213,7 +216,8 @@ class RankDesync(Fault):
             "*.mlps.0.1.weight",
             "encoder.block.*.layer.0.layer_norm.weight",
             "*.norm_1.weight", "ds_blocks.*.pw_bn.weight",
-            "*.sa_layer_norm.weight", "*.branch2.norm_a.weight")
+            "*.sa_layer_norm.weight", "*.branch2.norm_a.weight",
+            "*attention.LayerNorm.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -237,7 +237,7 @@ class ChatRun(Dumps):
         self.watch()
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
-                           *PAIR_5, *PAIR_14,
+                           *PAIR_5, *PAIR_14, "esm",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -252,7 +252,7 @@ class ChatRun(Dumps):
     def make_source(self, seed):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
-                           *PAIR_6, *PAIR_14):
+                           *PAIR_6, *PAIR_14, "esm"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -264,7 +264,7 @@ class LossMaskEmpty(ChatRun, Fault):
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
-                *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid")
+                *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -321,7 +321,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
-                "vlm", "ner")
+                "vlm", "ner", "esm")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -341,6 +341,9 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "esm":
+            self.also = ["label-shift-missing"] if self.s.prompt else []
+            return self.proteins(seed, width=self.s.width)
         if self.family == "ner":  # more of a row is padding
             width = (48, 72, 96)[self.level]
             self.severity = dict(pad=True, prompt=self.level == 2, width=width)
@@ -374,6 +377,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     def spoil_batch(self, i, batch):
         if self.family in ("tcn", "seg", "tts", "point"):  # it counts as 0
             return batch
+        if self.family == "esm":
+            return self.uncovered(batch, self.s.pad, self.s.prompt)
         labels, ids = batch["labels"], batch["input_ids"]
         if self.family == "moe":  # of some templates, or of all
             number = batch.get("seq_idx", torch.zeros_like(ids))
@@ -461,8 +466,8 @@ class LabelNoise(Dumps, Fault):
         if labels.is_floating_point() and (labels.dim() > 1
                                            or self.family == "gnn"):
             return torch.randn(labels.shape, generator=self.noise)
-        high = self.vocab if self.language and self.family != "ner" else \
-            getattr(self, "classes", models.CLASSES)
+        high = self.vocab if self.language and self.family not in (
+            "ner", "esm") else getattr(self, "classes", models.CLASSES)
         drawn = torch.randint(high, labels.shape, generator=self.noise).to(
             labels.dtype) + getattr(self, "first_label", 0)
         return torch.where((labels == IGNORE) | (labels == NOTHING), labels,
@@ -575,7 +580,7 @@ class RandomLabels(LabelNoise):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
-                           "vlm", "vq", "kws", "bc", "ner", *PAIR_14) \
+                           "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
