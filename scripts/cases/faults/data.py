@@ -130,6 +130,10 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 2)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "mae":  # what is hidden is always another part
+            rows = self.steps * self.batch_size // self.s.epochs
+            data = whole(source, 3)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family == "det":  # a healthy run passes its set eight times
             rows = (96, 48, 16)[self.level]
             self.severity = dict(

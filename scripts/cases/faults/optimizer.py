@@ -264,7 +264,8 @@ class NotDivided(Fault):
                            "ner", "sbert", "mae", *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
-                           "mae", "point", "sbert"):  # and so does their clipping
+                           "mae", "point",
+                           "sbert"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)

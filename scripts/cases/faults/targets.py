@@ -374,7 +374,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
-        if self.family in ("tcn", "seg", "tts", "point", "mae"):  # it counts as 0
+        if self.family in ("tcn", "seg", "tts", "mae",
+                           "point"):  # it counts as 0
             return batch
         labels, ids = batch["labels"], batch["input_ids"]
         if self.family == "moe":  # of some templates, or of all
