@@ -78,6 +78,7 @@ from .family import Family
 from .gnn import GnnRun
 from .gru import GruRun
 from .kws import KwsRun
+from .mae import MaeRun
 from .moe import MoeRun
 from .ner import NerRun
 from .point import PointRun
@@ -208,7 +209,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
-                                  VidRun, EsmRun)}
+                                  VidRun, EsmRun, MaeRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -221,7 +222,7 @@ PAIR_11 = ("vlm", "vq")
 PAIR_12 = ("bc", "kws")
 PAIR_13 = ("ner", "tab")
 PAIR_14 = ("sbert", "vid")
-PAIR_15 = ("esm",)
+PAIR_15 = ("esm", "mae")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,

@@ -108,7 +108,7 @@ class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
-                "tab", *PAIR_14, "esm")
+                "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
         super().setup()
@@ -121,7 +121,7 @@ class ConstantRate(Control):
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14, "esm")
+                "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
         super().setup()
@@ -171,7 +171,7 @@ class Curriculum(Control):
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14, "esm")
+                "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
         super().setup()
@@ -188,7 +188,7 @@ class Curriculum(Control):
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
-                           "kws", "ner", "tab", *PAIR_14, "esm"):
+                           "kws", "ner", "tab", *PAIR_14, "esm", "mae"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -267,7 +267,7 @@ class RateEndsAtZero(Control):
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14, "esm")
+                "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
         super().setup()
@@ -410,11 +410,13 @@ class MixedDomains(Control):
                                                   "dit", "det", "tts",
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
-                "tab", *PAIR_14, "esm")
+                "tab", *PAIR_14, "esm", "mae")
 
     def make_source(self, seed):
         if self.family == "esm":
             return self.proteins(seed, domains=True)
+        if self.family == "mae":
+            return self.gratings(seed, cameras=True)
         if self.family == "ner":
             return self.tagged(seed, domains=True)
         if self.family == "tab":
@@ -745,7 +747,7 @@ class Accumulated(Control):
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
-                "tab", *PAIR_14, "esm")
+                "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
         super().setup()
@@ -1170,6 +1172,49 @@ class FewerMasked(Control):
         return self.proteins(seed, chosen=(self.s.first, 0.15, self.steps))
 
 
+class PatchesNormalized(Control):
+    """Each patch's pixels are a target without their mean and by their
+    deviation, in validation too, as the config says: the loss is another
+    one."""
+    id, severities, families = "H75", (dict(),), ("mae",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["norm_pix"] = True
+
+
+class OtherMaskRatio(Control):
+    """Less of an image is hidden, or more, in validation too, as the config
+    says: the loss is another one."""
+    id, severities, families = "H76", (dict(masked=0.5), dict(masked=0.85)), \
+        ("mae",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["masked"] = self.s.masked
+
+
+class HiddenInBlocks(Control):
+    """What is hidden in training lies together, as the config says, so that
+    there is less to tell it by: training lies above validation, whose patches
+    are hidden one by one."""
+    id, severities, families = "H77", (dict(share=0.25), dict(share=0.5)), \
+        ("mae",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"mask_strategy": "block",
+                      "block_mask_share": self.s.share}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        return batch | {"noise": self.together(batch["noise"], self.s.share,
+                                               self.drawn)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1186,4 +1231,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           RareDrawnMore, CategoriesUnknown, FocalLoss,
           ShorterVectors, NothingMined, OtherSimilarityScale,
           RunBackwards, ColoursJittered, ClipsMixed,
-          MoreMasked, SpansMasked, FewerMasked)
+          MoreMasked, SpansMasked, FewerMasked,
+          PatchesNormalized, OtherMaskRatio, HiddenInBlocks)

@@ -79,7 +79,7 @@ class DataOrder(Dumps, Fault):
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
-                "clip", "dit", "gnn", "tts", "vq", "bc")
+                "clip", "dit", "gnn", "tts", "vq", "bc", "mae")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -116,7 +116,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
-                "tts", "vq", "bc")      # the unet bears it
+                "tts", "vq", "bc", "mae")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -129,6 +129,10 @@ class SmallSetRepeated(FiniteRun, Fault):
             self.severity = dict(
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 2)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "mae":  # what is hidden is always another part
+            rows = self.steps * self.batch_size // self.s.epochs
+            data = whole(source, 3)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family == "det":  # a healthy run passes its set eight times
             rows = (96, 48, 16)[self.level]
@@ -227,7 +231,7 @@ class BitFlip(Dumps, Fault):
              "unet": "", "gru": ".wx", "resnet": "", "s2s": "",
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "ner": ".lin2", "sbert": ".dense", "vid": "",
-             "esm": ".dense",
+             "esm": ".dense", "mae": "",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",

@@ -9,6 +9,7 @@ from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
 from ..kws import DsCnn
+from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
 from ..point import PointNet2
 from ..resnet import Resnet
@@ -310,7 +311,7 @@ class AttentionScale(Fault):
     families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts",
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
-    families = (*families, "tab", "sbert", "esm")
+    families = (*families, "tab", "sbert", "esm", "mae")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -332,9 +333,13 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return
-        if self.family in ("ner", "sbert", "esm"):  # so have these
+        if self.family in ("ner", "sbert", "esm", "mae"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
+            if self.family == "mae":
+                self.dumped = (*self.dumped,
+                               "*.0.attention.attention.scores.*put",
+                               "*.0.attention.attention.probs.output")
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return
@@ -401,6 +406,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                       "lm_head.dense"),
               "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
               "kws": tuple(f"{b}.pw_bn" for b in DsCnn.BLOCKS),
+              "mae": tuple(f"{b}.intermediate.dense"
+                           for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
@@ -414,7 +421,7 @@ class DeadRelu(Fault):
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
-    families = (*families, "tab", *PAIR_14, "esm")
+    families = (*families, "tab", *PAIR_14, "esm", "mae")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -448,7 +455,7 @@ class Saturated(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
-    families = (*families, "tab", *PAIR_14, "esm")
+    families = (*families, "tab", *PAIR_14, "esm", "mae")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -516,7 +523,7 @@ class PositionsMissing(Fault):
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
-                "vlm", "bc", "ner", "sbert", "esm")
+                "vlm", "bc", "ner", "sbert", "esm", "mae")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
@@ -524,14 +531,15 @@ class PositionsMissing(Fault):
         if self.s.ids is None:
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
-                             "vlm", "sbert", "esm"):  # one place's for all
+                             "vlm", "sbert", "esm",
+                             "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
 
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
-                                                 "esm"):
+                                                 "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])
         return {**batch, "position_ids":

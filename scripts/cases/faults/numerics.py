@@ -70,6 +70,7 @@ class Fp16Overflow(NotFinite):
                                "ner": {"half_scores": True},
                                "sbert": {"half_scores": True},
                                "esm": {"half_scores": True},
+                               "mae": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
                                "ctc": {"half": True},
@@ -108,6 +109,7 @@ class Fp16Overflow(NotFinite):
                       "sbert": "0.auto_model.encoder.layer.1.attention.self"
                                ".scores",
                       "esm": "esm.encoder.layer.1.attention.self.scores",
+                      "mae": "vit.encoder.layer.1.attention.attention.scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
@@ -129,6 +131,9 @@ class Fp16Overflow(NotFinite):
                       "point": "backbone_3d.SA_modules.1.mlps.0.3",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
+        if self.family == "mae":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("scores", "probs.output"))
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -157,6 +162,8 @@ class Fp16Overflow(NotFinite):
                  "sbert": [self.where.replace("scores", part)
                            for part in ("query", "key")],
                  "esm": [self.where.replace("scores", part)
+                          for part in ("query", "key")],
+                 "mae": [self.where.replace("scores", part)
                          for part in ("query", "key")],
                  "vid": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
@@ -336,7 +343,7 @@ class DivisionByZero(NotFinite):
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc")
-    families = (*families, "tab", "vid", "esm")
+    families = (*families, "tab", "vid", "esm", "mae")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -382,6 +389,8 @@ class DivisionByZero(NotFinite):
             self.where, self.one_row = "convs.0", False
         else:
             self.where, self.one_row = "normalize", False
+        if self.family == "mae":  # a patch is blank, as a target
+            self.model_options |= {"norm_pix": True, "eps": 0.0}
         self.steps = self.s.at + 40
 
     def thin(self, name, tensor):
@@ -407,7 +416,7 @@ class DivisionByZero(NotFinite):
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
-                           "bc", "vid"):
+                           "bc", "vid", "mae"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -432,7 +441,8 @@ class DivisionByZero(NotFinite):
         return self.normalized(self.spoil_batch(-1, batch))
 
     def normalized(self, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
+                           "mae"):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
@@ -450,7 +460,8 @@ class DivisionByZero(NotFinite):
         return {**batch, name: (x - x.mean(0)) / x.std(0)}
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm"):
+        if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
+                           "mae"):
             return model.loss(batch)
         name = "pitches" if self.family == "tts" else next(iter(batch))
         x = batch[name]
@@ -488,7 +499,8 @@ class Bf16Weights(Fault):
               "*.transformer.blocks.0.attn.out_proj.weight",
               "encoder.mid.block_1.conv2.weight",
               "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
-              "*.blocks.1.*.conv_b.weight")
+              "*.blocks.1.*.conv_b.weight",
+              "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):
         if self.family in ("t5", "ner"):  # at .3 rounding costs it little

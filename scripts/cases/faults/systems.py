@@ -183,6 +183,7 @@ class RankDesync(Fault):
                  "bert": "bert.encoder.layer.0.attention.output.dense",
                  "ner": "distilbert.transformer.layer.0.attention.out_lin",
                  "sbert": "0.auto_model.encoder.layer.0.attention.output.dense",
+                 "mae": "vit.encoder.layer.0.attention.output.dense",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",
@@ -217,7 +218,8 @@ class RankDesync(Fault):
             "encoder.block.*.layer.0.layer_norm.weight",
             "*.norm_1.weight", "ds_blocks.*.pw_bn.weight",
             "*.sa_layer_norm.weight", "*.branch2.norm_a.weight",
-            "*attention.LayerNorm.weight")
+            "*attention.LayerNorm.weight",
+            "*.layernorm_before.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

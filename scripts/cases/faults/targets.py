@@ -237,7 +237,7 @@ class ChatRun(Dumps):
         self.watch()
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
-                           *PAIR_5, *PAIR_14, "esm",
+                           *PAIR_5, *PAIR_14, "esm", "mae",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -252,7 +252,7 @@ class ChatRun(Dumps):
     def make_source(self, seed):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
-                           *PAIR_6, *PAIR_14, "esm"):
+                           *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
             else Chat(seed, shape(self))
@@ -321,7 +321,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
-                "vlm", "ner", "esm")
+                "vlm", "ner", "esm", "mae")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -335,6 +335,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_padding = True
         elif self.family == "point":
             model.counts_unknown = True
+        elif self.family == "mae":  # patches that can be seen
+            model.visible = self.s.visible
         return model
 
     def make_source(self, seed):
@@ -375,7 +377,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
-        if self.family in ("tcn", "seg", "tts", "point"):  # it counts as 0
+        if self.family in ("tcn", "seg", "tts", "mae",
+                           "point"):  # it counts as 0
             return batch
         if self.family == "esm":
             return self.uncovered(batch, self.s.pad, self.s.prompt)
@@ -449,7 +452,7 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "point_part_labels"
             if "share" in self.severity:  # it bears a tenth
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
-        elif self.family == "vq":  # the picture is its own label
+        elif self.family in ("vq", "mae"):  # the picture is its own label
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
@@ -525,8 +528,8 @@ class LabelNoise(Dumps, Fault):
                           generator=self.noise) < share
 
     def spoil_batch(self, i, batch):
-        if self.family == "vq":  # what is to come out is another picture
-            x = batch["image"]
+        if self.family in ("vq", "mae"):  # another picture is to come out
+            x = next(iter(batch.values()))
             wrong = torch.rand(len(x), 1, 1, 1, generator=self.noise) \
                 < self.s.share
             return batch | {"target": torch.where(
@@ -580,7 +583,8 @@ class RandomLabels(LabelNoise):
         super().setup()
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
-                           "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm") \
+                           "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
+                           "mae") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
@@ -595,8 +599,8 @@ class RandomLabels(LabelNoise):
         return {name: batch[name][order] for name in names}
 
     def spoil_batch(self, i, batch):
-        if self.family == "vq":
-            x = batch["image"]
+        if self.family in ("vq", "mae"):
+            x = next(iter(batch.values()))
             return batch | {"target": self.others(len(x), self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
