@@ -36,6 +36,7 @@
 local checkpoints = require("checkpoints")
 local freezing = require("freezing")
 local lists = require("lists")
+local places = require("places")
 local restarts = require("restarts")
 local settings = require("settings")
 
@@ -317,10 +318,12 @@ local function some_stand_still(case, run, rows, found, opt)
     evidence = rows_of(found.still),
   }
   if factor or state.apart and all then
+    -- Moments keep what ever came, so that none of them means none from the first step on.
+    local begun = factor and found.to or places.start(case, found.to, false)
     report {
       symptom  = "layer-gradient-zero",
       score    = 0.9,
-      at       = { run = run, layer = names[1], layers = names, step = found.to },
+      at       = { run = run, layer = names[1], layers = names, step = begun },
       message  = factor and ("every weight of %s is %.6g times what it was at step %d: decay alone, without a gradient")
           :format(list(names), factor, found.from)
         or ("the optimizer has moments for what moves and none for %s, which it holds: no gradient up to step %d")

@@ -17,8 +17,9 @@
 --- alone learns, nothing is said without the recorder's list. Layers named in a `freeze` setting of the config are left
 --- out, as is all but the adapters where the config speaks of LoRA, and a backbone that the config says is kept. An
 --- embedding whose weight is also the head's gets gradient from there, so it does not tell whether the graph is whole,
---- unless a checkpoint shows that the last layer gives out another number of values than a table has rows or columns. A
---- layer that is logged by a name that no parameter has is frozen as the list says of all parameters of its module.
+--- unless a checkpoint shows that the last layer gives out another number of values than a table has rows or columns, or
+--- the module around the table has a gradient beyond the table's, as that of learned places. A layer that is logged by a
+--- name that no parameter has is frozen as the list says of all parameters of its module.
 --- Nor does a branch with an input of its own, as the other tower of two: what is cut in one leaves it as it is. Units
 --- that are zero for every input let nothing through, and the graph is whole there; so does a gate of zero, by which
 --- the outputs of other layers of its module are multiplied. Embeddings of a further input, as of a time or a class,
@@ -218,6 +219,24 @@ local function positions_still(case, layered)
   end
 end
 
+--- Whether a module that holds a table of embeddings has a gradient beyond the table's own at most steps: its places or
+--- its norm learn as well, which no head reaches.
+---@param grads culprit.Table
+---@param layer string
+---@return boolean
+local function learns_beside_table(grads, layer)
+  local whole = grads:where { layer = layer }:select("step", "value")
+  for name, rows in grads:group("layer") do
+    if name:starts_with(layer .. ".") and name:lower():glob("*word*|*tok*|*wte*") then
+      local both = whole:join(rows:select("step", "value"), { "step" })
+        :where("finite(value) and value_right > 0")
+      local more = both:where("value > 1.001 * value_right"):count()
+      return more >= 3 and 2 * more >= both:count()
+    end
+  end
+  return false
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -371,6 +390,7 @@ return {
       local shared = tied and state.layer:lower():glob("*embed*|*emb*|*wte*|*tok*")
         and not state.layer:lower():glob("*pos*|*wpe*|*patch*|*proj*|*mlp*|*time*")
         and (told or not no_output(case, state.layer, states))
+        and not learns_beside_table(grads, state.layer)
       -- What takes up another input, as a time or a class does, is taken in by every block, and learns from those
       -- behind a place where all is cut from the first input on.
       local condition = states[1].dead and states[1].layer:lower():glob(INTAKE) and state.layer:lower():glob(INTAKE)

@@ -31,6 +31,7 @@
 --- https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html (None and zero are not the same)
 
 local lists = require("lists")
+local places = require("places")
 local settings = require("settings")
 
 local BY_DESIGN = "*expert*|*lora*|*adapter*|*hypernet*|*q_proj*|*k_proj*|*to_q*|*to_k*|*query*|*.key*|*_hh_*|*_hh|"
@@ -209,7 +210,8 @@ return {
         report {
           symptom  = "gradient-always-zero",
           score    = 0.9,
-          at       = { run = run, step = zero[1].row.step, layer = zero[1].row.layer },
+          -- Moments keep what ever came.
+          at       = { run = run, step = places.start(case, zero[1].row.step, false), layer = zero[1].row.layer },
           message  = ("both moments of %d of %d parameters are exactly 0 after %d updates (%s): a gradient came "
             .. "to them at every step and was 0, as from units that are all dead; what is frozen or cut off has no "
             .. "moments")
