@@ -42,28 +42,36 @@ local function changed_rows(first, last)
   local at, rows, width = axis(last)
   local moved = at and rows >= 4 and rows <= 4096 and first:difference_along(last, at)
   if not moved then return nil end
-  local count, place = 0, nil
+  local several = math.min(math.floor(width), 64)
+  local count, place, still = 0, nil, false
   for i, change in ipairs(moved) do
-    if change > 0 then count, place = count + 1, place or i - 1 end
+    if change > 0 then
+      count, place = count + 1, place or i - 1
+    elseif not still then
+      -- A row of zeros, as that of padding, stands still under decay as well.
+      for _, value in ipairs(first:values((i - 1) * width, several)) do still = still or value ~= 0 end
+    end
   end
-  if count < rows then return count, rows, place end
-  -- All of them did: what most rows were multiplied by is decay.
-  local factors, several = {}, math.min(math.floor(width), 64)
+  if still or count == 0 then return count, rows, place end
+  -- All that can did: what most rows were multiplied by is decay.
+  local factors, sorted = {}, {}
   for i = 0, rows - 1 do
     local a, b = first:values(i * width, several), last:values(i * width, several)
     local ab, aa, far = 0, 0, 0
     for k = 1, #a do ab, aa = ab + a[k] * b[k], aa + a[k] * a[k] end
     local factor = aa > 0 and ab / aa or 0
     for k = 1, #a do far = math.max(far, math.abs(b[k] - factor * a[k])) end
-    factors[#factors + 1] = far <= 1e-5 * math.sqrt(aa) and factor or math.huge
+    if moved[i + 1] > 0 then
+      factors[i] = far <= 1e-5 * math.sqrt(aa) and factor or math.huge
+      sorted[#sorted + 1] = factors[i]
+    end
   end
-  local sorted = { table.unpack(factors) }
   table.sort(sorted)
-  local usual = sorted[(rows + 1) // 2]
-  if usual >= 1 then return rows, rows, 0 end
+  local usual = sorted[(#sorted + 1) // 2]
+  if usual >= 1 then return count, rows, place end
   count, place = 0, nil
-  for i, factor in ipairs(factors) do
-    if math.abs(factor - usual) > 1e-5 then count, place = count + 1, place or i - 1 end
+  for i = 0, rows - 1 do
+    if factors[i] and math.abs(factors[i] - usual) > 1e-5 then count, place = count + 1, place or i end
   end
   return count, rows, place
 end
