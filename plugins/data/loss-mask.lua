@@ -102,6 +102,8 @@ return {
   options  = {
     ignore = { default = -100, doc = "Label that the loss leaves out" },
     share  = { default = 0.02, doc = "Share of padding or questions among the counted labels, worth reporting" },
+    padding = { default = 0.08, doc = "Share of all padding among what is trained on, below which labels fell there by "
+      .. "chance" },
   },
 
   run = function(case)
@@ -251,7 +253,8 @@ return {
     elseif n.padding / n.counted >= opt.share and not believed(padding_counts, false)
       and not (padding_counts == nil and inside) then
       if padding_counts == nil then skip(unknown, "padding-trained") end
-    elseif n.padding / n.counted >= opt.share then
+    -- Who counts padding counts all of it, or the part of it that is masked as text is.
+    elseif n.padding / n.counted >= opt.share and n.padding >= opt.padding * n.masked then
       report {
         symptom = "padding-trained", score = believed(padding_counts, false) and 0.97 or 0.5,
         at = { step = first.step },
