@@ -270,7 +270,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
     of the case, from which weights, batches and clock are drawn, and turns
     logger and interval on: another seed gives another run and another log."""
     base = FAMILIES[family]
-    turn = number(fault) + level + 2 * list(FAMILIES).index(family) + seed
+    place = list(FAMILIES).index(base.beside or family)
+    turn = number(fault) + level + 2 * place + seed
     healthy = fault.root_class is None
     dialect = fault.dialects[turn // 3 % len(fault.dialects)
                              if len(fault.dialects) > 2 else

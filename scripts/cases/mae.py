@@ -371,6 +371,7 @@ class MaeRun(Family):
     warm-up, then a cosine to 0; a norm of 1 is clipped."""
 
     family = "mae"
+    beside = "esm"          # they were written side by side
     level_seed = 400
     steps, seed, language = 280, 1220, False
     lr, warmup, schedule, clip = 1e-2, 20, "cosine", 1.0
