@@ -28,8 +28,27 @@ Likeness::Likeness(const Model &M, ArrayRef<SymptomEvidence> Symptoms,
   // grow on curves alone (scripts/benchmark/forest.py).
   if (!W.Recorded || !Shape.count("loss_end"))
     return;
+  // The medians that stand for missing figures are those of runs of any kind: a
+  // log of four losses would look like what is most common among them. Of the
+  // recorded runs each has a sixth.
+  constexpr double LeastKnown = 1.0 / 6;
+  if (W.Recorded->known(Shape) < LeastKnown)
+    return;
   Answers = W.Recorded->answersOf(Symptoms, Shape);
   Shares = W.Recorded->shares(Answers);
+  ArrayRef<std::string> Classes = W.Recorded->classes();
+  for (unsigned I = 0; I != Classes.size(); ++I)
+    if (Classes[I] != Sound && Classes[I] != UnknownClass)
+      Likeliest.push_back(I);
+  llvm::stable_sort(Likeliest, [this](unsigned X, unsigned Y) {
+    return Shares[X] > Shares[Y];
+  });
+  Likeliest.resize(std::min<size_t>(Likeliest.size(), 2));
+  ShownBy.resize(M.N.Symptoms.size());
+  for (unsigned C = 0; C != M.N.Causes.size(); ++C)
+    if (static_cast<int>(C) != M.N.Unknown)
+      for (const Link &L : M.N.Causes[C].Links)
+        ShownBy[L.Symptom] += isTypical(L);
 }
 
 std::optional<double> Likeness::sound() const {
@@ -39,28 +58,51 @@ std::optional<double> Likeness::sound() const {
   return Place ? std::optional(Shares[*Place]) : std::nullopt;
 }
 
-/// Whether something is there that speaks for \p Cause by itself: what no
-/// recorded run tells of, or what hardly ever shows without the cause.
-bool Likeness::isSeen(unsigned Cause) const {
+/// Whether something is there that no recorded run tells of, and that speaks
+/// for \p Cause by itself.
+bool Likeness::isNews(unsigned Cause) const {
   return llvm::any_of(M.N.Causes[Cause].Links, [&](const Link &L) {
-    const SymptomNode &S = M.N.Symptoms[L.Symptom];
-    if (L.Never || !M.isPresent(L.Symptom))
-      return false;
-    return isProof(L) || (!isPossession(S.Id) && !W.isGeneric(S.Id) &&
-                          !W.Recorded->asksAbout(S.Id));
+    StringRef Id = M.N.Symptoms[L.Symptom].Id;
+    return !L.Never && M.isPresent(L.Symptom) && !isPossession(Id) &&
+           !W.isGeneric(Id) && !W.Recorded->asksAbout(Id);
   });
 }
 
-/// Whether the symptom of \p L, which is there, proves its cause.
-bool Likeness::isProof(const Link &L) const {
-  return L.Weight >= W.Decisive.Weight &&
-         M.Seen[L.Symptom].Score >= W.Decisive.Score &&
-         M.N.Symptoms[L.Symptom].Leak <= W.Decisive.Leak;
+/// Whether something is there that \p Cause alone shows more often than not.
+bool Likeness::isProved(unsigned Cause) const {
+  return llvm::any_of(M.N.Causes[Cause].Links, [&](const Link &L) {
+    return isTypical(L) && ShownBy[L.Symptom] == 1 && isSure(L.Symptom);
+  });
+}
+
+/// Whether something is there that \p Cause never shows.
+bool Likeness::isRefuted(unsigned Cause) const {
+  return llvm::any_of(M.N.Causes[Cause].Links, [&](const Link &L) {
+    return L.Never && isSure(L.Symptom);
+  });
+}
+
+bool Likeness::isTypical(const Link &L) const {
+  return !L.Never && L.Weight >= W.Decisive.Weight;
+}
+
+/// Whether \p Symptom is there, as surely and as seldom without a cause of it
+/// as what decides has to be.
+bool Likeness::isSure(unsigned Symptom) const {
+  return M.isPresent(Symptom) &&
+         M.Seen[Symptom].Score >= W.Decisive.Score &&
+         M.N.Symptoms[Symptom].Leak <= W.Decisive.Leak;
 }
 
 bool Likeness::isWordOfNetwork(unsigned Cause, double Network) const {
-  return !counts() ||
-         (isSeen(Cause) && W.calibrated(Network) >= blended(Cause, Network));
+  if (!counts())
+    return true;
+  // What decides goes before what is merely not on record.
+  if (isProved(Cause))
+    return W.calibrated(Network) >= blended(Cause, Network);
+  if (isRefuted(Cause))
+    return W.calibrated(Network) <= blended(Cause, Network);
+  return isNews(Cause) && W.calibrated(Network) >= blended(Cause, Network);
 }
 
 double Likeness::shareOf(unsigned Cause) const {
@@ -76,15 +118,13 @@ double Likeness::unknown() const {
   return Place ? Shares[*Place] : 0;
 }
 
+double Likeness::none() const { return unknown() + sound().value_or(0); }
+
 std::optional<unsigned> Likeness::rivalOf(unsigned Cause) const {
-  std::optional<unsigned> Most;
-  ArrayRef<std::string> Classes = W.Recorded->classes();
-  for (unsigned I = 0; I != Classes.size(); ++I)
-    if (Classes[I] != Sound && Classes[I] != UnknownClass &&
-        Classes[I] != M.N.Causes[Cause].Class &&
-        (!Most || Shares[I] > Shares[*Most]))
-      Most = I;
-  return Most;
+  for (unsigned Place : Likeliest)
+    if (W.Recorded->classes()[Place] != M.N.Causes[Cause].Class)
+      return Place;
+  return std::nullopt;
 }
 
 const Weights::Blend &Likeness::weights(unsigned Cause) const {
@@ -99,7 +139,7 @@ double Likeness::ofRuns(unsigned Cause) const {
     return Weight * logOddsOf(std::clamp(Share, LeastOfRuns, MostOfEither));
   };
   std::optional<unsigned> Rival = rivalOf(Cause);
-  return weighed(B.Runs, shareOf(Cause)) + weighed(B.Unknown, unknown()) +
+  return weighed(B.Runs, shareOf(Cause)) + weighed(B.None, none()) +
          weighed(B.Rival, Rival ? Shares[*Rival] : 0);
 }
 

@@ -8,8 +8,8 @@
 /// against each other as kb/fitted.yaml has it:
 ///
 ///   log-odds = network * log-odds of the network + runs * log-odds of the
-///              share of recorded runs that have it + unknown * log-odds of
-///              the share whose fault no entry knows + rival * log-odds of
+///              share of recorded runs that have it + none * log-odds of the
+///              share without a cause that has a class + rival * log-odds of
 ///              the largest share that another cause has + offset
 ///
 /// A cause that no recorded run has is weighed with the share of those whose
@@ -17,10 +17,11 @@
 /// So is the unknown cause itself, whose share this is.
 /// The network alone has the word where the run has no loss curve. Where
 /// something speaks for a cause that no recorded run ever showed (an error
-/// message, a line that quotes an entry, a symptom of a device), or that is
-/// hardly ever seen without it (Weights::Decisive: arithmetic that only a second
-/// softmax satisfies), the surer of both has it: runs that lack that sight may
-/// raise a cause, not lower it.
+/// message, a line that quotes an entry, a symptom of a device), or that this
+/// cause alone shows and hardly any run without it (Weights::Decisive; a loss
+/// that only a second softmax gives), the surer of both has it: runs may raise
+/// such a cause, not lower it. What such a symptom refutes, since the cause
+/// never shows it, they may lower, not raise.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -65,8 +66,11 @@ public:
   std::vector<unsigned> causes() const;
 
 private:
-  bool isSeen(unsigned Cause) const;
-  bool isProof(const Link &L) const;
+  bool isNews(unsigned Cause) const;
+  bool isProved(unsigned Cause) const;
+  bool isRefuted(unsigned Cause) const;
+  bool isTypical(const Link &L) const;
+  bool isSure(unsigned Symptom) const;
   bool isWordOfNetwork(unsigned Cause, double Network) const;
   double ofRuns(unsigned Cause) const;
   double blended(unsigned Cause, double Network) const;
@@ -75,6 +79,8 @@ private:
   double shareOf(unsigned Cause) const;
   /// Share of those whose fault no entry knows.
   double unknown() const;
+  /// Share of those without any cause that has a class: these and the sound.
+  double none() const;
   /// The place of the cause but \p Cause that most of them had.
   std::optional<unsigned> rivalOf(unsigned Cause) const;
   const Weights::Blend &weights(unsigned Cause) const;
@@ -85,6 +91,10 @@ private:
   const ShapeFigures &Shape;
   RecordedRuns::Answers Answers;
   std::vector<double> Shares; ///< Of RecordedRuns::classes().
+  /// Places of the two causes that most of them had.
+  std::vector<unsigned> Likeliest;
+  /// By symptom how many causes show it more often than not.
+  std::vector<unsigned> ShownBy;
 };
 
 } // namespace culprit

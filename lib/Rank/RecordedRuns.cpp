@@ -183,6 +183,16 @@ std::optional<unsigned> RecordedRuns::placeOf(StringRef Class) const {
   return It->second;
 }
 
+double RecordedRuns::known(const ShapeFigures &Shape) const {
+  size_t Asked = 0, Known = 0;
+  for (const Question &Q : Questions)
+    if (Q.OfShape) {
+      ++Asked;
+      Known += Shape.count(Q.Name);
+    }
+  return Asked ? static_cast<double>(Known) / Asked : 1;
+}
+
 bool RecordedRuns::asksAbout(StringRef Symptom) const {
   return Symptoms.contains(Symptom);
 }

@@ -68,6 +68,9 @@ public:
   /// run has.
   std::optional<unsigned> placeOf(llvm::StringRef Class) const;
   llvm::ArrayRef<std::string> classes() const { return Classes; }
+  /// Of the figures that are asked about the share that \p Shape has; 1 where
+  /// none is.
+  double known(const ShapeFigures &Shape) const;
   /// Whether any recorded run tells what \p Symptom comes with.
   bool asksAbout(llvm::StringRef Symptom) const;
 

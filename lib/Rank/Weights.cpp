@@ -77,7 +77,7 @@ template <> struct MappingTraits<culprit::Weights::Blend> {
   static void mapping(IO &In, culprit::Weights::Blend &B) {
     In.mapOptional("network", B.Network);
     In.mapOptional("runs", B.Runs);
-    In.mapOptional("unknown", B.Unknown);
+    In.mapOptional("none", B.None);
     In.mapOptional("rival", B.Rival);
     In.mapOptional("offset", B.Offset);
   }
@@ -262,11 +262,11 @@ static Error checkAbove(StringRef Name, StringRef What, double Value,
 static Error checkBlend(StringRef Name, StringRef What,
                         const Weights::Blend &B) {
   if (std::isfinite(B.Network) && std::isfinite(B.Runs) &&
-      std::isfinite(B.Offset) && std::isfinite(B.Unknown) &&
+      std::isfinite(B.Offset) && std::isfinite(B.None) &&
       std::isfinite(B.Rival) && B.Network >= 0 && B.Runs >= 0)
     return Error::success();
-  return failure(Name + ": '" + What + "' has a weight that is no number from "
-                                       "0 on",
+  return failure(Name + ": '" + What + "' has a weight that is no number, or "
+                                       "one of network or runs below 0",
                  "docs/ranking.md says what it is");
 }
 

@@ -66,15 +66,15 @@ struct Weights {
   Curve Calibration;
   /// What becomes of the log-odds of a cause where recorded runs have a say
   /// (Rank/Likeness.h): of those that some of them have, and of all others.
-  /// `Unknown` and `Rival` are of what else runs like this one had: a fault of
-  /// no class, and the cause that most of them had but this one.
+  /// `None` and `Rival` are of what else runs like this one had: no cause that
+  /// has a class, and the cause that most of them had but this one.
   struct Blend {
-    double Network = 1, Runs = 0, Offset = 0, Unknown = 0, Rival = 0;
+    double Network = 1, Runs = 0, Offset = 0, None = 0, Rival = 0;
   };
   Blend OfRecorded, OfOthers;
-  /// What a symptom must be to prove a cause by itself, whatever recorded runs
-  /// look like: reported as surely as `Score`, shown by the cause with `Weight`,
-  /// and by a run without any cause of it with `Leak` at most.
+  /// What a symptom must be to decide by itself, whatever recorded runs look
+  /// like: reported with `Score` at least, shown by the cause with `Weight`,
+  /// and without any cause of it with `Leak` at most; 0 and nothing decides.
   struct Proof {
     double Score = 0.9, Weight = 0.5, Leak = 0;
   };

@@ -100,10 +100,9 @@ return {
   needs    = { tensors = { "name", "data" } },
   symptoms = { "padding-trained", "prompt-trained", "eos-ignored" },
   options  = {
-    ignore = { default = -100, doc = "Label that the loss leaves out" },
-    share  = { default = 0.02, doc = "Share of padding or questions among the counted labels, worth reporting" },
-    padding = { default = 0.08, doc = "Share of all padding among what is trained on, below which labels fell there by "
-      .. "chance" },
+    ignore  = { default = -100, doc = "Label that the loss leaves out" },
+    share   = { default = 0.02, doc = "Share of padding or questions among the counted labels, worth reporting" },
+    padding = { default = 0.08, doc = "Share of all padding that is trained on, below which labels fell there by chance" },
   },
 
   run = function(case)
@@ -254,7 +253,8 @@ return {
       and not (padding_counts == nil and inside) then
       if padding_counts == nil then skip(unknown, "padding-trained") end
     -- Who counts padding counts all of it, or the part of it that is masked as text is.
-    elseif n.padding / n.counted >= opt.share and n.padding >= opt.padding * n.masked then
+    elseif n.padding / n.counted >= opt.share
+      and n.padding >= math.min(opt.padding, hides and hides.number / 2 or 1) * n.masked then
       report {
         symptom = "padding-trained", score = believed(padding_counts, false) and 0.97 or 0.5,
         at = { step = first.step },

@@ -74,13 +74,19 @@ function targets.vocabulary(case)
   return case.config:where("match(key, ?) and not match(key, ?) and number > 1", TOKENS, SEGMENTS)
 end
 
---- What says that the loss looks for a row's partner among the rows of a batch: their number is no setting of classes.
+--- Losses that look for a row's partner among the rows of a batch.
+local PARTNERS = "*negativesranking*|*negatives_ranking*|*contrastive*|*infonce*|*info_nce*|*ntxent*|*nt_xent*|"
+  .. "*triplet*|*cosent*|*cosinesimilarity*|*cosine_similarity*"
+
+--- What says that the loss looks for a row's partner among the rows of a batch and for no class: the number of these
+--- rows is no setting.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function targets.partners(case)
-  return case.config:where("match(key, ?) and match(value, ?)", targets.LOSS, "*NegativesRanking*|*Contrastive*|"
-    .. "*contrastive*|*InfoNCE*|*infonce*|*info_nce*|*NTXent*|*ntxent*|*nt_xent*|*Triplet*|*triplet*|*CoSENT*|"
-    .. "*CosineSimilarity*|*Matryoshka*"):first()
+  for row in case.config:where("match(key, ?) and value is not null", targets.LOSS):slice(0, 20):rows() do
+    local value = tostring(row.value):lower()
+    if value:glob(PARTNERS) and not value:glob("*cross*entropy*|*+*|*mlm*") then return row end
+  end
 end
 
 --- The setting of the number of classes, or of tokens, that the loss tells apart; nil where none is set, or where the

@@ -238,7 +238,7 @@ return {
     local float  = labels:where(float_):count() > 0
     -- The score of even classes is that which training/plateau holds the loss against.
     local classes = not float and case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and "
-      .. "number > 1"):first()
+      .. "not match(key, '*type_vocab_size') and number > 1"):first()
     local one = bound(case, dumped, labels, float)
     local few = one and one[1] > 0 and (loose or one[3] > 0.05 * one[1])
     local paired = few and float and one[3] <= 0.2 * one[1] and none_better(case, labels, kind_of(case), opt.near)

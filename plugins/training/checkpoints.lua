@@ -318,7 +318,7 @@ local function some_stand_still(case, run, rows, found, opt)
     evidence = rows_of(found.still),
   }
   if factor or state.apart and all then
-    -- Moments keep what ever came, so that none of them means none from the first step on.
+    -- Moments keep what came since the optimizer was made: none of them means none from the first step on.
     local begun = factor and found.to or places.start(case, found.to, false)
     report {
       symptom  = "layer-gradient-zero",

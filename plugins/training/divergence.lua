@@ -70,6 +70,8 @@ return {
     swings   = { default = 0.02, doc = "Share of the rows that fall half the way back from which the loss swings" },
     nothing  = { default = 0.1, doc = "First loss below which it may begin at nothing, where nothing else tells" },
     whole    = { default = 0.7, doc = "Part of the squared gradient norm that layers on record must have to pay" },
+    few_up   = { default = 3.0, doc = "Last over first level of fewer than thirty rows that climb, whatever their noise" },
+    held     = { default = 0.7, doc = "Last over highest level of these" },
     few      = { default = 6,   doc = "Logged values that tell where all climb, in validation as well" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
@@ -279,11 +281,10 @@ return {
         local term = term_falls(run_name, loss)
         local thrown = not moving and not term and rows >= 30 and loss:first().value > 0
           and loss:where("value > ?", 1.3 * loss:first().value):count() >= opt.swung * (rows - 1)
-        -- Of few rows that climb to a level and stay, the lowest median is one of that level: all of them lie far above
-        -- the first.
-        local first = loss:first().value
-        local climbed = rows < 30 and not moving and not term and first >= opt.nothing and finish >= 2 * first
-          and loss:slice(1, rows):min("value") > 1.3 * first and finish >= 0.7 * loss:max("value")
+        -- Few rows that climb to a level and stay there have steps that look like noise: all lie far above the first.
+        local first, rises = loss:first().value, finish - start > math.max(0.1, 4 * noise)
+        local climbed = rows < 30 and not moving and not term and first >= opt.nothing and finish >= opt.few_up * first
+          and loss:slice(1, rows):min("value") > 1.3 * first and finish >= opt.held * loss:max("value")
         if thrown or climbed then early, start = true, first end
         if deep and start > 0 and not pulled and finish < -opt.below * scale then
           local under = loss:where("value < 0"):first()
@@ -332,10 +333,10 @@ return {
           skip(("a loss whose terms weigh the same throughout: %s falls while the whole goes up"):format(term),
             "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient")
         elseif early and not moving and finish > start * 1.3
-          and (thrown or climbed or finish - start > math.max(0.1, 4 * noise)) then
+          and (thrown or climbed or rises) then
           report {
             symptom  = "loss-rises-from-start",
-            score    = 0.95,
+            score    = (rises or thrown) and 0.95 or 0.8,
             at       = { step = loss:first().step },
             message  = ("loss rises from the start: %.4g at step %d, %.4g at step %d, and it was never lower than at "
               .. "step %d")

@@ -212,8 +212,8 @@ return {
       or case.scalars:where(FORCED:format("name", "value", "value")):first()
     -- What label smoothing can account for, and whether it is known.
     local smoothing = case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0"):first()
-    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and number > 1")
-      :first()
+    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and "
+      .. "not match(key, '*type_vocab_size') and number > 1"):first()
     local excess = 0
     if smoothing and classes and smoothing.number < 1 then
       local e, k = smoothing.number, classes.number

@@ -18,7 +18,8 @@
 --- threshold, until what is left of an element is no longer far above epsilon: a threshold t leaves t over the root of
 --- the number of weights. A threshold of elements (`clip_value`) or of units against their weights (adaptive clipping)
 --- is no norm of all, and is not held against it. One of each variable's own norm (Keras's `clipnorm`) leaves at most
---- the root of their number times as much of all, and is judged as that.
+--- the root of their number times as much of all, and is judged as that; their number is a guess, twice that of the
+--- layers on record and a hundred at least.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
@@ -49,18 +50,16 @@ return {
     local units_of_limit = 1
     if limits:count() == 0 then
       limits = case.config:where("match(key, 'clipnorm|*.clipnorm|*_clipnorm') and number > 0")
-      -- A weight and a bias of each layer on record, or as many as a network of fifty layers has.
+      -- A weight and a bias of each layer on record, or as many as a network of fifty layers has: a layer on record may
+      -- be a block of many.
       local layers = case.scalars:where { metric = "grad_norm", primary = true }:where("layer is not null")
         :distinct("layer"):count()
-      units_of_limit = limits:count() > 0 and math.sqrt(layers > 0 and 2 * layers or 100) or 1
-    end
-    if units_of_limit > 1 then
-      skip("a threshold of the norm of all gradients: this one is of each variable", "clipped-at-nearly-every-step")
+      units_of_limit = limits:count() > 0 and math.sqrt(math.max(2 * layers, 100)) or 1
     end
     if limits:count() == 0 then
       -- A threshold of null is an answer: nothing is clipped.
       if case.config:where("match(key, "
-        .. "'*grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clip*|*clip_norm|*norm_clip')"):count() > 0
+        .. "'*grad_norm|*grad_clip|*clip_grad|*clip_grad_norm|*gradient_clip*|*clip_norm|*norm_clip|*clipnorm')"):count() > 0
       then
         return
       end
@@ -70,6 +69,9 @@ return {
     if parts then
       return skip(("a threshold of the norm of all gradients: %s = %s is one of elements or units"):format(parts.key,
         tostring(parts.value)))
+    end
+    if units_of_limit > 1 then
+      skip("a threshold of the norm of all gradients: this one is of each variable", "clipped-at-nearly-every-step")
     end
     local whole = case.scalars:where { name = "grad_norm", primary = true }:where("finite(value)")
     local power = 1
@@ -131,8 +133,8 @@ return {
             at       = { step = norms:first().step },
             message  = ("the gradient norm is %.3g %s, %.3g times %s %g; %s of the steps are "
               .. "clipped"):format(usual, usual < median and "at first" or "in the median", ratio,
-              units_of_limit == 1 and "the clipping threshold of" or "what is left of it by a threshold for each "
-              .. "variable of", limit.number, units.percent(share)),
+              units_of_limit == 1 and "the clipping threshold of" or "the most that is left where each variable is "
+              .. "clipped at", limit.number, units.percent(share)),
             evidence = { limit, norms:slice(0, 5) },
           }
         end

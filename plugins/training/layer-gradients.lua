@@ -219,22 +219,22 @@ local function positions_still(case, layered)
   end
 end
 
---- Whether a module that holds a table of embeddings has a gradient beyond the table's own at most steps: its places or
---- its norm learn as well, which no head reaches.
+--- Whether a module that holds a table of words has a gradient beyond the table's own at most steps: its places or its
+--- norm learn as well, which no head reaches. One that has a projection may be the head's as a whole.
 ---@param grads culprit.Table
 ---@param layer string
 ---@return boolean
 local function learns_beside_table(grads, layer)
-  local whole = grads:where { layer = layer }:select("step", "value")
+  local whole, table_rows = grads:where { layer = layer }:select("step", "value"), nil
   for name, rows in grads:group("layer") do
-    if name:starts_with(layer .. ".") and name:lower():glob("*word*|*tok*|*wte*") then
-      local both = whole:join(rows:select("step", "value"), { "step" })
-        :where("finite(value) and value_right > 0")
-      local more = both:where("value > 1.001 * value_right"):count()
-      return more >= 3 and 2 * more >= both:count()
-    end
+    local part = name:starts_with(layer .. ".") and name:lower() or ""
+    if part:glob("*proj*|*bias*") then return false end
+    if part:glob("*word*|*tok*|*wte*") and not part:glob("*type*") then table_rows = rows end
   end
-  return false
+  if not table_rows then return false end
+  local both = whole:join(table_rows:select("step", "value"), { "step" }):where("finite(value) and value_right > 0")
+  local more = both:where("value > 1.001 * value_right"):count()
+  return more >= 3 and 2 * more >= both:count()
 end
 
 ---@type culprit.Detector

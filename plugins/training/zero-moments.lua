@@ -210,8 +210,9 @@ return {
         report {
           symptom  = "gradient-always-zero",
           score    = 0.9,
-          -- Moments keep what ever came.
-          at       = { run = run, step = places.start(case, zero[1].row.step, false), layer = zero[1].row.layer },
+          -- Moments keep what came in as many updates as the counter has.
+          at       = { run = run, layer = zero[1].row.layer, step = math.max(places.first_step(case) or 0,
+            math.floor(zero[1].row.step - zero[1].count)) },
           message  = ("both moments of %d of %d parameters are exactly 0 after %d updates (%s): a gradient came "
             .. "to them at every step and was 0, as from units that are all dead; what is frozen or cut off has no "
             .. "moments")

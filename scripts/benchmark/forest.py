@@ -14,7 +14,7 @@ import statistics
 
 HEALTHY, UNKNOWN = "healthy", "unknown"
 
-TREES = 160
+TREES = 80
 LEAST = 4            # runs at the end of a branch
 ASKED = 0.1          # share of the questions that a branch chooses from
 # A symptom that fewer runs show is not asked about, and the network has the word for what it speaks for (Likeness.cpp):

@@ -167,19 +167,33 @@ TEST(LikenessTest, NetworkAndRunsAddUp) {
   }));
 }
 
-// Of eight runs c had four, log-odds 0; a fault of no class two, ln (1/3) =
-// -1.098612; the cause d one, ln (1/7) = -1.945910:
-// 0 - .5 * -1.098612 - .3 * -1.945910 = 1.133079.
+// A tree asks about seven figures, of which the run has one: less than a sixth.
+TEST(LikenessTest, WhatIsHardlyKnownIsLikeNoRun) {
+  std::string Seven;
+  for (const char *Name : {"loss_end", "a", "b", "c", "d", "e"})
+    Seven += "ask shape " + std::string(Name) + " 0\n";
+  std::string Tree = "class healthy\nclass c\ntree\n= 0*1 1*9\n";
+  Asked A(Presence::Unknown);
+  EXPECT_EQ(A.diagnosis(Seven + Tree, Fell).Hypotheses.size(), 1u);
+  Diagnosis D = A.diagnosis(Seven + "ask shape f 0\n" + Tree, Fell);
+  EXPECT_TRUE(D.Hypotheses.empty());
+  EXPECT_TRUE(D.Leads.empty());
+  EXPECT_FALSE(D.Sound);
+}
+
+// Of eight runs c had four, log-odds 0; three none of a class, ln (3/5) =
+// -0.510826; the cause d one, ln (1/7) = -1.945910:
+// 0 - .5 * -0.510826 - .3 * -1.945910 = 0.839186.
 TEST(LikenessTest, WhatElseSuchRunsHadIsWeighed) {
   constexpr llvm::StringLiteral Four =
       "class healthy\nclass unknown\nclass c\nclass d\ntree\n"
       "= 0*1 1*2 2*4 3*1\n";
   Asked A(Presence::Present);
-  A.W.OfRecorded.Unknown = -0.5;
+  A.W.OfRecorded.None = -0.5;
   A.W.OfRecorded.Rival = -0.3;
   Diagnosis D = A.diagnosis(Four, Fell);
   ASSERT_EQ(D.Hypotheses.size(), 1u);
-  EXPECT_NEAR(D.Hypotheses[0].Recorded, 1.133079, 1e-6);
+  EXPECT_NEAR(D.Hypotheses[0].Recorded, 0.839186, 1e-6);
   EXPECT_TRUE(
       llvm::any_of(D.Hypotheses[0].Supports, [](const EvidenceItem &E) {
         return llvm::StringRef(E.Message)
@@ -202,6 +216,41 @@ TEST(LikenessTest, WhatProvesACauseIsNotOutvoted) {
   EXPECT_DOUBLE_EQ(A.diagnosis(Few, Fell).Hypotheses.at(0).Probability, Alone);
   A.W.Decisive = {0.91, 0.5, 0.02};
   EXPECT_LT(A.diagnosis(Few, Fell).Hypotheses.at(0).Probability, Alone);
+}
+
+// The symptom is as sure and seldom as a proof, but d shows it as well: which
+// of the two it is, the runs may tell.
+TEST(LikenessTest, WhatTwoCausesShowProvesNeither) {
+  constexpr llvm::StringLiteral Few =
+      "ask symptom large\nclass healthy\nclass c\ntree\n= 0*9 1*1\n";
+  Asked A(Presence::Present);
+  A.Entries.push_back(A.Entries[0]);
+  A.Entries[1].Id = "f";
+  A.Entries[1].Class = "d";
+  A.W.Decisive = {0.9, 0.5, 0.02};
+  auto ofC = [](const Diagnosis &D) {
+    for (const Hypothesis &H : D.Hypotheses)
+      if (H.Class == "c")
+        return H.Probability;
+    return 0.0;
+  };
+  double Alone = ofC(A.diagnosis(Few, {}));
+  ASSERT_GT(Alone, 0);
+  EXPECT_LT(ofC(A.diagnosis(Few, Fell)), Alone);
+}
+
+// Of ten runs like this one nine had c, which never shows the symptom that is
+// there. Where that is proof of something else the runs do not make c likely.
+TEST(LikenessTest, WhatIsRefutedIsNotRaised) {
+  constexpr llvm::StringLiteral Most =
+      "ask symptom large\nclass healthy\nclass c\ntree\n= 0*1 1*9\n";
+  Asked A(Presence::Present, Frequency::Never);
+  A.W.Decisive = {0.9, 0.5, 0.019};
+  EXPECT_EQ(A.diagnosis(Most, Fell).Hypotheses.size(), 1u);
+  A.W.Decisive = {0.9, 0.5, 0.02};
+  Diagnosis D = A.diagnosis(Most, Fell);
+  EXPECT_TRUE(D.Hypotheses.empty());
+  EXPECT_TRUE(D.Leads.empty());
 }
 
 // Nobody could look for its symptom. To the network it is .01 at most:
