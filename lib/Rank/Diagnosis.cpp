@@ -177,6 +177,7 @@ Diagnosis diagnose(ArrayRef<SymptomEvidence> Symptoms,
   std::vector<unsigned> NotShown; // likeliest first
   std::vector<std::pair<std::string, double>> Suspected, Unlisted;
   Beliefs B = posterior(M.N, M.Seen);
+  Runs.settle(B);
   for (const CausePosterior &P : B.Causes) {
     double Final = Runs.probability(P.Cause, P.Probability);
     if (static_cast<int>(P.Cause) == M.N.Unknown) {

@@ -9,6 +9,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 using namespace llvm;
 
@@ -157,8 +158,27 @@ double Likeness::added(unsigned Cause, double Network) const {
 }
 
 double Likeness::probability(unsigned Cause, double Network) const {
-  return isWordOfNetwork(Cause, Network) ? W.calibrated(Network)
-                                         : blended(Cause, Network);
+  return Scale * (isWordOfNetwork(Cause, Network) ? W.calibrated(Network)
+                                                  : blended(Cause, Network));
+}
+
+void Likeness::settle(const Beliefs &B) {
+  if (!counts())
+    return;
+  std::map<unsigned, double> Network; // what no symptom speaks for has 0
+  for (unsigned C : causes())
+    Network[C] = 0;
+  for (const CausePosterior &P : B.Causes)
+    if (static_cast<int>(P.Cause) != M.N.Unknown)
+      Network[P.Cause] = P.Probability;
+  double Sum = 0, Most = 0;
+  for (auto [Cause, P] : Network) {
+    double Now = probability(Cause, P);
+    Sum += Now;
+    Most = std::max(Most, Now);
+  }
+  if (Most < 0.5 && Sum > 1)
+    Scale = 1 / Sum;
 }
 
 double Likeness::moved(const Beliefs &B, unsigned Cause, double After) const {

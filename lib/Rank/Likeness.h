@@ -42,6 +42,11 @@ public:
   /// Whether the recorded runs have a say in this run at all.
   bool counts() const { return !Shares.empty(); }
 
+  /// Recorded runs had one cause each: where none reaches a half by \p B and
+  /// them, all together get 1 at most, so that many that fit a little do not
+  /// each look likely. Before anything else is asked.
+  void settle(const Beliefs &B);
+
   /// The calibrated probability of \p Cause, to which the network gives
   /// \p Network.
   double probability(unsigned Cause, double Network) const;
@@ -91,6 +96,7 @@ private:
   const ShapeFigures &Shape;
   RecordedRuns::Answers Answers;
   std::vector<double> Shares; ///< Of RecordedRuns::classes().
+  double Scale = 1; ///< Of settle().
   /// Places of the two causes that most of them had.
   std::vector<unsigned> Likeliest;
   /// By symptom how many causes show it more often than not.

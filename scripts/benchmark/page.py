@@ -256,8 +256,9 @@ def log_excerpts(records, program):
 
 
 def write(dev, heldout=None, program=None, excerpts=(), first_reading=False):
-    """(page, diagram). The held-out set, if there is one, is what the page is about; the dev set is beside it."""
-    scores = {"dev": scoring.score(dev, None, program)}
+    """(page, diagram). The held-out set, if there is one, is what the page is about; the dev set is beside it, and is
+    not ranked anew: the recorded runs know its cases."""
+    scores = {"dev": scoring.score(dev, None, None if heldout else program)}
     if heldout:
         scores["held out"] = scoring.score(heldout, dev, program)
     tables, diagram = reliability(scores)

@@ -167,6 +167,33 @@ TEST(LikenessTest, NetworkAndRunsAddUp) {
   }));
 }
 
+// Nobody could look for the symptom of c, d and e, of which the runs like this
+// one had a third each.
+TEST(LikenessTest, ManyThatFitALittleShareOne) {
+  constexpr llvm::StringLiteral Three =
+      "class healthy\nclass c\nclass d\nclass e\ntree\n= 1*4 2*4 3*4\n";
+  Asked A(Presence::Unknown);
+  for (const char *Class : {"d", "e"}) {
+    A.Entries.push_back(A.Entries[0]);
+    A.Entries.back().Id = Class;
+    A.Entries.back().Class = Class;
+  }
+  auto sum = [](const Diagnosis &D) {
+    double Sum = 0;
+    for (const Hypothesis &H : D.Hypotheses)
+      Sum += H.Probability;
+    for (const Hypothesis &H : D.Leads)
+      Sum += H.Probability;
+    return Sum;
+  };
+  // -.5 * 4.595120 + ln (1/2) + 2.2 = -.790707, a probability of .312020.
+  A.W.OfRecorded = {0.5, 1, 2.2};
+  EXPECT_NEAR(sum(A.diagnosis(Three, Fell)), 3 * 0.312020, 1e-5);
+  // With 2.6 it is -.390707, .403547.
+  A.W.OfRecorded = {0.5, 1, 2.6};
+  EXPECT_NEAR(sum(A.diagnosis(Three, Fell)), 1, 1e-9);
+}
+
 // A tree asks about seven figures, of which the run has one: less than a sixth.
 TEST(LikenessTest, WhatIsHardlyKnownIsLikeNoRun) {
   std::string Seven;
