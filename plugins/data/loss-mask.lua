@@ -102,7 +102,8 @@ return {
   options  = {
     ignore  = { default = -100, doc = "Label that the loss leaves out" },
     share   = { default = 0.02, doc = "Share of padding or questions among the counted labels, worth reporting" },
-    padding = { default = 0.08, doc = "Share of all padding that is trained on, below which labels fell there by chance" },
+    padding = { default = 0.08, doc = "Share of all padding that is trained on, below which labels fell there by "
+      .. "chance" },
   },
 
   run = function(case)
