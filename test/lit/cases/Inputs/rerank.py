@@ -1,4 +1,5 @@
-"""rerank.py PROGRAM RECORDS TOP1 ALARMS: the recorded evidence ranked anew, held against a share and a number of alarms."""
+"""rerank.py PROGRAM RECORDS EVERY TOP1 ALARMS: the recorded evidence of each EVERYth run ranked anew, held against a
+share and a number of alarms."""
 
 import pathlib
 import sys
@@ -8,8 +9,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "scripts"))
 
 from benchmark import evidence, outcomes, records
 
-program, path, least, most = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
-told = [outcomes.ours(record) for record in evidence.rerank(records.read(path), program)]
+program, path = sys.argv[1:3]
+every, least, most = int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5])
+told = [outcomes.ours(record) for record in evidence.rerank(records.read(path)[::every], program)]
 faults, healthy = outcomes.faults(told), outcomes.healthy(told)
 first, accused = sum(t.first() for t in faults), sum(t.accused() for t in healthy)
 print(f"{len(faults)} faults, {first} first; {len(healthy)} healthy, {accused} accused")
