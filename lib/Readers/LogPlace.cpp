@@ -162,6 +162,16 @@ static bool countsEvaluation(const LoggedPair &P) {
   return false;
 }
 
+/// "[00010/00400] train_loss=2.3": a step of a total in brackets in front of
+/// what is assigned.
+static bool hasBracketedTotal(StringRef Text, ArrayRef<LoggedPair> Pairs) {
+  if (Pairs[0].Begin != 1 || Pairs[0].Of <= 0 || !Text.starts_with("[") ||
+      !Text.drop_front(Pairs[0].End).starts_with("] "))
+    return false;
+  return all_of(Pairs.drop_front(),
+                [](const LoggedPair &P) { return P.Assigned; });
+}
+
 static bool isWhole(double Value) {
   return Value == std::floor(Value) && std::fabs(Value) < 1e15;
 }
@@ -199,7 +209,8 @@ static void placeByForm(StringRef Text, ArrayRef<LoggedPair> Pairs,
     Out.Step = &Second;
     return;
   } else if (Fraction && Fraction->Value <= Fraction->Of &&
-             ((Fraction == &First && First.Begin == 0) ||
+             ((Fraction == &First &&
+               (First.Begin == 0 || hasBracketedTotal(Text, Pairs))) ||
               (Pairs.size() == 2 && Text.ends_with("]")))) {
     // Keras' "64/64 [====] - 0s - loss: 1.5", or "loss: 2.3 [ 64/60000]".
     if (!Out.LossLike)
