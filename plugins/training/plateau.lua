@@ -1,7 +1,7 @@
 --- ## What it detects
 --- A loss that never leaves its first level, one that stops improving while it is still high, one that settles at the
 --- score of a model that knows nothing while its weights travel, and one that stands just above the least value that a
---- softmax of a softmax allows, or has as much above that as labels are wrong.
+--- softmax of a softmax allows, or has as much above that as labels are wrong, at the end or at every evaluation.
 ---
 --- ## Why it matters
 --- Flat from the start means that no step changes the model, or that there is nothing to learn: which of them, the size
@@ -21,6 +21,8 @@
 --- Identical curves come from a learning rate of zero and from an optimizer that holds other parameters; only `lr`
 --- tells. With probabilities p for logits, -ln softmax(p)[y] is at least ln(e + V - 1) - 1. Where they are 0 and 1, it
 --- is that for each label that is right and 1 more for each that is wrong: loss and accuracy add up to ln(e + V - 1).
+--- A loss that falls by as much as the accuracy rises, from evaluation to evaluation, is no other's, but for few
+--- classes.
 --- A model that is right in a share A of its answers and knows how often can have
 --- -A ln A - (1 - A) ln((1 - A) / (V - 1)).
 
@@ -116,8 +118,44 @@ return {
       return level >= 1.25 * possible and level or nil, share, sum
     end
 
+    --- Whether losses and accuracies of the evaluations add up to that as well, from one to the next, while both move:
+    --- number of evaluations, first and last accuracy, and the sum. Of what is learned by one softmax the loss falls by
+    --- several times what the accuracy rises by, but for few classes.
+    local function adds_up_throughout(run_name)
+      local hits = runs.series(case, "val_accuracy", run_name):where("finite(value)"):distinct("step")
+      local both = runs.series(case, "val_loss", run_name):where("finite(value)"):distinct("step")
+        :select("step", "value"):join(hits:select("step", "value"), { "step" }):sort("step")
+      if both:count() < 4 or not classes or classes.number < 8 then return nil end
+      local unit = hits:max("value") > 1.5 and 100 or 1
+      local sum  = math.log(math.exp(1) + classes.number - 1)
+      local low, high, first, last = nil, nil, nil, nil
+      for row in both:slice(0, 1000):rows() do
+        local share = row.value_right / unit
+        if math.abs(row.value + share - sum) > 0.004 * sum then return nil end
+        first, last = first or share, share
+        if not low or share < low.share then low = { share = share, loss = row.value } end
+        if not high or share > high.share then high = { share = share, loss = row.value } end
+      end
+      local slope = (low.loss - high.loss) / (high.share - low.share)
+      if high.share - low.share < 0.05 or slope < 0.7 or slope > 1.3 then return nil end
+      return both:count(), first, last, sum
+    end
+
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
+      local evaluations, from, to, sum = adds_up_throughout(run_name)
+      if evaluations then
+        local val = runs.series(case, "val_loss", run_name):where("finite(value)")
+        report {
+          symptom  = "loss-above-double-softmax-floor",
+          score    = 0.95,
+          at       = { step = loss:count() > 0 and loss:first().step or val:first().step },
+          message  = ("at all %d evaluations, from an accuracy of %.3g to %.3g, it and the validation loss add up to "
+            .. "%.4g: of two softmaxes over %d that are sure of each answer they add up to %.4g"):format(evaluations,
+            from, to, val:last().value + to, math.floor(classes.number), sum),
+          evidence = { val:first(), val:last(), classes },
+        }
+      end
       local rows = loss:count()
       if rows >= opt.min_rows then
         judged = true
@@ -166,7 +204,8 @@ return {
         -- while the probabilities were even and grew several times when they parted.
         local floor = classes and classes.number > 2 and math.log(math.exp(1) + classes.number - 1) - 1
         local late  = loss:slice(rows - 2 * fifth, fifth):median("value")
-        if floor and finish >= 0.99 * floor and finish <= 0.97 * chance and math.abs(late - finish) <= 0.05 * start
+        if not evaluations and floor and finish >= 0.99 * floor and finish <= 0.97 * chance
+          and math.abs(late - finish) <= 0.05 * start
           and loss:quantile("value", 0.02) >= 0.985 * floor - 2 * noise
           and math.abs(start - chance) <= 0.1 * chance then
           local val  = case.scalars:where { metric = "val_loss", primary = true, run = run_name }:where("finite(value)")

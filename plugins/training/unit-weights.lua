@@ -9,15 +9,15 @@
 --- 30, nine inputs of ten are there, and no gradient goes through. No statistics of layers are needed for either.
 ---
 --- ## How to confirm
---- Count the outputs of the activation behind the layer for one batch: zeros for the first, values at the limits for the
---- second.
+--- Count the outputs of the activation behind the layer for one batch: zeros for the first, values at the limits for
+--- the second.
 ---
 --- ## Known false positives
---- Inputs of another size than 1, as features that nobody scaled, or of one sign, behind a rectifier: more than one unit
---- in twenty has then another bias. What no activation follows is left out by name: queries, keys, values, outputs,
---- gates and heads, of which rare classes have biases far below zero. Large weights of a rectifier saturate nothing.
---- Weights that decay took to next to nothing are small beside any bias. A norm's own gain and shift, right before an
---- activation as in convolutional networks, count as weight and bias where it has running statistics.
+--- Inputs of another size than 1, as features that nobody scaled, or of one sign, behind a rectifier: more than one
+--- unit in twenty has then another bias. What no activation follows is left out by name: queries, keys, values,
+--- outputs, gates and heads, of which rare classes have biases far below zero. Large weights of a rectifier saturate
+--- nothing. Weights that decay took to next to nothing are small beside any bias. A norm's own gain and shift, right
+--- before an activation as in convolutional networks, count as weight and bias where it has running statistics.
 ---
 --- ## References
 --- https://arxiv.org/abs/1903.06733, https://proceedings.mlr.press/v9/glorot10a.html
@@ -55,7 +55,9 @@ local function layers(here)
       local shifted = #shape == 1 and here:where { layer = bias.layer }:where("match(name, '*running_mean')"):first()
       if #shape > 1 or shifted then
         local sizes = {}
-        for i, rms in ipairs(weight:along(outputs(weight), "rms")) do sizes[i] = rms and rms * math.sqrt(inputs) or 0 end
+        for i, rms in ipairs(weight:along(outputs(weight), "rms")) do
+          sizes[i] = rms and rms * math.sqrt(inputs) or 0
+        end
         out[#out + 1] = { layer = bias.layer, weight = weight, bias = bias, sizes = sizes, matrix = #shape > 1,
           size = (weight.rms or 0) * math.sqrt(inputs) }
       end
@@ -90,7 +92,7 @@ return {
   needs    = { tensors = { "name", "role", "layer", "step", "data" } },
   symptoms = { "biases-hold-units-off", "unit-weights-large" },
   options  = {
-    off   = { default = -2.0, doc = "Median bias, in units of the spread that the weights give, of units that are off" },
+    off   = { default = -2.0, doc = "Median bias, in units of the spread that weights give, of units that are off" },
     least = { default = -1.3, doc = "What 95 % of the biases are below where all are" },
     size  = { default = 5.0,  doc = "Norm of a unit's weights from which what it computes is beyond the limits" },
     apart = { default = 5.0,  doc = "How many times the largest of the other layers that is at least" },
@@ -154,8 +156,8 @@ return {
         symptom  = "unit-weights-large",
         score    = named and (named:glob(LIMITED) and 0.95 or 0.6) or 0.8,
         at       = { run = run, layer = first.layer, step = step },
-        message  = ("the weights of a unit of %s (%s) have a norm of %.3g, those of other layers %.3g at most: inputs of "
-          .. "size 1 come out as large%s, %s"):format(units.plural(#large.layers, "layer"), names(large), first.size,
+        message  = ("the weights of a unit of %s (%s) have a norm of %.3g, those of other layers %.3g at most: inputs "
+          .. "of size 1 come out as large%s, %s"):format(units.plural(#large.layers, "layer"), names(large), first.size,
           large.most, named and named:glob(LIMITED) and (", far beyond the limits of %s"):format(named) or "", since),
         evidence = { first.weight, act },
       }
