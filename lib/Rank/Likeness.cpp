@@ -95,15 +95,20 @@ bool Likeness::isSure(unsigned Symptom) const {
          M.N.Symptoms[Symptom].Leak <= W.Decisive.Leak;
 }
 
+bool Likeness::stands(unsigned Cause, double Own, double Blended) const {
+  // What decides goes before what is merely not on record.
+  if (isProved(Cause))
+    return Own >= Blended;
+  if (isRefuted(Cause))
+    return Own <= Blended;
+  return Own >= Blended && isNews(Cause);
+}
+
 bool Likeness::isWordOfNetwork(unsigned Cause, double Network) const {
   if (!counts())
     return true;
-  // What decides goes before what is merely not on record.
-  if (isProved(Cause))
-    return W.calibrated(Network) >= blended(Cause, Network);
-  if (isRefuted(Cause))
-    return W.calibrated(Network) <= blended(Cause, Network);
-  return isNews(Cause) && W.calibrated(Network) >= blended(Cause, Network);
+  const double Own = W.calibrated(Network); // 0 stays 0
+  return stands(Cause, Own, blended(Cause, Own));
 }
 
 double Likeness::shareOf(unsigned Cause) const {
@@ -144,12 +149,10 @@ double Likeness::ofRuns(unsigned Cause) const {
          weighed(B.Rival, Rival ? Shares[*Rival] : 0);
 }
 
-double Likeness::blended(unsigned Cause, double Network) const {
+double Likeness::blended(unsigned Cause, double Own) const {
   const Weights::Blend &B = weights(Cause);
-  double Calibrated = W.calibrated(Network); // 0 stays 0
   return probabilityOf(
-      B.Network *
-          logOddsOf(std::clamp(Calibrated, LeastOfNetwork, MostOfEither)) +
+      B.Network * logOddsOf(std::clamp(Own, LeastOfNetwork, MostOfEither)) +
       ofRuns(Cause) + B.Offset);
 }
 
@@ -158,8 +161,11 @@ double Likeness::added(unsigned Cause, double Network) const {
 }
 
 double Likeness::probability(unsigned Cause, double Network) const {
-  return Scale * (isWordOfNetwork(Cause, Network) ? W.calibrated(Network)
-                                                  : blended(Cause, Network));
+  const double Own = W.calibrated(Network);
+  if (!counts())
+    return Scale * Own;
+  const double Blended = blended(Cause, Own);
+  return Scale * (stands(Cause, Own, Blended) ? Own : Blended);
 }
 
 void Likeness::settle(const Beliefs &B) {

@@ -77,8 +77,11 @@ private:
   bool isTypical(const Link &L) const;
   bool isSure(unsigned Symptom) const;
   bool isWordOfNetwork(unsigned Cause, double Network) const;
+  /// Whether \p Own, what the network gives as it is calibrated, stands, and
+  /// not what comes of it and the recorded runs.
+  bool stands(unsigned Cause, double Own, double Blended) const;
   double ofRuns(unsigned Cause) const;
-  double blended(unsigned Cause, double Network) const;
+  double blended(unsigned Cause, double Own) const;
   std::string textOf(const RecordedRuns::Reason &R) const;
   /// Share of the recorded runs for \p Cause, or for one that none of them has.
   double shareOf(unsigned Cause) const;

@@ -294,8 +294,7 @@ return {
     end
     local smoothed = case.config:where("match(key, '*label_smoothing*') and number > 0"):first()
     local summed = settings.accumulation(case):where("number > 1"):first()
-    local known = case.config:where("match(key, '*num_classes|*n_classes|*num_labels|*vocab_size') and "
-      .. "not match(key, '*type_vocab_size') and number > 1"):first()
+    local known = targets.counted(case)
     -- Images are turned and cut more often than configs say.
     local inputs = case.tensors:where("match(name, 'batch.*') and match(dtype, 'float*|bfloat*|uint8')"):slice(0, 8)
     for row in inputs:rows() do

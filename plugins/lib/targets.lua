@@ -74,6 +74,14 @@ function targets.vocabulary(case)
   return case.config:where("match(key, ?) and not match(key, ?) and number > 1", TOKENS, SEGMENTS)
 end
 
+--- The first setting of a number of classes or tokens, whatever the loss compares.
+---@param case culprit.Case
+---@return culprit.Row?
+function targets.counted(case)
+  return case.config:where("match(key, ?) and not match(key, ?) and number > 1",
+    TOKENS .. "|*num_classes|*n_classes|*num_labels", SEGMENTS):first()
+end
+
 --- Losses that look for a row's partner among the rows of a batch.
 local PARTNERS = "*negativesranking*|*negatives_ranking*|*contrastive*|*infonce*|*info_nce*|*ntxent*|*nt_xent*|"
   .. "*triplet*|*cosent*|*cosinesimilarity*|*cosine_similarity*"

@@ -237,8 +237,7 @@ return {
     end
     local float  = labels:where(float_):count() > 0
     -- The score of even classes is that which training/plateau holds the loss against.
-    local classes = not float and case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and "
-      .. "not match(key, '*type_vocab_size') and number > 1"):first()
+    local classes = not float and targets.counted(case)
     local one = bound(case, dumped, labels, float)
     local few = one and one[1] > 0 and (loose or one[3] > 0.05 * one[1])
     local paired = few and float and one[3] <= 0.2 * one[1] and none_better(case, labels, kind_of(case), opt.near)

@@ -57,6 +57,7 @@ local harder_rows = require("harder-rows")
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
+local targets = require("targets")
 
 -- What makes training's own rows harder than those of validation, as a setting or as the share that is logged.
 local LOGGED = "*sampling_prob*|*scheduled_sampling*|*adversarial*|*pgd*|*hard_neg*|*input_noise*|*word_drop*|"
@@ -212,8 +213,7 @@ return {
       or case.scalars:where(FORCED:format("name", "value", "value")):first()
     -- What label smoothing can account for, and whether it is known.
     local smoothing = case.config:where("match(key, '*label_smoothing|*label_smoothing_factor') and number > 0"):first()
-    local classes = case.config:where("match(key, '*vocab_size|*num_classes|*n_classes|*num_labels') and "
-      .. "not match(key, '*type_vocab_size') and number > 1"):first()
+    local classes = targets.counted(case)
     local excess = 0
     if smoothing and classes and smoothing.number < 1 then
       local e, k = smoothing.number, classes.number

@@ -18,6 +18,8 @@
 --- ## References
 --- https://arxiv.org/abs/2204.02311, appendix B; nanoGPT's estimate_mfu
 
+local targets = require("targets")
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -60,7 +62,8 @@ return {
       if not (layers and width and length) then return nil end
       -- Without a count of parameters: 12 d^2 a layer, and the head; a looked-up embedding multiplies nothing.
       local counted = setting("*num_params|*n_params|*num_parameters|*total_params|*model_parameters")
-      local vocab   = setting("*vocab_size") or 0
+      local tokens  = targets.vocabulary(case):first()
+      local vocab   = tokens and tokens.number or 0
       return 6 * (counted or 12 * layers * width * width + vocab * width) + 12 * layers * width * length, length
     end
 

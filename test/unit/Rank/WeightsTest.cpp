@@ -46,6 +46,32 @@ TEST(WeightsTest, GenericSightsOfTheUnknownCause) {
             "w.yaml: 'unknown.shows_generic' is 0");
 }
 
+// Nothing decides by itself unless the file says what does.
+TEST(WeightsTest, WhatDecides) {
+  auto Plain = Weights::parse("prior: 0.05\n", "w.yaml");
+  ASSERT_TRUE(bool(Plain));
+  EXPECT_EQ(Plain->Decisive.Leak, 0);
+  auto Own = Weights::parse("decisive: {score: 0.8, weight: 0.6, leak: 0.01}\n",
+                            "w.yaml");
+  ASSERT_TRUE(bool(Own));
+  EXPECT_EQ(Own->Decisive.Score, 0.8);
+  EXPECT_EQ(Own->Decisive.Weight, 0.6);
+  EXPECT_EQ(Own->Decisive.Leak, 0.01);
+  EXPECT_EQ(problemOf(Weights::parse("decisive: {leak: 2}\n", "w.yaml")),
+            "w.yaml: 'decisive' has a number that is not from 0 to 1");
+}
+
+// Causes that no recorded run has are weighed by numbers of their own.
+TEST(WeightsTest, CausesThatNoRecordedRunHas) {
+  auto W = Weights::parse(
+      "not_recorded: {network: 0.9, runs: 0.4, offset: -0.5}\n", "w.yaml");
+  ASSERT_TRUE(bool(W));
+  EXPECT_EQ(W->OfOthers.Network, 0.9);
+  EXPECT_EQ(W->OfOthers.Runs, 0.4);
+  EXPECT_EQ(W->OfOthers.Offset, -0.5);
+  EXPECT_EQ(W->OfRecorded.Network, 1);
+}
+
 TEST(WeightsTest, RefusesWhatIsNoProbability) {
   EXPECT_EQ(problemOf(Weights::parse("prior: 1.5\n", "w.yaml")),
             "w.yaml: 'prior' is 1.5, not a probability");
