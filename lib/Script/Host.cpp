@@ -3,7 +3,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Script/Host.h"
-#include "Script/Modules.h"
 #include "Script/NilNames.h"
 #include "Script/Sandbox.h"
 #include "Support/Deadline.h"
@@ -314,15 +313,15 @@ bool Host::run(function_ref<void(lua_State *)> Body) {
   return false;
 }
 
-/// Compiles \p Source as chunk \p Number and runs it for one value.
-static void runChunk(lua_State *L, StringRef Source, size_t Number) {
+/// Compiles \p Source as chunk \p Number, if \p Code does not have it, and
+/// runs it for one value.
+static void runChunk(lua_State *L, StringRef Source, size_t Number,
+                     const ByteCode &Code) {
   Source.consume_front("\xef\xbb\xbf"); // of an editor of Windows
   // On Lua's own stack: an error leaves this function without its locals'
   // destructors where Lua was built as C.
   lua_pushfstring(L, "=%s%d", ChunkName.data(), static_cast<int>(Number));
-  if (luaL_loadbufferx(L, Source.data(), Source.size(), lua_tostring(L, -1),
-                       "t") != LUA_OK)
-    lua_error(L);
+  Code.push(L, Source, lua_tostring(L, -1));
   lua_remove(L, -2);
   pushEnvironment(L);
   lua_setupvalue(L, -2, 1); // _ENV is the only upvalue of a chunk
@@ -345,19 +344,32 @@ static void checkLength(lua_State *L, StringRef Name, StringRef Source) {
   lua_error(L);
 }
 
-void Host::load(lua_State *L, StringRef Source) {
+void Host::load(lua_State *L, StringRef Source, const ByteCode &Code) {
   checkLength(L, Files.front(), Source);
   openSandbox(L);
-  Texts.assign(1, Source.str());
-  runChunk(L, Source, 0);
+  Texts.assign(1, Source);
+  runChunk(L, Source, 0, Code);
 }
 
-void Host::loadMore(lua_State *L, std::string Name, StringRef Source) {
+void Host::loadAs(lua_State *L, size_t Number, StringRef Name, StringRef Source,
+                  const ByteCode &Code) {
   checkLength(L, Name, Source);
-  Files.push_back(std::move(Name));
+  Files.resize(std::max(Files.size(), Number + 1));
   Texts.resize(Files.size());
-  Texts.back() = Source.str();
-  runChunk(L, Source, Files.size() - 1);
+  Files[Number] = Name.str();
+  Texts[Number] = Source;
+  runChunk(L, Source, Number, Code);
+}
+
+void Host::loadMore(lua_State *L, StringRef Name, StringRef Source) {
+  // Modules have their numbers.
+  size_t Number = std::max(Files.size(), Modules ? Modules->end() : 0);
+  More.push_back({Source.str(), std::make_unique<ByteCode>()});
+  loadAs(L, Number, Name, More.back().first, *More.back().second);
+}
+
+void Host::loadModule(lua_State *L, const ModuleSet::Module &M) {
+  loadAs(L, M.Number, M.File, M.Source, *M.Code);
 }
 
 Error Host::charge(lua_State *L, size_t Bytes) {

@@ -19,11 +19,11 @@
 #include "Detect/Detector.h"
 #include "Script/Costs.h"
 #include "Script/Lua.h"
+#include "Script/Modules.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include <deque>
 
 namespace culprit {
-
-class ModuleSet;
 
 /// Longest file of Lua that is compiled, in bytes.
 constexpr size_t MaxSourceBytes = size_t(256) << 10;
@@ -54,10 +54,12 @@ public:
   size_t peakBytes() const { return Peak; }
 
   /// Compiles \p Source in the sandbox and runs it, which leaves the value it
-  /// returned on the stack. For use inside run().
-  void load(lua_State *L, llvm::StringRef Source);
-  /// As load() for one more file of Lua, in the same sandbox.
-  void loadMore(lua_State *L, std::string Name, llvm::StringRef Source);
+  /// returned on the stack. \p Code is of this text alone, which both outlive
+  /// the host. For use inside run().
+  void load(lua_State *L, llvm::StringRef Source, const ByteCode &Code);
+  /// As load() for one more text of Lua, in the same sandbox.
+  void loadMore(lua_State *L, llvm::StringRef Name, llvm::StringRef Source);
+  void loadModule(lua_State *L, const ModuleSet::Module &M);
 
   // For bindings ----------------------------------------------------------//
 
@@ -99,6 +101,8 @@ private:
   static void onCount(lua_State *L, lua_Debug *);
   static int onError(lua_State *L);
   static int onPanic(lua_State *L);
+  void loadAs(lua_State *L, size_t Number, llvm::StringRef Name,
+              llvm::StringRef Source, const ByteCode &Code);
   /// The lines of the Lua functions being run, innermost first.
   static std::vector<ScriptLine> lines(lua_State *L);
   void setPlace(llvm::ArrayRef<ScriptLine> Lines);
@@ -106,8 +110,11 @@ private:
   void nameNil(lua_State *L, ScriptLine At);
 
   lua_State *State = nullptr;
-  std::vector<std::string> Files; ///< By the number of the chunk.
-  std::vector<std::string> Texts; ///< What is written in them.
+  /// By the number of the chunk; empty for modules that are not required.
+  std::vector<std::string> Files;
+  std::vector<llvm::StringRef> Texts; ///< What is written in them.
+  /// What loadMore() was given.
+  std::deque<std::pair<std::string, std::unique_ptr<ByteCode>>> More;
   Limits Bounds;
   std::chrono::steady_clock::time_point Ends;
   size_t Used = 0, Peak = 0;

@@ -21,15 +21,17 @@ namespace {
 class LuaDetector : public Detector {
 public:
   LuaDetector(DetectorInfo Info, std::string Source,
+              std::unique_ptr<const ByteCode> Code,
               std::shared_ptr<const ModuleSet> Modules)
       : Detector(std::move(Info)), Source(std::move(Source)),
-        Modules(std::move(Modules)) {}
+        Code(std::move(Code)), Modules(std::move(Modules)) {}
 
   void run(const Case &C, ArrayRef<Scalar> Options, const Limits &Bounds,
            Outcome &Result) const override;
 
 private:
   std::string Source;
+  std::unique_ptr<const ByteCode> Code;
   std::shared_ptr<const ModuleSet> Modules;
 };
 
@@ -75,7 +77,7 @@ void LuaDetector::run(const Case &C, ArrayRef<Scalar> Options,
   H.Modules = Modules.get();
   H.setTableLimit(Bounds.Tables + 4 * C.bytes());
   bool Done = H.run([&](lua_State *L) {
-    H.load(L, Source);
+    H.load(L, Source, *Code);
     lua_getfield(L, -1, "run");
     pushCase(L);
     lua_call(L, 1, 0);
@@ -135,15 +137,16 @@ loadDetector(StringRef Id, StringRef File, StringRef Source,
   Host H(File.str(), Settings.Bounds);
   H.Modules = Settings.Modules.get();
   std::optional<DeclarationMistake> Mistake;
+  auto Code = std::make_unique<const ByteCode>();
   bool Done = H.run([&](lua_State *L) {
-    H.load(L, Source);
+    H.load(L, Source, *Code);
     Mistake = readDeclaration(L, Settings.Symptoms, Info);
   });
   if (!Done)
     return BrokenDetector{Id.str(), H.error()};
   if (!Mistake)
     return std::make_unique<LuaDetector>(std::move(Info), Source.str(),
-                                         Settings.Modules);
+                                         std::move(Code), Settings.Modules);
   DetectorError E;
   for (Diagnostic &D : toDiagnostics(std::move(Mistake->What))) {
     E.Message = failureText(D.Message);

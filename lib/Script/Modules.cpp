@@ -33,6 +33,11 @@ Error ModuleSet::addFolder(StringRef Folder) {
   return EC ? failure(Folder + ": " + EC.message()) : Error::success();
 }
 
+void ModuleSet::add(StringRef Name, Module M) {
+  M.Number = End++;
+  ByName[Name.str()] = std::move(M);
+}
+
 const ModuleSet::Module *ModuleSet::find(StringRef Name) const {
   auto It = ByName.find(Name.str());
   return It == ByName.end() ? nullptr : &It->second;
@@ -90,7 +95,7 @@ Expected<int> globalRequire(Call &C) {
   }
   lua_pushboolean(L, true);
   lua_setfield(L, Loaded, M->File.c_str());
-  H.loadMore(L, M->File, M->Source);
+  H.loadModule(L, *M);
   if (!lua_istable(L, -1))
     return failure("module '" + Name + "' must return a table, and returns " +
                        wordFor(L, -1),

@@ -4,17 +4,19 @@
 ///
 /// \file
 /// What `require("name")` finds: the files `lib/<name>.lua` beside the groups
-/// of detectors. Their text is read once, when the detectors are; every run
-/// compiles what it asks for in its own state, so modules keep nothing from
-/// one detector to another.
+/// of detectors. Their text is read once, when the detectors are, and compiled
+/// once; every run loads what it asks for in its own state, so modules keep
+/// nothing from one detector to another.
 ///
 //===----------------------------------------------------------------------===//
 
 #ifndef CULPRIT_SCRIPT_MODULES_H
 #define CULPRIT_SCRIPT_MODULES_H
 
+#include "Script/ByteCode.h"
 #include "llvm/Support/Error.h"
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,10 +28,13 @@ public:
   struct Module {
     std::string File;
     std::string Source;
+    /// Of the chunk, the same in every state; the detector's own is 0.
+    size_t Number = 0;
+    std::shared_ptr<const ByteCode> Code = std::make_shared<ByteCode>();
   };
 
-  /// A module in the place of an earlier one of that name.
-  void add(llvm::StringRef Name, Module M) { ByName[Name.str()] = std::move(M); }
+  /// A module in the place of an earlier one of that name; gives it a number.
+  void add(llvm::StringRef Name, Module M);
   /// Adds every .lua file under \p Folder, which may be missing. Fails when
   /// one cannot be read.
   llvm::Error addFolder(llvm::StringRef Folder);
@@ -37,10 +42,13 @@ public:
   /// The module \p Name or null.
   const Module *find(llvm::StringRef Name) const;
   std::vector<std::string> names() const;
+  /// Above all numbers.
+  size_t end() const { return End; }
   const std::map<std::string, Module> &all() const { return ByName; }
 
 private:
   std::map<std::string, Module> ByName;
+  size_t End = 1;
 };
 
 } // namespace culprit
