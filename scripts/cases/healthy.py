@@ -108,6 +108,7 @@ class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -121,6 +122,7 @@ class ConstantRate(Control):
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -171,6 +173,7 @@ class Curriculum(Control):
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -188,6 +191,7 @@ class Curriculum(Control):
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
+                           "qa",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae"):
             easy, hard = self.lessons(seed)
         else:
@@ -267,6 +271,7 @@ class RateEndsAtZero(Control):
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -352,7 +357,7 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
-        elif self.family in ("clip", "sbert"):
+        elif self.family in ("clip", "sbert", "qa"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
         else:
@@ -410,11 +415,14 @@ class MixedDomains(Control):
                                                   "dit", "det", "tts",
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def make_source(self, seed):
         if self.family == "esm":
             return self.proteins(seed, domains=True)
+        if self.family == "qa":
+            return self.passages(seed, domains=True)
         if self.family == "mae":
             return self.gratings(seed, cameras=True)
         if self.family == "ner":
@@ -747,6 +755,7 @@ class Accumulated(Control):
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
