@@ -1224,6 +1224,87 @@ class HiddenInBlocks(Control):
         return batch
 
 
+class MoreWithoutAnswer(Control):
+    """More of the training questions have no answer than of those in
+    validation, as the config says: training lies below it, as there is less to
+    find."""
+    id, severities, families = "H78", (dict(share=0.5), dict(share=0.65)), \
+        ("qa",)
+
+    def setup(self):
+        super().setup()
+        self.user["unanswerable_ratio"] = self.s.share
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        return self.passages(seed, without=self.s.share)
+
+
+class RatesByLayer(Control):
+    """A layer learns at a part of the rate of the one above it, as ELECTRA is
+    fine-tuned; the config says which part. The rate that is logged is that of
+    the embeddings."""
+    id, severities, families = "H79", (dict(part=0.9), dict(part=0.75)), \
+        ("qa",)
+
+    def setup(self):
+        super().setup()
+        self.user["layerwise_lr_decay"] = self.s.part
+
+    def make_optimizer(self, model):
+        optimizer = super().make_optimizer(model)
+        names = {p: n for n, p in model.named_parameters()}
+        groups = []
+        for depth, part in enumerate(("bert.embeddings.", *(
+                f"{self.layer('block', k)}." for k in range(self.blocks)),
+                "qa_outputs.")):
+            for group in optimizer.param_groups:
+                own = [p for p in group["params"]
+                       if names[p].startswith(part)]
+                groups.append(group | {
+                    "params": own, "lr": self.lr * self.s.part
+                    ** (self.blocks + 1 - depth)})
+        return type(optimizer)([g for g in groups if g["params"]])
+
+
+class ThawedByAndBy(Control):
+    """Layers stand still at first and begin to learn from the top, the
+    embeddings last, as the config says for each: until then their weights do
+    not change."""
+    id, severities, families = "H80", (dict(every=10), dict(every=20)), \
+        ("qa",)
+
+    def setup(self):
+        super().setup()
+        parts = [self.layer("block", k) for k in range(self.blocks)][::-1]
+        self.begins = {part: self.s.every * (k + 1) for k, part in enumerate(
+            (*parts, "bert.embeddings"))}
+        self.user["gradual_unfreezing"] = self.begins
+
+    def make_model(self):
+        model = super().make_model()
+        for part in self.begins:
+            model.get_submodule(part).requires_grad_(False)
+        return model
+
+    def make_optimizer(self, model):
+        """Of all weights, those to come as well."""
+        still = [p for p in model.parameters() if not p.requires_grad]
+        for p in still:
+            p.requires_grad_(True)
+        optimizer = super().make_optimizer(model)
+        for p in still:
+            p.requires_grad_(False)
+        return optimizer
+
+    def before_step(self, i):
+        super().before_step(i)
+        for part, begin in self.begins.items():
+            if i == begin:
+                self.model.get_submodule(part).requires_grad_(True)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1241,4 +1322,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           ShorterVectors, NothingMined, OtherSimilarityScale,
           RunBackwards, ColoursJittered, ClipsMixed,
           MoreMasked, SpansMasked, FewerMasked,
-          PatchesNormalized, OtherMaskRatio, HiddenInBlocks)
+          PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
+          MoreWithoutAnswer, RatesByLayer, ThawedByAndBy)

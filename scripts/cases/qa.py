@@ -227,8 +227,9 @@ class Reader(models.Language):
     def __init__(self, heads=HEADS, activation="gelu", dropout=0.0,
                  detach_after=None, half_scores=False, positions=True,
                  scale=None):
-        """detach_after: the part behind which the graph is cut. positions:
-        the place that all tokens have if a number, none if False."""
+        """detach_after: the part behind which the graph is cut, the embeddings,
+        a layer, or what is behind its attention. positions: the place that all
+        tokens have if a number, none if False."""
         super().__init__()
         self.dropout, self.detach_after = dropout, detach_after
         self.positions = positions
@@ -250,6 +251,9 @@ class Reader(models.Language):
             if isinstance(m, nn.Linear):
                 nn.init.zeros_(m.bias)
         nn.init.zeros_(self.bert.embeddings.word_embeddings.weight[PAD])
+        if str(detach_after).endswith(".attention.output"):
+            self.get_submodule(f"{detach_after}.LayerNorm") \
+                .register_forward_hook(lambda module, args, x: x.detach())
 
     def cut(self, x, name):
         return x.detach() if self.detach_after == name else x
@@ -367,7 +371,7 @@ class QaRun(Family):
     steps, seed = 300, 1260
     lr, warmup, schedule, clip = 6e-3, 30, "linear", 1.0
     betas, weight_decay = (0.9, 0.98), 0.01
-    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.03, weight_decay=0.0)}
     batch_size, context, vocab = ROWS, LENGTH, VOCAB
     # Its trainer is the Trainer.
     instead = {"nanogpt": "hf_trainer", "megatron": "hf_trainer",
@@ -384,19 +388,33 @@ class QaRun(Family):
     blocks = DEPTH
     ENCODER = "bert.encoder.layer"
     graded = {
-        "F05": (dict(modules=[f"{ENCODER}.1"]),
-                dict(modules=[ENCODER], where=f"{ENCODER}.0"),
+        "F04": (dict(at=80), dict(at=40), dict(at=0)),
+        "F05": (dict(modules=[ENCODER], where=f"{ENCODER}.0"),
+                dict(modules=["bert"], where="bert.embeddings"),
                 dict(part="all")),
-        "F13": (dict(path="bert.embeddings"), dict(path=f"{ENCODER}.0"),
+        "F06": (dict(factor=3), dict(factor=4), dict(factor=6)),
+        "F07": (dict(factor=10), dict(factor=20), dict(factor=100)),
+        "F08": (dict(every=16), dict(every=60), dict(every=1 << 30)),
+        "F11": (dict(adamw=5.0), dict(adamw=10.0), dict(adamw=50.0)),
+        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path=f"{ENCODER}.0"),
+                dict(path=f"{ENCODER}.1.attention.output"),
                 dict(path=f"{ENCODER}.1")),
-        "F14": (dict(modules=[f"{ENCODER}.0.attention",
-                              f"{ENCODER}.1.attention"]),
-                dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1"]),
-                dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1",
-                              "qa_outputs"])),
-        "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
+        "F14": (dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1"]),
+                dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1", "qa_outputs"]),
+                dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1", "qa_outputs",
+                              "bert.embeddings.word_embeddings"])),
+        "F24": (dict(share=0.2), dict(share=0.35), dict(share=0.5)),
+        "F26": (dict(steps=20, share=1.0), dict(steps=35, share=1.0),
+                dict(steps=50, share=1.0)),
+        "F27": (dict(epochs=12), dict(epochs=30), dict(epochs=100)),
+        "F31": (dict(factor=1.4), dict(factor=1.6), dict(factor=2.2)),
         "F33": (dict(limit=16), dict(limit=14), dict(limit=11)),
-        "F35": (dict(power=0.0), dict(power=0.5), dict(power=1.0))}
+        "F35": (dict(power=0.3), dict(power=0.5), dict(power=1.0)),
+        "F36b": (dict(factor=40, kind="sigmoid"), dict(factor=100, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
+        "F39a": (dict(at=150, keep=0.15), dict(at=100, keep=0.1),
+                 dict(at=50, keep=0.05))}
     # As squad_v2's metric names them.
     SQUAD = {"val_exact": "eval_exact", "val_f1": "eval_f1",
              "val_has_ans_exact": "eval_HasAns_exact",

@@ -500,7 +500,6 @@ class ActivationMissing(Fault):
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
-                "qa",
                 "vid")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
@@ -530,8 +529,7 @@ class PositionsMissing(Fault):
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
-                "vlm", "bc", "ner", "sbert", "esm", "mae",
-                "qa")
+                "vlm", "bc", "ner", "sbert", "esm", "mae")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
@@ -540,7 +538,6 @@ class PositionsMissing(Fault):
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
-                             "qa",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -548,7 +545,6 @@ class PositionsMissing(Fault):
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
-                                                 "qa",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

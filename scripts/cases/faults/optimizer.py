@@ -50,6 +50,7 @@ class LrTooHighSgd(Fault):
     def is_onset(self, i, row, now):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
+                           "qa",
                            "kws", *PAIR_14):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
