@@ -1272,7 +1272,7 @@ class ThawedByAndBy(Control):
     """Layers stand still at first and begin to learn from the top, the
     embeddings last, as the config says for each: until then their weights do
     not change."""
-    id, severities, families = "H80", (dict(every=10), dict(every=20)), \
+    id, severities, families = "H80", (dict(every=8), dict(every=14)), \
         ("qa",)
 
     def setup(self):

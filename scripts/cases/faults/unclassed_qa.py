@@ -14,9 +14,8 @@ class OfReader(Unclassed):
 class ArgumentsExchanged(OfReader):
     """The encoder gets what the tokenizer returns by place, and has it in
     another order: token types for the mask, the mask for token types. So all
-    are of one type, and nothing sees the question: in most of the steps, those of
-    four of five loaders; in all, and in validation; or in all of training
-    alone."""
+    are of one type, and nothing sees the question: in .8 of the steps, those of
+    one of two loaders; in all, and in validation; or in training alone."""
     id = "U161"
     severities = (dict(share=0.8, val=False), dict(share=1.0, val=True),
                   dict(share=1.0, val=False))
