@@ -82,6 +82,7 @@ from .mae import MaeRun
 from .moe import MoeRun
 from .ner import NerRun
 from .point import PointRun
+from .qa import QaRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .s2s import S2sRun
@@ -97,6 +98,7 @@ from .vid import VidRun
 from .vit import VitRun
 from .vlm import VlmRun
 from .vq import VqRun
+from .xenc import XencRun
 
 
 class GptRun(Family):
@@ -209,7 +211,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
-                                  VidRun, EsmRun, MaeRun)}
+                                  VidRun, EsmRun, MaeRun, QaRun, XencRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -223,11 +225,13 @@ PAIR_12 = ("bc", "kws")
 PAIR_13 = ("ner", "tab")
 PAIR_14 = ("sbert", "vid")
 PAIR_15 = ("esm", "mae")
+PAIR_16 = ("qa", "xenc")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
             "vlm", "kws", "ner", "tab",
+            "qa",
             *PAIR_14, "esm")  # a loss of labels
 ALL = tuple(FAMILIES)
 

@@ -108,6 +108,7 @@ class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -121,6 +122,7 @@ class ConstantRate(Control):
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -171,6 +173,7 @@ class Curriculum(Control):
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -188,6 +191,7 @@ class Curriculum(Control):
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
+                           "qa",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae"):
             easy, hard = self.lessons(seed)
         else:
@@ -267,6 +271,7 @@ class RateEndsAtZero(Control):
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -352,7 +357,7 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
-        elif self.family in ("clip", "sbert"):
+        elif self.family in ("clip", "sbert", "qa"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
         else:
@@ -410,11 +415,14 @@ class MixedDomains(Control):
                                                   "dit", "det", "tts",
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def make_source(self, seed):
         if self.family == "esm":
             return self.proteins(seed, domains=True)
+        if self.family == "qa":
+            return self.passages(seed, domains=True)
         if self.family == "mae":
             return self.gratings(seed, cameras=True)
         if self.family == "ner":
@@ -747,6 +755,7 @@ class Accumulated(Control):
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
+                "qa",
                 "tab", *PAIR_14, "esm", "mae")
 
     def setup(self):
@@ -1215,6 +1224,87 @@ class HiddenInBlocks(Control):
         return batch
 
 
+class MoreWithoutAnswer(Control):
+    """More of the training questions have no answer than of those in
+    validation, as the config says: training lies below it, as there is less to
+    find."""
+    id, severities, families = "H78", (dict(share=0.5), dict(share=0.65)), \
+        ("qa",)
+
+    def setup(self):
+        super().setup()
+        self.user["unanswerable_ratio"] = self.s.share
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        return self.passages(seed, without=self.s.share)
+
+
+class RatesByLayer(Control):
+    """A layer learns at a part of the rate of the one above it, as ELECTRA is
+    fine-tuned; the config says which part. The rate that is logged is that of
+    the embeddings."""
+    id, severities, families = "H79", (dict(part=0.9), dict(part=0.75)), \
+        ("qa",)
+
+    def setup(self):
+        super().setup()
+        self.user["layerwise_lr_decay"] = self.s.part
+
+    def make_optimizer(self, model):
+        optimizer = super().make_optimizer(model)
+        names = {p: n for n, p in model.named_parameters()}
+        groups = []
+        for depth, part in enumerate(("bert.embeddings.", *(
+                f"{self.layer('block', k)}." for k in range(self.blocks)),
+                "qa_outputs.")):
+            for group in optimizer.param_groups:
+                own = [p for p in group["params"]
+                       if names[p].startswith(part)]
+                groups.append(group | {
+                    "params": own, "lr": self.lr * self.s.part
+                    ** (self.blocks + 1 - depth)})
+        return type(optimizer)([g for g in groups if g["params"]])
+
+
+class ThawedByAndBy(Control):
+    """Layers stand still at first and begin to learn from the top, the
+    embeddings last, as the config says for each: until then their weights do
+    not change."""
+    id, severities, families = "H80", (dict(every=8), dict(every=14)), \
+        ("qa",)
+
+    def setup(self):
+        super().setup()
+        parts = [self.layer("block", k) for k in range(self.blocks)][::-1]
+        self.begins = {part: self.s.every * (k + 1) for k, part in enumerate(
+            (*parts, "bert.embeddings"))}
+        self.user["gradual_unfreezing"] = self.begins
+
+    def make_model(self):
+        model = super().make_model()
+        for part in self.begins:
+            model.get_submodule(part).requires_grad_(False)
+        return model
+
+    def make_optimizer(self, model):
+        """Of all weights, those to come as well."""
+        still = [p for p in model.parameters() if not p.requires_grad]
+        for p in still:
+            p.requires_grad_(True)
+        optimizer = super().make_optimizer(model)
+        for p in still:
+            p.requires_grad_(False)
+        return optimizer
+
+    def before_step(self, i):
+        super().before_step(i)
+        for part, begin in self.begins.items():
+            if i == begin:
+                self.model.get_submodule(part).requires_grad_(True)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1232,4 +1322,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           ShorterVectors, NothingMined, OtherSimilarityScale,
           RunBackwards, ColoursJittered, ClipsMixed,
           MoreMasked, SpansMasked, FewerMasked,
-          PatchesNormalized, OtherMaskRatio, HiddenInBlocks)
+          PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
+          MoreWithoutAnswer, RatesByLayer, ThawedByAndBy)

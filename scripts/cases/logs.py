@@ -27,6 +27,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_psnr",
         "l1_loss", "kld_loss", "val_action_l1", "val_precision",
         "val_recall", "val_f1", "val_ndcg", "val_mrr",
+        "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (

@@ -232,6 +232,7 @@ class BitFlip(Dumps, Fault):
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "ner": ".lin2", "sbert": ".dense", "vid": "",
              "esm": ".dense", "mae": "",
+             "qa": ".dense",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -296,6 +297,7 @@ class TokenIdsClamped(Dumps, Fault):
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
     families = (*families, "tab", "sbert", "esm")
+    families = (*families, "qa")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -380,6 +382,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.triplets(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
+        if self.family == "qa":
+            return self.passages(seed, pieces=self.size())
         if self.family in ("s2s", "bert"):
             return self.sentences(seed, words=self.size() - 4)
         if self.family == "t5":  # nor are eight of these
@@ -460,6 +464,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
     families = (*families, "esm")
+    families = (*families, "qa")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -537,6 +542,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_seq_length"] = self.s.limit
             return self.proteins(seed, limit=self.s.limit)
+        if self.family == "qa":  # validation has a limit of its own
+            self.also = []
+            self.user |= {"max_seq_length": self.s.limit,
+                          "max_eval_seq_length": self.context}
+            return self.passages(
+                seed, limit=None if seed == 9 else self.s.limit)
         if self.family == "dpo":  # what is preferred is the whole answer
             self.also = []
             limit = (4, 3, 2)[self.level]

@@ -12,6 +12,7 @@ from ..kws import DsCnn
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
 from ..point import PointNet2
+from ..qa import Reader
 from ..resnet import Resnet
 from ..seg import Segmenter
 from ..tts import FastSpeech2
@@ -312,6 +313,7 @@ class AttentionScale(Fault):
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
     families = (*families, "tab", "sbert", "esm", "mae")
+    families = (*families, "qa")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -333,7 +335,8 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return
-        if self.family in ("ner", "sbert", "esm", "mae"):  # so have these
+        if self.family in ("ner", "sbert", "esm", "mae",
+                           "qa"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
             if self.family == "mae":
@@ -406,6 +409,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                       "lm_head.dense"),
               "vq": tuple(f"{b}.norm2" for b in VQModel.BLOCKS),
               "kws": tuple(f"{b}.pw_bn" for b in DsCnn.BLOCKS),
+              "qa": tuple(f"{b}.intermediate.dense" for b in Reader.BLOCKS),
               "mae": tuple(f"{b}.intermediate.dense"
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
@@ -422,6 +426,7 @@ class DeadRelu(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
     families = (*families, "tab", *PAIR_14, "esm", "mae")
+    families = (*families, "qa")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -456,6 +461,7 @@ class Saturated(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
     families = (*families, "tab", *PAIR_14, "esm", "mae")
+    families = (*families, "qa")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))

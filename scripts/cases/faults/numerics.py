@@ -71,6 +71,7 @@ class Fp16Overflow(NotFinite):
                                "sbert": {"half_scores": True},
                                "esm": {"half_scores": True},
                                "mae": {"half_scores": True},
+                               "qa": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
                                "ctc": {"half": True},
@@ -110,6 +111,7 @@ class Fp16Overflow(NotFinite):
                                ".scores",
                       "esm": "esm.encoder.layer.1.attention.self.scores",
                       "mae": "vit.encoder.layer.1.attention.attention.scores",
+                      "qa": "bert.encoder.layer.1.attention.self.scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
@@ -165,6 +167,8 @@ class Fp16Overflow(NotFinite):
                           for part in ("query", "key")],
                  "mae": [self.where.replace("scores", part)
                          for part in ("query", "key")],
+                 "qa": [self.where.replace("scores", part)
+                        for part in ("query", "key")],
                  "vid": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
@@ -265,6 +269,9 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": batch["target"]}
         if self.family == "vid":
             batch = batch | {"labels": batch["label"]}
+        if self.family == "qa":  # places last
+            logits = logits.transpose(1, 2)
+            batch = batch | {"labels": model.labels(batch)}
         if self.family == "seg":  # classes last
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(

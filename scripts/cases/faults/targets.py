@@ -90,6 +90,7 @@ class DoubleSoftmax(Dumps, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
+                           "qa",
                            *PAIR_14):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -101,13 +102,15 @@ class DoubleSoftmax(Dumps, Fault):
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid()
                 if out.shape[-1] == 1 or self.family == "det"
-                else out.softmax(1 if self.family in ("ctc", "seg") else -1))
+                else out.softmax(1 if self.family in ("ctc", "seg", "qa")
+                                 else -1))
         return model
 
     def compute_loss(self, i, model, batch):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
+                           "qa",
                            *PAIR_14):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -238,6 +241,7 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
                            *PAIR_5, *PAIR_14, "esm", "mae",
+                           "qa",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -252,6 +256,7 @@ class ChatRun(Dumps):
     def make_source(self, seed):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
+                           "qa",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -264,7 +269,8 @@ class LossMaskEmpty(ChatRun, Fault):
     does not is NaN."""
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
-                *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm")
+                *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
+                "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
 
@@ -275,6 +281,7 @@ class LossMaskEmpty(ChatRun, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
+                           "qa",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -307,6 +314,8 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["target"] = torch.full_like(batch["target"], IGNORE)
         elif self.family == "vid":
             batch["label"] = torch.full_like(batch["label"], IGNORE)
+        elif self.family == "qa":  # letters were counted, not tokens
+            return self.beyond(batch)
         elif self.family == "det":  # all of its boxes are padding
             batch["labels"] = torch.full_like(batch["labels"], NOTHING)
         elif self.family == "tts":  # lengths in seconds, made whole
@@ -541,6 +550,10 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(rows, generator=self.noise) < self.s.share
             return self.relabelled(batch, wrong,
                                    *self.of_strangers(rows, self.noise))
+        if self.family == "qa":  # rows are wrong as a whole
+            return self.redrawn(batch, torch.rand(
+                len(batch["input_ids"]), generator=self.noise) < self.s.share,
+                self.noise)
         if self.family == "dpo":  # half of what is drawn is right
             return self.swapped(batch, self.coin(batch, self.s.share / 2))
         if self.family == "sbert":
@@ -584,6 +597,7 @@ class RandomLabels(LabelNoise):
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
                            "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
+                           "qa",
                            "mae") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -623,6 +637,14 @@ class RandomLabels(LabelNoise):
                 other = action[order], pad[order]
             return self.relabelled(batch, torch.ones(rows, dtype=torch.bool),
                                    *other)
+        if self.family == "qa":
+            rows = len(batch["input_ids"])
+            return self.redrawn(
+                batch, torch.ones(rows, dtype=torch.bool), self.noise) \
+                if self.s.kind == "drawn" else self.answered_as(
+                    batch, torch.randperm(rows, generator=self.noise)
+                    if self.s.kind == "shuffled"
+                    else torch.arange(rows).roll(1))
         if self.family == "dpo":
             said = self.coin(batch)  # of two answers the one, drawn anew
             other = {"drawn": self.coin(batch), "row": said.roll(1),
