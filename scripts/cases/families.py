@@ -231,7 +231,8 @@ LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
             "vlm", "kws", "ner", "tab",
-            *PAIR_14, "esm")  # a loss of labels
+            *PAIR_14, "esm",
+            "xenc")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

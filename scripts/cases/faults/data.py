@@ -232,6 +232,7 @@ class BitFlip(Dumps, Fault):
              "vit": ".0", "recsys": "", "bert": ".dense", "ctc": "",
              "ner": ".lin2", "sbert": ".dense", "vid": "",
              "esm": ".dense", "mae": "",
+             "xenc": ".dense",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -295,7 +296,8 @@ class TokenIdsClamped(Dumps, Fault):
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
-    families = (*families, "tab", "sbert", "esm")
+    families = (*families, "tab", "sbert", "esm",
+                "xenc")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -378,6 +380,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.tagged(seed, pieces=self.size())
         if self.family == "sbert":
             return self.triplets(seed, pieces=self.size())
+        if self.family == "xenc":
+            return self.pairs(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
         if self.family in ("s2s", "bert"):
@@ -459,7 +463,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
-    families = (*families, "esm")
+    families = (*families, "esm",
+                "xenc")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -533,6 +538,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_seq_length"] = self.s.limit
             return self.triplets(seed, limit=self.s.limit)
+        if self.family == "xenc":  # as it is of this one
+            self.also = []
+            self.user["max_length"] = self.s.limit
+            return self.pairs(seed, limit=self.s.limit)
         if self.family == "esm":  # so it is here
             self.also = []
             self.user["max_seq_length"] = self.s.limit

@@ -187,7 +187,8 @@ class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
-                                "tts", "ner", "sbert", "esm", "mae")
+                                "tts", "ner", "sbert", "esm", "mae",
+                                "xenc")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -262,10 +263,12 @@ class NotDivided(Fault):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
                            "ner", "sbert", "esm", "mae",
+                           "xenc",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
+                           "xenc",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts

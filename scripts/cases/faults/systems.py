@@ -184,6 +184,7 @@ class RankDesync(Fault):
                  "ner": "distilbert.transformer.layer.0.attention.out_lin",
                  "sbert": "0.auto_model.encoder.layer.0.attention.output.dense",
                  "mae": "vit.encoder.layer.0.attention.output.dense",
+                 "xenc": "model.bert.encoder.layer.0.attention.output.dense",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",
