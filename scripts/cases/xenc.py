@@ -19,7 +19,7 @@ from .sources import PAD
 
 UNK, CLS, SEP = 1, 2, 3
 FIRST_OWN = 4             # what is below are tokens of the tokenizer's own
-FILLERS, VALUES, SITES, ENTITIES, ATTRIBUTES = 8, 8, 3, 5, 4
+FILLERS, VALUES, SITES, ENTITIES, ATTRIBUTES = 8, 8, 3, 4, 4
 FIRST_SITE = FIRST_OWN
 FIRST_FILLER = FIRST_SITE + SITES
 FIRST_VALUE = FIRST_FILLER + FILLERS
@@ -31,7 +31,7 @@ GROUP = 1 + NEGATIVES
 # What of the question a passage has: both words in the fact that it is about,
 # both in the one that it mentions, or in the first one of them, or neither.
 KINDS = ("about", "mentioned", "entity", "attribute", "neither")
-ROWS, QUESTIONS, LENGTH, PLACES = 64, 20, 15, 24
+ROWS, QUESTIONS, LENGTH, PLACES = 64, 20, 14, 24
 WIDTH, HEADS, HIDDEN, DEPTH = 40, 4, 80, 2
 # Deviations of weights at the start. Words differ much and a token looks at few
 # others, or 300 steps would not do.
@@ -41,7 +41,7 @@ INITIAL, WORDS, LOOKS = 0.1, 0.5, 0.3
 class Pairs(sources.Source):
     """Questions with passages, and whether these were marked as an answer.
 
-    A question asks for an attribute (of four) of an entity (of five). A passage
+    A question asks for an attribute of an entity (of four each). A passage
     comes from one of three sites, whose token it begins with, and states two
     facts: an entity, its attribute, a value. It is about the first and mentions
     the second. Words that say nothing stand before them and behind. Of passages
@@ -163,7 +163,7 @@ class Pairs(sources.Source):
     def written(self, entity, attribute, site, entities, attributes):
         """The tokens of rows, given what is asked for and what is stated."""
         rows = len(site)
-        filler = self.any(rows, 3, high=FILLERS)
+        filler = self.any(rows, 2, high=FILLERS)
         if self.sites:  # each has words of its own
             filler = (filler // 2 + 3 * site[:, None]) % FILLERS
         filler = filler + FIRST_FILLER
@@ -178,7 +178,7 @@ class Pairs(sources.Source):
             entities[:, 1:], attributes[:, 1:], value[:, 1:], filler[:, 1:],
             end), 1)
         there = torch.ones_like(ids, dtype=torch.bool)
-        for place in (5, 12, 13):
+        for place in (5, 12):
             there[:, place] = self.chance(rows, self.FILLED)
         kind = (torch.arange(ids.shape[1]) > 3).long().expand_as(ids)
         order = (~there).long().argsort(dim=1, stable=True)
@@ -268,18 +268,20 @@ class CrossEncoder(nn.Module):
     BLOCKS = tuple(f"model.bert.encoder.layer.{i}" for i in range(DEPTH))
     POOLER, HEAD = "model.bert.pooler", "model.classifier"
 
-    def __init__(self, heads=HEADS, activation="gelu", dropout=0.0,
+    def __init__(self, heads=HEADS, activation=None, dropout=0.0,
                  detach_after=None, half_scores=False, positions=True,
                  scale=None, pos_weight=float(NEGATIVES), counted=False):
-        """detach_after: the part behind which the graph is cut. positions:
-        the place that all tokens have if a number, none if False. counted:
+        """activation: of layers and pooler, GELU and tanh if not given.
+        detach_after: the part behind which the graph is cut. positions: the
+        place that all tokens have if a number, none if False. counted:
         positives weigh what a batch has of negatives to each."""
         super().__init__()
         self.dropout, self.detach_after = dropout, detach_after
         self.positions, self.pos_weight = positions, pos_weight
         self.counted, self.squashes = counted, False
         options = {"heads": heads, "scale": scale, "half_scores": half_scores,
-                   "act": models.ACTIVATIONS[activation]()}
+                   "act": models.ACTIVATIONS[activation or "gelu"]()}
+        self.act = models.ACTIVATIONS[activation or "tanh"]()
         self.model = Group(
             bert=Group(
                 embeddings=Group(
@@ -335,7 +337,7 @@ class CrossEncoder(nn.Module):
         self.tap(f"{self.POOLER}.input", x)
         x = self.model.bert.pooler.dense(x)
         self.tap(f"{self.POOLER}.dense.output", x)
-        x = x.tanh()
+        x = self.act(x)
         self.tap(f"{self.POOLER}.output", x)
         return self.cut(x, self.POOLER)
 
@@ -387,7 +389,7 @@ class XencRun(Family):
     classes = 2
     lr, warmup, schedule, clip = 5e-3, 28, "linear", 1.0
     betas, weight_decay = (0.9, 0.999), 0.01
-    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
     batch_size, context, vocab = ROWS, LENGTH, VOCAB
     # Its trainer is the Trainer.
     instead = {"nanogpt": "hf_trainer", "megatron": "hf_trainer",
@@ -403,6 +405,9 @@ class XencRun(Family):
                 dict(modules=["model.bert"],
                      where="model.bert.embeddings.word_embeddings"),
                 dict(part="all")),
+        "F07": (dict(factor=15), dict(factor=50), dict(factor=200)),
+        "F11": (dict(adamw=10.0), dict(adamw=30.0), dict(adamw=100.0)),
+        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path=f"{ENCODER}.0"), dict(path=f"{ENCODER}.1"),
                 dict(path=CrossEncoder.POOLER)),
         "F14": (dict(modules=[f"{ENCODER}.0.attention",
@@ -410,7 +415,10 @@ class XencRun(Family):
                 dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1"]),
                 dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1",
                               CrossEncoder.POOLER])),
-        "F33": (dict(limit=8), dict(limit=7), dict(limit=6))}
+        "F27": (dict(epochs=12), dict(epochs=30), dict(epochs=100)),
+        "F31": (dict(factor=1.4), dict(factor=1.8), dict(factor=2.5)),
+        "F33": (dict(limit=7), dict(limit=6), dict(limit=5)),
+        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5))}
     paths = {"embed": "model.bert.embeddings.word_embeddings",
              "attn": "{}.attention", "scores": "{}.attention.self.scores",
              "act": "{}.intermediate", "mlp": "{}.output", "block": "{}",
@@ -511,6 +519,7 @@ class XencRun(Family):
                 "attention_probs_dropout_prob": 0.0,
                 "classifier_dropout": None,
                 "hidden_act": options.get("activation", "gelu"),
+                "pooler_act": options.get("activation", "tanh"),
                 "hidden_dropout_prob": options.get("dropout", 0.0),
                 "hidden_size": WIDTH, "id2label": {"0": "LABEL_0"},
                 "initializer_range": INITIAL, "intermediate_size": HIDDEN,

@@ -412,8 +412,9 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "mae": tuple(f"{b}.intermediate.dense"
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
-              "xenc": tuple(f"{b}.intermediate.dense"
-                            for b in CrossEncoder.BLOCKS),
+              "xenc": (*(f"{b}.intermediate.dense"
+                         for b in CrossEncoder.BLOCKS),
+                       f"{CrossEncoder.POOLER}.dense"),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}

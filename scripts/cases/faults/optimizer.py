@@ -50,7 +50,8 @@ class LrTooHighSgd(Fault):
     def is_onset(self, i, row, now):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
-                           "kws", *PAIR_14):
+                           "kws", *PAIR_14,
+                           "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
         if self.family in ("gru", "ctc", "tcn", "det"):
