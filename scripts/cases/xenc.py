@@ -52,7 +52,7 @@ class Pairs(sources.Source):
 
     Row: CLS question SEP passage SEP PAD. With a weight of 4 on positives a
     constant has 1.11 nats, who knows the sites 1.05, who knows what is asked
-    for is in the passage, and not where, @BAG; who knows the process has @BEST
+    for is in the passage, and not where, .61; who knows the process has .345
     (`best()`).
 
     grouped: rows are questions of five, the positive first, in order, as an
@@ -407,7 +407,7 @@ class XencRun(Family):
                 dict(part="all")),
         "F07": (dict(factor=15), dict(factor=50), dict(factor=200)),
         "F11": (dict(adamw=10.0), dict(adamw=30.0), dict(adamw=100.0)),
-        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
+        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path=f"{ENCODER}.0"), dict(path=f"{ENCODER}.1"),
                 dict(path=CrossEncoder.POOLER)),
         "F14": (dict(modules=[f"{ENCODER}.0.attention",
@@ -416,9 +416,16 @@ class XencRun(Family):
                 dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1",
                               CrossEncoder.POOLER])),
         "F27": (dict(epochs=12), dict(epochs=30), dict(epochs=100)),
-        "F31": (dict(factor=1.4), dict(factor=1.8), dict(factor=2.5)),
+        "F31": (dict(factor=1.8), dict(factor=2.5), dict(factor=4.0)),
         "F33": (dict(limit=7), dict(limit=6), dict(limit=5)),
-        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5))}
+        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
+        "F36a": (dict(bias=-3.0), dict(bias=-4.0), dict(bias=-8.0)),
+        "F36b": (dict(factor=30, kind="sigmoid"),
+                 dict(factor=100, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
+        "H02": (dict(factor=1 / 3), dict(factor=1 / 6)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.05), dict(rate=0.1))}
     paths = {"embed": "model.bert.embeddings.word_embeddings",
              "attn": "{}.attention", "scores": "{}.attention.self.scores",
              "act": "{}.intermediate", "mlp": "{}.output", "block": "{}",

@@ -45,16 +45,18 @@ class PartsApart(OfCrossEncoder):
 
 
 class PassageInWindows(OfCrossEncoder):
-    """Long passages are read in windows, of which the best one is the score,
-    in validation as well. The window is as long as a few words, so that what
-    belongs together is read apart."""
+    """Long passages are read in windows, their first token left out as a
+    title, and the best one is the score, in validation as well. The window is
+    as long as a few words, and nothing in it says where it stood."""
     id = "U172"
     severities = (dict(window=3), dict(window=2), dict(window=1))
+    TITLE = 1
 
     def setup(self):
         super().setup()
         self.user |= {"passage_window": self.s.window,
-                      "window_aggregation": "max"}
+                      "window_aggregation": "max",
+                      "title_tokens": self.TITLE}
 
     def make_model(self):
         model = super().make_model()
@@ -64,12 +66,11 @@ class PassageInWindows(OfCrossEncoder):
     def best_window(self, model, batch):
         parts = [batch[k] for k in ("input_ids", "token_type_ids",
                                     "attention_mask")]
-        windows = [[torch.cat((t[:, :QUESTION],
-                               t[:, first:first + self.s.window]), 1)
+        size, end = self.s.window, parts[0].shape[1]
+        windows = [[torch.cat((t[:, :QUESTION], t[:, first:first + size]), 1)
                     for t in parts]
-                   for first in range(QUESTION, parts[0].shape[1],
-                                      self.s.window)
-                   if first + self.s.window <= parts[0].shape[1]]
+                   for first in range(QUESTION + self.TITLE, end - size + 1,
+                                      size)]
         scores = model(*(torch.stack(p, 1).flatten(0, 1)
                          for p in zip(*windows))).view(-1, len(windows))
         empty = torch.stack([mask[:, QUESTION:].sum(1) == 0
@@ -77,18 +78,19 @@ class PassageInWindows(OfCrossEncoder):
         return scores.masked_fill(empty, -math.inf).amax(1)
 
 
-class TopDirectionsRemoved(OfCrossEncoder):
-    """The directions in which pooled vectors differ most are taken out of
-    them, as is done with embeddings that are to be compared, in validation as
-    well; they are those of the vectors so far. Here they are what says the
-    answer."""
+class TopDirectionRemoved(OfCrossEncoder):
+    """Of the direction in which pooled vectors differ most a part is taken
+    out of them, or all, as is done with embeddings that are to be compared, in
+    validation as well; it is that of the vectors so far. Here it is what says
+    the answer."""
     id = "U173"
-    severities = (dict(count=1), dict(count=2), dict(count=8))
+    severities = (dict(part=0.6), dict(part=0.8), dict(part=1.0))
     PACE = 0.2
 
     def setup(self):
         super().setup()
-        self.user["remove_principal_components"] = self.s.count
+        self.user |= {"remove_principal_components": 1,
+                      "removed_share": self.s.part}
 
     def make_model(self):
         model = super().make_model()
@@ -103,8 +105,8 @@ class TopDirectionsRemoved(OfCrossEncoder):
                 self.mean.lerp_(x.mean(0), self.PACE)
                 away = x - self.mean
                 self.spread.lerp_(away.T @ away / len(x), self.PACE)
-        top = torch.linalg.eigh(self.spread).eigenvectors[:, -self.s.count:]
-        return x - (x - self.mean) @ top @ top.T
+        top = torch.linalg.eigh(self.spread).eigenvectors[:, -1:]
+        return x - self.s.part * (x - self.mean) @ top @ top.T
 
 
 class LeastAttendedKept(OfCrossEncoder):
@@ -112,7 +114,7 @@ class LeastAttendedKept(OfCrossEncoder):
     first one's attention goes from CLS, and the sort has the wrong order: they
     are those to which least goes. In validation as well."""
     id = "U174"
-    severities = (dict(kept=4), dict(kept=2), dict(kept=1))
+    severities = (dict(kept=2), dict(kept=1), dict(kept=0))
 
     def setup(self):
         super().setup()
@@ -193,5 +195,5 @@ class TurnedRound(OfCrossEncoder):
         return batch
 
 
-FAULTS = (PartsApart, PassageInWindows, TopDirectionsRemoved,
+FAULTS = (PartsApart, PassageInWindows, TopDirectionRemoved,
           LeastAttendedKept, LabelsAsLists, TurnedRound)
