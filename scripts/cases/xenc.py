@@ -471,13 +471,15 @@ class XencRun(Family):
         return self.easy(seed), self.pairs(seed)
 
     def garbage(self, batch, kind, rng):
-        """A corrupt shard: pieces of few kinds, of any, or of one, all marked
-        as answers."""
-        low, high = {"few": (VOCAB - 4, VOCAB), "uniform": (FIRST_OWN, VOCAB),
+        """A corrupt shard: passages of attributes alone, of any words of facts,
+        or of one that says nothing, all marked as answers."""
+        low, high = {"few": (FIRST_ATTRIBUTE, VOCAB),
+                     "uniform": (FIRST_ENTITY, VOCAB),
                      "constant": (FIRST_FILLER, FIRST_FILLER + 1)}[kind]
         ids = batch["input_ids"]
         drawn = torch.randint(low, high, ids.shape, generator=rng)
-        return batch | {"input_ids": torch.where(ids >= FIRST_OWN, drawn, ids),
+        spoiled = (ids >= FIRST_OWN) & (batch["token_type_ids"] > 0)
+        return batch | {"input_ids": torch.where(spoiled, drawn, ids),
                         "labels": torch.ones_like(batch["labels"])}
 
     def lr_factor(self, i):
