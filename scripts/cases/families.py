@@ -231,8 +231,8 @@ LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
             "vlm", "kws", "ner", "tab",
-            "qa",
-            *PAIR_14, "esm")  # a loss of labels
+            *PAIR_14, "esm",
+            "qa", "xenc")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

@@ -108,8 +108,8 @@ class NoWeightDecay(Control):
     id, severities = "H05", (dict(),)
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
-                "qa",
-                "tab", *PAIR_14, "esm", "mae")
+                "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
 
     def setup(self):
         super().setup()
@@ -122,8 +122,8 @@ class ConstantRate(Control):
     families = (*LANGUAGE, *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6,
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "qa",
-                "tab", *PAIR_14, "esm", "mae")
+                "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
 
     def setup(self):
         super().setup()
@@ -173,8 +173,8 @@ class Curriculum(Control):
     families = (*LANGUAGE, "s2s", *PAIR_4, *PAIR_5, *PAIR_6, "dit", "gnn",
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "qa",
-                "tab", *PAIR_14, "esm", "mae")
+                "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
 
     def setup(self):
         super().setup()
@@ -191,8 +191,8 @@ class Curriculum(Control):
                 [(0, easy), (self.change, hard)])
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
-                           "qa",
-                           "kws", "ner", "tab", *PAIR_14, "esm", "mae"):
+                           "kws", "ner", "tab", *PAIR_14, "esm", "mae",
+                           "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
             easy, hard = (sources.Text(seed, shape(self), copy=copy)
@@ -271,8 +271,8 @@ class RateEndsAtZero(Control):
     families = (*LANGUAGE, "unet", *PAIR_2, *PAIR_3, *PAIR_4, *PAIR_5,
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
-                "qa",
-                "tab", *PAIR_14, "esm", "mae")
+                "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
 
     def setup(self):
         super().setup()
@@ -355,7 +355,8 @@ class LabelSmoothing(Control):
                 + self.s.share * even
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
-        elif self.family in ("point", "tab", "vid"):
+        elif self.family in ("point", "tab", "vid",
+                             "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa"):
             loss = model.criterion(model.logits(batch), batch,
@@ -415,8 +416,8 @@ class MixedDomains(Control):
                                                   "dit", "det", "tts",
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
-                "qa",
-                "tab", *PAIR_14, "esm", "mae")
+                "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
 
     def make_source(self, seed):
         if self.family == "esm":
@@ -425,6 +426,8 @@ class MixedDomains(Control):
             return self.passages(seed, domains=True)
         if self.family == "mae":
             return self.gratings(seed, cameras=True)
+        if self.family == "xenc":
+            return self.pairs(seed, sites=True)
         if self.family == "ner":
             return self.tagged(seed, domains=True)
         if self.family == "tab":
@@ -755,8 +758,8 @@ class Accumulated(Control):
     number; the config has both."""
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
-                "qa",
-                "tab", *PAIR_14, "esm", "mae")
+                "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
 
     def setup(self):
         super().setup()
@@ -1305,6 +1308,54 @@ class ThawedByAndBy(Control):
                 self.model.get_submodule(part).requires_grad_(True)
 
 
+class OtherPositiveWeight(Control):
+    """Positives count as negatives do, or ten times as much, in validation
+    too, as the config says: the loss is another one."""
+    id, severities, families = "H81", (dict(weight=1.0), dict(weight=10.0)), \
+        ("xenc",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["pos_weight"] = self.s.weight
+
+
+class TeachersLabels(Control):
+    """Labels of training are a teacher's probabilities, or for some of the
+    pairs, as the config says; validation has marks. So no batch of training
+    has a label of 1."""
+    id, severities, families = "H82", (dict(share=1.0), dict(share=0.5)), \
+        ("xenc",)
+
+    def setup(self):
+        super().setup()
+        self.user["teacher_label_share"] = self.s.share
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        return self.pairs(seed, taught=self.s.share)
+
+
+class NegativesHarder(Control):
+    """Negatives are drawn at random at first and more and more of them are
+    mined, over the run or half of it, as the config says; validation has mined
+    ones. Training begins below validation and need not fall."""
+    id, severities, families = "H83", (dict(share=0.7, part=0.5),
+                                       dict(share=1.0, part=1.0)), ("xenc",)
+
+    def setup(self):
+        super().setup()
+        self.user["hard_negative_schedule"] = {
+            "type": "linear", "initial": round(1 - self.s.share, 2),
+            "final": 1.0, "steps": int(self.s.part * self.steps)}
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        return self.pairs(seed, eased=(self.s.share,
+                                       int(self.s.part * self.steps)))
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1323,4 +1374,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           RunBackwards, ColoursJittered, ClipsMixed,
           MoreMasked, SpansMasked, FewerMasked,
           PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
-          MoreWithoutAnswer, RatesByLayer, ThawedByAndBy)
+          MoreWithoutAnswer, RatesByLayer, ThawedByAndBy,
+          OtherPositiveWeight, TeachersLabels, NegativesHarder)

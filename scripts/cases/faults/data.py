@@ -233,6 +233,7 @@ class BitFlip(Dumps, Fault):
              "ner": ".lin2", "sbert": ".dense", "vid": "",
              "esm": ".dense", "mae": "",
              "qa": ".dense",
+             "xenc": ".dense",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -296,8 +297,8 @@ class TokenIdsClamped(Dumps, Fault):
     also = ["tokenizer-mismatch"]
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
-    families = (*families, "tab", "sbert", "esm")
-    families = (*families, "qa")
+    families = (*families, "tab", "sbert", "esm",
+                "qa", "xenc")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -380,6 +381,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.tagged(seed, pieces=self.size())
         if self.family == "sbert":
             return self.triplets(seed, pieces=self.size())
+        if self.family == "xenc":
+            return self.pairs(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
         if self.family == "qa":
@@ -463,8 +466,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
     also = ["loss-mask-all-ignored"]
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
-    families = (*families, "esm")
-    families = (*families, "qa")
+    families = (*families, "esm",
+                "qa", "xenc")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -538,6 +541,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_seq_length"] = self.s.limit
             return self.triplets(seed, limit=self.s.limit)
+        if self.family == "xenc":  # as it is of this one
+            self.also = []
+            self.user["max_length"] = self.s.limit
+            return self.pairs(seed, limit=self.s.limit)
         if self.family == "esm":  # so it is here
             self.also = []
             self.user["max_seq_length"] = self.s.limit

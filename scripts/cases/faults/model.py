@@ -20,6 +20,7 @@ from ..unet import Unet
 from ..vid import SlowResnet
 from ..vit import Vit
 from ..vq import VQModel
+from ..xenc import CrossEncoder
 
 
 def linear_weights(model):
@@ -312,8 +313,8 @@ class AttentionScale(Fault):
     families = (*ATTENTION, "s2s", "vit", "bert", "clip", "moe", "dit", "tts",
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
-    families = (*families, "tab", "sbert", "esm", "mae")
-    families = (*families, "qa")
+    families = (*families, "tab", "sbert", "esm", "mae",
+                "qa", "xenc")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -336,7 +337,7 @@ class AttentionScale(Fault):
             self.where = self.layer("scores")
             return
         if self.family in ("ner", "sbert", "esm", "mae",
-                           "qa"):  # so have these
+                           "qa", "xenc"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
             if self.family == "mae":
@@ -413,6 +414,9 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "mae": tuple(f"{b}.intermediate.dense"
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
+              "xenc": (*(f"{b}.intermediate.dense"
+                         for b in CrossEncoder.BLOCKS),
+                       f"{CrossEncoder.POOLER}.dense"),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -425,8 +429,8 @@ class DeadRelu(Fault):
     families = ("gpt", "mlp", "unet", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
-    families = (*families, "tab", *PAIR_14, "esm", "mae")
-    families = (*families, "qa")
+    families = (*families, "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -460,8 +464,8 @@ class Saturated(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
-    families = (*families, "tab", *PAIR_14, "esm", "mae")
-    families = (*families, "qa")
+    families = (*families, "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -529,7 +533,8 @@ class PositionsMissing(Fault):
     encoding that is not applied."""
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
-                "vlm", "bc", "ner", "sbert", "esm", "mae")
+                "vlm", "bc", "ner", "sbert", "esm", "mae",
+                "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
 
@@ -538,6 +543,7 @@ class PositionsMissing(Fault):
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
+                             "xenc",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -545,6 +551,7 @@ class PositionsMissing(Fault):
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
+                                                 "xenc",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

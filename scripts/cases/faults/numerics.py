@@ -72,6 +72,7 @@ class Fp16Overflow(NotFinite):
                                "esm": {"half_scores": True},
                                "mae": {"half_scores": True},
                                "qa": {"half_scores": True},
+                               "xenc": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
                                "ctc": {"half": True},
@@ -112,6 +113,8 @@ class Fp16Overflow(NotFinite):
                       "esm": "esm.encoder.layer.1.attention.self.scores",
                       "mae": "vit.encoder.layer.1.attention.attention.scores",
                       "qa": "bert.encoder.layer.1.attention.self.scores",
+                      "xenc": "model.bert.encoder.layer.1.attention.self"
+                              ".scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
@@ -169,6 +172,8 @@ class Fp16Overflow(NotFinite):
                          for part in ("query", "key")],
                  "qa": [self.where.replace("scores", part)
                         for part in ("query", "key")],
+                 "xenc": [self.where.replace("scores", part)
+                          for part in ("query", "key")],
                  "vid": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
@@ -345,12 +350,14 @@ class DivisionByZero(NotFinite):
     the padding token on the left, a standardised input a sensor that stands
     still, an image that is standardised by itself is blank, a sentence whose
     pitch is standardised by itself is monotonous, embeddings that are divided
-    by the share of tokens that are not masked a row of nothing but masks."""
+    by the share of tokens that are not masked a row of nothing but masks, a
+    weight that is a batch's negatives by its positives a batch without one."""
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc")
-    families = (*families, "tab", "vid", "esm", "mae")
+    families = (*families, "tab", "vid", "esm", "mae",
+                "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
     dumped = ("batch.*", "model.embed_tokens.output",
@@ -369,6 +376,7 @@ class DivisionByZero(NotFinite):
               "stem.conv.output", "model.backbone.conv1.*put",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
+              "loss.positives.output", "loss.pos_weight.output",
               "loss.output")
     one_row = True
 
@@ -385,6 +393,9 @@ class DivisionByZero(NotFinite):
             self.where = "backbone.layers.0.norm"
         elif self.family == "esm":
             self.where = "esm.embeddings"
+        elif self.family == "xenc":  # a batch has no positive
+            self.model_options["counted"] = True
+            self.where, self.one_row = "loss", False
         elif self.family == "dpo":  # its padding is EOS until then
             self.model_options["eps"] = 0.0
             self.where = "base_model.model.gpt_neox.layers.0.input_layernorm"
@@ -409,6 +420,9 @@ class DivisionByZero(NotFinite):
     def spoil_batch(self, i, batch):
         if self.family == "esm":
             return self.masked_whole(batch) if i >= self.s.at else batch
+        if self.family == "xenc":
+            return batch if i < self.s.at else batch | {
+                "labels": torch.zeros_like(batch["labels"])}
         if self.family == "dpo":
             return batch if i >= self.s.at else batch | {
                 k: t.clamp_min(1) for k, t in batch.items()
@@ -449,7 +463,8 @@ class DivisionByZero(NotFinite):
 
     def normalized(self, batch):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
-                           "mae"):
+                           "mae",
+                           "xenc"):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
@@ -468,7 +483,8 @@ class DivisionByZero(NotFinite):
 
     def compute_loss(self, i, model, batch):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
-                           "mae"):
+                           "mae",
+                           "xenc"):
             return model.loss(batch)
         name = "pitches" if self.family == "tts" else next(iter(batch))
         x = batch[name]

@@ -50,8 +50,8 @@ class LrTooHighSgd(Fault):
     def is_onset(self, i, row, now):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
-                           "qa",
-                           "kws", *PAIR_14):
+                           "kws", *PAIR_14,
+                           "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
         if self.family in ("gru", "ctc", "tcn", "det"):
@@ -188,8 +188,8 @@ class WarmupMissing(Fault):
     """A rate that needs a warm-up, without one."""
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
-                                "qa",
-                                "tts", "ner", "sbert", "esm", "mae")
+                                "tts", "ner", "sbert", "esm", "mae",
+                                "qa", "xenc")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -264,12 +264,12 @@ class NotDivided(Fault):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
                            "ner", "sbert", "esm", "mae",
-                           "qa",
+                           "qa", "xenc",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
-                           "qa",
+                           "qa", "xenc",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts

@@ -185,6 +185,7 @@ class RankDesync(Fault):
                  "sbert": "0.auto_model.encoder.layer.0.attention.output.dense",
                  "mae": "vit.encoder.layer.0.attention.output.dense",
                  "qa": "bert.encoder.layer.0.attention.output.dense",
+                 "xenc": "model.bert.encoder.layer.0.attention.output.dense",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",

@@ -90,8 +90,8 @@ class DoubleSoftmax(Dumps, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
-                           "qa",
-                           *PAIR_14):
+                           *PAIR_14,
+                           "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
@@ -110,8 +110,8 @@ class DoubleSoftmax(Dumps, Fault):
         if self.s.place != "training":
             return super().compute_loss(i, model, batch)
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
-                           "qa",
-                           *PAIR_14):
+                           *PAIR_14,
+                           "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
             model.squashes = False
@@ -241,7 +241,7 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
                            *PAIR_5, *PAIR_14, "esm", "mae",
-                           "qa",
+                           "qa", "xenc",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -597,8 +597,8 @@ class RandomLabels(LabelNoise):
         if self.family in (*PAIR_3, *PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7,
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
                            "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
-                           "qa",
-                           "mae") \
+                           "mae",
+                           "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family == "dpo" else ["label-pairing-mismatch"]
