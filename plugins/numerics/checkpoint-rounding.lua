@@ -22,6 +22,7 @@
 --- https://arxiv.org/abs/2010.06192
 
 local optimizers = require("optimizers")
+local places     = require("places")
 local precision  = require("precision")
 local settings   = require("settings")
 
@@ -115,7 +116,7 @@ return {
       return skip(("weights that keep no copy of what is rounded away: they are what %s is rounded to"):format(
         copy.name))
     end
-    local judged = false
+    local judged, clean = false, false
     if first:distinct("run"):count() > 1 then return skip("checkpoints of one run") end
     for step in first:group("step") do
       local adam    = adam_at(case, states, step)
@@ -138,7 +139,9 @@ return {
         report {
           symptom  = "updates-lost-in-rounding",
           score    = 0.95,
-          at       = { run = worst.pair.weight.run, step = step, layer = worst.pair.weight.layer },
+          -- What format the weights have is set up once; a look that found nothing lost is all that dates it.
+          at       = { run = worst.pair.weight.run, step = places.start(case, step, clean),
+            layer = worst.pair.weight.layer },
           message  = ("by its moments and a rate of %.3g, the update of step %d is for %s of the elements of the "
             .. "median tensor less than half the distance to the next %s, %s of %s: it was rounded away"):format(
             adam.rate, step, units.percent(median), worst.pair.weight.dtype, units.percent(worst.share),
@@ -147,6 +150,7 @@ return {
         }
         return
       end
+      clean = clean or #shares > 0
     end
     if not judged then
       skip("a rate, 16-bit weights and their moments in one checkpoint, at half the peak rate or more")

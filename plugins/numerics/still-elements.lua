@@ -19,6 +19,7 @@
 --- https://arxiv.org/abs/2010.06192
 
 local optimizers = require("optimizers")
+local places     = require("places")
 
 --- Whether all values have the eight significant bits of bf16, as a bf16 weight has that was widened for the dump.
 ---@param values number[]
@@ -95,7 +96,9 @@ return {
     report {
       symptom  = "updates-lost-in-rounding",
       score    = 0.95,
-      at       = { step = found.early.step, layer = found.early.layer, name = found.early.name },
+      -- What format the weights have is set up once.
+      at       = { step = places.start(case, found.early.step, false), layer = found.early.layer,
+        name = found.early.name },
       message  = ("%d of %d elements of %s beyond %.3g are bit-identical at steps %d and %d, and %s of those below "
         .. "%.3g moved: bf16 rounds away an update of at most %.3g there; %d of them at random would add up to %.2g")
         :format(found.stood, found.large, found.early.name, found.size, found.early.step, found.late.step,

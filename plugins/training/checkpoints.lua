@@ -252,15 +252,17 @@ local function fresh_pairs(found)
   return true
 end
 
+--- Layers that look up and compute nothing, and what lies in one module with them.
+local TABLES = "*emb*|*wte*|*wpe*|*tok*|*table*|*lookup*|*glove*|*word2vec*"
+
 local function some_stand_still(case, run, rows, found, opt)
   local names, elements = names_of(found.still)
   local _, moved = names_of(found.moving)
   local factor
   for _, layer in ipairs(found.still) do factor = factor or layer.factor end
-  local others = 0
-  for _, name in ipairs(names) do
-    if not name:lower():glob("*emb*|*wte*|*wpe*|*tok*|*table*|*lookup*|*glove*|*word2vec*") then others = others + 1 end
-  end
+  local others, tables_alone = 0, true
+  for _, name in ipairs(names) do others = others + (name:lower():glob(TABLES) and 0 or 1) end
+  for _, layer in ipairs(found.moving) do tables_alone = tables_alone and layer.name:lower():glob(TABLES) end
   local turn = false -- whether an optimizer has had its turn before the first checkpoint, as of parts that are thawed
   for _, counts in ipairs(checkpoints.counters(rows)) do
     turn = turn or #counts > 1 and counts[1].step == found.from and counts[#counts].mean == counts[1].mean
@@ -287,7 +289,8 @@ local function some_stand_still(case, run, rows, found, opt)
     or not factor and state.held and state.held < found.weights
       and freezing.beside(names, (names_of(found.moving)))
       and "a model stands still that the optimizer does not hold, beside one whose layers are called as its own"
-    or not factor and behind(found)
+    -- Embeddings are no output: what moves them is a loss behind all that stands still.
+    or not factor and not tables_alone and behind(found)
       and "what stands still lies behind all that moves, as an output that no loss asks for")
   if kept then
     return skip("what is frozen on purpose: " .. kept, "layer-weights-unchanged", "layer-gradient-zero",

@@ -29,7 +29,7 @@ local runs   = require("runs")
 --- Layers that no activation follows, or one whose limits are wanted.
 local NO_UNITS = "*query*|*key*|*value*|*qkv*|*q_proj*|*k_proj*|*v_proj*|*o_proj*|*out_proj*|*c_attn*|*in_proj*|*to_q*|"
   .. "*to_k*|*to_v*|*.output.dense|*.c_proj|*.w_2|*.fc2|*down_proj*|*gate*|*router*|*embed*|*wte*|*wpe*|*logit*|head|"
-  .. "*.head|*_head|*lm_head|*classifier|*predictor|*_pred|*decoder|*outputs|*regression|*pooler*|*expert*|*lora*|"
+  .. "*.head|*_head|*lm_head|*classifier|*predictor|*_pred|*decoder|*outputs|*regression|*expert*|*lora*|"
   .. "*_hh_*|*_ih_*|*lstm*|*gru*|*rnn*|*modulation*|*time*"
 --- Settings of an activation, and those activations that have limits.
 local ACTIVATION, LIMITED = "*hidden_act*|*activation*|*act_fn*|*act_layer*|*nonlinearity*",

@@ -54,6 +54,22 @@ def place_of(at):
     return {k: at[k] for k in ("step", "layer", "layers", "token", "name", "rank") if at.get(k) is not None}
 
 
+ACTIVATION = re.compile(r"(act|act_?fn|relu|gelu|silu|tanh|sigmoid|activation)\d*$")
+
+
+def is_part(label, named):
+    """Whether the layer that evidence names is the label's or a part of it. Checkpoints lack the name of what wraps the
+    model ("model.bert.encoder" is "bert.encoder" there), and what an activation makes of its inputs is set by the layer
+    before it in the same module ("mlp.act" and "mlp.fc1")."""
+    if label in named:
+        return True
+    module, _, last = label.rpartition(".")
+    if module.count(".") >= 1 and ACTIVATION.search(last):
+        return is_part(module, named)
+    _, _, rest = label.partition(".")
+    return rest.count(".") >= 1 and named.startswith(rest)
+
+
 def localisation(label, places):
     """Whether the evidence of a hypothesis names what the label names: {part: [exactly, within one logged row or token,
     as check-cases asks]}; only parts that the label names. A step is met exactly by the first logged row at it or
@@ -61,8 +77,8 @@ def localisation(label, places):
     met = {}
     if label["layer"]:
         named = [layer for p in places for layer in check_cases.layers_of(p)]
-        loose = any(label["layer"] in n for n in named)
-        met["layer"] = [label["layer"] in named, loose, loose]
+        met["layer"] = [label["layer"] in named, any(is_part(label["layer"], n) for n in named),
+                        any(label["layer"] in n for n in named)]
     if label["step"] is not None:
         rows = label["interval"] or 1
         off = [p["step"] - label["step"] for p in places if "step" in p]

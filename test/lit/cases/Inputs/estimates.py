@@ -173,6 +173,17 @@ class Places(unittest.TestCase):
         self.assertEqual(met, {"layer": [False, True, True], "position": [False, True, True]})
 
 
+    def test_parts(self):
+        # A checkpoint has no name for what wraps the model, and what an activation is fed is of its module.
+        wanted = {("blocks.0", "blocks.0.attn"): True, ("blocks.0", "blocks.1.attn"): False,
+                  ("model.bert.layer.0", "bert.layer.0.dense"): True, ("model.layer", "layer"): False,
+                  ("blocks.0.mlp.act", "blocks.0.mlp.fc1"): True, ("blocks.0.mlp.act", "blocks.0.attn"): False,
+                  ("model.blocks.0.mlp.act_fn", "blocks.0.mlp.fc1"): True, ("mlp.act", "mlp.fc1"): False,
+                  ("blocks.0.mlp.fc2", "blocks.0.mlp.fc1"): False}
+        for (label, named), right in wanted.items():
+            self.assertEqual(cases.is_part(label, named), right, (label, named))
+
+
 class Evidence(unittest.TestCase):
     known = {
         "tensors": {"symptoms": ["a"], "needs": {"all": [
