@@ -163,13 +163,16 @@ static bool countsEvaluation(const LoggedPair &P) {
 }
 
 /// "[00010/00400] train_loss=2.3": a step of a total in brackets in front of
-/// what is assigned.
+/// what is assigned. With a loss of validation beside it, it is an epoch.
 static bool hasBracketedTotal(StringRef Text, ArrayRef<LoggedPair> Pairs) {
   if (Pairs[0].Begin != 1 || Pairs[0].Of <= 0 || !Text.starts_with("[") ||
       !Text.drop_front(Pairs[0].End).starts_with("] "))
     return false;
-  return all_of(Pairs.drop_front(),
-                [](const LoggedPair &P) { return P.Assigned; });
+  return all_of(Pairs.drop_front(), [](const LoggedPair &P) {
+    return P.Assigned && !P.Key.starts_with_insensitive("val") &&
+           !P.Key.starts_with_insensitive("eval") &&
+           !P.Key.starts_with_insensitive("test");
+  });
 }
 
 static bool isWhole(double Value) {

@@ -118,7 +118,7 @@ return {
     end
     local judged, clean = false, false
     if first:distinct("run"):count() > 1 then return skip("checkpoints of one run") end
-    for step in first:group("step") do
+    for step in first:sort("step"):group("step") do
       local adam    = adam_at(case, states, step)
       local weights = case.tensors:where { role = "weight", step = step }:where(coarse):where("variant is null")
       local shares, worst = {}, nil

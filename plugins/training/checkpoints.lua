@@ -252,7 +252,7 @@ local function fresh_pairs(found)
   return true
 end
 
---- Layers that look up and compute nothing, and what lies in one module with them.
+--- Embeddings, by name: of tokens, places or patches, and what lies in one module with them.
 local TABLES = "*emb*|*wte*|*wpe*|*tok*|*table*|*lookup*|*glove*|*word2vec*"
 
 local function some_stand_still(case, run, rows, found, opt)
@@ -289,8 +289,8 @@ local function some_stand_still(case, run, rows, found, opt)
     or not factor and state.held and state.held < found.weights
       and freezing.beside(names, (names_of(found.moving)))
       and "a model stands still that the optimizer does not hold, beside one whose layers are called as its own"
-    -- Embeddings are no output: what moves them is a loss behind all that stands still.
-    or not factor and not tables_alone and behind(found)
+    -- Embeddings are no output: what moves them is a loss behind all that stands still, which nobody trained before.
+    or not factor and not (tables_alone and checkpoints.fresh(found)) and behind(found)
       and "what stands still lies behind all that moves, as an output that no loss asks for")
   if kept then
     return skip("what is frozen on purpose: " .. kept, "layer-weights-unchanged", "layer-gradient-zero",

@@ -119,8 +119,8 @@ return {
     end
 
     --- Whether losses and accuracies of the evaluations add up to that as well, from one to the next, while both move:
-    --- number of evaluations, first and last accuracy, and the sum. Of what is learned by one softmax the loss falls by
-    --- several times what the accuracy rises by, but for few classes.
+    --- number of evaluations, first and last accuracy, the sum, and what the last two add up to. Of what is learned by
+    --- one softmax the loss falls by several times what the accuracy rises by, but for few classes.
     local function adds_up_throughout(run_name)
       local hits = runs.series(case, "val_accuracy", run_name):where("finite(value)"):distinct("step")
       local both = runs.series(case, "val_loss", run_name):where("finite(value)"):distinct("step")
@@ -128,22 +128,22 @@ return {
       if both:count() < 4 or not classes or classes.number < 8 then return nil end
       local unit = hits:max("value") > 1.5 and 100 or 1
       local sum  = math.log(math.exp(1) + classes.number - 1)
-      local low, high, first, last = nil, nil, nil, nil
+      local low, high, first, last, total = nil, nil, nil, nil, nil
       for row in both:slice(0, 1000):rows() do
         local share = row.value_right / unit
         if math.abs(row.value + share - sum) > 0.004 * sum then return nil end
-        first, last = first or share, share
+        first, last, total = first or share, share, row.value + share
         if not low or share < low.share then low = { share = share, loss = row.value } end
         if not high or share > high.share then high = { share = share, loss = row.value } end
       end
       local slope = (low.loss - high.loss) / (high.share - low.share)
       if high.share - low.share < 0.05 or slope < 0.7 or slope > 1.3 then return nil end
-      return both:count(), first, last, sum
+      return both:count(), first, last, sum, total
     end
 
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local loss = run:sort("step"):where("finite(value)")
-      local evaluations, from, to, sum = adds_up_throughout(run_name)
+      local evaluations, from, to, sum, total = adds_up_throughout(run_name)
       if evaluations then
         local val = runs.series(case, "val_loss", run_name):where("finite(value)")
         report {
@@ -152,7 +152,7 @@ return {
           at       = { step = loss:count() > 0 and loss:first().step or val:first().step },
           message  = ("at all %d evaluations, from an accuracy of %.3g to %.3g, it and the validation loss add up to "
             .. "%.4g: of two softmaxes over %d that are sure of each answer they add up to %.4g"):format(evaluations,
-            from, to, val:last().value + to, math.floor(classes.number), sum),
+            from, to, total, math.floor(classes.number), sum),
           evidence = { val:first(), val:last(), classes },
         }
       end

@@ -54,20 +54,25 @@ def place_of(at):
     return {k: at[k] for k in ("step", "layer", "layers", "token", "name", "rank") if at.get(k) is not None}
 
 
-ACTIVATION = re.compile(r"(act|act_?fn|relu|gelu|silu|tanh|sigmoid|activation)\d*$")
+ACTIVATION = re.compile(r"(^|_)(act|actfn|act_?fn|relu|gelu|silu|tanh|sigmoid|activation)\d*$")
+
+
+def has_part(layer, named):
+    """Whether the names of `layer` follow each other in `named`, whole ones: "layer.1" is not in "layer.10"."""
+    return f".{layer}." in f".{named}."
 
 
 def is_part(label, named):
     """Whether the layer that evidence names is the label's or a part of it. Checkpoints lack the name of what wraps the
-    model ("model.bert.encoder" is "bert.encoder" there), and what an activation makes of its inputs is set by the layer
-    before it in the same module ("mlp.act" and "mlp.fc1")."""
-    if label in named:
+    model ("model.bert.encoder" is "bert.encoder" there), and what an activation makes of its inputs is set by a layer
+    of the same module ("mlp.act" and "mlp.fc1")."""
+    if has_part(label, named):
         return True
     module, _, last = label.rpartition(".")
     if module.count(".") >= 1 and ACTIVATION.search(last):
         return is_part(module, named)
     _, _, rest = label.partition(".")
-    return rest.count(".") >= 1 and named.startswith(rest)
+    return rest.count(".") >= 1 and f"{named}.".startswith(f"{rest}.")
 
 
 def localisation(label, places):

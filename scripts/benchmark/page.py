@@ -27,8 +27,8 @@ MEANING = """
   gradient norm. What shows in those alone is then in no file, and silence is all that is left to say.
 - **accused**: a healthy run, or one with a fault that no class covers, in which a cause reaches the probability.
 - **place named**: of numeric faults (class of the layer numerics, or a label that names a layer of the model) the
-  evidence names the layer or a part of it, the step within one logged row and the position within one token, as far as the label has
-  them.
+  evidence names the layer or a part of it (for an activation, its module), the step within one logged row and the
+  position within one token, as far as the label has them.
 - **look-alikes**: cases on either side of a pair that a naive rule confuses, told right; silence is right for a
   healthy one.
 - **calibration error**: how far the share right is from the probability, over ten bins, weighted by causes. Chance

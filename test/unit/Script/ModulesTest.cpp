@@ -94,6 +94,24 @@ TEST_F(ModulesTest, ErrorsNameTheModuleAndItsCaller) {
             Out.Error->CalledFrom);
 }
 
+// The second state reads what the first one compiled.
+TEST_F(ModulesTest, ByteCodeNamesTheSamePlaces) {
+  add("nils", "local nils = {}\nfunction nils.of(t)\n  local it = t.missing\n"
+              "  return it.x\nend\nreturn nils");
+  const std::string Body = "require('nils').of({})";
+  Outcome First = run(Body), Second = run(Body);
+  ASSERT_TRUE(First.Error);
+  ASSERT_TRUE(Second.Error);
+  EXPECT_EQ("plugins/lib/nils.lua", Second.Error->File);
+  EXPECT_EQ(4u, Second.Error->Line);
+  EXPECT_EQ(First.Error->Message, Second.Error->Message);
+  EXPECT_EQ(First.Error->Hint, Second.Error->Hint);
+  EXPECT_EQ(First.Error->CalledFrom, Second.Error->CalledFrom);
+  // A module in its place has code of its own.
+  add("nils", "return { of = function() return 7 end }");
+  EXPECT_EQ("7", eval("require('nils').of()"));
+}
+
 TEST_F(ModulesTest, CostsGoByVerbAndLine) {
   add("count", "return {\n  of = function(t) return t:count() end,\n}");
   Bounds.Timed = true;

@@ -179,7 +179,8 @@ class Places(unittest.TestCase):
                   ("model.bert.layer.0", "bert.layer.0.dense"): True, ("model.layer", "layer"): False,
                   ("blocks.0.mlp.act", "blocks.0.mlp.fc1"): True, ("blocks.0.mlp.act", "blocks.0.attn"): False,
                   ("model.blocks.0.mlp.act_fn", "blocks.0.mlp.fc1"): True, ("mlp.act", "mlp.fc1"): False,
-                  ("blocks.0.mlp.fc2", "blocks.0.mlp.fc1"): False}
+                  ("blocks.0.mlp.fc2", "blocks.0.mlp.fc1"): False, ("blocks.1", "blocks.10.attn"): False,
+                  ("model.bert.layer.1", "bert.layer.10.dense"): False, ("blocks.0.extract", "blocks.0.attn"): False}
         for (label, named), right in wanted.items():
             self.assertEqual(cases.is_part(label, named), right, (label, named))
 
