@@ -25,6 +25,10 @@
 --- have the same mean gradient: their inner product is not negative, so a sum of both is at least sqrt(n^2 + b^2)
 --- long, 1.4 times the first where nothing is clipped.
 ---
+--- Where clipping shortens a buffer in place, b is the threshold, and n c the threshold and what the new gradient has
+--- in that direction: at six steps and more, whatever the cosine, a median near the threshold, a lower quartile of
+--- eight tenths of it and no step below three tenths are those of such a buffer.
+---
 --- The same of more steps: while the weights hardly move, a sum of k gradients is between sqrt(k) and k times as long
 --- as one, at each of the first steps. A direction that stays, as of a loss without a lower bound or of units that are
 --- stuck, has a cosine of 1 as well and neither of these: its norm is level at first, or grows by a factor a step,
@@ -73,6 +77,28 @@ local function only_falls(norms)
   return before < first / 3
 end
 
+--- What a buffer that clipping shortens in place, and nobody clears, does at every step: the new gradient lies on one
+--- of the threshold's length, so that norm times cosine is the threshold and what the new one has in that direction.
+--- Gradients that know nothing of each other have nothing there on average; those of cleared buffers are below zero at
+--- times. The median part of the threshold and how many steps it is of; nil where it is not so.
+---@param pairs_of { step: integer, n: number, c: number }[]
+---@param limit number
+---@return number? median, integer count
+local function lies_on_clipped(pairs_of, limit, opt)
+  local parts, seen = {}, 0
+  for _, row in ipairs(pairs_of) do
+    if row.step > 20 then
+      seen = seen + 1
+      if row.n > limit then parts[#parts + 1] = row.n * row.c / limit end
+    end
+  end
+  if #parts < opt.parts or #parts < 0.75 * seen then return nil, 0 end
+  table.sort(parts)
+  local median, quarter = parts[(#parts + 1) // 2], parts[math.ceil(0.25 * #parts)]
+  local so = parts[1] >= 0.3 and quarter >= 0.8 and median >= 0.9 and median <= 1.7
+  return so and median or nil, #parts
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -85,6 +111,7 @@ return {
     balanced = { default = 20,   doc = "Norms of the later half from which this is judged" },
     kept     = { default = 0.9,  doc = "Cosine that a sum of many gradients has with the one before, at least" },
     min_rows = { default = 5,    doc = "Logged values below which nothing is judged" },
+    parts    = { default = 6,    doc = "Steps beyond the twentieth at which norm times cosine is the threshold" },
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
     way      = { default = 0.30, doc = "Sum of the updates over the weights up to which a run has not left its start" },
     still    = { default = 0.05, doc = "Updates over the weights, added up, up to which batches see the same weights" },
@@ -133,8 +160,41 @@ return {
         :sort("step")
     end
     local late   = moving:slice(moving:count() // 2, moving:count())
+    -- A run has not left its start whose updates all together are a small part of the weights.
+    local span = moved:count() > 0 and moved:max("step") - moved:min("step") or 0
+    local little = moved:count() > 0 and (moved:median("value") < 1e-5
+      or span >= 100 and moved:mean("value") * span < 0.1)
+    -- The whole has few rows with large updates between many without, where layers are logged more seldom.
+    local layered = moved:where("layer is not null"):aggregate({ "step" }, { size = "median value" })
+    little = little or layered:count() >= opt.min_rows and span >= 100 and layered:mean("size") * span < 0.1
+    local torn    = moved:count() > 0 and moved:median("value") > 0.05
+      or layered:count() >= opt.min_rows and layered:median("size") > 0.05
+    local batches = case.scalars:where { name = "batch_hash", primary = true }
+    local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
+    same = same or runs.whole_data(case) and batches:distinct("value"):count() < 4
+    local norms = runs.series(case, "grad_norm")
+    local limit = settings.clipping(case):first()
+    -- However low the cosine: what clipping leaves in the buffer is known.
+    local on, seen = nil, 0
+    if limit and not settings.clipped_by_parts(case) then
+      local _, whole = sums.whole(case, rows, all, norms)
+      on, seen = lies_on_clipped(whole, limit.number, opt)
+    end
     -- Cleared every few steps, one step in a few is new and the others repeat.
     local cosine = late:median("value")
+    if on and cosine and cosine < opt.cosine and not little and not torn and not same then
+      report {
+        symptom  = "gradient-is-running-sum",
+        score    = 0.85,
+        at       = { run = run, step = all:first().step },
+        message  = ("norm times cosine with the gradient before is %.2g of the clipping threshold, %g, in the median "
+          .. "of %d steps and never far below it: new gradients lie on one of that length, which clipping left there")
+          :format(on, limit.number, seen),
+        evidence = { limit, late:slice(0, 5) },
+      }
+      return skip(("a cosine of %.2g in most of the later half"):format(opt.cosine), "gradients-repeat",
+        "batches-agree")
+    end
     if not cosine or cosine < opt.cosine then return end
     if moving:count() < opt.min_rows then
       return skip(("the cosine of consecutive gradients at %d steps whose updates are usual ones"):format(opt.min_rows))
@@ -149,12 +209,6 @@ return {
       return skip(("a direction that some layer keeps: none has a cosine above %.2g in most of the later half"):format(
         most))
     end
-
-    local batches = case.scalars:where { name = "batch_hash", primary = true }
-    local same  = batches:count() >= 4 and batches:distinct("value"):count() <= 0.5 * batches:count()
-    same = same or runs.whole_data(case) and batches:distinct("value"):count() < 4
-    local norms = runs.series(case, "grad_norm")
-    local limit = settings.clipping(case):first()
 
     local tenth = math.max(1, norms:count() // 10)
     local early = norms:count() >= opt.min_rows and norms:slice(0, tenth):median("value") or nil
@@ -176,15 +230,6 @@ return {
       }
       return
     end
-    -- Nor has a run left its start whose updates all together are a small part of the weights.
-    local span = moved:count() > 0 and moved:max("step") - moved:min("step") or 0
-    local little = moved:count() > 0 and (moved:median("value") < 1e-5
-      or span >= 100 and moved:mean("value") * span < 0.1)
-    -- The whole has few rows with large updates between many without, where layers are logged more seldom.
-    local layered = moved:where("layer is not null"):aggregate({ "step" }, { size = "median value" })
-    little = little or layered:count() >= opt.min_rows and span >= 100 and layered:mean("size") * span < 0.1
-    local torn    = moved:count() > 0 and moved:median("value") > 0.05
-      or layered:count() >= opt.min_rows and layered:median("size") > 0.05
     if not little and torn then
       return skip("small updates: of weights that are torn up gradients agree anyway")
     end
