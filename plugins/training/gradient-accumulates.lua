@@ -175,10 +175,10 @@ return {
     local norms = runs.series(case, "grad_norm")
     local limit = settings.clipping(case):first()
     -- However low the cosine: what clipping leaves in the buffer is known.
+    local norm_at, pairs_of = sums.whole(case, rows, all, norms)
     local on, seen = nil, 0
     if limit and not settings.clipped_by_parts(case) then
-      local _, whole = sums.whole(case, rows, all, norms)
-      on, seen = lies_on_clipped(whole, limit.number, opt)
+      on, seen = lies_on_clipped(pairs_of, limit.number, opt)
     end
     -- Cleared every few steps, one step in a few is new and the others repeat.
     local cosine = late:median("value")
@@ -279,8 +279,6 @@ return {
       end
       return
     end
-
-    local norm_at, pairs_of = sums.whole(case, rows, all, norms)
 
     -- A sum of many is not turned round by one that is no longer than they are.
     local sorted = {}

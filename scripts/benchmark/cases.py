@@ -54,7 +54,7 @@ def place_of(at):
     return {k: at[k] for k in ("step", "layer", "layers", "token", "name", "rank") if at.get(k) is not None}
 
 
-ACTIVATION = re.compile(r"(^|_)(act|actfn|act_?fn|relu|gelu|silu|tanh|sigmoid|activation)\d*$")
+ACTIVATION = re.compile(r"(^|_)(act|act_?fn|relu|gelu|silu|tanh|sigmoid|activation)\d*$")
 
 
 def has_part(layer, named):
