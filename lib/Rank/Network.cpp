@@ -100,6 +100,30 @@ std::vector<unsigned> candidates(const Network &N, ArrayRef<Observation> Seen,
   return Out;
 }
 
+/// One candidate that names a symptom, and what it does to Off.
+struct Naming {
+  unsigned Candidate;
+  double Off, Never;
+};
+
+/// One symptom that somebody looked for and a candidate names.
+struct Column {
+  unsigned Symptom;
+  Likelihood Seen;
+  SmallVector<Naming, 8> Named; ///< By candidate.
+
+  /// Likelihood ratio of the observation for a set against the empty one, of
+  /// whose causes those at \p Members of Named, and no others, name it.
+  double ratio(std::initializer_list<size_t> Members) const {
+    double Off = 1, Never = 1;
+    for (size_t I : Members) {
+      Off *= Named[I].Off;
+      Never = std::max(Never, Named[I].Never);
+    }
+    return Seen.at(Off * Never);
+  }
+};
+
 /// What the sets of candidates make of the observations. A symptom's share of a
 /// set's log-odds depends only on the members that name it, so it is taken
 /// apart into what one cause does, what a pair does beyond its two, and what
@@ -109,7 +133,7 @@ public:
   Scorer(const Network &N, ArrayRef<Observation> Seen,
          ArrayRef<Likelihood> All, ArrayRef<unsigned> Candidates)
       : K(Candidates.size()), More(std::log(N.Together)), One(K), Two(K * K),
-        Three(K * K * K), ByCause(K) {
+        Three(K * K * K) {
     std::vector<int> Slot(N.Symptoms.size(), -1);
     for (unsigned C = 0; C != K; ++C) {
       One[C] = logOddsOf(N.Causes[Candidates[C]].Prior);
@@ -118,21 +142,16 @@ public:
           continue;
         if (Slot[L.Symptom] < 0) {
           Slot[L.Symptom] = static_cast<int>(Columns.size());
-          Columns.push_back({L.Symptom, All[L.Symptom], {}, false, 1, 1});
+          Columns.push_back({L.Symptom, All[L.Symptom], {}});
         }
         Column &Into = Columns[Slot[L.Symptom]];
-        Into.Named.push_back({C, static_cast<unsigned>(Slot[L.Symptom]),
-                              L.Never ? 1 : 1 - L.Weight,
+        Into.Named.push_back({C, L.Never ? 1 : 1 - L.Weight,
                               L.Never ? Into.Seen.Never : 1});
-        ByCause[C].push_back(Into.Named.back());
       }
     }
     for (const Column &Each : Columns)
       takeApart(Each);
   }
-
-  size_t width() const { return Columns.size(); }
-  unsigned symptom(size_t Slot) const { return Columns[Slot].Symptom; }
 
   /// Log odds of the set \p S against the empty one.
   double score(const CauseSet &S) const {
@@ -147,53 +166,13 @@ public:
     return Log;
   }
 
-  /// What a member of \p S touches: calls \p Visit once for each slot that some
-  /// member names, with the likelihood ratio of the observation for the set
-  /// against the empty one. For all other slots it is 1.
-  template <typename Function>
-  void forEachRatio(const CauseSet &S, Function Visit) {
-    for (uint8_t C : S.members())
-      for (const Naming &L : ByCause[C]) {
-        Column &Into = Columns[L.Slot];
-        if (!Into.Touched)
-          Touched.push_back(L.Slot);
-        Into.Touched = true;
-        Into.Off *= L.Off;
-        Into.Never = std::max(Into.Never, L.Never);
-      }
-    for (unsigned Slot : Touched) {
-      Column &C = Columns[Slot];
-      Visit(Slot, C.Seen.at(C.Off * C.Never));
-      C.Touched = false;
-      C.Off = C.Never = 1;
-    }
-    Touched.clear();
-  }
+  ArrayRef<Column> columns() const { return Columns; }
 
 private:
-  /// One candidate that names a symptom.
-  struct Naming {
-    unsigned Candidate, Slot;
-    double Off, Never;
-  };
-  /// One symptom; the last three are of the set that forEachRatio() looks at.
-  struct Column {
-    unsigned Symptom;
-    Likelihood Seen;
-    SmallVector<Naming, 8> Named; ///< By candidate.
-    bool Touched = false;
-    double Off = 1, Never = 1;
-  };
-
   void takeApart(const Column &From) {
     ArrayRef<Naming> L = From.Named;
     auto log = [&](std::initializer_list<size_t> Members) {
-      double Off = 1, Never = 1;
-      for (size_t I : Members) {
-        Off *= L[I].Off;
-        Never = std::max(Never, L[I].Never);
-      }
-      return std::log(From.Seen.at(Off * Never));
+      return std::log(From.ratio(Members));
     };
     std::vector<double> Alone(L.size()), Pairs(L.size() * L.size());
     for (size_t A = 0; A != L.size(); ++A)
@@ -215,8 +194,6 @@ private:
   double More; ///< Log odds for each cause beyond the first.
   std::vector<double> One, Two, Three; ///< Of ascending candidates.
   std::vector<Column> Columns;
-  std::vector<std::vector<Naming>> ByCause; ///< By candidate.
-  SmallVector<unsigned, 64> Touched;
 };
 
 /// Every set of at most three candidates of which no two exclude each other.
@@ -250,30 +227,71 @@ std::vector<CauseSet> allSets(const Network &N, ArrayRef<unsigned> Candidates) {
   return Out;
 }
 
-/// Weights of all sets, and of the sets that hold one cause, with all evidence
-/// and, as what that adds, with one symptom left out.
-struct Sums {
-  Sums(size_t Causes, size_t Width)
-      : Width(Width), AllMore(Width), With(Causes), WithMore(Causes * Width) {}
+/// Weights of all sets, and of those that hold one cause, two or three.
+class Sums {
+public:
+  Sums(size_t Causes) : K(Causes), With(K), Both(K * K), Three(K * K * K) {}
 
   void add(const CauseSet &S) {
     All += S.Weight;
-    for (uint8_t C : S.members())
-      With[C] += S.Weight;
-  }
-
-  /// Leaving out the symptom at \p Slot divides the weight by \p Ratio.
-  void addWithout(const CauseSet &S, size_t Slot, double Ratio) {
-    double More = S.Weight / Ratio - S.Weight;
-    AllMore[Slot] += More;
-    for (uint8_t C : S.members())
-      WithMore[C * Width + Slot] += More;
+    for (unsigned I = 0; I != S.Size; ++I) {
+      With[S.Members[I]] += S.Weight;
+      for (unsigned J = 0; J != I; ++J)
+        Both[S.Members[J] * K + S.Members[I]] += S.Weight;
+    }
+    if (S.Size == 3)
+      Three[(S.Members[0] * K + S.Members[1]) * K + S.Members[2]] = S.Weight;
   }
 
   double logOdds(size_t Cause) const { return logRatio(With[Cause], All); }
-  double logOddsWithout(size_t Cause, size_t Slot) const {
-    return logRatio(With[Cause] + WithMore[Cause * Width + Slot],
-                    All + AllMore[Slot]);
+
+  /// Log odds of each cause that names \p C, with that symptom left out. It
+  /// divides the weight of a set by the ratio of those of its causes that name
+  /// the symptom; how much the sets weigh that have just these comes from the
+  /// sums, so that sets need not be gone through again for each symptom.
+  std::vector<double> logOddsWithout(const Column &C) const {
+    ArrayRef<Naming> L = C.Named;
+    const size_t Count = L.size();
+    std::vector<double> Alone(Count), Pair(Count * Count), More(Count);
+    double AllMore = 0;
+    auto leaveOut = [&](std::initializer_list<size_t> Members, double Weight) {
+      // Differences of sums can end a rounding below nothing.
+      double Gained = std::max(Weight, 0.0) * (1 / C.ratio(Members) - 1);
+      AllMore += Gained;
+      for (size_t I : Members)
+        More[I] += Gained;
+    };
+    for (size_t X = 0; X != Count; ++X)
+      Alone[X] = With[L[X].Candidate];
+    for (size_t X = 0; X != Count; ++X)
+      for (size_t Y = X + 1; Y != Count; ++Y) {
+        double Weight = Both[L[X].Candidate * K + L[Y].Candidate];
+        Pair[X * Count + Y] = Weight;
+        Alone[X] -= Weight;
+        Alone[Y] -= Weight;
+      }
+    for (size_t X = 0; X != Count; ++X)
+      for (size_t Y = X + 1; Y != Count; ++Y)
+        for (size_t Z = Y + 1; Z != Count; ++Z) {
+          double Weight = Three[(L[X].Candidate * K + L[Y].Candidate) * K +
+                                L[Z].Candidate];
+          if (Weight == 0)
+            continue;
+          leaveOut({X, Y, Z}, Weight);
+          Alone[X] += Weight, Alone[Y] += Weight, Alone[Z] += Weight;
+          Pair[X * Count + Y] -= Weight;
+          Pair[X * Count + Z] -= Weight;
+          Pair[Y * Count + Z] -= Weight;
+        }
+    for (size_t X = 0; X != Count; ++X) {
+      leaveOut({X}, Alone[X]);
+      for (size_t Y = X + 1; Y != Count; ++Y)
+        leaveOut({X, Y}, Pair[X * Count + Y]);
+    }
+    std::vector<double> Out(Count);
+    for (size_t X = 0; X != Count; ++X)
+      Out[X] = logRatio(With[L[X].Candidate] + More[X], All + AllMore);
+    return Out;
   }
 
 private:
@@ -286,9 +304,10 @@ private:
     return log(Part) - log(Whole - Part);
   }
 
-  size_t Width;
+  size_t K;
   double All = 0;
-  std::vector<double> AllMore, With, WithMore;
+  /// By candidate, of ascending ones.
+  std::vector<double> With, Both, Three;
 };
 
 } // namespace
@@ -347,18 +366,18 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
     return S.Weight < Negligible;
   });
 
-  Sums Tally(B.Candidates.size(), Rows.width());
+  Sums Tally(B.Candidates.size());
   for (CauseSet &S : B.Sets) {
     S.Weight /= Total;
     Tally.add(S);
-    Rows.forEachRatio(S, [&](size_t Slot, double Ratio) {
-      Tally.addWithout(S, Slot, Ratio);
-    });
   }
 
-  std::vector<int> Slot(N.Symptoms.size(), -1);
-  for (size_t S = 0; S != Rows.width(); ++S)
-    Slot[Rows.symptom(S)] = static_cast<int>(S);
+  // What is left of each candidate's log odds without one symptom, by symptom.
+  std::vector<std::vector<std::pair<unsigned, double>>> Without(
+      B.Candidates.size());
+  for (const Column &C : Rows.columns())
+    for (auto [L, LogOdds] : zip(C.Named, Tally.logOddsWithout(C)))
+      Without[L.Candidate].push_back({C.Symptom, LogOdds});
   for (size_t C = 0; C != B.Candidates.size(); ++C) {
     CausePosterior P;
     P.Cause = B.Candidates[C];
@@ -367,13 +386,13 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
     P.Probability = probabilityOf(LogOdds);
     P.Rivals = LogOdds - P.Prior;
     for (const Link &L : N.Causes[P.Cause].Links) {
-      int S = Slot[L.Symptom];
-      if (S < 0)
+      auto Left = llvm::find_if(
+          Without[C], [&](auto &Of) { return Of.first == L.Symptom; });
+      if (Left == Without[C].end())
         continue;
       double Own = typical(Likelihoods[L.Symptom], L);
       P.Rivals -= Own;
-      P.Influences.push_back(
-          {L.Symptom, LogOdds - Tally.logOddsWithout(C, S), Own});
+      P.Influences.push_back({L.Symptom, LogOdds - Left->second, Own});
     }
     sortInfluences(P);
     B.Causes.push_back(std::move(P));

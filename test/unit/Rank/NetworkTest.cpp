@@ -158,6 +158,47 @@ TEST(NetworkTest, LogOddsAreTheSumOfTheirParts) {
               P.Prior + P.Influences[0].Typical + P.Rivals, 1e-9);
 }
 
+// Each of six causes has a symptom of its own, so that it stays a candidate;
+// five more are named by two to six of them, now and then as `never`. What a
+// symptom does is what the posterior loses once nobody has looked for it.
+TEST(NetworkTest, AnInfluenceIsWhatIsLostWithoutTheSymptom) {
+  Network N;
+  std::vector<Observation> All;
+  for (unsigned S = 0; S != 11; ++S) {
+    N.Symptoms.push_back({"s" + std::to_string(S), 0.02 + 0.03 * S});
+    bool There = S < 6 || S % 2;
+    All.push_back(There ? Observation{Presence::Present, 0.3 + 0.06 * S}
+                        : Clear);
+  }
+  for (unsigned C = 0; C != 6; ++C) {
+    CauseNode Cause{"c" + std::to_string(C), 0.01 * (C + 1), {{C, 0.7, false}}};
+    for (unsigned S = 6; S != 11; ++S)
+      if (C <= S - 5)
+        Cause.Links.push_back({S, 0.1 + 0.05 * (C + S), (C + S) % 5 == 0});
+    N.Causes.push_back(Cause);
+  }
+  N.Together = 0.4;
+  auto logOdds = [](double P) { return std::log(P / (1 - P)); };
+  std::vector<CausePosterior> With = ranked(N, All);
+  ASSERT_EQ(With.size(), 6u);
+  unsigned Compared = 0;
+  for (unsigned S = 6; S != 11; ++S) {
+    std::vector<Observation> Less = All;
+    Less[S] = Unknown;
+    for (const CausePosterior &After : ranked(N, Less))
+      for (const CausePosterior &Before : With)
+        for (const Influence &I : Before.Influences)
+          if (Before.Cause == After.Cause && I.Symptom == S) {
+            EXPECT_NEAR(I.LogOdds,
+                        logOdds(Before.Probability) -
+                            logOdds(After.Probability),
+                        1e-9);
+            ++Compared;
+          }
+  }
+  EXPECT_EQ(Compared, 2u + 3 + 4 + 5 + 6);
+}
+
 // Odds of the sets {a}, {b} and {a, b} against the empty one, by hand. One
 // symptom, both show it always: L1 = 38.2026 of one cause; of two
 // on = 1 - 0.98 * 0.05^2 = 0.99755: 0.99755 * 200/201 + 0.00245/201 = 0.992599,
