@@ -5,7 +5,8 @@
 /// \file
 /// Each detector runs in a state of its own, and with it every module that it
 /// requires: two hundred states compile the same text. What one of them made
-/// of it is read by the others in a fraction of the time.
+/// of it, or the build (see DetectorStore), is read by the others in a fraction
+/// of the time.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +26,9 @@ namespace culprit {
 class ByteCode {
 public:
   ByteCode() = default;
+  /// \p Ready is what bytes() gave earlier of the same text; empty for nothing.
+  explicit ByteCode(std::string Ready)
+      : Code(Ready.empty() ? nullptr : new std::string(std::move(Ready))) {}
   ByteCode(const ByteCode &) = delete;
   ByteCode &operator=(const ByteCode &) = delete;
   ~ByteCode() { delete Code.load(); }
@@ -32,6 +36,12 @@ public:
   /// Pushes the function that \p Source is, under \p Name. Both are the same
   /// at every call. Throws what Lua has against it.
   void push(lua_State *L, llvm::StringRef Source, const char *Name) const;
+
+  /// What was compiled; empty until somebody did.
+  llvm::StringRef bytes() const {
+    const std::string *Known = Code.load();
+    return Known ? llvm::StringRef(*Known) : llvm::StringRef();
+  }
 
 private:
   /// Lines and names of locals included; null until somebody has compiled it.

@@ -5,6 +5,7 @@
 #include "Script/LuaDetector.h"
 #include "Script/CaseValue.h"
 #include "Script/Declaration.h"
+#include "Script/DetectorStore.h"
 #include "Script/DocComment.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -127,13 +128,43 @@ static std::string withoutComments(StringRef Source) {
   return Out;
 }
 
-std::variant<std::unique_ptr<Detector>, BrokenDetector>
-loadDetector(StringRef Id, StringRef File, StringRef Source,
-             const LoadSettings &Settings) {
+static BrokenDetector broken(StringRef Id, StringRef File, StringRef Message) {
+  DetectorError E;
+  E.Message = Message.str();
+  E.File = File.str();
+  return {Id.str(), std::move(E)};
+}
+
+/// The detector that \p Info declares with \p Source, or the mistake in it.
+static std::variant<std::unique_ptr<Detector>, BrokenDetector>
+declared(DetectorInfo Info, std::optional<DeclarationMistake> Mistake,
+         StringRef Source, std::unique_ptr<const ByteCode> Code,
+         const LoadSettings &Settings) {
+  if (!Mistake)
+    return std::make_unique<LuaDetector>(std::move(Info), Source.str(),
+                                         std::move(Code), Settings.Modules);
+  DetectorError E;
+  for (Diagnostic &D : toDiagnostics(std::move(Mistake->What))) {
+    E.Message = failureText(D.Message);
+    E.Hint = failureText(D.Hint);
+  }
+  E.File = Info.File;
+  E.Line = lineOf(withoutComments(Source), Mistake->Word);
+  return BrokenDetector{Info.Id, std::move(E)};
+}
+
+static DetectorInfo infoOf(StringRef Id, StringRef File, StringRef Source) {
   DetectorInfo Info;
   Info.Id = Id.str();
   Info.File = File.str();
   Info.Doc = readDoc(Source);
+  return Info;
+}
+
+std::variant<std::unique_ptr<Detector>, BrokenDetector>
+loadDetector(StringRef Id, StringRef File, StringRef Source,
+             const LoadSettings &Settings) {
+  DetectorInfo Info = infoOf(Id, File, Source);
   Host H(File.str(), Settings.Bounds);
   H.Modules = Settings.Modules.get();
   std::optional<DeclarationMistake> Mistake;
@@ -144,49 +175,54 @@ loadDetector(StringRef Id, StringRef File, StringRef Source,
   });
   if (!Done)
     return BrokenDetector{Id.str(), H.error()};
-  if (!Mistake)
-    return std::make_unique<LuaDetector>(std::move(Info), Source.str(),
-                                         std::move(Code), Settings.Modules);
-  DetectorError E;
-  for (Diagnostic &D : toDiagnostics(std::move(Mistake->What))) {
-    E.Message = failureText(D.Message);
-    E.Hint = failureText(D.Hint);
-  }
-  E.File = File.str();
-  E.Line = lineOf(withoutComments(Source), Mistake->Word);
-  return BrokenDetector{Id.str(), std::move(E)};
+  return declared(std::move(Info), std::move(Mistake), Source, std::move(Code),
+                  Settings);
 }
 
-/// Loads \p File as \p Id.
-static void loadAs(StringRef Id, StringRef File, const LoadSettings &Settings,
-                   DetectorSet &Into) {
-  ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
-      MemoryBuffer::getFile(File, /*IsText=*/true);
-  if (!Text) {
-    DetectorError E;
-    E.Message = Text.getError().message();
-    E.File = File.str();
-    Into.add(BrokenDetector{Id.str(), std::move(E)});
-    return;
-  }
-  auto Loaded = loadDetector(Id, File, (*Text)->getBuffer(), Settings);
-  if (auto *D = std::get_if<std::unique_ptr<Detector>>(&Loaded))
-    Into.add(std::move(*D));
+/// Loads \p T as \p Store has it; by its text where the store has nothing.
+static std::variant<std::unique_ptr<Detector>, BrokenDetector>
+loadStored(Host &H, const DetectorText &T, const DetectorStore &Store,
+           const LoadSettings &Settings) {
+  DetectorInfo Info = infoOf(T.Id, T.File, T.Text);
+  std::optional<DeclarationMistake> Mistake;
+  bool Has = false;
+  bool Done = H.run([&](lua_State *L) {
+    Has = Store.pushDeclaration(L, T.Id);
+    if (Has)
+      Mistake = readDeclaration(L, Settings.Symptoms, Info);
+  });
+  if (!Done || !Has)
+    return loadDetector(T.Id, T.File, T.Text, Settings);
+  return declared(std::move(Info), std::move(Mistake), T.Text,
+                  std::make_unique<const ByteCode>(Store.code(T.Id)), Settings);
+}
+
+static void addTo(DetectorSet &Into,
+                  std::variant<std::unique_ptr<Detector>, BrokenDetector> D) {
+  if (auto *Whole = std::get_if<std::unique_ptr<Detector>>(&D))
+    Into.add(std::move(*Whole));
   else
-    Into.add(std::move(std::get<BrokenDetector>(Loaded)));
+    Into.add(std::move(std::get<BrokenDetector>(D)));
 }
 
 /// \p Settings with the modules of \p Folder before its own.
-static Expected<LoadSettings> withModules(StringRef Folder,
-                                          const LoadSettings &Settings) {
-  LoadSettings Out = Settings;
+static Expected<std::shared_ptr<ModuleSet>>
+modulesWith(StringRef Folder, const LoadSettings &Settings) {
   auto Modules = std::make_shared<ModuleSet>();
   if (Settings.Modules)
     *Modules = *Settings.Modules;
   if (Error E = Modules->addFolder((Folder + "/lib").str()))
     return E;
-  Out.Modules = std::move(Modules);
-  return Out;
+  return Modules;
+}
+
+/// The text of \p File, or why there is none.
+static ErrorOr<std::string> textOf(StringRef File) {
+  ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
+      MemoryBuffer::getFile(File, /*IsText=*/true);
+  if (!Text)
+    return Text.getError();
+  return (*Text)->getBuffer().str();
 }
 
 void loadDetectorFile(StringRef File, const LoadSettings &Settings,
@@ -195,21 +231,22 @@ void loadDetectorFile(StringRef File, const LoadSettings &Settings,
   StringRef Group = sys::path::filename(sys::path::parent_path(File));
   std::string Id = Group.empty() ? Name.str() : (Group + "/" + Name).str();
   StringRef Folder = sys::path::parent_path(sys::path::parent_path(File));
-  Expected<LoadSettings> Own =
-      withModules(Folder.empty() ? "." : Folder, Settings);
-  if (Own)
-    return loadAs(Id, File, *Own, Into);
-  DetectorError E;
-  E.Message = toString(Own.takeError());
-  E.File = File.str();
-  Into.add(BrokenDetector{std::move(Id), std::move(E)});
+  LoadSettings Own = Settings;
+  Expected<std::shared_ptr<ModuleSet>> Modules =
+      modulesWith(Folder.empty() ? "." : Folder, Settings);
+  if (!Modules)
+    return Into.add(broken(Id, File, toString(Modules.takeError())));
+  Own.Modules = std::move(*Modules);
+  ErrorOr<std::string> Text = textOf(File);
+  if (!Text)
+    return Into.add(broken(Id, File, Text.getError().message()));
+  addTo(Into, loadDetector(Id, File, *Text, Own));
 }
 
-Error loadDetectors(StringRef Folder, const LoadSettings &Settings,
-                    DetectorSet &Into) {
-  Expected<LoadSettings> Own = withModules(Folder, Settings);
-  if (!Own)
-    return Own.takeError();
+/// Every detector under \p Folder, by id; those that cannot be read go to
+/// \p Unread, with the reason as their text.
+static Expected<std::vector<DetectorText>>
+readTexts(StringRef Folder, std::vector<DetectorText> &Unread) {
   std::vector<std::string> Files;
   std::error_code EC;
   sys::fs::recursive_directory_iterator I(Folder, EC), End;
@@ -220,14 +257,58 @@ Error loadDetectors(StringRef Folder, const LoadSettings &Settings,
     return failure(Folder + ": " + EC.message(),
                    "give a folder of detectors: <group>/<name>.lua");
   std::sort(Files.begin(), Files.end());
+  std::vector<DetectorText> Out;
   for (const std::string &File : Files) {
     StringRef Id = File;
     Id = Id.drop_front(Folder.size()).ltrim('/');
     Id.consume_back(".lua");
-    if (!Id.starts_with("meta/") && !Id.starts_with("lib/"))
-      loadAs(Id, File, *Own, Into);
+    if (Id.starts_with("meta/") || Id.starts_with("lib/"))
+      continue;
+    ErrorOr<std::string> Text = textOf(File);
+    if (Text)
+      Out.push_back({Id.str(), File, std::move(*Text)});
+    else
+      Unread.push_back({Id.str(), File, Text.getError().message()});
   }
+  return Out;
+}
+
+Error loadDetectors(StringRef Folder, const LoadSettings &Settings,
+                    DetectorSet &Into) {
+  Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);
+  if (!Modules)
+    return Modules.takeError();
+  std::vector<DetectorText> Unread;
+  Expected<std::vector<DetectorText>> Texts = readTexts(Folder, Unread);
+  if (!Texts)
+    return Texts.takeError();
+  for (const DetectorText &T : Unread)
+    Into.add(broken(T.Id, T.File, T.Text));
+  std::optional<DetectorStore> Store;
+  if (!Settings.Store.empty())
+    Store = DetectorStore::open(Settings.Store, *Texts, **Modules);
+  if (Store)
+    for (const auto &[Name, M] : (*Modules)->all())
+      (*Modules)->setCode(Name, Store->moduleCode(Name));
+  LoadSettings Own = Settings;
+  Own.Modules = std::move(*Modules);
+  Host Reader(Folder.str(), Settings.Bounds);
+  for (const DetectorText &T : *Texts)
+    addTo(Into, Store ? loadStored(Reader, T, *Store, Own)
+                      : loadDetector(T.Id, T.File, T.Text, Own));
   return Error::success();
+}
+
+Expected<std::string> makeDetectorStore(StringRef Folder,
+                                        const LoadSettings &Settings) {
+  Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);
+  if (!Modules)
+    return Modules.takeError();
+  std::vector<DetectorText> Unread;
+  Expected<std::vector<DetectorText>> Texts = readTexts(Folder, Unread);
+  if (!Texts)
+    return Texts.takeError();
+  return makeDetectorStore(*Texts, std::move(*Modules));
 }
 
 } // namespace culprit

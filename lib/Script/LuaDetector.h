@@ -30,6 +30,9 @@ struct LoadSettings {
   Limits Bounds;
   /// What `require` finds.
   std::shared_ptr<const ModuleSet> Modules;
+  /// What the texts of a folder compile to, where the file is there and is of
+  /// these texts (see DetectorStore); empty for none.
+  std::string Store;
 };
 
 /// Loads the detector \p Id from its source text. \p File is what errors name.
@@ -41,6 +44,11 @@ loadDetector(llvm::StringRef Id, llvm::StringRef File, llvm::StringRef Source,
 /// modules of its folder go before those of \p Settings.
 void loadDetectorFile(llvm::StringRef File, const LoadSettings &Settings,
                       DetectorSet &Into);
+
+/// The bytes of a store of the detectors that loadDetectors() finds in
+/// \p Folder.
+llvm::Expected<std::string> makeDetectorStore(llvm::StringRef Folder,
+                                              const LoadSettings &Settings);
 
 /// Loads every .lua file under \p Folder except `meta/`, types for editors, and
 /// `lib/`, the modules, which go before those of \p Settings. A file that does

@@ -16,26 +16,38 @@ namespace culprit {
 Error ModuleSet::addFolder(StringRef Folder) {
   if (!sys::fs::is_directory(Folder))
     return Error::success();
+  std::vector<std::string> Files;
   std::error_code EC;
   sys::fs::recursive_directory_iterator I(Folder, EC), End;
-  for (; I != End && !EC; I.increment(EC)) {
-    StringRef File = I->path();
-    if (sys::path::extension(File) != ".lua")
+  for (; I != End && !EC; I.increment(EC))
+    if (sys::path::extension(I->path()) == ".lua")
+      Files.push_back(I->path());
+  if (EC)
+    return failure(Folder + ": " + EC.message());
+  llvm::sort(Files);
+  for (const std::string &File : Files) {
+    StringRef Name = StringRef(File).drop_front(Folder.size()).ltrim('/');
+    Name.consume_back(".lua");
+    if (const Module *Known = find(Name); Known && Known->File == File)
       continue;
     ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
         MemoryBuffer::getFile(File, /*IsText=*/true);
     if (!Text)
       return failure(File + ": " + Text.getError().message());
-    StringRef Name = File.drop_front(Folder.size()).ltrim('/');
-    Name.consume_back(".lua");
-    add(Name, {File.str(), (*Text)->getBuffer().str()});
+    add(Name, {File, (*Text)->getBuffer().str()});
   }
-  return EC ? failure(Folder + ": " + EC.message()) : Error::success();
+  return Error::success();
 }
 
 void ModuleSet::add(StringRef Name, Module M) {
   M.Number = End++;
   ByName[Name.str()] = std::move(M);
+}
+
+void ModuleSet::setCode(StringRef Name, std::string Ready) {
+  auto It = ByName.find(Name.str());
+  if (It != ByName.end())
+    It->second.Code = std::make_shared<ByteCode>(std::move(Ready));
 }
 
 const ModuleSet::Module *ModuleSet::find(StringRef Name) const {

@@ -35,9 +35,13 @@ public:
 
   /// A module in the place of an earlier one of that name; gives it a number.
   void add(llvm::StringRef Name, Module M);
-  /// Adds every .lua file under \p Folder, which may be missing. Fails when
-  /// one cannot be read.
+  /// Adds every .lua file under \p Folder, which may be missing, in the order
+  /// of names; what is there from the same file stays. Fails when one cannot be
+  /// read.
   llvm::Error addFolder(llvm::StringRef Folder);
+
+  /// Says what the module \p Name compiles to; empty for nothing.
+  void setCode(llvm::StringRef Name, std::string Ready);
 
   /// The module \p Name or null.
   const Module *find(llvm::StringRef Name) const;

@@ -49,9 +49,14 @@ Expected<DetectorSet> openDetectors(ArrayRef<std::string> More,
   if (!Settings)
     return Settings.takeError();
   DetectorSet Set;
-  for (const std::string &Folder : *Folders)
-    if (Error E = loadDetectors(Folder, *Settings, Set))
+  for (const std::string &Folder : *Folders) {
+    // The shipped ones come first.
+    LoadSettings Own = *Settings;
+    if (&Folder == &Folders->front())
+      Own.Store = Folder.substr(0, Folder.rfind('/')) + "/detectors.store";
+    if (Error E = loadDetectors(Folder, Own, Set))
       return E;
+  }
   return Set;
 }
 

@@ -226,8 +226,13 @@ static DoctorCheck knowledge() {
             "detectors and entries are at " + *Home +
                 "; the store kb.sqlite is not, entries are parsed each time",
             "culprit kb build -o " + *Home + "/kb.sqlite"};
+  if (!sys::fs::exists(*Home + "/detectors.store"))
+    return {"knowledge", Health::Note,
+            "detectors and entries are at " + *Home +
+                "; detectors.store is not, detectors are compiled each time",
+            "install culprit again; nothing else is amiss"};
   return {"knowledge", Health::Good,
-          "detectors, entries and their store are at " + *Home, ""};
+          "detectors, entries and their stores are at " + *Home, ""};
 }
 
 std::vector<DoctorCheck> examineMachine() {
