@@ -32,21 +32,25 @@ local sides = require("sides")
 local statistics = require("statistics")
 local targets_of = require("targets")
 
---- The loss of binary labels y, of logits x, is the mean of ln(1 + e^x) - y x.
-local function binary_loss(x, y, squash)
+--- The loss of binary labels y, of logits x, is the mean of ln(1 + e^x) - y x; a label of 1 may count `weight` times.
+local function binary_loss(x, y, weight, squash)
   local sum = 0
   for i = 1, #x do
     local value = squash and 1 / (1 + math.exp(-x[i])) or x[i]
-    sum = sum + math.max(value, 0) + math.log(1 + math.exp(-math.abs(value))) - y[i] * value
+    local plain = math.max(value, 0) + math.log(1 + math.exp(-math.abs(value))) - y[i] * value
+    sum = sum + plain * (1 + (weight - 1) * y[i])
   end
   return sum / #x
 end
 
 --- Outputs of one number a row beside labels of 0 and 1: what the loss is of. A second sigmoid keeps every term between
 --- ln(1 + 1/e) and ln(1 + e), so that some hundred rows of a batch give its mean within some per cent.
+---@param case culprit.Case
 ---@param dumped culprit.Table
 ---@return integer judged, table? found
-local function binary(dumped)
+local function binary(case, dumped)
+  local said   = case.config:where("match(key, '*pos_weight') and number > 0"):first()
+  local weight = said and said.number or 1
   local judged, plain, found, times, neither = 0, 0, nil, 0, 0
   local truth = "match(name, '*label|*labels|*target|*targets|*.y|*click*') and min == 0 and max == 1 and numel >= 16"
   for labels in dumped:where(truth):where("zero_share is not null"):slice(0, 100):rows() do
@@ -60,7 +64,7 @@ local function binary(dumped)
       local out     = outputs:first()
       local x       = out:values(0, out.numel)
       local value   = loss.mean
-      local once, twice = binary_loss(x, y), binary_loss(x, y, true)
+      local once, twice = binary_loss(x, y, weight), binary_loss(x, y, weight, true)
       local inside  = out.min >= 0 and out.max <= 1
       if labels:count_equal(0) + labels:count_equal(1) == labels.numel and value == value then
         judged = judged + 1
@@ -455,7 +459,7 @@ return {
     end
     local sigmoid = false
     if not judged then
-      local rows, found = binary(dumped)
+      local rows, found = binary(case, dumped)
       judged = rows > 0
       if found then softmaxed, times, sigmoid = found, 1, true end
     end
