@@ -3,6 +3,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScriptTest.h"
+#include "Script/Host.h"
+#include <atomic>
+#include <thread>
 
 using namespace culprit;
 
@@ -133,6 +136,30 @@ TEST_F(ModulesTest, CostsGoByVerbAndLine) {
   EXPECT_LT(0u, Bytes);
   Bounds.Timed = false;
   EXPECT_TRUE(run("case.gpu_work:count()").Costs.empty());
+}
+
+// What one thread compiles the others read, whoever is first.
+TEST(ByteCodeTest, ManyThreadsShareOne) {
+  for (unsigned Round = 0; Round != 20; ++Round) {
+    ByteCode Code;
+    std::atomic<unsigned> Right{0};
+    std::vector<std::thread> Threads;
+    for (unsigned T = 0; T != 4; ++T)
+      Threads.emplace_back([&] {
+        for (unsigned I = 0; I != 5; ++I) {
+          Host H("x.lua", Limits());
+          H.run([&](lua_State *L) {
+            H.load(L, "local n = 0\nfor i = 1, 9 do n = n + i end\nreturn n",
+                   Code);
+            Right += lua_tointeger(L, -1) == 45;
+          });
+        }
+      });
+    for (std::thread &T : Threads)
+      T.join();
+    EXPECT_EQ(Right, 20u);
+    EXPECT_FALSE(Code.bytes().empty());
+  }
 }
 
 } // namespace
