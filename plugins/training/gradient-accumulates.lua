@@ -80,20 +80,23 @@ end
 --- What a buffer that clipping shortens in place, and nobody clears, does at every step: the new gradient lies on one
 --- of the threshold's length, so that norm times cosine is the threshold and what the new one has in that direction.
 --- Gradients that know nothing of each other have nothing there on average; those of cleared buffers are below zero at
---- times. The median part of the threshold and how many steps it is of; nil where it is not so.
+--- times. Where all gradients are many times the threshold, what they agree in is of its size by chance, and a buffer so
+--- short does them no harm. The median part of the threshold and how many steps it is of; nil where it is not so.
 ---@param pairs_of { step: integer, n: number, c: number }[]
 ---@param limit number
 ---@return number? median, integer count
 local function lies_on_clipped(pairs_of, limit, opt)
-  local parts, seen = {}, 0
+  local parts, norms, seen = {}, {}, 0
   for _, row in ipairs(pairs_of) do
     if row.step > 20 then
       seen = seen + 1
-      if row.n > limit then parts[#parts + 1] = row.n * row.c / limit end
+      if row.n > limit then parts[#parts + 1], norms[#norms + 1] = row.n * row.c / limit, row.n end
     end
   end
   if #parts < opt.parts or #parts < 0.75 * seen then return nil, 0 end
   table.sort(parts)
+  table.sort(norms)
+  if norms[(#norms + 1) // 2] > opt.short * limit then return nil, 0 end
   local median, quarter = parts[(#parts + 1) // 2], parts[math.ceil(0.25 * #parts)]
   local so = parts[1] >= 0.3 and quarter >= 0.8 and median >= 0.9 and median <= 1.7
   return so and median or nil, #parts
@@ -112,6 +115,7 @@ return {
     kept     = { default = 0.9,  doc = "Cosine that a sum of many gradients has with the one before, at least" },
     min_rows = { default = 5,    doc = "Logged values below which nothing is judged" },
     parts    = { default = 6,    doc = "Steps beyond the twentieth at which norm times cosine is the threshold" },
+    short    = { default = 8.0,  doc = "Norm over the clipping threshold up to which a buffer of that length is told" },
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
     way      = { default = 0.30, doc = "Sum of the updates over the weights up to which a run has not left its start" },
     still    = { default = 0.05, doc = "Updates over the weights, added up, up to which batches see the same weights" },
