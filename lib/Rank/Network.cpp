@@ -230,7 +230,9 @@ std::vector<CauseSet> allSets(const Network &N, ArrayRef<unsigned> Candidates) {
 /// Weights of all sets, and of those that hold one cause, two or three.
 class Sums {
 public:
-  Sums(size_t Causes) : K(Causes), With(K), Both(K * K), Three(K * K * K) {}
+  /// No set weighs less than \p Least.
+  Sums(size_t Causes, double Least)
+      : K(Causes), Least(Least), With(K), Both(K * K), Three(K * K * K) {}
 
   void add(const CauseSet &S) {
     All += S.Weight;
@@ -255,8 +257,9 @@ public:
     std::vector<double> Alone(Count), Pair(Count * Count), More(Count);
     double AllMore = 0;
     auto leaveOut = [&](std::initializer_list<size_t> Members, double Weight) {
-      // Differences of sums can end a rounding below nothing.
-      double Gained = std::max(Weight, 0.0) * (1 / C.ratio(Members) - 1);
+      if (Weight < Least)
+        return; // no set: what differences of sums leave is rounding
+      double Gained = Weight * (1 / C.ratio(Members) - 1);
       AllMore += Gained;
       for (size_t I : Members)
         More[I] += Gained;
@@ -278,7 +281,8 @@ public:
           if (Weight == 0)
             continue;
           leaveOut({X, Y, Z}, Weight);
-          Alone[X] += Weight, Alone[Y] += Weight, Alone[Z] += Weight;
+          for (size_t I : {X, Y, Z})
+            Alone[I] += Weight;
           Pair[X * Count + Y] -= Weight;
           Pair[X * Count + Z] -= Weight;
           Pair[Y * Count + Z] -= Weight;
@@ -305,7 +309,7 @@ private:
   }
 
   size_t K;
-  double All = 0;
+  double Least, All = 0;
   /// By candidate, of ascending ones.
   std::vector<double> With, Both, Three;
 };
@@ -366,7 +370,7 @@ Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
     return S.Weight < Negligible;
   });
 
-  Sums Tally(B.Candidates.size());
+  Sums Tally(B.Candidates.size(), Negligible / Total / 2);
   for (CauseSet &S : B.Sets) {
     S.Weight /= Total;
     Tally.add(S);

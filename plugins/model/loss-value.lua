@@ -49,8 +49,7 @@ end
 ---@param dumped culprit.Table
 ---@return integer judged, table? found
 local function binary(case, dumped)
-  local said   = case.config:where("match(key, '*pos_weight') and number > 0"):first()
-  local weight = said and said.number or 1
+  local said = case.config:where("match(key, 'pos_weight|*.pos_weight') and number > 0")
   local judged, plain, found, times, neither = 0, 0, nil, 0, 0
   local truth = "match(name, '*label|*labels|*target|*targets|*.y|*click*') and min == 0 and max == 1 and numel >= 16"
   for labels in dumped:where(truth):where("zero_share is not null"):slice(0, 100):rows() do
@@ -64,7 +63,16 @@ local function binary(case, dumped)
       local out     = outputs:first()
       local x       = out:values(0, out.numel)
       local value   = loss.mean
-      local once, twice = binary_loss(x, y, weight), binary_loss(x, y, weight, true)
+      -- A weight that the config has may be of another loss: it is this one's where that fits better.
+      local own = said:where { run = labels.run }:first() or said:first()
+      local once, twice = binary_loss(x, y, 1), binary_loss(x, y, 1, true)
+      if own then
+        local once_, twice_ = binary_loss(x, y, own.number), binary_loss(x, y, own.number, true)
+        if math.min(math.abs(value - once_), math.abs(value - twice_))
+          < math.min(math.abs(value - once), math.abs(value - twice)) then
+          once, twice = once_, twice_
+        end
+      end
       local inside  = out.min >= 0 and out.max <= 1
       if labels:count_equal(0) + labels:count_equal(1) == labels.numel and value == value then
         judged = judged + 1

@@ -77,14 +77,14 @@ local function only_falls(norms)
   return before < first / 3
 end
 
---- How often these norms climb from a low to three times it.
+--- How often these norms climb from a low to three times it, and stay there for more than a step.
 ---@param norms culprit.Table  by step
 ---@return integer
 local function climbs(norms)
   local low, times = math.huge, 0
-  for row in norms:rows() do
-    if row.value >= 3 * low then low, times = row.value, times + 1 end
-    low = math.min(low, row.value)
+  for row in norms:with { level = norms:col("value"):rolling(3, "median") }:where("level > 0"):rows() do
+    if row.level >= 3 * low then low, times = row.level, times + 1 end
+    low = math.min(low, row.level)
   end
   return times
 end
@@ -92,7 +92,7 @@ end
 --- What a buffer that clipping shortens in place, and nobody clears, does at every step: the new gradient lies on one
 --- of the threshold's length, so that norm times cosine is the threshold and what the new one has in that direction.
 --- Gradients that know nothing of each other have nothing there on average; those of cleared buffers are below zero at
---- times. Where all gradients are many times the threshold, what they agree in is of its size by chance, and a buffer
+--- times. Where most gradients are many times the threshold, what they agree in is of its size by chance, and a buffer
 --- so short does them no harm. The median part of the threshold and how many steps it is of; nil where it is not so.
 ---@param pairs_of { step: integer, n: number, c: number }[]
 ---@param limit number

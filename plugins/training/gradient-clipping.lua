@@ -11,15 +11,15 @@
 --- ## Known false positives
 --- Norms logged after clipping never exceed the threshold, so nothing is reported. Norms that grow away from the
 --- threshold in the run, as those of a loss that climbs, are judged by where they began. A first loss of several times
---- that of chance is of logits, and so of gradients, as many times too large, or of their square behind weights that
---- are: whatever makes them so is the cause, as long as the threshold is not too small for what is left then, too.
---- Plain descent whose updates are a thousandth of the weights takes steps that are long enough, whatever a sum over
---- rows makes of the norm. Clipping at nearly every step is common. Adam, Lion, Muon and whatever else divides by the
---- gradient's own size take the same step at any threshold, until what is left of an element is no longer far above
---- epsilon: a threshold t leaves t over the root of the number of weights. A threshold of elements (`clip_value`) or
---- of units against their weights (adaptive clipping) is no norm of all, and is not held against it. One of each
---- variable's own norm (Keras's `clipnorm`) leaves at most the root of their number times as much of all, and is
---- judged as that; their number is a guess, twice that of the layers on record and a hundred at least.
+--- that of chance is of logits as many times too large, whose gradients are so as well, and behind large weights by
+--- the square of that: so much more is asked of the norm then. Plain descent whose updates are a thousandth of the
+--- weights takes steps that are long enough, whatever a sum over rows makes of the norm. Clipping at nearly every step
+--- is common. Adam, Lion, Muon and whatever else divides by the gradient's own size take the same step at any
+--- threshold, until what is left of an element is no longer far above epsilon: a threshold t leaves t over the root of
+--- the number of weights. A threshold of elements (`clip_value`) or of units against their weights (adaptive clipping)
+--- is no norm of all, and is not held against it. One of each variable's own norm (Keras's `clipnorm`) leaves at most
+--- the root of their number times as much of all, and is judged as that; their number is a guess, twice that of the
+--- layers on record and a hundred at least.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
@@ -37,7 +37,7 @@ return {
   symptoms = { "clip-far-below-norm", "clipped-at-nearly-every-step" },
   options  = {
     above = { default = 3.0, doc = "What clipping leaves of an element over epsilon, up to which epsilon counts" },
-    over  = { default = 2.0, doc = "First loss over chance from which gradients are as much too large, squared" },
+    over  = { default = 2.0, doc = "First loss over that of chance from which its square is allowed in the norm" },
     far   = { default = 30.0, doc = "Median norm over threshold that is far" },
     moves = { default = 1e-3, doc = "Median update over weight norm of steps that are long enough" },
     share = { default = 0.90, doc = "Share of clipped steps that is nearly all" },
@@ -129,7 +129,7 @@ return {
         if ratio >= far and not made_up(least) and not moves then
           report {
             symptom  = "clip-far-below-norm",
-            score    = ratio >= 10 * opt.far and 0.95 or 0.85,
+            score    = ratio >= 10 * far and 0.95 or 0.85,
             at       = { step = norms:first().step },
             message  = ("the gradient norm is %.3g %s, %.3g times %s %g; %s of the steps are "
               .. "clipped"):format(usual, usual < median and "at first" or "in the median", ratio,
