@@ -114,10 +114,13 @@ void TorchObject::step(Frame &F) {
     return enter(V, Where);
   if (F.Attributes && *Key == "_local_tensor")
     return enter(V, Where); // of a DTensor
-  if (Top && isStepKey(*Key) && Tree.is(V, Kind::Int) && !Step &&
-      *Tree.integer(V) >= 0)
+  // OpenMMLab's checkpoints have it in `meta`; those of fairseq have a record
+  // of each optimizer there was, the last being the one of now.
+  const bool History = StringRef(Path).starts_with("optimizer_history.");
+  if ((Top || Path == "meta" || History) && isStepKey(*Key) &&
+      Tree.is(V, Kind::Int) && (!Step || History) && *Tree.integer(V) >= 0)
     Step = Tree.integer(V);
-  if (Top && *Key == "epoch")
+  if ((Top || Path == "meta") && *Key == "epoch")
     Epoch = Tree.integer(V);
   if (Frames.size() == 2 && *Key == "last_epoch" &&
       StringRef(Path).contains("sched"))

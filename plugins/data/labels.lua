@@ -34,6 +34,7 @@ local lengths = require("row-lengths")
 local masked  = require("masked")
 local runs    = require("runs")
 local sides = require("sides")
+local targets = require("targets")
 local token_labels = require("token-labels")
 
 local DECODER = "*decoder_input_ids|*decoder_ids|*prev_output_tokens|*tgt_in|*tgt_input*|*decoder_in"
@@ -421,9 +422,11 @@ return {
     local losses = runs.series(case, "loss")
     -- A loss of pairs falls to nothing where these are learnt by heart, whatever the tokens are; and so does one that
     -- counts padding, which is easily said.
+    -- A first loss above chance is of weights that begin too large, and says nothing of how much there was to learn.
+    local kinds = targets.classes(case)
+    local begun = math.min(losses:slice(0, 3):median("value") or 0, kinds and math.log(kinds.number) or math.huge)
     local copies = losses:count() >= 6 and not sides.preference(case) and padding.counted == 0
-      and losses:slice(losses:count() - 3, 3):median("value")
-      < 0.05 * losses:slice(0, 3):median("value")
+      and losses:slice(losses:count() - 3, 3):median("value") < 0.05 * begun
     if unshifted >= math.max(1, 0.1 * rows) and of[1] < 0.1 * rows and not mixed
       and (either or shift == nil and not copies) then
       return skip("whether the loss shifts these labels, which lie at their own tokens: logits (head.output) beside "

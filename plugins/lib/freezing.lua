@@ -522,7 +522,9 @@ end
 local function of_whole_weights(case, layer, share)
   local sizes, total, seen = {}, 0, {}
   -- A weight that is made of another is called as that is, and its buffers begin where it does.
-  local of = case.tensors:where("name == ? or starts_with(name, ?)", layer, layer .. ".")
+  local below = layer .. "."
+  local of = case.tensors:where("name == ? or starts_with(name, ?) or layer == ? or starts_with(layer, ?)", layer,
+    below, layer, below)
   local weights = of:where { role = "weight" }
   if weights:count() == 0 then
     weights = of:where("role == 'value' and match(name, '*.original|*.original?') and match(dtype, '*float*')")
@@ -534,11 +536,11 @@ local function of_whole_weights(case, layer, share)
     end
   end
   if #sizes <= 1 then return #sizes == 0 end
-  -- Dumps may hold a part of a weight.
+  -- Dumps may hold a part of a weight; where nothing tells they are taken for whole, as those of checkpoints are.
   local own  = case.scalars:where { primary = true, layer = layer }:where("value > 0")
   local norm = own:where { metric = "weight_norm" }:first()
   local size = norm and own:where { metric = "weight_rms", step = norm.step }:first()
-  if #sizes > 10 or not size or math.abs((norm.value / size.value) ^ 2 / total - 1) > 0.01 then return true end
+  if #sizes > 10 or size and math.abs((norm.value / size.value) ^ 2 / total - 1) > 0.01 then return true end
   local sums = { 0 }
   for _, one in ipairs(sizes) do
     for i = 1, #sums do sums[#sums + 1] = sums[i] + one end

@@ -67,6 +67,24 @@ function places.over(shares, limit, fits)
   return { first = first, worst = worst, onset = earliest.start, layers = layers }
 end
 
+--- The names of the layers that `over` found, for `at.layers`.
+---@param found table
+---@return string[]
+function places.names(found)
+  local names = {}
+  for _, one in ipairs(found.layers) do names[#names + 1] = one.layer end
+  return names
+end
+
+--- The layers of these rows, each once, in the order of the rows.
+---@param rows culprit.Table
+---@return string[]
+function places.layers_of(rows)
+  local names = {}
+  for row in rows:distinct("layer"):slice(0, 1000):rows() do names[#names + 1] = row.layer end
+  return names
+end
+
 --- Rows of up to six layers that `over` found, the first and the worst among them.
 ---@param found table
 ---@return culprit.Table[]

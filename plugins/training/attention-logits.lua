@@ -19,6 +19,7 @@
 --- ## References
 --- https://arxiv.org/abs/2303.06296 for the collapse of entropy; QK-norm: https://arxiv.org/abs/2302.05442
 
+local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
@@ -62,7 +63,8 @@ return {
       report {
         symptom  = "attention-logits-large",
         score    = 0.9,
-        at       = { run = run, layer = start.layer, step = start.step },
+        at       = { run = run, layer = start.layer, step = start.step,
+          layers = places.layers_of(scores:where("value >= ?", opt.large)) },
         message  = ("attention scores of %s reach %.5g at step %d%s; beyond some tens softmax is a hard maximum")
           :format(start.layer, start.value, start.step, same and "" or (" and %s%.5g at step %d"):format(
           start.layer == top.layer and "" or "those of " .. top.layer .. " ", top.value, top.step)),
@@ -121,7 +123,7 @@ return {
       report {
         symptom  = "attention-sharp-at-start",
         score    = begun:median("value") < 0.3 and 0.95 or 0.85,
-        at       = { run = run, layer = under:first().layer, step = first.step },
+        at       = { run = run, layer = under:first().layer, layers = places.layers_of(under), step = first.step },
         message  = ("at step %d the attention of %s has %s of the entropy of an even one; a fresh model has all of "
           .. "it%s")
           :format(first.step, units.plural(begun:count(), "layer"), units.percent(begun:median("value")),
@@ -131,7 +133,7 @@ return {
       }
       return
     end
-    local low, least, layers = nil, nil, 0
+    local low, least, fallen_in = nil, nil, {}
     for layer, values in entropy:group("layer") do
       local series = values:sort("step")
       local began  = series:first().value
@@ -139,7 +141,7 @@ return {
       if began > 0.5 and fallen:count() >= 2 then
         local one = { layer = layer, rows = fallen, began = began, step = fallen:first().step,
           least = fallen:min("value") }
-        layers = layers + 1
+        fallen_in[#fallen_in + 1] = layer
         if not low or one.step < low.step then low = one end
         if not least or one.least < least.least then least = one end
       end
@@ -156,11 +158,11 @@ return {
       report {
         symptom  = "attention-entropy-collapse",
         score    = 0.9,
-        at       = { run = run, layer = low.layer, step = low.step },
+        at       = { run = run, layer = low.layer, layers = fallen_in, step = low.step },
         message  = ("the attention of %s has %s of the entropy of an even one from step %d on, and had %s at the "
           .. "start%s"):format(low.layer, units.percent(low.rows:median("value")), low.step, units.percent(low.began),
-          layers < 2 and "" or ("; it is the first of %d layers that are so, %s has the least, %s"):format(layers,
-          least.layer, units.percent(least.least))),
+          #fallen_in < 2 and "" or ("; it is the first of %d layers that are so, %s has the least, %s"):format(
+          #fallen_in, least.layer, units.percent(least.least))),
         evidence = { low.rows:slice(0, 5) },
       }
     end

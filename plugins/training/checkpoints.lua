@@ -113,7 +113,7 @@ local function counter_begins_anew(case, run, rows, found)
       -- another stage.
       local function held(step)
         return rows:where { step = step }
-          :where("role == 'state' and numel == 1 and match(name, '*state.*.step')"):count()
+          :where("role == 'state' and numel == 1 and match(name, '*state.*.step')"):distinct("name"):count()
       end
       if reset and held(now.step) ~= held(before.step) then
         return skip(("an optimizer of the same parameters: it steps %d at step %d and %d at step %d"):format(

@@ -90,7 +90,7 @@ return {
         report {
           symptom  = began and "units-die" or symptom,
           score    = 0.85,
-          at       = { run = run, layer = first.layer, step = found.onset },
+          at       = { run = run, layer = first.layer, layers = places.names(found), step = found.onset },
           message  = ("%s of %s is zero at %d of %d logged steps, %s%s"):format(units.percent(first.share), first.layer,
             first.over:count(), first.all, places.others(case, found),
             began and ("; at step %d it was %s"):format(began.step, units.percent(began.value)) or ""),

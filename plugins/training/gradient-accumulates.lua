@@ -127,7 +127,7 @@ return {
     kept     = { default = 0.9,  doc = "Cosine that a sum of many gradients has with the one before, at least" },
     min_rows = { default = 5,    doc = "Logged values below which nothing is judged" },
     parts    = { default = 6,    doc = "Steps beyond the twentieth at which norm times cosine is the threshold" },
-    short    = { default = 8.0,  doc = "Norm over the clipping threshold up to which a buffer of that length is told" },
+    short    = { default = 3.0,  doc = "Norm over the clipping threshold up to which a buffer of that length is told" },
     own      = { default = 2.5,  doc = "Norm times cosine, over the clipping threshold, of batches that agree" },
     way      = { default = 0.30, doc = "Sum of the updates over the weights up to which a run has not left its start" },
     still    = { default = 0.05, doc = "Updates over the weights, added up, up to which batches see the same weights" },

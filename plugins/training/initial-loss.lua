@@ -49,6 +49,25 @@ local function of_epochs(case, run_name, losses)
   return epochs:count() >= math.max(2, 0.9 * losses) and last.value - first.value == last.step - first.step
 end
 
+--- Whether the losses of a run are logged in bits: its perplexity is 2 to the power of one of them, and not e to it.
+---@param case culprit.Case
+---@param run string?
+---@return boolean
+local function in_bits(case, run)
+  local beside = case.scalars:where { run = run }:where("layer is null and finite(value) and (match(name, '*loss*') or "
+    .. "match(raw_name, '*loss*'))")
+  for shown in case.scalars:where { run = run, metric = "perplexity" }:where("finite(value) and value > 1.5")
+    :slice(0, 10):rows() do
+    for loss in beside:where { step = shown.step }:rows() do
+      local two, e = 2 ^ loss.value, math.exp(loss.value)
+      if math.abs(two - shown.value) <= 0.02 * shown.value and math.abs(e - shown.value) > 0.1 * shown.value then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -281,8 +300,13 @@ return {
     end
     local judged = false
     local named  = class_costs.other(case)
+    local nats, nats_of_terms, in_nats = chance, shares, level
     for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
       local first = run:sort("step"):where("value is not null"):first()
+      -- fairseq logs its losses in bits, beside a perplexity that is 2 to their power.
+      local unit = first and in_bits(case, run_name) and math.log(2) or 1
+      chance, shares = nats / unit, nats_of_terms / unit
+      level = unit == 1 and in_nats or in_nats:replace("ln ", "log2 ")
       local own   = first and first.step <= 1 and class_costs.of(case, first)
       local sums  = first and added_up(run, first)
       local raw   = first and tostring(first.raw_name or ""):lower() or ""

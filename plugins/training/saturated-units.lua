@@ -115,7 +115,7 @@ return {
     report {
       symptom  = "saturated-units",
       score    = found.worst.share >= 0.7 and 0.95 or 0.8,
-      at       = { run = run, layer = first.layer, step = found.onset },
+      at       = { run = run, layer = first.layer, layers = places.names(found), step = found.onset },
       message  = ("%s of the units of %s are at a limit of their activation at %d of %d logged steps, %s"):format(
         units.percent(first.share), first.layer, first.over:count(), first.all, places.others(case, found)),
       evidence = places.rows(found),

@@ -1,0 +1,76 @@
+--- ## What it detects
+--- Batches of which nothing counts in the loss: the weights of their targets are 0 throughout, or the labels of all
+--- tokens are one and the same id, as padding is, where the loss is no number, or nothing, from the start.
+---
+--- ## Why it matters
+--- A mean over what counts divides nothing by nothing, and a sum is 0: no step teaches anything, or the first one makes
+--- every weight NaN.
+---
+--- ## How to confirm
+--- Print the sum of the weights, or how many labels are not the padding's id, for one batch before the loss.
+---
+--- ## Known false positives
+--- Tensors called a mask are not judged: of some 0 is what counts. A batch without any target among others that have
+--- some is no finding; all that were dumped have to be so.
+---
+--- ## References
+--- https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html on `ignore_index`: a mean over no
+--- target is NaN
+
+local runs = require("runs")
+
+local WEIGHTS = "match(name, 'batch.*weight|batch.*weights') and numel >= 8 and min is not null"
+local LABELS  = "match(name, 'batch.*label|batch.*labels|batch.*target|batch.*targets') and match(dtype, 'int*') and "
+  .. "numel >= 32 and min is not null"
+
+--- Whether the losses of a run say nothing: none of them is a number, or all are 0.
+---@param case culprit.Case
+---@return boolean
+local function says_nothing(case)
+  local losses = case.scalars:where { name = "loss", primary = true }
+  return losses:count() > 0 and losses:where("finite(value) and value != 0"):count() == 0
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Nothing of a batch counts in the loss",
+  needs    = { tensors = { "name", "min", "max" } },
+  symptoms = { "labels-all-ignored" },
+
+  run = runs.apart(function(case, run)
+    local dumped  = case.tensors:where("variant is null and not match(name, 'battery.*')")
+    local weights = dumped:where(WEIGHTS)
+    local none    = weights:where("min == 0 and max == 0")
+    if none:count() > 0 and none:count() == weights:count() then
+      local row = none:sort("step"):first()
+      report {
+        symptom  = "labels-all-ignored",
+        score    = 0.95,
+        at       = { run = run, step = row.step },
+        message  = ("all %d weights of %s are 0 in %s: no target counts"):format(row.numel, row.name,
+          units.plural(none:count(), "dumped batch", "dumped batches")),
+        evidence = { none:slice(0, 4) },
+      }
+      return
+    end
+    local labels = dumped:where(LABELS)
+    local same   = labels:where("min == max")
+    if labels:count() == 0 and weights:count() == 0 then
+      return skip("weights of targets, or labels, in a dumped batch")
+    end
+    if same:count() > 0 and same:count() == labels:count() and same:distinct("min"):count() == 1
+      and says_nothing(case) then
+      local row = same:sort("step"):first()
+      report {
+        symptom  = "labels-all-ignored",
+        score    = 0.9,
+        at       = { run = run, step = row.step },
+        message  = ("all %d labels of %s are %d in %s, and no loss says anything: that is what is left out, as padding "
+          .. "is"):format(row.numel, row.name, math.floor(row.min), units.plural(same:count(), "dumped batch",
+          "dumped batches")),
+        evidence = { same:slice(0, 4) },
+      }
+    end
+  end),
+}
