@@ -77,6 +77,7 @@ from .esm import EsmRun
 from .family import Family
 from .gnn import GnnRun
 from .gru import GruRun
+from .kpt import KptRun
 from .kws import KwsRun
 from .mae import MaeRun
 from .moe import MoeRun
@@ -89,6 +90,7 @@ from .s2s import S2sRun
 from .sbert import SbertRun
 from .seg import SegRun
 from .ssm import SsmRun
+from .summ import SummRun
 from .t5 import T5Run
 from .tab import TabRun
 from .tcn import TcnRun
@@ -211,7 +213,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
-                                  VidRun, EsmRun, MaeRun, QaRun, XencRun)}
+                                  VidRun, EsmRun, MaeRun, QaRun, XencRun,
+                                  KptRun, SummRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -226,6 +229,7 @@ PAIR_13 = ("ner", "tab")
 PAIR_14 = ("sbert", "vid")
 PAIR_15 = ("esm", "mae")
 PAIR_16 = ("qa", "xenc")
+PAIR_17 = ("kpt", "summ")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,

@@ -1,0 +1,9 @@
+"""Heatmaps of keypoints; to be written."""
+
+from .family import Family
+
+
+class KptRun(Family):
+    """Not written yet."""
+
+    family = "kpt"
