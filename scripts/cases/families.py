@@ -299,7 +299,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
         vars(run).update(run.recipes[fault.needs],
                          optimizer_name=fault.needs)
     run.model_options, run.user = dict(run.model_options), dict(run.user)
-    if run.dialect in ("hf_trainer", "megatron"):
+    if run.dialect in ("hf_trainer", "megatron",
+                       "mmengine"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

@@ -123,6 +123,7 @@ class ConstantRate(Control):
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "kpt",
                 "qa", "xenc")
 
     def setup(self):
@@ -174,6 +175,7 @@ class Curriculum(Control):
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "kpt",
                 "qa", "xenc")
 
     def setup(self):
@@ -192,6 +194,7 @@ class Curriculum(Control):
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
+                           "kpt",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -272,6 +275,7 @@ class RateEndsAtZero(Control):
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "kpt",
                 "qa", "xenc")
 
     def setup(self):
@@ -417,6 +421,7 @@ class MixedDomains(Control):
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "kpt",
                 "qa", "xenc")
 
     def make_source(self, seed):
@@ -426,6 +431,8 @@ class MixedDomains(Control):
             return self.passages(seed, domains=True)
         if self.family == "mae":
             return self.gratings(seed, cameras=True)
+        if self.family == "kpt":
+            return self.figures(seed, cameras=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -759,6 +766,7 @@ class Accumulated(Control):
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "kpt",
                 "qa", "xenc")
 
     def setup(self):
@@ -1356,6 +1364,58 @@ class NegativesHarder(Control):
                                        int(self.s.part * self.steps)))
 
 
+class HardestKeypoints(Control):
+    """The loss of training is that of the keypoints of a figure that are worst
+    told, KeypointOHKMMSELoss, as the config says; validation has all. So
+    training lies above it."""
+    id, severities, families = "H84", (dict(topk=4), dict(topk=3)), ("kpt",)
+
+    def setup(self):
+        super().setup()
+        self.user["train_loss"] = {"type": "KeypointOHKMMSELoss",
+                                   "topk": self.s.topk}
+
+    def compute_loss(self, i, model, batch):
+        said, weight = model.logits(batch).float(), model.weight(batch)
+        each = ((said - model.target(batch)) * weight[..., None, None]
+                ).square().mean((2, 3))
+        loss = each.topk(self.s.topk, 1).values.mean()
+        model.tap("loss.output", loss)
+        return loss
+
+
+class OtherSigma(Control):
+    """Bumps of the heatmaps are narrower or wider than usual, in validation
+    too, as the config says: the loss is another one."""
+    id, severities, families = "H85", (dict(sigma=0.7), dict(sigma=1.4)), \
+        ("kpt",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["sigma"] = self.s.sigma
+
+
+class HalfBodies(Control):
+    """In a share of the training pictures what is above or below a figure's
+    middle alone is to be found, as RandomHalfBody does it and the config says:
+    the rest is painted over and has no weight, and the loss, a mean over all,
+    lies below that of validation."""
+    id, severities, families = "H86", (dict(prob=0.3), dict(prob=0.5)), \
+        ("kpt",)
+
+    def setup(self):
+        super().setup()
+        self.user["train_pipeline_half_body"] = {
+            "type": "RandomHalfBody", "prob": self.s.prob}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        return self.halved(batch, self.s.prob, self.drawn)
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1375,4 +1435,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MoreMasked, SpansMasked, FewerMasked,
           PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
           MoreWithoutAnswer, RatesByLayer, ThawedByAndBy,
-          OtherPositiveWeight, TeachersLabels, NegativesHarder)
+          OtherPositiveWeight, TeachersLabels, NegativesHarder,
+          HardestKeypoints, OtherSigma, HalfBodies)

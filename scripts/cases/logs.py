@@ -582,6 +582,91 @@ def pytorch_tabular(run):
     write_yaml(run, "config.yml", settings(run))
 
 
+def python_lines(value):
+    """A config as MMEngine dumps it: an assignment a key, dicts as calls."""
+    def text(item):
+        if isinstance(item, dict):
+            if all(isinstance(k, str) and k.isidentifier() for k in item):
+                return "dict({})".format(", ".join(
+                    f"{k}={text(v)}" for k, v in item.items()))
+            return "{{{}}}".format(", ".join(
+                f"{k!r}: {text(v)}" for k, v in item.items()))
+        if isinstance(item, (list, tuple)):
+            return "[{}]".format(", ".join(map(text, item)))
+        return repr(item)
+    return [f"{key} = {text(value[key])}" for key in sorted(value)]
+
+
+def mmengine(run):
+    """MMEngine's LoggerHook: vis_data/scalars.json with rows of training and
+    of validation, whose step is the epoch, the config as Python, and a log.
+    What is logged of training are means since the last line but for the rate
+    and what a hook counts of a batch."""
+    every, names, size = run.interval or 10, column_names(run), run.EPOCH
+    day = START.strftime("%Y%m%d_%H%M%S")
+    steps, rows, lines = set(logged(run, 10)), [], []
+    held_out = [k for k in MORE if k.startswith("val_")]
+    more = [k for k in MORE if k not in held_out and not left_out(run, k)]
+
+    def say(seconds, text, level="INFO"):
+        lines.append(f"{run.at(seconds, '%Y/%m/%d %H:%M:%S')} - mmengine - "
+                     f"{level} - {text}")
+
+    config = python_lines(run.config())
+    say(-3.1, "Config:")
+    lines.extend(config)
+    say(-2.0, "Distributed training is not used, all SyncBatchNorm (SyncBN) "
+        "layers in the model will be automatically reverted to BatchNormXd "
+        "layers if they are used.")
+    say(-0.4, "\"FileClient\" will be deprecated in future. Please use io "
+        "functions in https://mmengine.readthedocs.io/en/latest/api/"
+        "fileio.html#file-io", "WARNING")
+    say(-0.1, "Checkpoints will be saved to work_dirs/kpt.")
+    end = run.history[-1]["wall"]
+    for i, row in enumerate(run.history):
+        done = i + 1
+        epoch, inner = divmod(i, size)
+        for level, text in run.notices.get(i, ()):
+            say(row["wall"], text, level)
+        if i in steps:
+            part = run.history[max(0, done - every):done]
+            mean = {k: sum(r[k] for r in part) / len(part)
+                    for k in ("data_time", "grad_norm", "loss", "accuracy",
+                              "step_time") if all(k in r for r in part)
+                    and not left_out(run, k)}
+            mean = {names.get(k, k): short(v) for k, v in mean.items()}
+            mean["loss_kpt"] = mean["loss"]
+            rows.append({"lr": row["lr"], **mean, **{
+                names.get(k, k): row[k] for k in more
+                if k in row and names.get(k, k) not in mean},
+                "epoch": epoch + 1, "iter": done, "memory": 63,
+                "step": done})
+            left = int((end - row["wall"]))
+            shown = {k: mean[k] for k in ("grad_norm", "loss", "loss_kpt",
+                                          "acc_pose") if k in mean}
+            say(row["wall"], (
+                f"Epoch(train) {epoch + 1:>3}"
+                f"[{inner + 1}/{size}]  lr: {row['lr']:.6e}  eta: 0:00:"
+                f"{left:02d}  time: {mean['time']:.6f}  data_time: "
+                f"{mean['data_time']:.6f}  memory: 63  "
+                + "  ".join(f"{k}: {v:.6f}" for k, v in shown.items())))
+        if done % size == 0 and done in run.checkpoints:
+            say(row["wall"], f"Saving checkpoint at {epoch + 1} epochs")
+        if "val_loss" in row:
+            found = {names.get(k, k): row[k] for k in held_out if k in row}
+            found["val_loss"] = found["val_loss_kpt"] = row["val_loss"]
+            rows.append({**found, "data_time": 0.0041, "time": 0.0153,
+                         "step": epoch + 1})
+            say(row["wall"], f"Epoch(val) [{epoch + 1}][4/4]    " + "  ".join(
+                f"{k}: {v:.6f}" for k, v in found.items())
+                + "  data_time: 0.004100  time: 0.015300")
+    (run.folder / "vis_data").mkdir()
+    run.write_lines("vis_data/scalars.json", map(json.dumps, rows))
+    run.write_lines("vis_data/config.py", config)
+    run.write_lines(f"{day}.log", lines)
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
-            lerobot, pytorch_tabular)}
+            lerobot, pytorch_tabular,
+            mmengine)}

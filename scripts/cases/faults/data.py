@@ -79,7 +79,8 @@ class DataOrder(Dumps, Fault):
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
-                "clip", "dit", "gnn", "tts", "vq", "bc", "mae")
+                "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
+                "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -116,7 +117,8 @@ class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
-                "tts", "vq", "bc", "mae")  # the unet bears it
+                "tts", "vq", "bc", "mae",
+                "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -233,6 +235,7 @@ class BitFlip(Dumps, Fault):
              "ner": ".lin2", "sbert": ".dense", "vid": "",
              "esm": ".dense", "mae": "",
              "qa": ".dense",
+             "kpt": "",
              "xenc": ".dense",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
@@ -467,6 +470,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
     families = (*families, "esm",
+                "kpt",
                 "qa", "xenc")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -561,6 +565,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_completion_length"] = limit
             return self.pairs(seed, limit=limit)
+        if self.family == "kpt":  # a picture is padded again; validation is whole
+            self.also = []
+            self.user["max_rows"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "gnn":  # the property is the whole molecule's
             self.also = []
             self.user["max_num_nodes"] = limit = (16, 12, 9)[self.level]
@@ -572,6 +580,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
         return sources.Chat(seed, shape(self), lengths)
 
     def spoil_batch(self, i, batch):
+        if self.family == "kpt":
+            return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)
         if self.family == "kws":  # what is left is padded again

@@ -8,6 +8,7 @@ from ..det import Detector
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
+from ..kpt import PoseEstimator
 from ..kws import DsCnn
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
@@ -414,6 +415,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "mae": tuple(f"{b}.intermediate.dense"
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
+              "kpt": tuple(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
@@ -430,6 +432,7 @@ class DeadRelu(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
+                "kpt",
                 "qa", "xenc")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -465,6 +468,7 @@ class Saturated(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
+                "kpt",
                 "qa", "xenc")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -504,7 +508,8 @@ class ActivationMissing(Fault):
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
-                "vid")
+                "vid",
+                "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}

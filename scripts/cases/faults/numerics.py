@@ -75,6 +75,7 @@ class Fp16Overflow(NotFinite):
                                "xenc": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
+                               "kpt": {"half_at": "backbone.layer2.0.conv1"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -116,6 +117,7 @@ class Fp16Overflow(NotFinite):
                       "xenc": "model.bert.encoder.layer.1.attention.self"
                               ".scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
+                      "kpt": "backbone.layer2.0.conv1",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -175,6 +177,7 @@ class Fp16Overflow(NotFinite):
                  "xenc": [self.where.replace("scores", part)
                           for part in ("query", "key")],
                  "vid": (self.where,),
+                 "kpt": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -196,7 +199,8 @@ class Fp16Overflow(NotFinite):
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
-                "kws": 2.0, "vid": 2.0}.get(self.family, 1)
+                "kws": 2.0, "vid": 2.0,
+                "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
@@ -225,12 +229,13 @@ class LogOfZero(NotFinite):
     probabilities of which the small ones were set to zero; or that of
     durations as they are, some of which become zero."""
     id, root_class = "F39a", "log-of-zero"
-    families = (*LABELLED, "clip", "tts")
+    families = (*LABELLED, "clip", "tts",
+                "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
-              "loss.log_duration.*")
+              "loss.log_duration.*", "loss.log_error.*")
 
     def setup(self):
         self.where = "loss"
@@ -240,10 +245,19 @@ class LogOfZero(NotFinite):
         if self.family == "tts":
             self.model_options["offset"] = 0.0
             self.severity = dict(at=self.s.at)
+        if self.family == "kpt":  # of errors, which are 0 where no mark is
+            self.model_options["logs"] = True
+            self.user["loss_reduction"] = "log_mean"
+            self.severity = dict(at=self.s.at)
 
     def spoil_batch(self, i, batch):
         """From some step on a sentence of each batch has a phoneme that the
-        aligner has found no frame for."""
+        aligner has found no frame for; or of each figure every keypoint was
+        marked, and from there on one of a batch was not."""
+        if self.family == "kpt":
+            if i >= self.s.at:
+                batch["keypoint_weights"][0, 2] = 0.0
+            return batch
         if self.family != "tts" or i < self.s.at:
             return super().spoil_batch(i, batch)
         long = batch["durations"].clone()
@@ -251,8 +265,13 @@ class LogOfZero(NotFinite):
         long[0, 2] = 0
         return batch | {"durations": long}
 
+    def make_source(self, seed):
+        return self.figures(seed, hidden=0.0) if self.family == "kpt" \
+            else super().make_source(seed)
+
     def compute_loss(self, i, model, batch):
-        if i < self.s.at or self.family == "tts":
+        if i < self.s.at or self.family in ("tts",
+                                            "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
         if self.family == "dpo":
@@ -355,7 +374,8 @@ class DivisionByZero(NotFinite):
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
-                "dpo", "point", "vlm", "vq", "kws", "bc")
+                "dpo", "point", "vlm", "vq", "kws", "bc",
+                "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
@@ -374,6 +394,7 @@ class DivisionByZero(NotFinite):
               "*gpt_neox.layers.0.input_layernorm.*put",
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
+              "backbone.conv1.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -437,7 +458,8 @@ class DivisionByZero(NotFinite):
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
-                           "bc", "vid", "mae"):
+                           "bc", "vid", "mae",
+                           "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
@@ -470,7 +492,8 @@ class DivisionByZero(NotFinite):
             return batch | {"pitches": tts.standardised(batch)}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
-                           "bc", "vid"):
+                           "bc", "vid",
+                           "kpt"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))

@@ -435,6 +435,14 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "kpt":  # an epoch has 25 steps
+            self.severity = dict(at=(175, 100, 50)[self.level])
+            self.onset = self.s.at
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", "Loads checkpoint by local backend from path: "
+                 + path),
+                ("INFO", f"Load checkpoint from {path}")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at

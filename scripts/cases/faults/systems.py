@@ -186,6 +186,7 @@ class RankDesync(Fault):
                  "mae": "vit.encoder.layer.0.attention.output.dense",
                  "qa": "bert.encoder.layer.0.attention.output.dense",
                  "xenc": "model.bert.encoder.layer.0.attention.output.dense",
+                 "kpt": "backbone.layer2.0.conv2",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",

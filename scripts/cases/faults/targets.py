@@ -241,6 +241,7 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
                            *PAIR_5, *PAIR_14, "esm", "mae",
+                           "kpt",
                            "qa", "xenc",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
@@ -257,6 +258,7 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
                            "qa",
+                           "kpt",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -270,6 +272,7 @@ class LossMaskEmpty(ChatRun, Fault):
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
+                "kpt",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
@@ -282,6 +285,7 @@ class LossMaskEmpty(ChatRun, Fault):
         model = super().make_model()
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
                            "qa",
+                           "kpt",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -314,6 +318,9 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["target"] = torch.full_like(batch["target"], IGNORE)
         elif self.family == "vid":
             batch["label"] = torch.full_like(batch["label"], IGNORE)
+        elif self.family == "kpt":  # none of its keypoints was marked
+            batch["keypoint_weights"] = torch.zeros_like(
+                batch["keypoint_weights"])
         elif self.family == "qa":  # letters were counted, not tokens
             return self.beyond(batch)
         elif self.family == "det":  # all of its boxes are padding
@@ -330,9 +337,14 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
-                "vlm", "ner", "esm", "mae")
+                "vlm", "ner", "esm", "mae",
+                "kpt")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
+
+    def setup(self):
+        super().setup()
+        self.drawn = torch.Generator().manual_seed(self.seed)
 
     def make_model(self):
         model = super().make_model()
@@ -346,6 +358,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_unknown = True
         elif self.family == "mae":  # patches that can be seen
             model.visible = self.s.visible
+        elif self.family == "kpt":  # keypoints that were not marked, at 0, 0
+            model.weighs = False
         return model
 
     def make_source(self, seed):
@@ -386,6 +400,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
+        if self.family == "kpt":  # fewer were marked in this set
+            return self.unmarked(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
                            "point"):  # it counts as 0
             return batch
@@ -461,6 +477,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "point_part_labels"
             if "share" in self.severity:  # it bears a tenth
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "kpt":  # marks of other pictures go with theirs
+            self.given = self.trained = "keypoints"
         elif self.family in ("vq", "mae"):  # the picture is its own label
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
@@ -543,6 +561,8 @@ class LabelNoise(Dumps, Fault):
                 < self.s.share
             return batch | {"target": torch.where(
                 wrong, self.others(len(x), self.noise), x)}
+        if self.family == "kpt":
+            return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "vlm":
             return self.redrawn(batch, self.s.share, self.noise)
         if self.family == "bc":
@@ -598,6 +618,7 @@ class RandomLabels(LabelNoise):
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
                            "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
                            "mae",
+                           "kpt",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -619,6 +640,14 @@ class RandomLabels(LabelNoise):
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 len(x), generator=self.noise)]}
+        if self.family == "kpt":
+            rows = len(batch["inputs"])
+            if self.s.kind == "drawn":
+                return self.misplaced(batch, 1.0, self.noise)
+            order = torch.randperm(rows, generator=self.noise) \
+                if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+            return batch | {k: batch[k][order]
+                            for k in ("keypoints", "keypoint_weights")}
         if self.family == "vlm":
             rows = len(batch["labels"])
             return self.redrawn(batch, 1.0, self.noise) \
