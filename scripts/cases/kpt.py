@@ -17,7 +17,7 @@ from .family import Family
 from .logs import python_lines
 from .recorder import START
 
-SIZE, CHANNELS, ROWS, HEAT = 24, 3, 24, 12
+SIZE, CHANNELS, ROWS, HEAT = 24, 3, 28, 12
 SCALE = (SIZE - 1) / (HEAT - 1)     # pixels of an image to one of a heatmap
 WIDTHS, DECONV = (12, 24, 24), 24
 KEYPOINTS = ("head", "pelvis", "left_wrist", "right_wrist", "left_ankle",
@@ -306,7 +306,7 @@ class KptRun(Family):
     steps, seed, language = 250, 1300, False
     optimizer_name, lr, warmup, schedule = "adam", 2e-2, 15, "multisteplr"
     betas, weight_decay, clip, GAMMA = (0.9, 0.999), 0.0, 1.0, 0.1
-    recipes = {"sgd": dict(lr=20.0, weight_decay=0.0),
+    recipes = {"sgd": dict(lr=2.0, weight_decay=0.0),
                "adamw": dict(lr=2e-2, weight_decay=0.0)}
     batch_size, context = ROWS, SIZE * SIZE
     EPOCH = epoch_steps = 25
@@ -318,21 +318,26 @@ class KptRun(Family):
         for part in (".conv1", ".relu", ".conv2", "")),
         *(f"head.deconv_layers.{k}" for k in (0, 2)),
         "head.final_layer"]
+    # Norms behind all convolutions take out what others suffer from.
+    STAGES = [f"backbone.layer{i}.0" for i in (1, 2, 3)]
     graded = {
+        "F02": (dict(lr=50.0), dict(lr=200.0), dict(lr=1000.0)),
         "F05": (dict(modules=["head.deconv_layers"],
                      where="head.deconv_layers.0"),
                 dict(modules=["backbone"], where="backbone.conv1"),
                 dict(part="all")),
-        "F13": (dict(path="backbone.layer2.0"), dict(path="backbone.layer3.0"),
+        "F07": (dict(factor=60), dict(factor=300), dict(factor=1500)),
+        "F10": (dict(adamw=1e-7), dict(adamw=3e-8), dict(adamw=3e-9)),
+        "F13": (dict(path=STAGES[1]), dict(path=STAGES[2]),
                 dict(path="head.deconv_layers.2")),
-        "F14": (dict(modules=["backbone.layer2.0", "backbone.layer3.0"]),
-                dict(modules=["backbone.layer1.0", "backbone.layer2.0",
-                              "backbone.layer3.0"]),
-                dict(modules=["backbone.layer1.0", "backbone.layer2.0",
-                              "backbone.layer3.0", "head.deconv_layers"])),
+        "F14": (dict(modules=STAGES),
+                dict(modules=[*STAGES, "head.deconv_layers"]),
+                dict(modules=[*STAGES, "head.deconv_layers",
+                              "head.final_layer"])),
         "F23": (dict(share=0.2), dict(share=0.5), dict(share=0.8)),
+        "F24": (dict(share=0.2), dict(share=0.4), dict(share=0.6)),
         "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=250)),
-        "F33": (dict(limit=20), dict(limit=16), dict(limit=12))}
+        "F33": (dict(limit=17), dict(limit=14), dict(limit=11))}
     paths = {"embed": "backbone.conv1", "attn": None, "scores": None,
              "act": "{}.relu", "mlp": "{}.conv2", "block": "{}",
              "head": "head.final_layer"}
