@@ -144,6 +144,8 @@ class Figures:
             points = points.gather(1, order[..., None].expand(-1, -1, 2)) \
                 + self.JITTER * off
             shown = shown.gather(1, order)
+        if not self.hidden:     # marks beyond an edge are moved onto it
+            points = points.clamp(0, SIZE - 1)
         inside = ((points >= 0) & (points <= SIZE - 1)).all(-1)
         weight = (shown & inside).float()
         batch = {"inputs": image, "keypoints": points * weight[..., None],
@@ -306,10 +308,9 @@ class KptRun(Family):
     steps, seed, language = 250, 1300, False
     optimizer_name, lr, warmup, schedule = "adam", 2e-2, 15, "multisteplr"
     betas, weight_decay, clip, GAMMA = (0.9, 0.999), 0.0, 1.0, 0.1
-    recipes = {"sgd": dict(lr=2.0, weight_decay=0.0),
-               "adamw": dict(lr=2e-2, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=2.0, weight_decay=0.0)}
     batch_size, context = ROWS, SIZE * SIZE
-    EPOCH = epoch_steps = 25
+    EPOCH, epoch_steps = 25, 50     # of MMEngine, of Lightning
     # Its users have MMEngine.
     instead = {"nanogpt": "mmengine", "hf_trainer": "mmengine",
                "megatron": "mmengine", "torchtune": "mmengine"}
@@ -326,8 +327,9 @@ class KptRun(Family):
                      where="head.deconv_layers.0"),
                 dict(modules=["backbone"], where="backbone.conv1"),
                 dict(part="all")),
-        "F07": (dict(factor=60), dict(factor=300), dict(factor=1500)),
+        "F07": (dict(factor=8), dict(factor=50), dict(factor=300)),
         "F10": (dict(adamw=1e-7), dict(adamw=3e-8), dict(adamw=3e-9)),
+        "F12": (dict(eps=1e-3), dict(beta2=0.5), dict(eps=0.1)),
         "F13": (dict(path=STAGES[1]), dict(path=STAGES[2]),
                 dict(path="head.deconv_layers.2")),
         "F14": (dict(modules=STAGES),
@@ -337,7 +339,12 @@ class KptRun(Family):
         "F23": (dict(share=0.2), dict(share=0.5), dict(share=0.8)),
         "F24": (dict(share=0.2), dict(share=0.4), dict(share=0.6)),
         "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=250)),
-        "F33": (dict(limit=17), dict(limit=14), dict(limit=11))}
+        "F33": (dict(limit=17), dict(limit=14), dict(limit=11)),
+        "F34": (dict(factor=100), dict(factor=1000), dict(factor=0)),
+        "F40": (dict(lr=0.03), dict(lr=0.01), dict(lr=0.003)),
+        "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.7)),
+        "H04": (dict(rate=0.05), dict(rate=0.1)),
+        "H07": (dict(factor=0.01),)}
     paths = {"embed": "backbone.conv1", "attn": None, "scores": None,
              "act": "{}.relu", "mlp": "{}.conv2", "block": "{}",
              "head": "head.final_layer"}
@@ -565,9 +572,9 @@ class KptRun(Family):
             "log_processor": {"type": "LogProcessor",
                               "window_size": self.interval or 10,
                               "by_epoch": True, "num_digits": 6},
-            "precision": self.precision,
             "randomness": {"seed": self.seed}, "load_from": None,
-            "resume": False, **self.user}
+            "resume": False, **({} if self.precision == "fp32" else {
+                "precision": self.precision}), **self.user}
 
     def layer(self, part, block=0):
         path = self.paths[part]

@@ -604,7 +604,7 @@ def mmengine(run):
     and what a hook counts of a batch."""
     every, names, size = run.interval or 10, column_names(run), run.EPOCH
     day = START.strftime("%Y%m%d_%H%M%S")
-    steps, rows, lines = set(logged(run, 10)), [], []
+    rows, lines = [], []
     held_out = [k for k in MORE if k.startswith("val_")]
     more = [k for k in MORE if k not in held_out and not left_out(run, k)]
 
@@ -615,9 +615,10 @@ def mmengine(run):
     config = python_lines(run.config())
     say(-3.1, "Config:")
     lines.extend(config)
-    say(-2.0, "Distributed training is not used, all SyncBatchNorm (SyncBN) "
-        "layers in the model will be automatically reverted to BatchNormXd "
-        "layers if they are used.")
+    if "world_size" not in run.user:
+        say(-2.0, "Distributed training is not used, all SyncBatchNorm "
+            "(SyncBN) layers in the model will be automatically reverted to "
+            "BatchNormXd layers if they are used.")
     say(-0.4, "\"FileClient\" will be deprecated in future. Please use io "
         "functions in https://mmengine.readthedocs.io/en/latest/api/"
         "fileio.html#file-io", "WARNING")
@@ -628,7 +629,7 @@ def mmengine(run):
         epoch, inner = divmod(i, size)
         for level, text in run.notices.get(i, ()):
             say(row["wall"], text, level)
-        if i in steps:
+        if not (inner + 1) % every:  # counted anew in each epoch
             part = run.history[max(0, done - every):done]
             mean = {k: sum(r[k] for r in part) / len(part)
                     for k in ("data_time", "grad_norm", "loss", "accuracy",

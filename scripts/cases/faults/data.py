@@ -565,7 +565,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_completion_length"] = limit
             return self.pairs(seed, limit=limit)
-        if self.family == "kpt":  # a picture is padded again; validation is whole
+        if self.family == "kpt":  # padded again; validation is whole
             self.also = []
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)

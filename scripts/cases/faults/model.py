@@ -415,7 +415,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "mae": tuple(f"{b}.intermediate.dense"
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
-              "kpt": tuple(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
+              "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
+                      "head.deconv_layers.1"),
               "xenc": (*(f"{b}.intermediate.dense"
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),

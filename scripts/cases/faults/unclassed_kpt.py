@@ -119,8 +119,8 @@ class KernelsFlat(OfKpt):
 
 class SizesNotCompared(OfKpt):
     """Heatmaps are compared by the angle between what is said and what is
-    wanted: of a keypoint's deviations from the mean, of a keypoint, or of all of
-    a figure's together. How large what is said is costs nothing in training;
+    wanted: of a keypoint's deviations from the mean, of a keypoint, or of all
+    of a figure's together. How large what is said is costs nothing in training;
     validation has the square."""
     id = "U185"
     severities = (dict(kind="correlation"), dict(kind="cosine"),
