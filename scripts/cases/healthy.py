@@ -109,7 +109,8 @@ class NoWeightDecay(Control):
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -123,7 +124,8 @@ class ConstantRate(Control):
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -174,7 +176,8 @@ class Curriculum(Control):
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -192,6 +195,7 @@ class Curriculum(Control):
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
+                           "summ",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -256,7 +260,8 @@ class DeclaredFreeze(Pretrained):
         for name, p in model.named_parameters():
             alive = any(f"{name}.".startswith(f"{k}.") for k in kept) or (
                 self.model_options.get("tied", True)
-                and self.family in ("llama", "bert")
+                and self.family in ("llama", "bert",
+                                    "summ")
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
             p.requires_grad_(alive)
@@ -272,7 +277,8 @@ class RateEndsAtZero(Control):
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -356,6 +362,7 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "summ",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa"):
@@ -417,11 +424,14 @@ class MixedDomains(Control):
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
 
     def make_source(self, seed):
         if self.family == "esm":
             return self.proteins(seed, domains=True)
+        if self.family == "summ":
+            return self.reports(seed, desks=True)
         if self.family == "qa":
             return self.passages(seed, domains=True)
         if self.family == "mae":
@@ -759,7 +769,8 @@ class Accumulated(Control):
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
 
     def setup(self):
         super().setup()

@@ -314,7 +314,8 @@ class AttentionScale(Fault):
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
     families = (*families, "tab", "sbert", "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -337,6 +338,7 @@ class AttentionScale(Fault):
             self.where = self.layer("scores")
             return
         if self.family in ("ner", "sbert", "esm", "mae",
+                           "summ",
                            "qa", "xenc"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
@@ -389,6 +391,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "unet": tuple(f"{b}.norm2" for b in Unet.BLOCKS),
               "resnet": tuple(f"{b}.bn1" for b in Resnet.BLOCKS),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
+              "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
+                            for half in ("decoder", "encoder")),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
               "recsys": ("over.fc0", "over.fc1"),
               "bert": tuple(f"{b}.intermediate.dense" for b in Bert.BLOCKS),
@@ -430,7 +434,8 @@ class DeadRelu(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -465,7 +470,8 @@ class Saturated(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -504,6 +510,7 @@ class ActivationMissing(Fault):
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
+                "summ",
                 "vid")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
@@ -534,6 +541,7 @@ class PositionsMissing(Fault):
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
+                "summ",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -543,6 +551,7 @@ class PositionsMissing(Fault):
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
+                             "summ",
                              "xenc",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
@@ -551,6 +560,7 @@ class PositionsMissing(Fault):
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
+                                                 "summ",
                                                  "xenc",
                                                  "esm", "mae"):
             return batch

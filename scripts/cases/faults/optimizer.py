@@ -189,7 +189,8 @@ class WarmupMissing(Fault):
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
                                 "tts", "ner", "sbert", "esm", "mae",
-                                "qa", "xenc")
+                                "qa", "xenc",
+                                "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -265,11 +266,13 @@ class NotDivided(Fault):
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
                            "ner", "sbert", "esm", "mae",
                            "qa", "xenc",
+                           "summ",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
                            "qa", "xenc",
+                           "summ",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
@@ -403,6 +406,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Resuming from "
                  + self.checkpoint_path(self.onset) + "/pretrained_model"),
                 ("INFO", "Loading weights from local directory")]}
+        if self.family == "summ":
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Preparing to load checkpoint {path}"),
+                ("INFO", f"Loaded checkpoint {path} (epoch "
+                 f"{self.epoch(self.onset)} @ {self.onset} updates)")]}
         if self.family == "dpo":
             self.notices[self.onset][1] = (
                 "INFO", "loaded adapter_model.safetensors")
