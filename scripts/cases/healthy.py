@@ -1367,6 +1367,58 @@ class NegativesHarder(Control):
                                        int(self.s.part * self.steps)))
 
 
+class DividedBySentences(Control):
+    """The loss is divided by the number of summaries, not of their tokens, in
+    validation too, as the config says: it is several times as high, and so are
+    gradients."""
+    id, severities, families = "H87", (dict(),), ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.user["sentence_avg"] = True
+
+    def make_model(self):
+        model = super().make_model()
+        model.sentences = True
+        return model
+
+
+class ShortOnesFirst(Control):
+    """In the first epoch batches are not shuffled, as the config says, and lie
+    by length: summaries of one fact come first, then those of two, and from
+    the second epoch on both are mixed. The loss steps up and down."""
+    id, severities, families = "H88", (dict(epochs=1),), ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.user["curriculum"] = self.s.epochs
+
+    def make_source(self, seed):
+        if seed == 9:
+            return super().make_source(seed)
+        half = self.EPOCH // 2
+        return sources.Stages([
+            (0, self.reports(seed, mains=0.0)),
+            (half, self.reports(seed + 1, mains=1.0)),
+            (self.EPOCH, self.reports(seed + 2))])
+
+
+class MoreBatchesLater(Control):
+    """From the second epoch on an update has two batches, or four, as the
+    config says of each epoch: words by update step up, and updates by second
+    down."""
+    id, severities, families = "H89", (dict(parts=2), dict(parts=4)), \
+        ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.user["update_freq"] = [1, self.s.parts]
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.accumulate = 1 if i < self.EPOCH else self.s.parts
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1386,4 +1438,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MoreMasked, SpansMasked, FewerMasked,
           PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
           MoreWithoutAnswer, RatesByLayer, ThawedByAndBy,
-          OtherPositiveWeight, TeachersLabels, NegativesHarder)
+          OtherPositiveWeight, TeachersLabels, NegativesHarder,
+          DividedBySentences, ShortOnesFirst, MoreBatchesLater)

@@ -251,6 +251,7 @@ class Bart(models.Language):
         self.positions, self.future = positions, future
         self.smoothing, self.tied = smoothing, tied
         self.squashes = self.guards = self.counts_padding = False
+        self.sentences = False  # losses are divided by their number
         self.nll = self.hides = None
         options = {"heads": heads, "activation": activation, "scale": scale,
                    "half_scores": half_scores}
@@ -305,13 +306,17 @@ class Bart(models.Language):
             path = f"decoder.layers.{i}"
             x = self.cut(layer(x, self.part(path), self.drop, hidden,
                                future=self.future, memory=memory), path)
+            memory = self.cut(memory, path)
         x = self.decoder.output_projection(x)
         self.tap("decoder.output_projection.output", x)
         return x
 
     def forward(self, ids, inputs):
         hidden = (ids == PAD)[:, None, None]
-        return self.decoded(inputs, self.encoded(ids, hidden), hidden)
+        memory = self.encoded(ids, hidden)
+        if self.hides:  # of the source from some places of the target
+            hidden = self.hides(ids, inputs, hidden)
+        return self.decoded(inputs, memory, hidden)
 
     def logits(self, batch):
         return self(batch["src_tokens"], batch["prev_output_tokens"])
@@ -333,6 +338,8 @@ class Bart(models.Language):
         share = self.smoothing if smoothing is None else smoothing
         even = share / (logits.shape[-1] - 1)
         self.nll = (nll * real).sum().detach() / count
+        if self.sentences:
+            count = len(target)
         return ((1 - share - even) * (nll * real).sum()
                 + even * (smooth * real).sum()) / count
 
@@ -350,9 +357,9 @@ class SummRun(Family):
     family = "summ"
     beside = "kpt"          # they were written side by side
     level_seed = 400
-    steps, seed = 250, 1900
-    EPOCH = epoch_steps = 125
-    lr, warmup, schedule, clip = 8e-3, 25, "polynomial_decay", 0.1
+    steps, seed = 220, 1900
+    EPOCH = epoch_steps = 110
+    lr, warmup, schedule, clip = 8e-3, 22, "polynomial_decay", 0.1
     betas, weight_decay = (0.9, 0.999), 0.01
     recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
     batch_size, context, vocab, pad = ROWS, SAID, VOCAB, PAD
@@ -368,15 +375,19 @@ class SummRun(Family):
                      "encoder_attn.scores", "activation_fn", "fc2")),
         "decoder.output_projection"]
     graded = {
-        "F05": (dict(modules=["encoder.layers"], where="encoder.layers.0"),
+        "F05": (dict(modules=["decoder.layers"], where="decoder.layers.0"),
                 dict(modules=["encoder.layers", "decoder.layers"],
                      where="encoder.layers.0"), dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=20), dict(factor=100)),
         "F13": (dict(path="encoder.layers.1"), dict(path="decoder.layers.0"),
                 dict(path="decoder.layers.1")),
-        "F14": (dict(modules=["encoder.layers.0", "encoder.layers.1"]),
-                dict(modules=["decoder.layers.0", "decoder.layers.1"]),
+        "F14": (dict(modules=["decoder.layers.0", "decoder.layers.1"]),
                 dict(modules=["encoder.layers.0", "encoder.layers.1",
-                              "decoder.layers.0", "decoder.layers.1"])),
+                              "decoder.layers.0", "decoder.layers.1"]),
+                dict(modules=["encoder.layers.0", "encoder.layers.1",
+                              "decoder.layers.0", "decoder.layers.1",
+                              "encoder.embed_positions",
+                              "decoder.embed_positions"])),
         "F23": (dict(width=12), dict(width=20), dict(width=40)),
         "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
         "F33": (dict(limit=5), dict(limit=4), dict(limit=2)),
