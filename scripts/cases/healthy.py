@@ -1383,24 +1383,15 @@ class DividedBySentences(Control):
         return model
 
 
-class ShortOnesFirst(Control):
-    """In the first epoch batches are not shuffled, as the config says, and lie
-    by length: summaries of one fact come first, then those of two, and from
-    the second epoch on both are mixed. The loss steps up and down."""
-    id, severities, families = "H88", (dict(epochs=1),), ("summ",)
+class EncoderLayersDropped(Control):
+    """A layer of the encoder is left out in some steps, as the config says:
+    it has no gradient then, and stands still."""
+    id, severities, families = "H88", (dict(rate=0.1), dict(rate=0.2)), \
+        ("summ",)
 
     def setup(self):
         super().setup()
-        self.user["curriculum"] = self.s.epochs
-
-    def make_source(self, seed):
-        if seed == 9:
-            return super().make_source(seed)
-        half = self.EPOCH // 2
-        return sources.Stages([
-            (0, self.reports(seed, mains=0.0)),
-            (half, self.reports(seed + 1, mains=1.0)),
-            (self.EPOCH, self.reports(seed + 2))])
+        self.model_options["layerdrop"] = self.s.rate
 
 
 class MoreBatchesLater(Control):
@@ -1439,4 +1430,4 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
           MoreWithoutAnswer, RatesByLayer, ThawedByAndBy,
           OtherPositiveWeight, TeachersLabels, NegativesHarder,
-          DividedBySentences, ShortOnesFirst, MoreBatchesLater)
+          DividedBySentences, EncoderLayersDropped, MoreBatchesLater)

@@ -58,17 +58,16 @@ class Reports(sources.Source):
     pieces: of the dictionary, what is too large becomes the last row of the
     table. desks: verbs and objects are those of one of three desks, which is in
     the batch; block, share: one desk after the other. easy: two facts of which
-    one is main, and a summary without noise. mains: the share of reports that
-    have two main facts.
+    one is main, and a summary without noise.
     """
 
     TWO, TURNED, MISSED, ADDED, FILLED = 0.5, 0.1, 0.06, 0.05, 0.5
     NAMED, SLIP = 0.75, 0.03
 
     def __init__(self, seed, rows, limit=None, width=SAID, pieces=None,
-                 desks=False, block=None, share=1.0, easy=False, mains=TWO):
+                 desks=False, block=None, share=1.0, easy=False):
         super().__init__(seed, (VOCAB, SAID, rows))
-        self.limit, self.width, self.mains = limit, width, mains
+        self.limit, self.width = limit, width
         self.desks, self.block, self.share = desks, block, share
         self.easy = easy
         # A longer list has them in another order.
@@ -96,7 +95,7 @@ class Reports(sources.Source):
         each, and the desk of each row."""
         main = torch.zeros(rows, FACTS, dtype=torch.bool)
         order = torch.rand(rows, FACTS, generator=self.rng).argsort(1)
-        two = self.chance(rows, self.mains)
+        two = self.chance(rows, self.TWO)
         if self.easy:
             order, two = order[:, :1] % 2, two & False
         main.scatter_(1, order[:, :1], True)
@@ -242,7 +241,8 @@ class Bart(models.Language):
 
     def __init__(self, heads=HEADS, activation="gelu", dropout=0.0,
                  detach_after=None, half_scores=False, positions=True,
-                 future=0, scale=None, smoothing=SMOOTHING, tied=True):
+                 future=0, scale=None, smoothing=SMOOTHING, tied=True,
+                 layerdrop=0.0):
         """detach_after: the layer behind which the graph is cut, or "encoder"
         for all of it. positions: the place that all tokens have if a number,
         none if False."""
@@ -250,6 +250,7 @@ class Bart(models.Language):
         self.dropout, self.detach_after = dropout, detach_after
         self.positions, self.future = positions, future
         self.smoothing, self.tied = smoothing, tied
+        self.layerdrop = layerdrop      # of the encoder
         self.squashes = self.guards = self.counts_padding = False
         self.sentences = False  # losses are divided by their number
         self.nll = self.hides = None
@@ -295,6 +296,9 @@ class Bart(models.Language):
     def encoded(self, ids, hidden):
         x = self.embedded("encoder", ids)
         for i, layer in enumerate(self.encoder.layers):
+            if self.training and self.layerdrop \
+                    and float(torch.rand(1)) < self.layerdrop:
+                continue  # fairseq's LayerDropModuleList
             path = f"encoder.layers.{i}"
             x = self.cut(layer(x, self.part(path), self.drop, hidden,
                                future=None), path)
@@ -378,7 +382,7 @@ class SummRun(Family):
         "F05": (dict(modules=["decoder.layers"], where="decoder.layers.0"),
                 dict(modules=["encoder.layers", "decoder.layers"],
                      where="encoder.layers.0"), dict(part="all")),
-        "F07": (dict(factor=10), dict(factor=20), dict(factor=100)),
+        "F07": (dict(factor=12), dict(factor=20), dict(factor=100)),
         "F13": (dict(path="encoder.layers.1"), dict(path="decoder.layers.0"),
                 dict(path="decoder.layers.1")),
         "F14": (dict(modules=["decoder.layers.0", "decoder.layers.1"]),
@@ -389,9 +393,14 @@ class SummRun(Family):
                               "encoder.embed_positions",
                               "decoder.embed_positions"])),
         "F23": (dict(width=12), dict(width=20), dict(width=40)),
-        "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
+        "F27": (dict(epochs=25), dict(epochs=55), dict(epochs=110)),
+        "F31": (dict(factor=1.8), dict(factor=2.5), dict(factor=4.0)),
         "F33": (dict(limit=5), dict(limit=4), dict(limit=2)),
         "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
+        "F36a": (dict(bias=-4.0), dict(bias=-6.0), dict(bias=-12.0)),
+        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H15": (dict(share=0.2), dict(share=0.3))}
     paths = {"embed": "encoder.embed_tokens",
              "attn": "decoder.layers.{}.self_attn",
@@ -520,7 +529,9 @@ class SummRun(Family):
                        ("normalize_before", False))},
                 "activation_fn": options.get("activation", "gelu"),
                 "dropout": options.get("dropout", 0.0),
-                "attention_dropout": 0.0, "layernorm_embedding": True,
+                "attention_dropout": 0.0,
+                "encoder_layerdrop": options.get("layerdrop", 0.0),
+                "decoder_layerdrop": 0.0, "layernorm_embedding": True,
                 "no_scale_embedding": True,
                 "share_all_embeddings": options.get("tied", True),
                 "share_decoder_input_output_embed": options.get("tied", True),
