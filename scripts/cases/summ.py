@@ -52,7 +52,7 @@ class Reports(sources.Source):
 
     Row: left padding, source, EOS, of 14 tokens; target with EOS, of 7; the
     decoder reads the target behind an EOS. Who knows the process has .31 nats
-    a token, .92 with a smoothing of .1 (`best()`); a fresh model has ln 33 = 3.5.
+    a token, .92 with a smoothing of .1 (`best()`); a fresh one has ln 33 = 3.5.
 
     limit: tokens that are kept of a target. width: to which it is padded.
     pieces: of the dictionary, what is too large becomes the last row of the
@@ -613,7 +613,8 @@ class SummRun(Family):
             "criterion": {}, "task_state": {},
             "optimizer_history": [{
                 "criterion_name": "LabelSmoothedCrossEntropyCriterion",
-                "optimizer_name": "FairseqAdam", "num_updates": done,
+                "optimizer_name": "SGD" if self.moments == "sgd"
+                else "FairseqAdam", "num_updates": done,
                 "lr_scheduler_state": {"best": bits(best)}}],
             "extra_state": {
                 "train_iterator": {
