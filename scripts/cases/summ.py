@@ -397,8 +397,8 @@ class SummRun(Family):
         "F31": (dict(factor=1.8), dict(factor=2.5), dict(factor=4.0)),
         "F33": (dict(limit=5), dict(limit=4), dict(limit=2)),
         "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
-        "F36a": (dict(bias=-4.0), dict(bias=-6.0), dict(bias=-12.0)),
-        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "F36a": (dict(bias=-2.5), dict(bias=-3.5), dict(bias=-8.0)),
+        "H02": (dict(factor=0.7), dict(factor=0.6)),
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H15": (dict(share=0.2), dict(share=0.3))}

@@ -510,7 +510,6 @@ class ActivationMissing(Fault):
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
-                "summ",
                 "vid")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
