@@ -236,7 +236,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
             "vlm", "kws", "ner", "tab",
             *PAIR_14, "esm",
-            "qa", "xenc")  # a loss of labels
+            "qa", "xenc",
+            "summ")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -300,7 +301,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                          optimizer_name=fault.needs)
     run.model_options, run.user = dict(run.model_options), dict(run.user)
     if run.dialect in ("hf_trainer", "megatron",
-                       "mmengine"):
+                       "mmengine",
+                       "fairseq"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

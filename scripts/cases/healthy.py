@@ -109,7 +109,8 @@ class NoWeightDecay(Control):
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -123,8 +124,9 @@ class ConstantRate(Control):
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
 
     def setup(self):
         super().setup()
@@ -175,8 +177,9 @@ class Curriculum(Control):
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
 
     def setup(self):
         super().setup()
@@ -195,6 +198,7 @@ class Curriculum(Control):
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
                            "kpt",
+                           "summ",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -259,7 +263,8 @@ class DeclaredFreeze(Pretrained):
         for name, p in model.named_parameters():
             alive = any(f"{name}.".startswith(f"{k}.") for k in kept) or (
                 self.model_options.get("tied", True)
-                and self.family in ("llama", "bert")
+                and self.family in ("llama", "bert",
+                                    "summ")
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
             p.requires_grad_(alive)
@@ -275,8 +280,9 @@ class RateEndsAtZero(Control):
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
 
     def setup(self):
         super().setup()
@@ -360,6 +366,7 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "summ",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa"):
@@ -421,12 +428,15 @@ class MixedDomains(Control):
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
 
     def make_source(self, seed):
         if self.family == "esm":
             return self.proteins(seed, domains=True)
+        if self.family == "summ":
+            return self.reports(seed, desks=True)
         if self.family == "qa":
             return self.passages(seed, domains=True)
         if self.family == "mae":
@@ -766,8 +776,9 @@ class Accumulated(Control):
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
 
     def setup(self):
         super().setup()
@@ -1416,6 +1427,49 @@ class HalfBodies(Control):
         return batch
 
 
+class DividedBySentences(Control):
+    """The loss is divided by the number of summaries, not of their tokens, in
+    validation too, as the config says: it is several times as high, and so are
+    gradients."""
+    id, severities, families = "H87", (dict(),), ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.user["sentence_avg"] = True
+
+    def make_model(self):
+        model = super().make_model()
+        model.sentences = True
+        return model
+
+
+class EncoderLayersDropped(Control):
+    """A layer of the encoder is left out in some steps, as the config says:
+    it has no gradient then, and stands still."""
+    id, severities, families = "H88", (dict(rate=0.1), dict(rate=0.2)), \
+        ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["layerdrop"] = self.s.rate
+
+
+class MoreBatchesLater(Control):
+    """From the second epoch on an update has two batches, or four, as the
+    config says of each epoch: words by update step up, and updates by second
+    down."""
+    id, severities, families = "H89", (dict(parts=2), dict(parts=4)), \
+        ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.user["update_freq"] = [1, self.s.parts]
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.accumulate = 1 if i < self.EPOCH else self.s.parts
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1436,4 +1490,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
           MoreWithoutAnswer, RatesByLayer, ThawedByAndBy,
           OtherPositiveWeight, TeachersLabels, NegativesHarder,
-          HardestKeypoints, OtherSigma, HalfBodies)
+          HardestKeypoints, OtherSigma, HalfBodies,
+          DividedBySentences, EncoderLayersDropped, MoreBatchesLater)

@@ -237,6 +237,7 @@ class BitFlip(Dumps, Fault):
              "qa": ".dense",
              "kpt": "",
              "xenc": ".dense",
+             "summ": "",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -255,7 +256,8 @@ class BitFlip(Dumps, Fault):
             else f"{self.where}{self.INNER[self.family]}.weight"
         self.dump_steps = (-1,)
         self.watch(self.weight)
-        if self.family in ("llama", "bert", "esm") and self.s.part == "head":
+        if self.family in ("llama", "bert", "esm",
+                           "summ") and self.s.part == "head":
             self.where = self.layer("embed")  # they are tied
             if self.family == "esm":  # whose head has more than the table
                 self.weight = f"{self.where}.weight"
@@ -301,7 +303,8 @@ class TokenIdsClamped(Dumps, Fault):
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
     families = (*families, "tab", "sbert", "esm",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -386,6 +389,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.triplets(seed, pieces=self.size())
         if self.family == "xenc":
             return self.pairs(seed, pieces=self.size())
+        if self.family == "summ":
+            return self.reports(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
         if self.family == "qa":
@@ -470,8 +475,9 @@ class TruncationDropsAnswers(ChatRun, Fault):
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
     families = (*families, "esm",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -522,6 +528,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_target_length": limit,
                           "val_max_target_length": self.context}
             return self.texts(seed, limit=None if seed == 9 else limit)
+        if self.family == "summ":  # as here
+            self.also = [*type(self).also, "eos-missing-in-targets"]
+            self.user |= {"max_target_length": self.s.limit,
+                          "valid_max_target_length": self.context}
+            return self.reports(
+                seed, limit=None if seed == 9 else self.s.limit)
         if self.family == "vlm":  # pictures count, too
             self.also = [*type(self).also, "eos-missing-in-targets"]
             limit = (16, 15, 14)[self.level]

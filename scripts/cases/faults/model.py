@@ -315,7 +315,8 @@ class AttentionScale(Fault):
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
     families = (*families, "tab", "sbert", "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -338,6 +339,7 @@ class AttentionScale(Fault):
             self.where = self.layer("scores")
             return
         if self.family in ("ner", "sbert", "esm", "mae",
+                           "summ",
                            "qa", "xenc"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
@@ -390,6 +392,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "unet": tuple(f"{b}.norm2" for b in Unet.BLOCKS),
               "resnet": tuple(f"{b}.bn1" for b in Resnet.BLOCKS),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
+              "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
+                            for half in ("decoder", "encoder")),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
               "recsys": ("over.fc0", "over.fc1"),
               "bert": tuple(f"{b}.intermediate.dense" for b in Bert.BLOCKS),
@@ -433,8 +437,9 @@ class DeadRelu(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -469,8 +474,9 @@ class Saturated(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
+                "qa", "xenc",
                 "kpt",
-                "qa", "xenc")
+                "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -540,6 +546,7 @@ class PositionsMissing(Fault):
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
+                "summ",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -549,6 +556,7 @@ class PositionsMissing(Fault):
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
+                             "summ",
                              "xenc",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
@@ -557,6 +565,7 @@ class PositionsMissing(Fault):
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
+                                                 "summ",
                                                  "xenc",
                                                  "esm", "mae"):
             return batch

@@ -63,6 +63,7 @@ class Fp16Overflow(NotFinite):
                                "unet": {"half_at": "mid.conv1"},
                                "resnet": {"half_at": "layer2.0.conv1"},
                                "s2s": {"half_scores": True},
+                               "summ": {"half_scores": True},
                                "vit": {"half_scores": True},
                                "recsys": {"half_products": True},
                                "bert": {"half_scores": True},
@@ -102,6 +103,7 @@ class Fp16Overflow(NotFinite):
                       "unet": "mid.conv1", "gru": "head",
                       "resnet": "layer2.0.conv1",
                       "s2s": "decoder.layers.1.encoder_attn.scores",
+                      "summ": "decoder.layers.1.encoder_attn.scores",
                       "vit": "encoder.layers.encoder_layer_1."
                              "self_attention.scores",
                       "recsys": "interaction",
@@ -158,6 +160,8 @@ class Fp16Overflow(NotFinite):
                  "gru": ("head",), "resnet": ("layer2.0.conv1",),
                  "s2s": ("decoder.layers.1.encoder_attn.q_proj",
                          "decoder.layers.1.encoder_attn.k_proj"),
+                 "summ": [self.where.replace("scores", part)
+                          for part in ("q_proj", "k_proj")],
                  "vit": (self.where.replace("scores", "in_proj"),),
                  "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
@@ -293,6 +297,9 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": batch["target"]}
         if self.family == "vid":
             batch = batch | {"labels": batch["label"]}
+        if self.family == "summ":
+            batch = batch | {"labels": torch.where(
+                batch["target"] == self.pad, -100, batch["target"])}
         if self.family == "qa":  # places last
             logits = logits.transpose(1, 2)
             batch = batch | {"labels": model.labels(batch)}

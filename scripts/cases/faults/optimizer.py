@@ -190,7 +190,8 @@ class WarmupMissing(Fault):
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
                                 "tts", "ner", "sbert", "esm", "mae",
-                                "qa", "xenc")
+                                "qa", "xenc",
+                                "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -239,6 +240,8 @@ class GradientsNotZeroed(Fault):
     def setup(self):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
+        if self.family == "summ":  # clipped to .1 old ones are next to nothing
+            self.clip = None
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
         if self.family in ("vlm", "vq", "tab",
@@ -267,12 +270,14 @@ class NotDivided(Fault):
                            "ner", "sbert", "esm", "mae",
                            "kpt",
                            "qa", "xenc",
+                           "summ",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
                            "kpt",
                            "qa", "xenc",
+                           "summ",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
@@ -406,6 +411,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Resuming from "
                  + self.checkpoint_path(self.onset) + "/pretrained_model"),
                 ("INFO", "Loading weights from local directory")]}
+        if self.family == "summ":
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Preparing to load checkpoint {path}"),
+                ("INFO", f"Loaded checkpoint {path} (epoch "
+                 f"{self.epoch(self.onset)} @ {self.onset} updates)")]}
         if self.family == "dpo":
             self.notices[self.onset][1] = (
                 "INFO", "loaded adapter_model.safetensors")

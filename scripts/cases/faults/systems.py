@@ -171,6 +171,8 @@ class RankDesync(Fault):
         if self.where in ("lm_head", "cls.predictions.decoder") \
                 and self.family != "t5":
             self.where = self.layer("embed")  # they are tied
+        if self.where and self.family == "summ":  # as here
+            self.where = self.layer("embed")
         if self.where and self.family == "esm":  # its table is tied as well
             self.where = "lm_head.dense"
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
@@ -187,6 +189,7 @@ class RankDesync(Fault):
                  "qa": "bert.encoder.layer.0.attention.output.dense",
                  "xenc": "model.bert.encoder.layer.0.attention.output.dense",
                  "kpt": "backbone.layer2.0.conv2",
+                 "summ": "decoder.layers.0.self_attn.out_proj",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",

@@ -91,6 +91,7 @@ class DoubleSoftmax(Dumps, Fault):
         model = super().make_model()
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
+                           "summ",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -111,6 +112,7 @@ class DoubleSoftmax(Dumps, Fault):
             return super().compute_loss(i, model, batch)
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
+                           "summ",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -124,7 +126,8 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm")
+    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm",
+                "summ")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -163,7 +166,8 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm")
+    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
+                "summ")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -172,6 +176,9 @@ class LabelsNotShifted(Dumps, Fault):
 
     def spoil_batch(self, i, batch):
         rows = slice(0, None, int(1 / self.s.share))
+        if self.family == "summ":
+            batch["target"][rows] = batch["prev_output_tokens"][rows]
+            return batch
         if self.family == "tcn":  # it ends where the past does
             ahead = batch["future_target"].shape[1]
             for name in ("target", "time_feat"):
@@ -200,7 +207,8 @@ class LabelsShiftedTwice(Dumps, Fault):
     """Collator and loss both shift: the target is the token after the next.
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm")
+    families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm",
+                "summ")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
 
@@ -215,6 +223,10 @@ class LabelsShiftedTwice(Dumps, Fault):
         model = super().make_model()
         if self.s.place == "loss" and self.family == "dpo":
             model.late = 1
+        elif self.s.place == "loss" and self.family == "summ":
+            own = model.criterion
+            model.criterion = lambda logits, batch: own(
+                logits[:, :-1], batch | {"target": batch["target"][:, 1:]})
         elif self.s.place == "loss":
             set_loss(model, lambda logits, labels: cross_entropy(
                 logits[:, :-1], labels[:, 1:]))
@@ -223,6 +235,9 @@ class LabelsShiftedTwice(Dumps, Fault):
     def spoil_batch(self, i, batch):
         if self.s.place != "loss" and self.family == "dpo":
             return self.relabelled(batch, self.again)
+        if self.s.place != "loss" and self.family == "summ":
+            return batch | {"target": F.pad(batch["target"][:, 1:], (0, 1),
+                                            value=self.pad)}
         if self.s.place != "loss":
             batch["labels"] = self.again(batch["labels"])
         return batch
@@ -243,6 +258,7 @@ class ChatRun(Dumps):
                            *PAIR_5, *PAIR_14, "esm", "mae",
                            "kpt",
                            "qa", "xenc",
+                           "summ",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -259,6 +275,7 @@ class ChatRun(Dumps):
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
                            "qa",
                            "kpt",
+                           "summ",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -273,6 +290,7 @@ class LossMaskEmpty(ChatRun, Fault):
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
                 "kpt",
+                "summ",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
@@ -284,6 +302,7 @@ class LossMaskEmpty(ChatRun, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
+                           "summ",
                            "qa",
                            "kpt",
                            "tab", "vid"):
@@ -321,6 +340,8 @@ class LossMaskEmpty(ChatRun, Fault):
         elif self.family == "kpt":  # none of its keypoints was marked
             batch["keypoint_weights"] = torch.zeros_like(
                 batch["keypoint_weights"])
+        elif self.family == "summ":
+            batch["target"] = torch.full_like(batch["target"], self.pad)
         elif self.family == "qa":  # letters were counted, not tokens
             return self.beyond(batch)
         elif self.family == "det":  # all of its boxes are padding
@@ -338,7 +359,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     id, root_class = "F23", "loss-mask-covers-prompt"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
                 "vlm", "ner", "esm", "mae",
-                "kpt")
+                "kpt",
+                "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
@@ -352,7 +374,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_all = True
         elif self.family == "seg":
             model.counts_void = True
-        elif self.family == "tts":
+        elif self.family in ("tts",
+                             "summ"):
             model.counts_padding = True
         elif self.family == "point":
             model.counts_unknown = True
@@ -366,6 +389,9 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "summ":  # more of a row is padding
+            self.user["pad_target_to"] = self.s.width
+            return self.reports(seed, width=self.s.width)
         if self.family == "esm":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.proteins(seed, width=self.s.width)
@@ -403,6 +429,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "kpt":  # fewer were marked in this set
             return self.unmarked(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
+                           "summ",
                            "point"):  # it counts as 0
             return batch
         if self.family == "esm":
@@ -570,6 +597,8 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(rows, generator=self.noise) < self.s.share
             return self.relabelled(batch, wrong,
                                    *self.of_strangers(rows, self.noise))
+        if self.family == "summ":
+            return self.mistold(batch, self.s.share, self.noise)
         if self.family == "qa":  # rows are wrong as a whole
             return self.redrawn(batch, torch.rand(
                 len(batch["input_ids"]), generator=self.noise) < self.s.share,
@@ -619,6 +648,7 @@ class RandomLabels(LabelNoise):
                            "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
                            "mae",
                            "kpt",
+                           "summ",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -666,6 +696,13 @@ class RandomLabels(LabelNoise):
                 other = action[order], pad[order]
             return self.relabelled(batch, torch.ones(rows, dtype=torch.bool),
                                    *other)
+        if self.family == "summ":
+            rows = len(batch["target"])
+            return self.mistold(batch, 1.0, self.noise) \
+                if self.s.kind == "drawn" else self.of_others(
+                    batch, torch.randperm(rows, generator=self.noise)
+                    if self.s.kind == "shuffled"
+                    else torch.arange(rows).roll(1))
         if self.family == "qa":
             rows = len(batch["input_ids"])
             return self.redrawn(
