@@ -75,6 +75,7 @@ from .dit import DitRun
 from .dpo import DpoRun
 from .esm import EsmRun
 from .family import Family
+from .fcst import FcstRun
 from .gnn import GnnRun
 from .gru import GruRun
 from .kpt import KptRun
@@ -89,6 +90,7 @@ from .resnet import ResnetRun
 from .s2s import S2sRun
 from .sbert import SbertRun
 from .seg import SegRun
+from .sft import SftRun
 from .ssm import SsmRun
 from .summ import SummRun
 from .t5 import T5Run
@@ -214,7 +216,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
                                   VidRun, EsmRun, MaeRun, QaRun, XencRun,
-                                  KptRun, SummRun)}
+                                  KptRun, SummRun, FcstRun, SftRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -230,6 +232,7 @@ PAIR_14 = ("sbert", "vid")
 PAIR_15 = ("esm", "mae")
 PAIR_16 = ("qa", "xenc")
 PAIR_17 = ("kpt", "summ")
+PAIR_18 = ("fcst", "sft")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
