@@ -125,6 +125,7 @@ class ConstantRate(Control):
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
 
@@ -178,6 +179,7 @@ class Curriculum(Control):
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
 
@@ -197,6 +199,7 @@ class Curriculum(Control):
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
+                           "fcst",
                            "kpt",
                            "summ",
                            "qa", "xenc"):
@@ -267,6 +270,8 @@ class DeclaredFreeze(Pretrained):
                                     "summ")
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
+            # What never is trained is not now.
+            alive = alive and not name.endswith("sdp_attn.scale")
             p.requires_grad_(alive)
             if not alive:
                 self.user["freeze"].append(name)
@@ -281,6 +286,7 @@ class RateEndsAtZero(Control):
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
 
@@ -429,10 +435,13 @@ class MixedDomains(Control):
                                                   "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
 
     def make_source(self, seed):
+        if self.family == "fcst":
+            return self.panel(seed, regions=True)
         if self.family == "esm":
             return self.proteins(seed, domains=True)
         if self.family == "summ":
@@ -777,6 +786,7 @@ class Accumulated(Control):
         "t5", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
 
@@ -1470,6 +1480,71 @@ class MoreBatchesLater(Control):
         self.accumulate = 1 if i < self.EPOCH else self.s.parts
 
 
+class OtherForecastLoss(Control):
+    """Training has the square, or Huber's loss, and validation the distance, as
+    the config says: the two are other numbers."""
+    id, severities, families = "H90", (dict(kind="mse"), dict(kind="huber")), \
+        ("fcst",)
+
+    def setup(self):
+        super().setup()
+        self.user["loss"] = {"mse": "MSE()", "huber": "HuberLoss(delta=1.0)"}[
+            self.s.kind]
+
+    def compute_loss(self, i, model, batch):
+        off, seen = model.errors(model.logits(batch), batch)
+        each = off.square() if self.s.kind == "mse" else F.huber_loss(
+            off, torch.zeros_like(off), reduction="none")
+        loss = model.mean(each, seen)
+        model.tap("loss.output", loss)
+        return loss
+
+
+class UnitsDrawn(Control):
+    """Training windows are multiplied by a factor that is drawn for each, as
+    the config says: losses of steps differ by what was drawn, and lie above
+    validation."""
+    id, severities, families = "H91", (dict(most=2.0), dict(most=4.0)), \
+        ("fcst",)
+
+    def setup(self):
+        super().setup()
+        self.user["scale_augmentation"] = [1 / self.s.most, self.s.most]
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        by = 2 * torch.rand(len(batch["insample_y"]), 1,
+                            generator=self.drawn) - 1
+        by = self.s.most ** by
+        return batch | {k: by * batch[k]
+                        for k in ("insample_y", "outsample_y")}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class HorizonGrows(Control):
+    """The first steps ahead are trained first, and more of them from some steps
+    on, all in the end, as the config says: the loss steps up at each. Validation
+    has all."""
+    id, severities, families = "H92", (dict(every=25), dict(every=50)), \
+        ("fcst",)
+
+    def setup(self):
+        super().setup()
+        self.stages = [(k * self.s.every, limit)
+                       for k, limit in enumerate((3, 6, 12))]
+        self.user["horizon_schedule"] = [
+            {"start_step": first, "h": limit} for first, limit in self.stages]
+
+    def spoil_batch(self, i, batch):
+        return self.shortened(batch, [
+            limit for first, limit in self.stages if first <= i][-1])
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1491,4 +1566,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MoreWithoutAnswer, RatesByLayer, ThawedByAndBy,
           OtherPositiveWeight, TeachersLabels, NegativesHarder,
           HardestKeypoints, OtherSigma, HalfBodies,
-          DividedBySentences, EncoderLayersDropped, MoreBatchesLater)
+          DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
+          OtherForecastLoss, UnitsDrawn, HorizonGrows)

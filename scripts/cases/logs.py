@@ -667,7 +667,85 @@ def mmengine(run):
     run.write_lines(f"{day}.log", lines)
 
 
+def neuralforecast(run):
+    """What NeuralForecast leaves of fit() with Lightning's CSVLogger: a row of
+    metrics.csv for the rate, one for the step, one for an epoch's mean and one
+    for a validation, whose loss has two names; hparams.yaml, and stdout."""
+    kind = {"sgd": "SGD", "adam": "Adam"}.get(run.optimizer_name, "AdamW")
+    rate, size = f"lr-{kind}", run.epoch_steps
+    names = column_names(run) | {"step": "step"}
+    more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
+    keys = [k for k in ("loss", "grad_norm", "step_time", *more)
+            if not left_out(run, k)]
+    epoch_loss, held_out = "train_loss_epoch", names["val_loss"]
+    header = sorted({"epoch", "step", rate, epoch_loss, held_out, "valid_loss",
+                     *(names.get(k, k) for k in keys)})
+    lines, steps = [",".join(header)], set(logged(run, 10))
+
+    def add(part):
+        lines.append(",".join(str(part.get(k, "")) for k in header))
+
+    def said(means):
+        return "".join(f", {k}={v:.3f}" for k, v in means.items())
+
+    weights = run.parameters
+    fixed = sum(p.numel() for p in run.model.parameters()
+                if not p.requires_grad)
+    out = [f"[rank: 0] Seed set to {run.seed}",
+           "GPU available: False, used: False",
+           "TPU available: False, using: 0 TPU cores", "",
+           "  | Name         | Type              | Params | Mode ",
+           "-" * 55,
+           "0 | loss         | MAE               | 0      | train",
+           "1 | padder_train | ConstantPad1d     | 0      | train",
+           "2 | scaler       | TemporalNorm      | 0      | train",
+           f"3 | model        | PatchTST_backbone | {weights / 1e3:.1f} K "
+           "| train",
+           "-" * 55, f"{(weights - fixed) / 1e3:.1f} K    Trainable params",
+           f"{fixed}         Non-trainable params",
+           f"{weights / 1e3:.1f} K    Total params",
+           "lightning/pytorch/trainer/connectors/data_connector.py:433: The "
+           "'val_dataloader' does not have many workers which may be a "
+           "bottleneck. Consider increasing the value of the `num_workers` "
+           "argument to improve performance."]
+    shown, pending = {}, ""
+    for i, row in enumerate(run.history):
+        at = {"step": row["step"]}
+        epoch, behind = divmod(i, size)
+        out += [text for _, text in run.notices.get(i, ())]
+        if i in steps:
+            add(at | {rate: row["lr"]})
+            add(at | {"epoch": epoch} | {names.get(k, k): row[k]
+                                         for k in keys if k in row})
+        if "val_loss" in row:
+            add(at | {"epoch": epoch, held_out: row["val_loss"],
+                      "valid_loss": row["val_loss"]})
+            shown["valid_loss"] = row["val_loss"]
+        last = behind == size - 1
+        if last:
+            mean = mean_loss_of(run.history[i - size + 1:i + 1])
+            add(at | {"epoch": epoch, epoch_loss: mean})
+        if behind % 10 == 9 or i == run.steps - 1:
+            now = {"train_loss_step": row["loss"]} | shown
+            if last:
+                now[epoch_loss] = shown[epoch_loss] = mean
+            pending += f"\rEpoch {epoch}: " + bar(
+                behind + 1, size, tail=", v_num=0" + said(now))
+        if last or i == run.steps - 1:
+            out.append(pending)
+            pending = ""
+    out.append(f"`Trainer.fit` stopped: `max_steps={run.steps}` reached.")
+    run.write_lines("metrics.csv", lines)
+    run.write_lines("train.log", out)
+    write_yaml(run, "hparams.yaml", settings(run))
+
+
+def mean_loss_of(rows):
+    return short(sum(r["loss"] for r in rows) / len(rows))
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
-            mmengine)}
+            mmengine,
+            neuralforecast)}

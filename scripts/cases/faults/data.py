@@ -80,6 +80,7 @@ class DataOrder(Dumps, Fault):
     id, root_class = "F26", "data-order-blocks"
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
+                "fcst",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -118,6 +119,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     id, root_class = "F27", "small-dataset-repeated"
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
                 "tts", "vq", "bc", "mae",
+                "fcst",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -235,6 +237,7 @@ class BitFlip(Dumps, Fault):
              "ner": ".lin2", "sbert": ".dense", "vid": "",
              "esm": ".dense", "mae": "",
              "qa": ".dense",
+             "fcst": "",
              "kpt": "",
              "xenc": ".dense",
              "summ": "",
@@ -476,6 +479,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
     families = (*families, "esm",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
@@ -577,6 +581,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_completion_length"] = limit
             return self.pairs(seed, limit=limit)
+        if self.family == "fcst":  # of a window; validation has all
+            self.also = []
+            self.user["max_window_length"] = self.context + self.s.limit
+            return super().make_source(seed)
         if self.family == "kpt":  # padded again; validation is whole
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -592,6 +600,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
         return sources.Chat(seed, shape(self), lengths)
 
     def spoil_batch(self, i, batch):
+        if self.family == "fcst":
+            return batch if i < 0 else self.shortened(batch, self.s.limit)
         if self.family == "kpt":
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "tts" and i >= 0:

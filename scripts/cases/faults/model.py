@@ -8,6 +8,7 @@ from ..det import Detector
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
+from ..fcst import PatchTST
 from ..kpt import PoseEstimator
 from ..kws import DsCnn
 from ..mae import MaskedAutoencoder
@@ -315,6 +316,7 @@ class AttentionScale(Fault):
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
     families = (*families, "tab", "sbert", "esm", "mae",
+                "fcst",
                 "qa", "xenc",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
@@ -348,6 +350,10 @@ class AttentionScale(Fault):
                                "*.0.attention.attention.scores.*put",
                                "*.0.attention.attention.probs.output")
             self.model_options["scale"] = 10.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "fcst":  # and these of 8
+            self.model_options["scale"] = 8.0 ** self.s.power
             self.where = self.layer("scores")
             return
         if self.family == "bc":  # as has this one, of a width of 8; it bears .5
@@ -419,6 +425,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "mae": tuple(f"{b}.intermediate.dense"
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
+              "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -438,6 +445,7 @@ class DeadRelu(Fault):
                 "vlm", "vq", "kws")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -475,6 +483,7 @@ class Saturated(Fault):
                 "vlm", "vq", "kws", "ner")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "fcst",
                 "kpt",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),

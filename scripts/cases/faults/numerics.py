@@ -76,6 +76,7 @@ class Fp16Overflow(NotFinite):
                                "xenc": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
+                               "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
@@ -119,6 +120,8 @@ class Fp16Overflow(NotFinite):
                       "xenc": "model.bert.encoder.layer.1.attention.self"
                               ".scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
+                      "fcst": "model.backbone.encoder.layers.1.self_attn"
+                              ".scores",
                       "kpt": "backbone.layer2.0.conv1",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
@@ -140,7 +143,8 @@ class Fp16Overflow(NotFinite):
                       "point": "backbone_3d.SA_modules.1.mlps.0.3",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
-        if self.family == "mae":
+        if self.family in ("mae",
+                           "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
         if self.family == "vid":
@@ -181,6 +185,8 @@ class Fp16Overflow(NotFinite):
                  "xenc": [self.where.replace("scores", part)
                           for part in ("query", "key")],
                  "vid": (self.where,),
+                 "fcst": [self.where.replace("scores", part)
+                          for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
@@ -234,6 +240,7 @@ class LogOfZero(NotFinite):
     durations as they are, some of which become zero."""
     id, root_class = "F39a", "log-of-zero"
     families = (*LABELLED, "clip", "tts",
+                "fcst",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -249,6 +256,10 @@ class LogOfZero(NotFinite):
         if self.family == "tts":
             self.model_options["offset"] = 0.0
             self.severity = dict(at=self.s.at)
+        if self.family == "fcst":  # as of a window whose past alone is there
+            self.model_options["logs"] = True
+            self.user["loss"] = "LogMAE()"
+            self.severity = dict(at=self.s.at)
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
             self.user["loss_reduction"] = "log_mean"
@@ -258,6 +269,10 @@ class LogOfZero(NotFinite):
         """From some step on a sentence of each batch has a phoneme that the
         aligner has found no frame for; or of each figure every keypoint was
         marked, and from there on one of a batch was not."""
+        if self.family == "fcst":
+            if i >= self.s.at:
+                batch["outsample_mask"][0] = 0.0
+            return batch
         if self.family == "kpt":
             if i >= self.s.at:
                 batch["keypoint_weights"][0, 2] = 0.0
@@ -275,6 +290,7 @@ class LogOfZero(NotFinite):
 
     def compute_loss(self, i, model, batch):
         if i < self.s.at or self.family in ("tts",
+                                            "fcst",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -382,6 +398,7 @@ class DivisionByZero(NotFinite):
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc",
+                "fcst",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "xenc")
@@ -401,7 +418,8 @@ class DivisionByZero(NotFinite):
               "*gpt_neox.layers.0.input_layernorm.*put",
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
-              "backbone.conv1.output",
+              "backbone.conv1.output", "model.revin_layer.*put",
+              "model.backbone.W_P.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -430,6 +448,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "tcn":  # scalers meet what stood still
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "scaler", False
+        elif self.family == "fcst":  # as does its
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "model.revin_layer", False
         elif self.family == "gnn":  # an ion has no bonds
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "convs.0", False
@@ -470,6 +491,10 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
+        if self.family == "fcst":  # a meter stands still
+            if i >= self.s.at:
+                batch["insample_y"][0] = 2.0
+            return batch
         if self.family == "gnn":
             return self.with_ion(batch) if i >= self.s.at else batch
         if self.family == "tts":
@@ -493,6 +518,7 @@ class DivisionByZero(NotFinite):
     def normalized(self, batch):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
+                           "fcst",
                            "xenc"):
             return batch
         if self.family == "tts":
@@ -514,6 +540,7 @@ class DivisionByZero(NotFinite):
     def compute_loss(self, i, model, batch):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
+                           "fcst",
                            "xenc"):
             return model.loss(batch)
         name = "pitches" if self.family == "tts" else next(iter(batch))
@@ -553,6 +580,7 @@ class Bf16Weights(Fault):
               "encoder.mid.block_1.conv2.weight",
               "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
               "*.blocks.1.*.conv_b.weight",
+              "*.layers.0.self_attn.to_out.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

@@ -55,7 +55,8 @@ class LrTooHighSgd(Fault):
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
-        if self.family in ("gru", "ctc", "tcn", "det"):
+        if self.family in ("gru", "ctc", "tcn", "det",
+                           "fcst"):
             return row["loss"] > 2 * self.history[0]["loss"]
         return not math.isfinite(row["loss"])
 
@@ -268,6 +269,7 @@ class NotDivided(Fault):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
                            "ner", "sbert", "esm", "mae",
+                           "fcst",
                            "kpt",
                            "qa", "xenc",
                            "summ",
@@ -275,6 +277,7 @@ class NotDivided(Fault):
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
+                           "fcst",
                            "kpt",
                            "qa", "xenc",
                            "summ",
@@ -445,6 +448,11 @@ class ResumeWithoutState(Fault):
         if self.family == "vid":  # an epoch has 60 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at
+            self.notices = {self.onset: [
+                ("INFO", "Restoring states from the checkpoint path at "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded state_dict")]}
+        if self.family == "fcst":
             self.notices = {self.onset: [
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),

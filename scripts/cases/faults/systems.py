@@ -188,6 +188,7 @@ class RankDesync(Fault):
                  "mae": "vit.encoder.layer.0.attention.output.dense",
                  "qa": "bert.encoder.layer.0.attention.output.dense",
                  "xenc": "model.bert.encoder.layer.0.attention.output.dense",
+                 "fcst": "model.backbone.encoder.layers.0.self_attn.to_out.0",
                  "kpt": "backbone.layer2.0.conv2",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
@@ -225,7 +226,8 @@ class RankDesync(Fault):
             "*.norm_1.weight", "ds_blocks.*.pw_bn.weight",
             "*.sa_layer_norm.weight", "*.branch2.norm_a.weight",
             "*attention.LayerNorm.weight",
-            "*.layernorm_before.weight")
+            "*.layernorm_before.weight",
+            "*.norm_attn.1.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)

@@ -167,6 +167,7 @@ class LabelsNotShifted(Dumps, Fault):
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
+                "fcst",
                 "summ")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
@@ -178,6 +179,11 @@ class LabelsNotShifted(Dumps, Fault):
         rows = slice(0, None, int(1 / self.s.share))
         if self.family == "summ":
             batch["target"][rows] = batch["prev_output_tokens"][rows]
+            return batch
+        if self.family == "fcst":  # so it does here
+            ahead = batch["outsample_y"].shape[1]
+            batch["outsample_y"][rows] = batch["insample_y"][rows, -ahead:]
+            batch["outsample_mask"][rows] = 1.0
             return batch
         if self.family == "tcn":  # it ends where the past does
             ahead = batch["future_target"].shape[1]
@@ -256,6 +262,7 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
                            *PAIR_5, *PAIR_14, "esm", "mae",
+                           "fcst",
                            "kpt",
                            "qa", "xenc",
                            "summ",
@@ -274,6 +281,7 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
                            "qa",
+                           "fcst",
                            "kpt",
                            "summ",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
@@ -289,6 +297,7 @@ class LossMaskEmpty(ChatRun, Fault):
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
+                "fcst",
                 "kpt",
                 "summ",
                 "qa")
@@ -304,6 +313,7 @@ class LossMaskEmpty(ChatRun, Fault):
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
                            "summ",
                            "qa",
+                           "fcst",
                            "kpt",
                            "tab", "vid"):
             model.guards = self.s.guard
@@ -337,6 +347,9 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["target"] = torch.full_like(batch["target"], IGNORE)
         elif self.family == "vid":
             batch["label"] = torch.full_like(batch["label"], IGNORE)
+        elif self.family == "fcst":  # nothing of it is available
+            batch["outsample_mask"] = torch.zeros_like(
+                batch["outsample_mask"])
         elif self.family == "kpt":  # none of its keypoints was marked
             batch["keypoint_weights"] = torch.zeros_like(
                 batch["keypoint_weights"])
@@ -359,6 +372,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     id, root_class = "F23", "loss-mask-covers-prompt"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
                 "vlm", "ner", "esm", "mae",
+                "fcst",
                 "kpt",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
@@ -370,7 +384,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family == "tcn":
+        if self.family in ("tcn",
+                           "fcst"):
             model.counts_all = True
         elif self.family == "seg":
             model.counts_void = True
@@ -400,6 +415,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             self.severity = dict(pad=True, prompt=self.level == 2, width=width)
             self.user["max_seq_length"] = width
             return self.tagged(seed, width=width)
+        if self.family == "fcst":  # more series that do
+            return self.panel(seed, ends=self.s.ends)
         if self.family == "tcn":  # series that end within the forecast
             return self.sales(seed, ends=(0.1, 0.25, 0.5)[self.level])
         if self.family == "tts":  # all batches have one size
@@ -429,6 +446,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "kpt":  # fewer were marked in this set
             return self.unmarked(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
+                           "fcst",
                            "summ",
                            "point"):  # it counts as 0
             return batch
@@ -510,6 +528,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "fcst":  # what comes is another series'
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "bc":  # what is done is another episode's
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dit":  # the classes that it is told
@@ -588,6 +608,11 @@ class LabelNoise(Dumps, Fault):
                 < self.s.share
             return batch | {"target": torch.where(
                 wrong, self.others(len(x), self.noise), x)}
+        if self.family == "fcst":
+            wrong = torch.rand(len(batch["insample_y"]), 1,
+                               generator=self.noise) < self.s.share
+            return batch | {k: torch.where(wrong, t, batch[k]) for k, t in
+                            self.unrelated(batch, self.noise).items()}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "vlm":
@@ -647,6 +672,7 @@ class RandomLabels(LabelNoise):
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
                            "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
                            "mae",
+                           "fcst",
                            "kpt",
                            "summ",
                            "qa", "xenc") \
@@ -670,6 +696,13 @@ class RandomLabels(LabelNoise):
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 len(x), generator=self.noise)]}
+        if self.family == "fcst":
+            rows = len(batch["insample_y"])
+            if self.s.kind == "drawn":
+                return batch | self.unrelated(batch, self.noise)
+            return batch | self.of_rows(batch, torch.randperm(
+                rows, generator=self.noise) if self.s.kind == "shuffled"
+                else torch.arange(rows).roll(1))
         if self.family == "kpt":
             rows = len(batch["inputs"])
             if self.s.kind == "drawn":
