@@ -341,6 +341,10 @@ class FcstRun(Family):
                 dict(modules=["model.backbone"],
                      where="model.backbone.W_P"),
                 dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
+        "F11": (dict(adam=0.003), dict(adam=0.01), dict(adam=0.1)),
+        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path=PatchTST.BLOCKS[0]),
                 dict(path=f"{PatchTST.BLOCKS[1]}.norm_attn"),
                 dict(path=PatchTST.BLOCKS[1])),
@@ -351,8 +355,15 @@ class FcstRun(Family):
         "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
         "F27": (dict(epochs=25), dict(epochs=60), dict(epochs=125)),
         "F33": (dict(limit=9), dict(limit=6), dict(limit=3)),
-        "F35": (dict(power=1.0), dict(power=1.5), dict(power=2.0)),
-        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01))}
+        "F34": (dict(factor=5), dict(factor=15), dict(factor=50)),
+        "F35": (dict(power=1.5), dict(power=2.0), dict(power=2.5)),
+        "F36b": (dict(factor=30, kind="sigmoid"),
+                 dict(factor=60, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
+        "H02": (dict(factor=1 / 3), dict(factor=0.2)),
+        "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.7)),
+        "H04": (dict(rate=0.1), dict(rate=0.2))}
     paths = {"embed": "model.backbone.W_P", "attn": "{}.self_attn",
              "scores": "{}.self_attn.scores", "act": "{}.ff.1",
              "mlp": "{}.ff.3", "block": "{}", "head": "model.head.linear"}
@@ -404,7 +415,7 @@ class FcstRun(Family):
 
     # What is ahead of other windows, or has an end.
 
-    def unrelated(self, batch, rng):
+    def of_strangers(self, batch, rng):
         """Futures of windows that nobody sees, with the mean and spread of
         the past that they follow."""
         if not hasattr(self, "strangers"):

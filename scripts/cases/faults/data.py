@@ -249,6 +249,10 @@ class BitFlip(Dumps, Fault):
              "dpo": ".dense_4h_to_h.lora_B.default"}
 
     def setup(self):
+        if self.family == "fcst":  # in front of norms it does not show
+            self.severity = (dict(part="head", bit=26),
+                             dict(part="mlp", bit=30),
+                             dict(part="head", bit=30))[self.level]
         if self.family in ("point",
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),

@@ -612,7 +612,7 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(len(batch["insample_y"]), 1,
                                generator=self.noise) < self.s.share
             return batch | {k: torch.where(wrong, t, batch[k]) for k, t in
-                            self.unrelated(batch, self.noise).items()}
+                            self.of_strangers(batch, self.noise).items()}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "vlm":
@@ -699,7 +699,7 @@ class RandomLabels(LabelNoise):
         if self.family == "fcst":
             rows = len(batch["insample_y"])
             if self.s.kind == "drawn":
-                return batch | self.unrelated(batch, self.noise)
+                return batch | self.of_strangers(batch, self.noise)
             return batch | self.of_rows(batch, torch.randperm(
                 rows, generator=self.noise) if self.s.kind == "shuffled"
                 else torch.arange(rows).roll(1))
