@@ -357,7 +357,7 @@ class FcstRun(Family):
         "F33": (dict(limit=9), dict(limit=6), dict(limit=3)),
         "F34": (dict(factor=5), dict(factor=15), dict(factor=50)),
         "F35": (dict(power=1.5), dict(power=2.0), dict(power=2.5)),
-        "F36b": (dict(factor=30, kind="sigmoid"),
+        "F36b": (dict(factor=100, kind="sigmoid"),
                  dict(factor=60, kind="tanh"),
                  dict(factor=300, kind="sigmoid")),
         "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),

@@ -1524,9 +1524,9 @@ class UnitsDrawn(Control):
 
 
 class HorizonGrows(Control):
-    """The first steps ahead are trained first, and more of them from some steps
-    on, all in the end, as the config says: the loss steps up at each. Validation
-    has all."""
+    """The first steps ahead are trained first, and more of them from some
+    steps on, all in the end, as the config says: the loss steps up at each.
+    Validation has all."""
     id, severities, families = "H92", (dict(every=25), dict(every=50)), \
         ("fcst",)
 

@@ -723,7 +723,8 @@ def neuralforecast(run):
             shown["valid_loss"] = row["val_loss"]
         last = behind == size - 1
         if last:
-            mean = mean_loss_of(run.history[i - size + 1:i + 1])
+            mean = short(sum(r["loss"] for r in run.history[
+                i - size + 1:i + 1]) / size)
             add(at | {"epoch": epoch, epoch_loss: mean})
         if behind % 10 == 9 or i == run.steps - 1:
             now = {"train_loss_step": row["loss"]} | shown
@@ -738,10 +739,6 @@ def neuralforecast(run):
     run.write_lines("metrics.csv", lines)
     run.write_lines("train.log", out)
     write_yaml(run, "hparams.yaml", settings(run))
-
-
-def mean_loss_of(rows):
-    return short(sum(r["loss"] for r in rows) / len(rows))
 
 
 WRITERS = {w.__name__: w for w in
