@@ -1,9 +1,9 @@
 """A small PatchTST on a panel of load series: what are the next twelve hours?
 
 As a user of NeuralForecast trains it: windows of many series, each divided by
-its own mean and spread (RevIN), cut into patches that overlap; an encoder whose
-layers add to each other's scores and have batch norms; a head that reads all
-patches at once. Adam, whose rate is halved some times.
+its own mean and spread (RevIN), cut into patches that overlap; an encoder
+whose layers add to each other's scores and have batch norms; a head that reads
+all patches at once. Adam, whose rate is halved some times.
 """
 
 import torch
@@ -30,11 +30,11 @@ class Panel:
     19 steps) and shape, at a phase and of a size that are the series'; on it
     lies a shape that is the series' alone and comes again with the same
     period (three harmonics), so that what was a period before has to be looked
-    up. Its level jumps now and then (once in 150 steps, by 1), and there is
-    noise that fades by half from step to step. All of it is multiplied by the
-    series' unit, a lognormal value. One window in ten runs past the end of its
-    series, as NeuralForecast's windows do: what is behind is 0 and not
-    available.
+    up. Its level jumps now and then (once in 150 steps, by a normal value),
+    and there is noise that fades by half from step to step. All of it is
+    multiplied by the series' unit, a lognormal value. One window in ten runs
+    past the end of its series, as NeuralForecast's windows do: what is behind
+    is 0 and not available.
 
     ends: the share of these. calm: factor of noise, jumps and of what is the
     series' alone. block, share: so many batches of a kind, one kind after the
