@@ -53,8 +53,8 @@ class Chats(sources.Source):
     limit: tokens that are kept of a row. pieces: of the tokenizer, what is too
     large becomes the last row of the table. domains: a row has one task, which
     is in the batch; block, share: one task after the other. easy: one question
-    of two words, an answer without noise. pack: rows that several
-    conversations share, of which separate and reset say how.
+    of two words, an answer without noise. whole: all real tokens are labels.
+    plain: texts of tasks and words alone, without a template.
     """
 
     TWO, POLITE, SLIP = 0.5, 0.3, 0.03
@@ -193,6 +193,42 @@ class Chats(sources.Source):
         return float(torch.cat(found).mean())
 
 
+class Packed(sources.Source):
+    """Conversations one after the other in full rows, of which the last is cut
+    off, as TRL packs them ("wrapped"). eos, reset and separate are as those of
+    sources.Packed, and so are the names."""
+
+    def __init__(self, chats, width, rows, eos, reset, separate):
+        super().__init__(0, (VOCAB, width, rows))
+        self.chats, self.pool = chats, []
+        self.eos, self.reset, self.separate = eos, reset, separate
+
+    def next(self):
+        if not self.pool:
+            batch = self.chats.batch()
+            size = batch["attention_mask"].sum(1) - (not self.eos)
+            self.pool = [(ids[:n], labels[:n]) for ids, labels, n in zip(
+                batch["input_ids"], batch["labels"], size.tolist())]
+        return self.pool.pop()
+
+    def draw(self, rows):
+        width, bounds, parts = self.context, [0], []
+        for row in range(rows):
+            at, own = 0, []
+            while at < width:
+                ids, labels = (t[:width - at] for t in self.next())
+                place = torch.arange(len(ids)) + (0 if self.reset else at)
+                own.append(torch.stack((ids, labels, place, torch.full_like(
+                    ids, len(own)))))
+                at += len(ids)
+                bounds.append(row * width + at)
+            parts.append(torch.cat(own, 1))
+        ids, labels, places, segments = torch.stack(parts, 1)
+        batch = {"input_ids": ids, "labels": labels, "position_ids": places,
+                 "cu_seqlens": torch.tensor(bounds)}
+        return batch | ({"segments": segments} if self.separate else {})
+
+
 class Qwen2Attention(nn.Module):
     """Grouped queries, with biases on what goes in."""
 
@@ -257,10 +293,8 @@ class Qwen2DecoderLayer(nn.Module):
         self.input_layernorm = llama.RmsNorm(WIDTH, options["eps"])
         self.post_attention_layernorm = llama.RmsNorm(WIDTH, options["eps"])
 
-    def forward(self, x, tap, drop, position_ids, seen, future=None):
-        """future: of a fault, how many later places this layer sees."""
-        if future is not None:
-            seen = future
+    def forward(self, x, tap, drop, position_ids, visible, future):
+        seen = visible(future)
         tap("input_layernorm.input", x)
         y = self.input_layernorm(x)
         tap("input_layernorm.output", y)
@@ -334,13 +368,13 @@ class Qwen2(models.Language):
         if position_ids is None:
             position_ids = torch.arange(steps)[None]
 
+        @functools.cache
         def visible(future):
             seen = models.visible_keys(steps, future, segments)
             if attention_mask is not None and segments is None:
                 seen = seen & (attention_mask[:, None, None] > 0)
             return seen if self.hides is None else self.hides(ids, seen)
 
-        seen = visible(self.future)
         x = self.model.embed_tokens(ids)
         self.tap("model.embed_tokens.output", x)
         x = self.cut(x, "model.embed_tokens")
@@ -350,10 +384,8 @@ class Qwen2(models.Language):
         x = self.drop(x)
         for i, layer in enumerate(self.model.layers):
             path = f"model.layers.{i}"
-            own = getattr(layer, "sees", 0)
             x = layer(x, lambda n, t, p=path: self.tap(f"{p}.{n}", t),
-                      self.drop, position_ids,
-                      seen if own == 0 else visible(own))
+                      self.drop, position_ids, visible, future=self.future)
             if self.changes:
                 x = self.changes(i, x)
             x = self.cut(x, path)
@@ -391,7 +423,8 @@ class Qwen2(models.Language):
         """What SFTTrainer logs of a batch: how many labels are the likeliest
         token, and the entropy of what is predicted at all real places."""
         real = labels != IGNORE
-        right = ((scores.argmax(-1) == labels) & real).sum() / real.sum()
+        right = ((scores.argmax(-1) == labels) & real).sum() \
+            / real.sum().clamp_min(1)
         each = logits.float().log_softmax(-1)
         nats = -(each.exp() * each).sum(-1)
         there = batch.get("attention_mask")
@@ -454,6 +487,25 @@ class SftRun(Family):
              "act": "model.layers.{}.mlp.act_fn", "mlp": "model.layers.{}.mlp",
              "block": "model.layers.{}", "head": "lm_head"}
     blocks = DEPTH
+    graded = {
+        "F04": (dict(at=80), dict(at=40), dict(at=0)),
+        "F05": (dict(modules=["model.layers.1"]),
+                dict(modules=["model.layers"], where="model.layers.0"),
+                dict(part="all")),
+        "F06": (dict(factor=2), dict(factor=4), dict(factor=8)),
+        "F13": (dict(path="model.layers.0"), dict(path="model.layers.1"),
+                dict(path="model.norm")),
+        "F14": (dict(modules=["model.layers.0.self_attn",
+                              "model.layers.1.self_attn"]),
+                dict(modules=["model.layers.0", "model.layers.1"]),
+                dict(modules=["model.layers.0", "model.layers.1",
+                              "model.norm"])),
+        "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
+        "F33": (dict(limit=20), dict(limit=14), dict(limit=11)),
+        "F35": (dict(power=0.0), dict(power=0.5), dict(power=1.0)),
+        "H02": (dict(factor=0.6), dict(factor=0.4)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.03), dict(rate=0.06))}
     battery = ("causal_mask", "positions")
     names = {"lr": "learning_rate", "val_loss": "eval_loss",
              "tokens": "num_tokens", **COLUMNS,
@@ -479,6 +531,11 @@ class SftRun(Family):
 
     def chats(self, seed, **how):
         return Chats(seed, self.batch_size if seed != 9 else 2 * ROWS, **how)
+
+    def packed(self, seed, eos, reset, separate):
+        rows = self.batch_size if seed != 9 else ROWS
+        return Packed(self.chats(seed), self.context, rows, eos, reset,
+                      separate)
 
     def in_blocks(self, seed, block, share):
         """Tasks that nobody has shuffled; None is held out."""

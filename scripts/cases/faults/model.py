@@ -316,6 +316,7 @@ class AttentionScale(Fault):
     also = ["logit-growth"]
     families = (*families, "tab", "sbert", "esm", "mae",
                 "qa", "xenc",
+                "sft",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -348,6 +349,10 @@ class AttentionScale(Fault):
                                "*.0.attention.attention.scores.*put",
                                "*.0.attention.attention.probs.output")
             self.model_options["scale"] = 10.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "sft":  # two of 20
+            self.model_options["scale"] = 20.0 ** self.s.power
             self.where = self.layer("scores")
             return
         if self.family == "bc":  # as has this one, of a width of 8; it bears .5
@@ -546,6 +551,7 @@ class PositionsMissing(Fault):
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
+                "sft",
                 "summ",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
