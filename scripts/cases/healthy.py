@@ -1516,19 +1516,21 @@ class QuestionsAsWell(Control):
         return super().model_settings() | {"assistant_only_loss": False}
 
 
-class DynamicFineTuning(Control):
-    """Each token's loss is weighed by its own probability, in validation too,
-    as the config says (DFT): it lies far below the logarithm, and can rise
-    while tokens get likelier."""
-    id, severities, families = "H95", (dict(),), ("sft",)
+class LengthsTogether(Control):
+    """Rows of a batch are about equally long, so that little is padded, as the
+    config says; batches are shuffled. Tokens and labels differ from step to
+    step more than others', and so do losses."""
+    id, severities, families = "H95", (dict(batches=8), dict(batches=24)), \
+        ("sft",)
 
-    def make_model(self):
-        model = super().make_model()
-        model.kind = "dft"
-        return model
+    def setup(self):
+        super().setup()
+        self.user["group_by_length"] = True
 
-    def model_settings(self):
-        return super().model_settings() | {"loss_type": "dft"}
+    def make_source(self, seed):
+        source = super().make_source(seed)
+        return source if seed == 9 else self.by_length(source,
+                                                       self.s.batches)
 
 
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
@@ -1553,4 +1555,4 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherPositiveWeight, TeachersLabels, NegativesHarder,
           HardestKeypoints, OtherSigma, HalfBodies,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
-          NoisyEmbeddings, QuestionsAsWell, DynamicFineTuning)
+          NoisyEmbeddings, QuestionsAsWell, LengthsTogether)

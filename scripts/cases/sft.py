@@ -54,7 +54,8 @@ class Chats(sources.Source):
     large becomes the last row of the table. domains: a row has one task, which
     is in the batch; block, share: one task after the other. easy: one question
     of two words, an answer without noise. whole: all real tokens are labels.
-    plain: texts of tasks and words alone, without a template.
+    plain: texts of tasks and words alone, without a template. two: rows of two
+    questions.
     """
 
     TWO, POLITE, SLIP = 0.5, 0.3, 0.03
@@ -62,11 +63,12 @@ class Chats(sources.Source):
 
     def __init__(self, seed, rows, limit=None, pieces=None, domains=False,
                  block=None, share=1.0, easy=False, whole=False,
-                 plain=False):
+                 plain=False, two=TWO):
         super().__init__(seed, (VOCAB, CONTEXT, rows))
         self.limit, self.domains, self.easy = limit, domains, easy
         self.block, self.share = block, share
         self.whole, self.plain = whole, plain
+        self.two = 0.0 if easy else two
         world = torch.Generator().manual_seed(201)
         self.foreign = torch.stack([torch.randperm(WORDS, generator=world)
                                     for _ in self.FORMS])
@@ -157,8 +159,7 @@ class Chats(sources.Source):
         """ids, which are answers, how long each is, and its task if any."""
         kind = self.kind(rows) if self.domains else None
         parts = [self.turn(rows, kind) for _ in range(TURNS)]
-        parts[1][1][:] &= self.chance(rows, 0.0 if self.easy else self.TWO)[
-            :, None]
+        parts[1][1][:] &= self.chance(rows, self.two)[:, None]
         ids, there, spoken, nats = (torch.cat(p, 1) for p in zip(*parts))
         if self.plain:
             there &= ids >= FIRST_TASK
@@ -193,6 +194,24 @@ class Chats(sources.Source):
         return float(torch.cat(found).mean())
 
 
+class ByLength(sources.Source):
+    """The batches of a source in groups of some, whose rows are sorted by
+    length within a group."""
+
+    def __init__(self, chats, batches):
+        super().__init__(chats.rng.initial_seed(), (VOCAB, CONTEXT, chats.rows))
+        self.chats, self.batches, self.pool = chats, batches, []
+
+    def draw(self, rows):
+        if not self.pool:
+            whole = self.chats.batch(self.batches * rows)
+            order = whole["attention_mask"].sum(1).argsort()
+            self.pool = [{k: t[order[k0:k0 + rows]] for k, t in whole.items()}
+                         for k0 in (rows * torch.randperm(
+                             self.batches, generator=self.rng)).tolist()]
+        return self.pool.pop()
+
+
 class Packed(sources.Source):
     """Conversations one after the other in full rows, of which the last is cut
     off, as TRL packs them ("wrapped"). eos, reset and separate are as those of
@@ -206,7 +225,7 @@ class Packed(sources.Source):
     def next(self):
         if not self.pool:
             batch = self.chats.batch()
-            size = batch["attention_mask"].sum(1) - (not self.eos)
+            size = batch["attention_mask"].sum(1) - int(not self.eos)
             self.pool = [(ids[:n], labels[:n]) for ids, labels, n in zip(
                 batch["input_ids"], batch["labels"], size.tolist())]
         return self.pool.pop()
@@ -322,7 +341,7 @@ class Qwen2(models.Language):
         self.detach_after, self.future, self.dropout = \
             detach_after, future, dropout
         self.squashes, self.guards, self.late = False, False, 0
-        self.kind, self.hides, self.changes = "nll", None, None
+        self.hides = self.changes = None
         self.columns, self.neftune = {}, 0.0
         options = {"heads": heads, "groups": groups, "eps": eps,
                    "half_scores": half_scores, "half_mlp": half_mlp,
@@ -407,11 +426,6 @@ class Qwen2(models.Language):
         self.note(scores, labels, logits, batch)
         if self.squashes:
             scores = scores.softmax(-1)
-        if self.kind == "dft":  # dynamic fine-tuning
-            nll = F.cross_entropy(scores.flatten(0, 1), labels.flatten(),
-                                  ignore_index=IGNORE, reduction="none")
-            real = labels.flatten() != IGNORE
-            return (nll * (-nll.detach()).exp())[real].sum() / real.sum()
         total = F.cross_entropy(
             scores.flatten(0, 1), labels.flatten(), ignore_index=IGNORE,
             label_smoothing=smoothing, reduction="sum")
@@ -474,7 +488,7 @@ class SftRun(Family):
     steps, seed = 240, 2050
     lr, warmup, schedule, clip = 0.012, 24, "cosine", 1.0
     betas, weight_decay = (0.9, 0.999), 0.01
-    recipes = {"sgd": dict(lr=0.2, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
     batch_size, context, vocab = ROWS, CONTEXT, VOCAB
     # Its trainer is TRL's; some fine-tune with torchtune.
     instead = {"nanogpt": "hf_trainer", "megatron": "hf_trainer"}
@@ -493,6 +507,8 @@ class SftRun(Family):
                 dict(modules=["model.layers"], where="model.layers.0"),
                 dict(part="all")),
         "F06": (dict(factor=2), dict(factor=4), dict(factor=8)),
+        "F07": (dict(factor=20), dict(factor=50), dict(factor=200)),
+        "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
         "F13": (dict(path="model.layers.0"), dict(path="model.layers.1"),
                 dict(path="model.norm")),
         "F14": (dict(modules=["model.layers.0.self_attn",
@@ -500,11 +516,13 @@ class SftRun(Family):
                 dict(modules=["model.layers.0", "model.layers.1"]),
                 dict(modules=["model.layers.0", "model.layers.1",
                               "model.norm"])),
+        "F27": (dict(epochs=15), dict(epochs=40), dict(epochs=120)),
         "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
         "F33": (dict(limit=20), dict(limit=14), dict(limit=11)),
         "F35": (dict(power=0.0), dict(power=0.5), dict(power=1.0)),
-        "H02": (dict(factor=0.6), dict(factor=0.4)),
-        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
+        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "H03": (dict(part=2, factor=0.7), dict(part=2, factor=0.5)),
         "H04": (dict(rate=0.03), dict(rate=0.06))}
     battery = ("causal_mask", "positions")
     names = {"lr": "learning_rate", "val_loss": "eval_loss",
@@ -532,6 +550,10 @@ class SftRun(Family):
     def chats(self, seed, **how):
         return Chats(seed, self.batch_size if seed != 9 else 2 * ROWS, **how)
 
+    @staticmethod
+    def by_length(chats, batches):
+        return ByLength(chats, batches)
+
     def packed(self, seed, eos, reset, separate):
         rows = self.batch_size if seed != 9 else ROWS
         return Packed(self.chats(seed), self.context, rows, eos, reset,
@@ -546,7 +568,7 @@ class SftRun(Family):
         return self.chats(seed, easy=True)
 
     def lessons(self, seed):
-        return self.easy(seed), self.chats(seed)
+        return self.chats(seed, two=0.0), self.chats(seed)
 
     # What a fault does to answers, in inputs and labels alike.
 
@@ -614,10 +636,11 @@ class SftRun(Family):
     def state_columns(self, rows, held_out=False):
         """What SFTTrainer adds to a row of trainer_state.json."""
         prefix, other = ("val_", "eval_") if held_out else ("", "")
-        own = {other + name: short(sum(r[prefix + k] for r in rows)
-                                   / len(rows), 5)
-               for k, name in COLUMNS.items()}
-        return own | {f"{other}num_tokens": float(rows[-1]["tokens"])}
+        mean = {k: short(sum(r[prefix + k] for r in rows) / len(rows), 5)
+                for k in COLUMNS}
+        return {f"{other}entropy": mean["entropy"],
+                f"{other}num_tokens": float(rows[-1]["tokens"]),
+                f"{other}mean_token_accuracy": mean["accuracy"]}
 
     def settings(self):
         """SFTConfig's arguments, by their names."""

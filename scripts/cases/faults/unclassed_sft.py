@@ -104,7 +104,7 @@ class SteeredInTraining(OfChat):
     hooks; they are off in validation, where what was learned around it lacks
     it."""
     id = "U214"
-    severities = (dict(strength=3.0), dict(strength=6.0), dict(strength=12.0))
+    severities = (dict(strength=4.0), dict(strength=8.0), dict(strength=14.0))
 
     def setup(self):
         super().setup()
