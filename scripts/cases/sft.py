@@ -28,7 +28,7 @@ FIRST_WORD = FIRST_FILLER + FILLERS
 FIRST_FOREIGN = FIRST_WORD + WORDS      # what words are in another language
 VOCAB = FIRST_FOREIGN + WORDS
 SAY, BACKWARDS, TRANSLATE, LAST = range(TASKS)
-MOST, TURNS = 3, 2                      # words of a question, questions of a row
+MOST, TURNS = 3, 2                      # words of a question, turns of a row
 SLOTS = 9 + 2 * MOST                    # tokens of a turn
 CONTEXT = TURNS * SLOTS
 ROWS, WIDTH, HEADS, GROUPS, HIDDEN, DEPTH = 32, 40, 2, 1, 80, 2
@@ -507,7 +507,7 @@ class SftRun(Family):
                 dict(modules=["model.layers"], where="model.layers.0"),
                 dict(part="all")),
         "F06": (dict(factor=2), dict(factor=4), dict(factor=8)),
-        "F07": (dict(factor=20), dict(factor=50), dict(factor=200)),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
         "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
         "F13": (dict(path="model.layers.0"), dict(path="model.layers.1"),
                 dict(path="model.norm")),
@@ -521,7 +521,7 @@ class SftRun(Family):
         "F33": (dict(limit=20), dict(limit=14), dict(limit=11)),
         "F35": (dict(power=0.0), dict(power=0.5), dict(power=1.0)),
         "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
-        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "H02": (dict(factor=0.7), dict(factor=0.6)),
         "H03": (dict(part=2, factor=0.7), dict(part=2, factor=0.5)),
         "H04": (dict(rate=0.03), dict(rate=0.06))}
     battery = ("causal_mask", "positions")

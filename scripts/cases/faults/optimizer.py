@@ -52,6 +52,7 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "kpt",
+                           "sft",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
