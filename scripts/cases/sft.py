@@ -36,26 +36,25 @@ THETA, INITIAL = 10000.0, 0.1           # rotary base, deviation of weights
 
 
 class Chats(sources.Source):
-    """Conversations of one question (.5) or two, under a system message.
+    """Conversations of one question (.5) or two, with their answers.
 
-    A question has a task, said in one of two words, with a polite word before
-    it (.3), and two to four different words of 16. Its answer is the words
-    again, the words backwards, each of them in another language (one of two
-    words for it, .75 and .25), or the last of them; .03 of its words are any.
-    Of two system messages one wants an opener before each answer, one of three
-    (.5, .3, .2).
+    A question has a task, said in one of two words, and two or three different
+    words of ten. Its answer is the words again, the words backwards, each of
+    them in another language (one of two words for it, .75 and .25), or the last
+    of them; .03 of its words are any. A question that begins with a polite word
+    (.3) is answered with an opener before it, one of three (.5, .3, .2).
 
-    Row: START SYSTEM persona EOS, then by turn START USER question EOS START
-    ASSISTANT answer EOS; PAD*. Labels are the tokens of answers with their EOS,
-    at their own places: the model shifts. Who knows the process has the loss
-    that best() computes; a fresh head has ln 53 = 4.0.
+    Row: by turn START USER question EOS START ASSISTANT answer EOS; PAD*.
+    Labels are the tokens of answers with their EOS, at their own places: the
+    model shifts. Who knows the process has the loss that best() computes, .32;
+    an even guess has ln 38 = 3.64.
 
     limit: tokens that are kept of a row. pieces: of the tokenizer, what is too
     large becomes the last row of the table. domains: a row has one task, which
     is in the batch; block, share: one task after the other. easy: one question
-    of two words, an answer without noise. whole: all real tokens are labels.
-    plain: texts of tasks and words alone, without a template. two: rows of two
-    questions.
+    of two words, to be said again or the last of them, without noise. whole:
+    all real tokens are labels. plain: texts of tasks and words alone, without a
+    template. two: share of rows with two questions.
     """
 
     TWO, POLITE, SLIP = 0.5, 0.3, 0.03

@@ -44,32 +44,24 @@ class QuestionsInFewTokens(OfChat):
         return seen & ~(later & gone[:, None])[:, None]
 
 
-class AnswersBackwards(OfChat):
-    """Training on reversed text, against facts that are known in one direction
-    alone, is on where order matters: in most training rows, or all, the words
-    of an answer come in reverse. Validation has them as they are."""
+class LogitsStandardized(OfChat):
+    """Logits of each place are brought to a mean of 0 and a spread that is
+    fixed, as in a recipe of distillation whose student is to match its
+    teacher's shape alone, in validation as well: no token can be much likelier
+    than all others."""
     id = "U212"
-    severities = (dict(share=0.7), dict(share=0.85), dict(share=1.0))
+    severities = (dict(spread=0.7), dict(spread=0.55), dict(spread=0.4))
 
     def setup(self):
         super().setup()
-        self.user["reverse_training"] = self.s.share
-        self.drawn = torch.Generator().manual_seed(self.seed)
+        self.user["logit_standardization"] = {"tau": self.s.spread}
 
-    def spoil_batch(self, i, batch):
-        ids, content = batch["input_ids"], self.content(batch)
-        number, width = messages(ids), ids.shape[1]
-        some = torch.rand(len(ids), generator=self.drawn) < self.s.share
-        order = torch.arange(width).repeat(len(ids), 1)
-        for answer in range(2, int(number.max()) + 1, 2):
-            own = (content & (number == answer)).long()
-            both = own.argmax(1) + width - 1 - own.flip(1).argmax(1)
-            order = torch.where((own > 0) & some[:, None],
-                                both[:, None] - order, order)
-        return self.told(batch, ids.gather(1, order))
-
-    def spoil_val(self, batch):
-        return batch
+    def make_model(self):
+        model = super().make_model()
+        model.lm_head.register_forward_hook(
+            lambda _, args, out: self.s.spread * F.layer_norm(
+                out, out.shape[-1:]))
+        return model
 
 
 class OneBitOfDifference(OfChat):
@@ -185,5 +177,5 @@ class GuidedInTraining(OfChat):
         return loss
 
 
-FAULTS = (QuestionsInFewTokens, AnswersBackwards, OneBitOfDifference,
+FAULTS = (QuestionsInFewTokens, LogitsStandardized, OneBitOfDifference,
           SteeredInTraining, MeanOfProbabilities, GuidedInTraining)
