@@ -240,7 +240,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "vlm", "kws", "ner", "tab",
             *PAIR_14, "esm",
             "qa", "xenc",
-            "summ")  # a loss of labels
+            "summ",
+            "sft")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

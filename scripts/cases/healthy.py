@@ -110,6 +110,7 @@ class NoWeightDecay(Control):
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
+                "sft",
                 "summ")
 
     def setup(self):
@@ -127,6 +128,7 @@ class ConstantRate(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ")
 
     def setup(self):
@@ -181,6 +183,7 @@ class Curriculum(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ")
 
     def setup(self):
@@ -202,6 +205,7 @@ class Curriculum(Control):
                            "fcst",
                            "kpt",
                            "summ",
+                           "sft",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -215,7 +219,9 @@ class Curriculum(Control):
 class Pretrained(Control):
     """Starts from a checkpoint: the first loss is far below ln V."""
     id, severities = "H10", (dict(steps=150), dict(steps=300))
-    families = tuple(f for f in ALL if f not in ("dpo", "vlm"))  # always are
+    families = tuple(f for f in ALL if f not in (
+        "sft",
+        "dpo", "vlm"))  # always are
 
     def setup(self):
         super().setup()
@@ -242,11 +248,13 @@ class DeclaredFreeze(Pretrained):
 
     def setup(self):
         """Of `dpo` one block, or one kind of maps, has adapters."""
-        if self.family not in ("dpo", "vlm"):
+        if self.family not in ("dpo", "vlm",
+                               "sft"):
             super().setup()
             return
         self.watch()
-        if self.family == "vlm":
+        if self.family in ("vlm",
+                           "sft"):
             self.severity = dict(keep=self.s.keep)
             return
         self.severity = (dict(only=[1]), dict(targets=["query_key_value"])
@@ -257,7 +265,8 @@ class DeclaredFreeze(Pretrained):
         if self.family == "dpo":
             return type(self).__bases__[1].make_model(self)
         model = type(self).__bases__[1].make_model(self) \
-            if self.family == "vlm" else super().make_model()
+            if self.family in ("vlm",
+                               "sft") else super().make_model()
         kept = {self.layer("head"), *getattr(self, "always_trained", ())}
         if self.s.keep == "block":
             kept.add(self.layer("block", self.blocks - 1))
@@ -267,6 +276,7 @@ class DeclaredFreeze(Pretrained):
             alive = any(f"{name}.".startswith(f"{k}.") for k in kept) or (
                 self.model_options.get("tied", True)
                 and self.family in ("llama", "bert",
+                                    "sft",
                                     "summ")
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
@@ -288,6 +298,7 @@ class RateEndsAtZero(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ")
 
     def setup(self):
@@ -373,6 +384,7 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
                              "summ",
+                             "sft",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa"):
@@ -420,7 +432,8 @@ class PackedApart(PackedRun, Control):
     """Packed documents that do not see each other."""
     id, severities, families = "H18", (dict(probs=False),
                                        dict(probs=True)), \
-        (*ATTENTION, "moe")
+        (*ATTENTION, "moe",
+         "sft")
 
     def setup(self):
         self.probs = self.s.probs
@@ -437,6 +450,7 @@ class MixedDomains(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ")
 
     def make_source(self, seed):
@@ -446,6 +460,8 @@ class MixedDomains(Control):
             return self.proteins(seed, domains=True)
         if self.family == "summ":
             return self.reports(seed, desks=True)
+        if self.family == "sft":
+            return self.chats(seed, domains=True)
         if self.family == "qa":
             return self.passages(seed, domains=True)
         if self.family == "mae":
@@ -788,6 +804,7 @@ class Accumulated(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ")
 
     def setup(self):
@@ -1545,6 +1562,52 @@ class HorizonGrows(Control):
         return batch
 
 
+class NoisyEmbeddings(Control):
+    """NEFTune: in training uniform noise is added to the embeddings, as the
+    config says; validation has none, and training lies above it."""
+    id, severities, families = "H93", (dict(alpha=2.0), dict(alpha=5.0)), \
+        ("sft",)
+
+    def setup(self):
+        super().setup()
+        self.user["neftune_noise_alpha"] = self.s.alpha
+
+    def make_model(self):
+        model = super().make_model()
+        model.neftune = self.s.alpha
+        return model
+
+
+class QuestionsAsWell(Control):
+    """All real tokens have labels, questions and template as well, as the
+    config says, in validation too: words of questions cannot be known, and the
+    loss is another one."""
+    id, severities, families = "H94", (dict(),), ("sft",)
+
+    def make_source(self, seed):
+        return self.chats(seed, whole=True)
+
+    def model_settings(self):
+        return super().model_settings() | {"assistant_only_loss": False}
+
+
+class LengthsTogether(Control):
+    """Rows of a batch are about equally long, so that little is padded, as the
+    config says; batches are shuffled. Tokens and labels differ from step to
+    step more than others', and so do losses."""
+    id, severities, families = "H95", (dict(batches=8), dict(batches=24)), \
+        ("sft",)
+
+    def setup(self):
+        super().setup()
+        self.user["group_by_length"] = True
+
+    def make_source(self, seed):
+        source = super().make_source(seed)
+        return source if seed == 9 else self.by_length(source,
+                                                       self.s.batches)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1567,4 +1630,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherPositiveWeight, TeachersLabels, NegativesHarder,
           HardestKeypoints, OtherSigma, HalfBodies,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
-          OtherForecastLoss, UnitsDrawn, HorizonGrows)
+          OtherForecastLoss, UnitsDrawn, HorizonGrows,
+          NoisyEmbeddings, QuestionsAsWell, LengthsTogether)

@@ -29,6 +29,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_recall", "val_f1", "val_ndcg", "val_mrr",
         "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
+        "entropy", "val_entropy",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
             "reward_chosen", "reward_rejected", "reward_accuracy",

@@ -241,6 +241,7 @@ class BitFlip(Dumps, Fault):
              "kpt": "",
              "xenc": ".dense",
              "summ": "",
+             "sft": ".down_proj",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -264,6 +265,7 @@ class BitFlip(Dumps, Fault):
         self.dump_steps = (-1,)
         self.watch(self.weight)
         if self.family in ("llama", "bert", "esm",
+                           "sft",
                            "summ") and self.s.part == "head":
             self.where = self.layer("embed")  # they are tied
             if self.family == "esm":  # whose head has more than the table
@@ -311,6 +313,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
     families = (*families, "tab", "sbert", "esm",
                 "qa", "xenc",
+                "sft",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
@@ -398,6 +401,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.pairs(seed, pieces=self.size())
         if self.family == "summ":
             return self.reports(seed, pieces=self.size())
+        if self.family == "sft":
+            return self.chats(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
         if self.family == "qa":
@@ -416,6 +421,9 @@ class PackedRun(Dumps):
     def setup(self):
         self.user |= {"packing": True, "eos_token_id": sources.EOS}
         self.dump_steps, self.dump_rows = (0, 100, -1), 4
+        if self.family == "sft":  # a row has room for several
+            self.context, self.batch_size = \
+                2 * self.context, self.batch_size // 2
         self.watch()
         if self.probs:
             self.extra_dumps = {self.steps - 1: (
@@ -427,6 +435,8 @@ class PackedRun(Dumps):
                                      separate=self.separate)
         if self.family == "gnn":  # a batch of graphs is packed anyway
             return super().make_source(seed)
+        if self.family == "sft":
+            return self.packed(seed, self.eos, self.reset, self.separate)
         return sources.Packed(seed, shape(self), self.eos, self.reset,
                               self.separate)
 
@@ -442,7 +452,8 @@ class PackingContaminates(PackedRun, Fault):
     EOS between documents either."""
     id, root_class = "F32", "packing-cross-contamination"
     also = ["eos-missing-in-targets"]
-    families = (*ATTENTION, "moe", "gnn")
+    families = (*ATTENTION, "moe", "gnn",
+                "sft")
     severities = (dict(eos=True, reset=False, probs=False),
                   dict(eos=True, reset=True, probs=True),
                   dict(eos=False, reset=False, probs=True))
@@ -485,6 +496,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -541,6 +553,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_target_length": self.s.limit,
                           "valid_max_target_length": self.context}
             return self.reports(
+                seed, limit=None if seed == 9 else self.s.limit)
+        if self.family == "sft":  # as here
+            self.also = [*type(self).also, "eos-missing-in-targets"]
+            self.user |= {"max_length": self.s.limit,
+                          "eval_max_length": self.context}
+            return self.chats(
                 seed, limit=None if seed == 9 else self.s.limit)
         if self.family == "vlm":  # pictures count, too
             self.also = [*type(self).also, "eos-missing-in-targets"]

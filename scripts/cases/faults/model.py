@@ -318,6 +318,7 @@ class AttentionScale(Fault):
     families = (*families, "tab", "sbert", "esm", "mae",
                 "fcst",
                 "qa", "xenc",
+                "sft",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -354,6 +355,10 @@ class AttentionScale(Fault):
             return
         if self.family == "fcst":  # and these of 8
             self.model_options["scale"] = 8.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "sft":  # two of 20
+            self.model_options["scale"] = 20.0 ** self.s.power
             self.where = self.layer("scores")
             return
         if self.family == "bc":  # as has this one, of a width of 8; it bears .5
@@ -555,6 +560,7 @@ class PositionsMissing(Fault):
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
+                "sft",
                 "summ",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))

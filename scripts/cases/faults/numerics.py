@@ -88,6 +88,7 @@ class Fp16Overflow(NotFinite):
                                "dit": {"half_scores": True},
                                "tts": {"half_scores": True},
                                "t5": {"half_mlp": True},
+                               "sft": {"half_mlp": True},
                                "dpo": {"half_scores": True},
                                "vq": {"half_at": "decoder.mid.block_1.conv1"},
                                "kws": {"half_at": "ds_blocks.2.pw_conv"},
@@ -131,6 +132,7 @@ class Fp16Overflow(NotFinite):
                       "dit": "blocks.1.attn.scores",
                       "tts": "decoder.layer_stack.1.slf_attn.scores",
                       "t5": "decoder.block.1.layer.2.DenseReluDense.gated",
+                      "sft": "model.layers.1.mlp.gated",
                       "dpo": "base_model.model.gpt_neox.layers.1.attention."
                              "scores",
                       "seg": "decoder.blocks.0.conv1.0",
@@ -160,6 +162,8 @@ class Fp16Overflow(NotFinite):
         parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
                  "llama": ("model.layers.1.mlp.gate_proj",
                            "model.layers.1.mlp.up_proj"),
+                 "sft": ("model.layers.1.mlp.gate_proj",
+                         "model.layers.1.mlp.up_proj"),
                  "mlp": ("fc2",), "unet": ("mid.conv1",),
                  "gru": ("head",), "resnet": ("layer2.0.conv1",),
                  "s2s": ("decoder.layers.1.encoder_attn.q_proj",
@@ -316,6 +320,9 @@ class LogOfZero(NotFinite):
         if self.family == "summ":
             batch = batch | {"labels": torch.where(
                 batch["target"] == self.pad, -100, batch["target"])}
+        if self.family == "sft":  # its model shifts
+            batch = batch | {"labels": torch.nn.functional.pad(
+                batch["labels"][:, 1:], (0, 1), value=-100)}
         if self.family == "qa":  # places last
             logits = logits.transpose(1, 2)
             batch = batch | {"labels": model.labels(batch)}
@@ -401,6 +408,7 @@ class DivisionByZero(NotFinite):
                 "fcst",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
+                "sft",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
@@ -427,7 +435,8 @@ class DivisionByZero(NotFinite):
     one_row = True
 
     def setup(self):
-        if self.family == "llama":
+        if self.family in ("llama",
+                           "sft"):
             # A tied head would train the row of the padding token.
             self.model_options |= {"eps": 0.0, "pad": 0, "tied": False}
             self.where = "model.layers.0.input_layernorm"
@@ -476,6 +485,9 @@ class DivisionByZero(NotFinite):
             return batch if i >= self.s.at else batch | {
                 k: t.clamp_min(1) for k, t in batch.items()
                 if k.endswith("input_ids")}
+        if self.family == "sft":  # its padding is EOS until then, too
+            return batch if i >= self.s.at else batch | {
+                "input_ids": batch["input_ids"].clamp_min(1)}
         if self.family in ("llama", "moe", "ssm"):
             ids = batch["input_ids"].clamp_min(1)
             labels = torch.where(batch["labels"] == -100, batch["labels"],
@@ -519,6 +531,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "sft",
                            "xenc"):
             return batch
         if self.family == "tts":
@@ -541,6 +554,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "sft",
                            "xenc"):
             return model.loss(batch)
         name = "pitches" if self.family == "tts" else next(iter(batch))

@@ -52,6 +52,7 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "kpt",
+                           "sft",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -192,6 +193,7 @@ class WarmupMissing(Fault):
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
                                 "tts", "ner", "sbert", "esm", "mae",
                                 "qa", "xenc",
+                                "sft",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
@@ -273,6 +275,7 @@ class NotDivided(Fault):
                            "kpt",
                            "qa", "xenc",
                            "summ",
+                           "sft",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -281,6 +284,7 @@ class NotDivided(Fault):
                            "kpt",
                            "qa", "xenc",
                            "summ",
+                           "sft",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts

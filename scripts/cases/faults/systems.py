@@ -191,6 +191,7 @@ class RankDesync(Fault):
                  "fcst": "model.backbone.encoder.layers.0.self_attn.to_out.0",
                  "kpt": "backbone.layer2.0.conv2",
                  "summ": "decoder.layers.0.self_attn.out_proj",
+                 "sft": "model.layers.0.self_attn.o_proj",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",
@@ -233,6 +234,8 @@ class RankDesync(Fault):
         self.other = copy.deepcopy(model)
         if self.s.kind == "init":
             torch.manual_seed(self.seed + 9000)
+            if self.family == "sft":  # another revision of the base
+                self.model_options["base"] = 1
             self.other = self.make_model()
         self.other_optimizer = self.make_optimizer(self.other)
         self.other_source = self.make_source(self.seed + 700)

@@ -92,6 +92,7 @@ class DoubleSoftmax(Dumps, Fault):
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
                            "summ",
+                           "sft",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -113,6 +114,7 @@ class DoubleSoftmax(Dumps, Fault):
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
                            "summ",
+                           "sft",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -127,6 +129,7 @@ class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
     families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm",
+                "sft",
                 "summ")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
@@ -168,6 +171,7 @@ class LabelsNotShifted(Dumps, Fault):
     id, root_class = "F20", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
                 "fcst",
+                "sft",
                 "summ")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
@@ -195,7 +199,8 @@ class LabelsNotShifted(Dumps, Fault):
         if self.family == "dpo":  # its model shifts once more
             return self.relabelled(batch, lambda labels: F.pad(
                 labels[:, :-1], (1, 0), value=IGNORE), rows)
-        if self.family in ("moe", "vlm"):  # its mask is right, its place is not
+        if self.family in ("moe", "vlm",
+                           "sft"):  # its mask is right, its place is not
             labels = batch["labels"].clone()
             labels[rows] = F.pad(labels[rows, :-1], (1, 0), value=IGNORE)
             return batch | {"labels": labels}
@@ -214,6 +219,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm",
+                "sft",
                 "summ")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
@@ -227,7 +233,8 @@ class LabelsShiftedTwice(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.s.place == "loss" and self.family == "dpo":
+        if self.s.place == "loss" and self.family in ("dpo",
+                                                      "sft"):
             model.late = 1
         elif self.s.place == "loss" and self.family == "summ":
             own = model.criterion
@@ -299,6 +306,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
@@ -312,6 +320,7 @@ class LossMaskEmpty(ChatRun, Fault):
         model = super().make_model()
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
                            "summ",
+                           "sft",
                            "qa",
                            "fcst",
                            "kpt",
@@ -374,6 +383,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "vlm", "ner", "esm", "mae",
                 "fcst",
                 "kpt",
+                "sft",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
@@ -467,7 +477,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             added = (labels == IGNORE) & torch.where(
                 ids == PAD, self.s.pad, self.s.prompt)
             return batch | {"labels": labels.masked_fill(added, 0)}
-        if self.family in ("bert", "vlm"):  # what no mask hides is said as well
+        if self.family in ("bert", "vlm",
+                           "sft"):  # what no mask hides is said as well
             added = (labels == IGNORE) & torch.where(
                 ids == PAD, self.s.pad, self.s.prompt)
             return batch | {"labels": torch.where(added, ids, labels)}
@@ -622,7 +633,8 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(rows, generator=self.noise) < self.s.share
             return self.relabelled(batch, wrong,
                                    *self.of_strangers(rows, self.noise))
-        if self.family == "summ":
+        if self.family in ("summ",
+                           "sft"):
             return self.mistold(batch, self.s.share, self.noise)
         if self.family == "qa":  # rows are wrong as a whole
             return self.redrawn(batch, torch.rand(
@@ -675,6 +687,7 @@ class RandomLabels(LabelNoise):
                            "fcst",
                            "kpt",
                            "summ",
+                           "sft",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -729,8 +742,9 @@ class RandomLabels(LabelNoise):
                 other = action[order], pad[order]
             return self.relabelled(batch, torch.ones(rows, dtype=torch.bool),
                                    *other)
-        if self.family == "summ":
-            rows = len(batch["target"])
+        if self.family in ("summ",
+                           "sft"):
+            rows = len(next(iter(batch.values())))
             return self.mistold(batch, 1.0, self.noise) \
                 if self.s.kind == "drawn" else self.of_others(
                     batch, torch.randperm(rows, generator=self.noise)
