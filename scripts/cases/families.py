@@ -75,8 +75,10 @@ from .dit import DitRun
 from .dpo import DpoRun
 from .esm import EsmRun
 from .family import Family
+from .fcst import FcstRun
 from .gnn import GnnRun
 from .gru import GruRun
+from .kpt import KptRun
 from .kws import KwsRun
 from .mae import MaeRun
 from .moe import MoeRun
@@ -88,7 +90,9 @@ from .resnet import ResnetRun
 from .s2s import S2sRun
 from .sbert import SbertRun
 from .seg import SegRun
+from .sft import SftRun
 from .ssm import SsmRun
+from .summ import SummRun
 from .t5 import T5Run
 from .tab import TabRun
 from .tcn import TcnRun
@@ -211,7 +215,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   SsmRun, DitRun, GnnRun, DetRun, TtsRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
-                                  VidRun, EsmRun, MaeRun, QaRun, XencRun)}
+                                  VidRun, EsmRun, MaeRun, QaRun, XencRun,
+                                  KptRun, SummRun, FcstRun, SftRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -226,13 +231,17 @@ PAIR_13 = ("ner", "tab")
 PAIR_14 = ("sbert", "vid")
 PAIR_15 = ("esm", "mae")
 PAIR_16 = ("qa", "xenc")
+PAIR_17 = ("kpt", "summ")
+PAIR_18 = ("fcst", "sft")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_6, "ssm", "det", "dpo", "t5", "point",
             "vlm", "kws", "ner", "tab",
             *PAIR_14, "esm",
-            "qa", "xenc")  # a loss of labels
+            "qa", "xenc",
+            "summ",
+            "sft")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -295,7 +304,9 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
         vars(run).update(run.recipes[fault.needs],
                          optimizer_name=fault.needs)
     run.model_options, run.user = dict(run.model_options), dict(run.user)
-    if run.dialect in ("hf_trainer", "megatron"):
+    if run.dialect in ("hf_trainer", "megatron",
+                       "mmengine",
+                       "fairseq"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

@@ -109,7 +109,9 @@ class NoWeightDecay(Control):
     families = (*FIRST, "unet", "resnet", "vit", "bert", "clip", *PAIR_6,
                 *PAIR_7, "gnn", "det", "point", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "sft",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -123,7 +125,11 @@ class ConstantRate(Control):
                 "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -174,7 +180,11 @@ class Curriculum(Control):
                 "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -192,6 +202,10 @@ class Curriculum(Control):
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
+                           "fcst",
+                           "kpt",
+                           "summ",
+                           "sft",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -205,7 +219,9 @@ class Curriculum(Control):
 class Pretrained(Control):
     """Starts from a checkpoint: the first loss is far below ln V."""
     id, severities = "H10", (dict(steps=150), dict(steps=300))
-    families = tuple(f for f in ALL if f not in ("dpo", "vlm"))  # always are
+    families = tuple(f for f in ALL if f not in (
+        "sft",
+        "dpo", "vlm"))  # always are
 
     def setup(self):
         super().setup()
@@ -232,11 +248,13 @@ class DeclaredFreeze(Pretrained):
 
     def setup(self):
         """Of `dpo` one block, or one kind of maps, has adapters."""
-        if self.family not in ("dpo", "vlm"):
+        if self.family not in ("dpo", "vlm",
+                               "sft"):
             super().setup()
             return
         self.watch()
-        if self.family == "vlm":
+        if self.family in ("vlm",
+                           "sft"):
             self.severity = dict(keep=self.s.keep)
             return
         self.severity = (dict(only=[1]), dict(targets=["query_key_value"])
@@ -247,7 +265,8 @@ class DeclaredFreeze(Pretrained):
         if self.family == "dpo":
             return type(self).__bases__[1].make_model(self)
         model = type(self).__bases__[1].make_model(self) \
-            if self.family == "vlm" else super().make_model()
+            if self.family in ("vlm",
+                               "sft") else super().make_model()
         kept = {self.layer("head"), *getattr(self, "always_trained", ())}
         if self.s.keep == "block":
             kept.add(self.layer("block", self.blocks - 1))
@@ -256,9 +275,13 @@ class DeclaredFreeze(Pretrained):
         for name, p in model.named_parameters():
             alive = any(f"{name}.".startswith(f"{k}.") for k in kept) or (
                 self.model_options.get("tied", True)
-                and self.family in ("llama", "bert")
+                and self.family in ("llama", "bert",
+                                    "sft",
+                                    "summ")
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
+            # What never is trained is not now.
+            alive = alive and not name.endswith("sdp_attn.scale")
             p.requires_grad_(alive)
             if not alive:
                 self.user["freeze"].append(name)
@@ -272,7 +295,11 @@ class RateEndsAtZero(Control):
                 *PAIR_6, "dit", "gnn", "det", "tts", "dpo", *PAIR_10,
                 "vlm", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -356,6 +383,8 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "summ",
+                             "sft",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa"):
@@ -403,7 +432,8 @@ class PackedApart(PackedRun, Control):
     """Packed documents that do not see each other."""
     id, severities, families = "H18", (dict(probs=False),
                                        dict(probs=True)), \
-        (*ATTENTION, "moe")
+        (*ATTENTION, "moe",
+         "sft")
 
     def setup(self):
         self.probs = self.s.probs
@@ -417,15 +447,27 @@ class MixedDomains(Control):
                                                   *PAIR_10, "vlm", "vq",
                                                   "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ")
 
     def make_source(self, seed):
+        if self.family == "fcst":
+            return self.panel(seed, regions=True)
         if self.family == "esm":
             return self.proteins(seed, domains=True)
+        if self.family == "summ":
+            return self.reports(seed, desks=True)
+        if self.family == "sft":
+            return self.chats(seed, domains=True)
         if self.family == "qa":
             return self.passages(seed, domains=True)
         if self.family == "mae":
             return self.gratings(seed, cameras=True)
+        if self.family == "kpt":
+            return self.figures(seed, cameras=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -759,7 +801,11 @@ class Accumulated(Control):
     id, severities, families = "H43", (dict(parts=2), dict(parts=4)), (
         "t5", "vq", "bc", "kws", "ner",
                 "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ")
 
     def setup(self):
         super().setup()
@@ -1356,6 +1402,212 @@ class NegativesHarder(Control):
                                        int(self.s.part * self.steps)))
 
 
+class HardestKeypoints(Control):
+    """The loss of training is that of the keypoints of a figure that are worst
+    told, KeypointOHKMMSELoss, as the config says; validation has all. So
+    training lies above it."""
+    id, severities, families = "H84", (dict(topk=4), dict(topk=3)), ("kpt",)
+
+    def setup(self):
+        super().setup()
+        self.user["train_loss"] = {"type": "KeypointOHKMMSELoss",
+                                   "topk": self.s.topk}
+
+    def compute_loss(self, i, model, batch):
+        said, weight = model.logits(batch).float(), model.weight(batch)
+        each = ((said - model.target(batch)) * weight[..., None, None]
+                ).square().mean((2, 3))
+        loss = each.topk(self.s.topk, 1).values.mean()
+        model.tap("loss.output", loss)
+        return loss
+
+
+class OtherSigma(Control):
+    """Bumps of the heatmaps are narrower or wider than usual, in validation
+    too, as the config says: the loss is another one."""
+    id, severities, families = "H85", (dict(sigma=0.7), dict(sigma=1.4)), \
+        ("kpt",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["sigma"] = self.s.sigma
+
+
+class HalfBodies(Control):
+    """In a share of the training pictures what is above or below a figure's
+    middle alone is to be found, as RandomHalfBody does it and the config says:
+    the rest is painted over and has no weight, and the loss, a mean over all,
+    lies below that of validation."""
+    id, severities, families = "H86", (dict(prob=0.3), dict(prob=0.5)), \
+        ("kpt",)
+
+    def setup(self):
+        super().setup()
+        self.user["train_pipeline_half_body"] = {
+            "type": "RandomHalfBody", "prob": self.s.prob}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        return self.halved(batch, self.s.prob, self.drawn)
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class DividedBySentences(Control):
+    """The loss is divided by the number of summaries, not of their tokens, in
+    validation too, as the config says: it is several times as high, and so are
+    gradients."""
+    id, severities, families = "H87", (dict(),), ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.user["sentence_avg"] = True
+
+    def make_model(self):
+        model = super().make_model()
+        model.sentences = True
+        return model
+
+
+class EncoderLayersDropped(Control):
+    """A layer of the encoder is left out in some steps, as the config says:
+    it has no gradient then, and stands still."""
+    id, severities, families = "H88", (dict(rate=0.1), dict(rate=0.2)), \
+        ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["layerdrop"] = self.s.rate
+
+
+class MoreBatchesLater(Control):
+    """From the second epoch on an update has two batches, or four, as the
+    config says of each epoch: words by update step up, and updates by second
+    down."""
+    id, severities, families = "H89", (dict(parts=2), dict(parts=4)), \
+        ("summ",)
+
+    def setup(self):
+        super().setup()
+        self.user["update_freq"] = [1, self.s.parts]
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.accumulate = 1 if i < self.EPOCH else self.s.parts
+
+
+class OtherForecastLoss(Control):
+    """Training has the square, or Huber's loss, and validation the distance, as
+    the config says: the two are other numbers."""
+    id, severities, families = "H90", (dict(kind="mse"), dict(kind="huber")), \
+        ("fcst",)
+
+    def setup(self):
+        super().setup()
+        self.user["loss"] = {"mse": "MSE()", "huber": "HuberLoss(delta=1.0)"}[
+            self.s.kind]
+
+    def compute_loss(self, i, model, batch):
+        off, seen = model.errors(model.logits(batch), batch)
+        each = off.square() if self.s.kind == "mse" else F.huber_loss(
+            off, torch.zeros_like(off), reduction="none")
+        loss = model.mean(each, seen)
+        model.tap("loss.output", loss)
+        return loss
+
+
+class UnitsDrawn(Control):
+    """Training windows are multiplied by a factor that is drawn for each, as
+    the config says: losses of steps differ by what was drawn, and lie above
+    validation."""
+    id, severities, families = "H91", (dict(most=2.0), dict(most=4.0)), \
+        ("fcst",)
+
+    def setup(self):
+        super().setup()
+        self.user["scale_augmentation"] = [1 / self.s.most, self.s.most]
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        by = 2 * torch.rand(len(batch["insample_y"]), 1,
+                            generator=self.drawn) - 1
+        by = self.s.most ** by
+        return batch | {k: by * batch[k]
+                        for k in ("insample_y", "outsample_y")}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class HorizonGrows(Control):
+    """The first steps ahead are trained first, and more of them from some
+    steps on, all in the end, as the config says: the loss steps up at each.
+    Validation has all."""
+    id, severities, families = "H92", (dict(every=25), dict(every=50)), \
+        ("fcst",)
+
+    def setup(self):
+        super().setup()
+        self.stages = [(k * self.s.every, limit)
+                       for k, limit in enumerate((3, 6, 12))]
+        self.user["horizon_schedule"] = [
+            {"start_step": first, "h": limit} for first, limit in self.stages]
+
+    def spoil_batch(self, i, batch):
+        return self.shortened(batch, [
+            limit for first, limit in self.stages if first <= i][-1])
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class NoisyEmbeddings(Control):
+    """NEFTune: in training uniform noise is added to the embeddings, as the
+    config says; validation has none, and training lies above it."""
+    id, severities, families = "H93", (dict(alpha=2.0), dict(alpha=5.0)), \
+        ("sft",)
+
+    def setup(self):
+        super().setup()
+        self.user["neftune_noise_alpha"] = self.s.alpha
+
+    def make_model(self):
+        model = super().make_model()
+        model.neftune = self.s.alpha
+        return model
+
+
+class QuestionsAsWell(Control):
+    """All real tokens have labels, questions and template as well, as the
+    config says, in validation too: words of questions cannot be known, and the
+    loss is another one."""
+    id, severities, families = "H94", (dict(),), ("sft",)
+
+    def make_source(self, seed):
+        return self.chats(seed, whole=True)
+
+    def model_settings(self):
+        return super().model_settings() | {"assistant_only_loss": False}
+
+
+class LengthsTogether(Control):
+    """Rows of a batch are about equally long, so that little is padded, as the
+    config says; batches are shuffled. Tokens and labels differ from step to
+    step more than others', and so do losses."""
+    id, severities, families = "H95", (dict(batches=8), dict(batches=24)), \
+        ("sft",)
+
+    def setup(self):
+        super().setup()
+        self.user["group_by_length"] = True
+
+    def make_source(self, seed):
+        source = super().make_source(seed)
+        return source if seed == 9 else self.by_length(source,
+                                                       self.s.batches)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1375,4 +1627,8 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MoreMasked, SpansMasked, FewerMasked,
           PatchesNormalized, OtherMaskRatio, HiddenInBlocks,
           MoreWithoutAnswer, RatesByLayer, ThawedByAndBy,
-          OtherPositiveWeight, TeachersLabels, NegativesHarder)
+          OtherPositiveWeight, TeachersLabels, NegativesHarder,
+          HardestKeypoints, OtherSigma, HalfBodies,
+          DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
+          OtherForecastLoss, UnitsDrawn, HorizonGrows,
+          NoisyEmbeddings, QuestionsAsWell, LengthsTogether)

@@ -29,6 +29,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_recall", "val_f1", "val_ndcg", "val_mrr",
         "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
+        "entropy", "val_entropy",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
             "reward_chosen", "reward_rejected", "reward_accuracy",
@@ -582,6 +583,167 @@ def pytorch_tabular(run):
     write_yaml(run, "config.yml", settings(run))
 
 
+def python_lines(value):
+    """A config as MMEngine dumps it: an assignment a key, dicts as calls."""
+    def text(item):
+        if isinstance(item, dict):
+            if all(isinstance(k, str) and k.isidentifier() for k in item):
+                return "dict({})".format(", ".join(
+                    f"{k}={text(v)}" for k, v in item.items()))
+            return "{{{}}}".format(", ".join(
+                f"{k!r}: {text(v)}" for k, v in item.items()))
+        if isinstance(item, (list, tuple)):
+            return "[{}]".format(", ".join(map(text, item)))
+        return repr(item)
+    return [f"{key} = {text(value[key])}" for key in sorted(value)]
+
+
+def mmengine(run):
+    """MMEngine's LoggerHook: vis_data/scalars.json with rows of training and
+    of validation, whose step is the epoch, the config as Python, and a log.
+    What is logged of training are means since the last line but for the rate
+    and what a hook counts of a batch."""
+    every, names, size = run.interval or 10, column_names(run), run.EPOCH
+    day = START.strftime("%Y%m%d_%H%M%S")
+    rows, lines = [], []
+    held_out = [k for k in MORE if k.startswith("val_")]
+    more = [k for k in MORE if k not in held_out and not left_out(run, k)]
+
+    def say(seconds, text, level="INFO"):
+        lines.append(f"{run.at(seconds, '%Y/%m/%d %H:%M:%S')} - mmengine - "
+                     f"{level} - {text}")
+
+    config = python_lines(run.config())
+    say(-3.1, "Config:")
+    lines.extend(config)
+    if "world_size" not in run.user:
+        say(-2.0, "Distributed training is not used, all SyncBatchNorm "
+            "(SyncBN) layers in the model will be automatically reverted to "
+            "BatchNormXd layers if they are used.")
+    say(-0.4, "\"FileClient\" will be deprecated in future. Please use io "
+        "functions in https://mmengine.readthedocs.io/en/latest/api/"
+        "fileio.html#file-io", "WARNING")
+    say(-0.1, "Checkpoints will be saved to work_dirs/kpt.")
+    end = run.history[-1]["wall"]
+    for i, row in enumerate(run.history):
+        done = i + 1
+        epoch, inner = divmod(i, size)
+        for level, text in run.notices.get(i, ()):
+            say(row["wall"], text, level)
+        if not (inner + 1) % every:  # counted anew in each epoch
+            part = run.history[max(0, done - every):done]
+            mean = {k: sum(r[k] for r in part) / len(part)
+                    for k in ("data_time", "grad_norm", "loss", "accuracy",
+                              "step_time") if all(k in r for r in part)
+                    and not left_out(run, k)}
+            mean = {names.get(k, k): short(v) for k, v in mean.items()}
+            mean["loss_kpt"] = mean["loss"]
+            rows.append({"lr": row["lr"], **mean, **{
+                names.get(k, k): row[k] for k in more
+                if k in row and names.get(k, k) not in mean},
+                "epoch": epoch + 1, "iter": done, "memory": 63,
+                "step": done})
+            left = int((end - row["wall"]))
+            shown = {k: mean[k] for k in ("grad_norm", "loss", "loss_kpt",
+                                          "acc_pose") if k in mean}
+            say(row["wall"], (
+                f"Epoch(train) {epoch + 1:>3}"
+                f"[{inner + 1}/{size}]  lr: {row['lr']:.6e}  eta: 0:00:"
+                f"{left:02d}  time: {mean['time']:.6f}  data_time: "
+                f"{mean['data_time']:.6f}  memory: 63  "
+                + "  ".join(f"{k}: {v:.6f}" for k, v in shown.items())))
+        if done % size == 0 and done in run.checkpoints:
+            say(row["wall"], f"Saving checkpoint at {epoch + 1} epochs")
+        if "val_loss" in row:
+            found = {names.get(k, k): row[k] for k in held_out if k in row}
+            found["val_loss"] = found["val_loss_kpt"] = row["val_loss"]
+            rows.append({**found, "data_time": 0.0041, "time": 0.0153,
+                         "step": epoch + 1})
+            say(row["wall"], f"Epoch(val) [{epoch + 1}][4/4]    " + "  ".join(
+                f"{k}: {v:.6f}" for k, v in found.items())
+                + "  data_time: 0.004100  time: 0.015300")
+    (run.folder / "vis_data").mkdir()
+    run.write_lines("vis_data/scalars.json", map(json.dumps, rows))
+    run.write_lines("vis_data/config.py", config)
+    run.write_lines(f"{day}.log", lines)
+
+
+def neuralforecast(run):
+    """What NeuralForecast leaves of fit() with Lightning's CSVLogger: a row of
+    metrics.csv for the rate, one for the step, one for an epoch's mean and one
+    for a validation, whose loss has two names; hparams.yaml, and stdout."""
+    kind = {"sgd": "SGD", "adam": "Adam"}.get(run.optimizer_name, "AdamW")
+    rate, size = f"lr-{kind}", run.epoch_steps
+    names = column_names(run) | {"step": "step"}
+    more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
+    keys = [k for k in ("loss", "grad_norm", "step_time", *more)
+            if not left_out(run, k)]
+    epoch_loss, held_out = "train_loss_epoch", names["val_loss"]
+    header = sorted({"epoch", "step", rate, epoch_loss, held_out, "valid_loss",
+                     *(names.get(k, k) for k in keys)})
+    lines, steps = [",".join(header)], set(logged(run, 10))
+
+    def add(part):
+        lines.append(",".join(str(part.get(k, "")) for k in header))
+
+    def said(means):
+        return "".join(f", {k}={v:.3f}" for k, v in means.items())
+
+    weights = run.parameters
+    fixed = sum(p.numel() for p in run.model.parameters()
+                if not p.requires_grad)
+    out = [f"[rank: 0] Seed set to {run.seed}",
+           "GPU available: False, used: False",
+           "TPU available: False, using: 0 TPU cores", "",
+           "  | Name         | Type              | Params | Mode ",
+           "-" * 55,
+           "0 | loss         | MAE               | 0      | train",
+           "1 | padder_train | ConstantPad1d     | 0      | train",
+           "2 | scaler       | TemporalNorm      | 0      | train",
+           f"3 | model        | PatchTST_backbone | {weights / 1e3:.1f} K "
+           "| train",
+           "-" * 55, f"{(weights - fixed) / 1e3:.1f} K    Trainable params",
+           f"{fixed}         Non-trainable params",
+           f"{weights / 1e3:.1f} K    Total params",
+           "lightning/pytorch/trainer/connectors/data_connector.py:433: The "
+           "'val_dataloader' does not have many workers which may be a "
+           "bottleneck. Consider increasing the value of the `num_workers` "
+           "argument to improve performance."]
+    shown, pending = {}, ""
+    for i, row in enumerate(run.history):
+        at = {"step": row["step"]}
+        epoch, behind = divmod(i, size)
+        out += [text for _, text in run.notices.get(i, ())]
+        if i in steps:
+            add(at | {rate: row["lr"]})
+            add(at | {"epoch": epoch} | {names.get(k, k): row[k]
+                                         for k in keys if k in row})
+        if "val_loss" in row:
+            add(at | {"epoch": epoch, held_out: row["val_loss"],
+                      "valid_loss": row["val_loss"]})
+            shown["valid_loss"] = row["val_loss"]
+        last = behind == size - 1
+        if last:
+            mean = short(sum(r["loss"] for r in run.history[
+                i - size + 1:i + 1]) / size)
+            add(at | {"epoch": epoch, epoch_loss: mean})
+        if behind % 10 == 9 or i == run.steps - 1:
+            now = {"train_loss_step": row["loss"]} | shown
+            if last:
+                now[epoch_loss] = shown[epoch_loss] = mean
+            pending += f"\rEpoch {epoch}: " + bar(
+                behind + 1, size, tail=", v_num=0" + said(now))
+        if last or i == run.steps - 1:
+            out.append(pending)
+            pending = ""
+    out.append(f"`Trainer.fit` stopped: `max_steps={run.steps}` reached.")
+    run.write_lines("metrics.csv", lines)
+    run.write_lines("train.log", out)
+    write_yaml(run, "hparams.yaml", settings(run))
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
-            lerobot, pytorch_tabular)}
+            lerobot, pytorch_tabular,
+            mmengine,
+            neuralforecast)}

@@ -79,7 +79,9 @@ class DataOrder(Dumps, Fault):
     some steps; in the weaker cases a part of each batch is mixed."""
     id, root_class = "F26", "data-order-blocks"
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
-                "clip", "dit", "gnn", "tts", "vq", "bc", "mae")
+                "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
+                "fcst",
+                "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
     logit_steps = ()
@@ -116,7 +118,9 @@ class SmallSetRepeated(FiniteRun, Fault):
     """The training set is passed 8, 30 or 100 times, reshuffled each time."""
     id, root_class = "F27", "small-dataset-repeated"
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
-                "tts", "vq", "bc", "mae")  # the unet bears it
+                "tts", "vq", "bc", "mae",
+                "fcst",
+                "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
 
@@ -233,7 +237,11 @@ class BitFlip(Dumps, Fault):
              "ner": ".lin2", "sbert": ".dense", "vid": "",
              "esm": ".dense", "mae": "",
              "qa": ".dense",
+             "fcst": "",
+             "kpt": "",
              "xenc": ".dense",
+             "summ": "",
+             "sft": ".down_proj",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -242,6 +250,10 @@ class BitFlip(Dumps, Fault):
              "dpo": ".dense_4h_to_h.lora_B.default"}
 
     def setup(self):
+        if self.family == "fcst":  # in front of norms it does not show
+            self.severity = (dict(part="head", bit=26),
+                             dict(part="mlp", bit=30),
+                             dict(part="head", bit=30))[self.level]
         if self.family in ("point",
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
@@ -252,7 +264,9 @@ class BitFlip(Dumps, Fault):
             else f"{self.where}{self.INNER[self.family]}.weight"
         self.dump_steps = (-1,)
         self.watch(self.weight)
-        if self.family in ("llama", "bert", "esm") and self.s.part == "head":
+        if self.family in ("llama", "bert", "esm",
+                           "sft",
+                           "summ") and self.s.part == "head":
             self.where = self.layer("embed")  # they are tied
             if self.family == "esm":  # whose head has more than the table
                 self.weight = f"{self.where}.weight"
@@ -298,7 +312,9 @@ class TokenIdsClamped(Dumps, Fault):
     families = (*LANGUAGE, "s2s", "recsys", "bert", "clip", "moe", "dit",
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
     families = (*families, "tab", "sbert", "esm",
-                "qa", "xenc")
+                "qa", "xenc",
+                "sft",
+                "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
     def setup(self):
@@ -383,6 +399,10 @@ class TokenIdsClamped(Dumps, Fault):
             return self.triplets(seed, pieces=self.size())
         if self.family == "xenc":
             return self.pairs(seed, pieces=self.size())
+        if self.family == "summ":
+            return self.reports(seed, pieces=self.size())
+        if self.family == "sft":
+            return self.chats(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
         if self.family == "qa":
@@ -401,6 +421,9 @@ class PackedRun(Dumps):
     def setup(self):
         self.user |= {"packing": True, "eos_token_id": sources.EOS}
         self.dump_steps, self.dump_rows = (0, 100, -1), 4
+        if self.family == "sft":  # a row has room for several
+            self.context, self.batch_size = \
+                2 * self.context, self.batch_size // 2
         self.watch()
         if self.probs:
             self.extra_dumps = {self.steps - 1: (
@@ -412,6 +435,8 @@ class PackedRun(Dumps):
                                      separate=self.separate)
         if self.family == "gnn":  # a batch of graphs is packed anyway
             return super().make_source(seed)
+        if self.family == "sft":
+            return self.packed(seed, self.eos, self.reset, self.separate)
         return sources.Packed(seed, shape(self), self.eos, self.reset,
                               self.separate)
 
@@ -427,7 +452,8 @@ class PackingContaminates(PackedRun, Fault):
     EOS between documents either."""
     id, root_class = "F32", "packing-cross-contamination"
     also = ["eos-missing-in-targets"]
-    families = (*ATTENTION, "moe", "gnn")
+    families = (*ATTENTION, "moe", "gnn",
+                "sft")
     severities = (dict(eos=True, reset=False, probs=False),
                   dict(eos=True, reset=True, probs=True),
                   dict(eos=False, reset=False, probs=True))
@@ -467,7 +493,11 @@ class TruncationDropsAnswers(ChatRun, Fault):
     families = (*LANGUAGE, "s2s", "ctc", "clip", "moe", "det",
                 "gnn", "tts", "dpo", *PAIR_10, "vlm", "kws", "bc", "ner", "sbert")
     families = (*families, "esm",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
 
@@ -518,6 +548,18 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_target_length": limit,
                           "val_max_target_length": self.context}
             return self.texts(seed, limit=None if seed == 9 else limit)
+        if self.family == "summ":  # as here
+            self.also = [*type(self).also, "eos-missing-in-targets"]
+            self.user |= {"max_target_length": self.s.limit,
+                          "valid_max_target_length": self.context}
+            return self.reports(
+                seed, limit=None if seed == 9 else self.s.limit)
+        if self.family == "sft":  # as here
+            self.also = [*type(self).also, "eos-missing-in-targets"]
+            self.user |= {"max_length": self.s.limit,
+                          "eval_max_length": self.context}
+            return self.chats(
+                seed, limit=None if seed == 9 else self.s.limit)
         if self.family == "vlm":  # pictures count, too
             self.also = [*type(self).also, "eos-missing-in-targets"]
             limit = (16, 15, 14)[self.level]
@@ -561,6 +603,14 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.severity = dict(limit=limit)
             self.user["max_completion_length"] = limit
             return self.pairs(seed, limit=limit)
+        if self.family == "fcst":  # of a window; validation has all
+            self.also = []
+            self.user["max_window_length"] = self.context + self.s.limit
+            return super().make_source(seed)
+        if self.family == "kpt":  # padded again; validation is whole
+            self.also = []
+            self.user["max_rows"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "gnn":  # the property is the whole molecule's
             self.also = []
             self.user["max_num_nodes"] = limit = (16, 12, 9)[self.level]
@@ -572,6 +622,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
         return sources.Chat(seed, shape(self), lengths)
 
     def spoil_batch(self, i, batch):
+        if self.family == "fcst":
+            return batch if i < 0 else self.shortened(batch, self.s.limit)
+        if self.family == "kpt":
+            return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)
         if self.family == "kws":  # what is left is padded again

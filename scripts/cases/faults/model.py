@@ -8,6 +8,8 @@ from ..det import Detector
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
+from ..fcst import PatchTST
+from ..kpt import PoseEstimator
 from ..kws import DsCnn
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
@@ -314,7 +316,10 @@ class AttentionScale(Fault):
                 "vlm", "bc", "ner")
     also = ["logit-growth"]
     families = (*families, "tab", "sbert", "esm", "mae",
-                "qa", "xenc")
+                "fcst",
+                "qa", "xenc",
+                "sft",
+                "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
     onset = 0
@@ -337,6 +342,7 @@ class AttentionScale(Fault):
             self.where = self.layer("scores")
             return
         if self.family in ("ner", "sbert", "esm", "mae",
+                           "summ",
                            "qa", "xenc"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
@@ -345,6 +351,14 @@ class AttentionScale(Fault):
                                "*.0.attention.attention.scores.*put",
                                "*.0.attention.attention.probs.output")
             self.model_options["scale"] = 10.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "fcst":  # and these of 8
+            self.model_options["scale"] = 8.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "sft":  # two of 20
+            self.model_options["scale"] = 20.0 ** self.s.power
             self.where = self.layer("scores")
             return
         if self.family == "bc":  # as has this one, of a width of 8; it bears .5
@@ -389,6 +403,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "unet": tuple(f"{b}.norm2" for b in Unet.BLOCKS),
               "resnet": tuple(f"{b}.bn1" for b in Resnet.BLOCKS),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
+              "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
+                            for half in ("decoder", "encoder")),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
               "recsys": ("over.fc0", "over.fc1"),
               "bert": tuple(f"{b}.intermediate.dense" for b in Bert.BLOCKS),
@@ -414,6 +430,9 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "mae": tuple(f"{b}.intermediate.dense"
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
+              "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
+              "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
+                      "head.deconv_layers.1"),
               "xenc": (*(f"{b}.intermediate.dense"
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
@@ -430,7 +449,10 @@ class DeadRelu(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
     onset = 0
@@ -465,7 +487,10 @@ class Saturated(Fault):
                 *PAIR_5, "seg", *PAIR_7, "det", "gnn", "tts", "point",
                 "vlm", "vq", "kws", "ner")
     families = (*families, "tab", *PAIR_14, "esm", "mae",
-                "qa", "xenc")
+                "qa", "xenc",
+                "fcst",
+                "kpt",
+                "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
                   dict(factor=300, kind="sigmoid"))
@@ -504,7 +529,8 @@ class ActivationMissing(Fault):
     id, root_class = "F36c", "activation-missing"
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
-                "vid")
+                "vid",
+                "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
     model_options = {"activation": "none"}
@@ -534,6 +560,8 @@ class PositionsMissing(Fault):
     id, root_class = "F37", "position-encoding-missing"
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
+                "sft",
+                "summ",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -543,6 +571,7 @@ class PositionsMissing(Fault):
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
+                             "summ",
                              "xenc",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
@@ -551,6 +580,7 @@ class PositionsMissing(Fault):
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
+                                                 "summ",
                                                  "xenc",
                                                  "esm", "mae"):
             return batch

@@ -63,6 +63,7 @@ class Fp16Overflow(NotFinite):
                                "unet": {"half_at": "mid.conv1"},
                                "resnet": {"half_at": "layer2.0.conv1"},
                                "s2s": {"half_scores": True},
+                               "summ": {"half_scores": True},
                                "vit": {"half_scores": True},
                                "recsys": {"half_products": True},
                                "bert": {"half_scores": True},
@@ -75,6 +76,8 @@ class Fp16Overflow(NotFinite):
                                "xenc": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
+                               "fcst": {"half_scores": True},
+                               "kpt": {"half_at": "backbone.layer2.0.conv1"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -85,6 +88,7 @@ class Fp16Overflow(NotFinite):
                                "dit": {"half_scores": True},
                                "tts": {"half_scores": True},
                                "t5": {"half_mlp": True},
+                               "sft": {"half_mlp": True},
                                "dpo": {"half_scores": True},
                                "vq": {"half_at": "decoder.mid.block_1.conv1"},
                                "kws": {"half_at": "ds_blocks.2.pw_conv"},
@@ -101,6 +105,7 @@ class Fp16Overflow(NotFinite):
                       "unet": "mid.conv1", "gru": "head",
                       "resnet": "layer2.0.conv1",
                       "s2s": "decoder.layers.1.encoder_attn.scores",
+                      "summ": "decoder.layers.1.encoder_attn.scores",
                       "vit": "encoder.layers.encoder_layer_1."
                              "self_attention.scores",
                       "recsys": "interaction",
@@ -116,6 +121,9 @@ class Fp16Overflow(NotFinite):
                       "xenc": "model.bert.encoder.layer.1.attention.self"
                               ".scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
+                      "fcst": "model.backbone.encoder.layers.1.self_attn"
+                              ".scores",
+                      "kpt": "backbone.layer2.0.conv1",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -124,6 +132,7 @@ class Fp16Overflow(NotFinite):
                       "dit": "blocks.1.attn.scores",
                       "tts": "decoder.layer_stack.1.slf_attn.scores",
                       "t5": "decoder.block.1.layer.2.DenseReluDense.gated",
+                      "sft": "model.layers.1.mlp.gated",
                       "dpo": "base_model.model.gpt_neox.layers.1.attention."
                              "scores",
                       "seg": "decoder.blocks.0.conv1.0",
@@ -136,7 +145,8 @@ class Fp16Overflow(NotFinite):
                       "point": "backbone_3d.SA_modules.1.mlps.0.3",
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
-        if self.family == "mae":
+        if self.family in ("mae",
+                           "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
         if self.family == "vid":
@@ -152,10 +162,14 @@ class Fp16Overflow(NotFinite):
         parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
                  "llama": ("model.layers.1.mlp.gate_proj",
                            "model.layers.1.mlp.up_proj"),
+                 "sft": ("model.layers.1.mlp.gate_proj",
+                         "model.layers.1.mlp.up_proj"),
                  "mlp": ("fc2",), "unet": ("mid.conv1",),
                  "gru": ("head",), "resnet": ("layer2.0.conv1",),
                  "s2s": ("decoder.layers.1.encoder_attn.q_proj",
                          "decoder.layers.1.encoder_attn.k_proj"),
+                 "summ": [self.where.replace("scores", part)
+                          for part in ("q_proj", "k_proj")],
                  "vit": (self.where.replace("scores", "in_proj"),),
                  "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
@@ -175,6 +189,9 @@ class Fp16Overflow(NotFinite):
                  "xenc": [self.where.replace("scores", part)
                           for part in ("query", "key")],
                  "vid": (self.where,),
+                 "fcst": [self.where.replace("scores", part)
+                          for part in ("W_Q", "W_K")],
+                 "kpt": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -196,7 +213,8 @@ class Fp16Overflow(NotFinite):
         pace = {"unet": 1.5, "gru": 2.2, "resnet": 2.0, "recsys": 1.3,
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
-                "kws": 2.0, "vid": 2.0}.get(self.family, 1)
+                "kws": 2.0, "vid": 2.0,
+                "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
                 # Values are the last third where one matrix has all.
@@ -225,12 +243,14 @@ class LogOfZero(NotFinite):
     probabilities of which the small ones were set to zero; or that of
     durations as they are, some of which become zero."""
     id, root_class = "F39a", "log-of-zero"
-    families = (*LABELLED, "clip", "tts")
+    families = (*LABELLED, "clip", "tts",
+                "fcst",
+                "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
-              "loss.log_duration.*")
+              "loss.log_duration.*", "loss.log_error.*")
 
     def setup(self):
         self.where = "loss"
@@ -240,10 +260,27 @@ class LogOfZero(NotFinite):
         if self.family == "tts":
             self.model_options["offset"] = 0.0
             self.severity = dict(at=self.s.at)
+        if self.family == "fcst":  # as of a window whose past alone is there
+            self.model_options["logs"] = True
+            self.user["loss"] = "LogMAE()"
+            self.severity = dict(at=self.s.at)
+        if self.family == "kpt":  # of errors, which are 0 where no mark is
+            self.model_options["logs"] = True
+            self.user["loss_reduction"] = "log_mean"
+            self.severity = dict(at=self.s.at)
 
     def spoil_batch(self, i, batch):
         """From some step on a sentence of each batch has a phoneme that the
-        aligner has found no frame for."""
+        aligner has found no frame for; or of each figure every keypoint was
+        marked, and from there on one of a batch was not."""
+        if self.family == "fcst":
+            if i >= self.s.at:
+                batch["outsample_mask"][0] = 0.0
+            return batch
+        if self.family == "kpt":
+            if i >= self.s.at:
+                batch["keypoint_weights"][0, 2] = 0.0
+            return batch
         if self.family != "tts" or i < self.s.at:
             return super().spoil_batch(i, batch)
         long = batch["durations"].clone()
@@ -251,8 +288,14 @@ class LogOfZero(NotFinite):
         long[0, 2] = 0
         return batch | {"durations": long}
 
+    def make_source(self, seed):
+        return self.figures(seed, hidden=0.0) if self.family == "kpt" \
+            else super().make_source(seed)
+
     def compute_loss(self, i, model, batch):
-        if i < self.s.at or self.family == "tts":
+        if i < self.s.at or self.family in ("tts",
+                                            "fcst",
+                                            "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
         if self.family == "dpo":
@@ -274,6 +317,12 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": batch["target"]}
         if self.family == "vid":
             batch = batch | {"labels": batch["label"]}
+        if self.family == "summ":
+            batch = batch | {"labels": torch.where(
+                batch["target"] == self.pad, -100, batch["target"])}
+        if self.family == "sft":  # its model shifts
+            batch = batch | {"labels": torch.nn.functional.pad(
+                batch["labels"][:, 1:], (0, 1), value=-100)}
         if self.family == "qa":  # places last
             logits = logits.transpose(1, 2)
             batch = batch | {"labels": model.labels(batch)}
@@ -355,8 +404,11 @@ class DivisionByZero(NotFinite):
     id, root_class = "F39b", "division-by-near-zero"
     families = ("llama", "mlp", "unet", "resnet", "vit", "recsys", "ctc",
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
-                "dpo", "point", "vlm", "vq", "kws", "bc")
+                "dpo", "point", "vlm", "vq", "kws", "bc",
+                "fcst",
+                "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
+                "sft",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
@@ -374,6 +426,8 @@ class DivisionByZero(NotFinite):
               "*gpt_neox.layers.0.input_layernorm.*put",
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
+              "backbone.conv1.output", "model.revin_layer.*put",
+              "model.backbone.W_P.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -381,7 +435,8 @@ class DivisionByZero(NotFinite):
     one_row = True
 
     def setup(self):
-        if self.family == "llama":
+        if self.family in ("llama",
+                           "sft"):
             # A tied head would train the row of the padding token.
             self.model_options |= {"eps": 0.0, "pad": 0, "tied": False}
             self.where = "model.layers.0.input_layernorm"
@@ -402,6 +457,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "tcn":  # scalers meet what stood still
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "scaler", False
+        elif self.family == "fcst":  # as does its
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "model.revin_layer", False
         elif self.family == "gnn":  # an ion has no bonds
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "convs.0", False
@@ -427,6 +485,9 @@ class DivisionByZero(NotFinite):
             return batch if i >= self.s.at else batch | {
                 k: t.clamp_min(1) for k, t in batch.items()
                 if k.endswith("input_ids")}
+        if self.family == "sft":  # its padding is EOS until then, too
+            return batch if i >= self.s.at else batch | {
+                "input_ids": batch["input_ids"].clamp_min(1)}
         if self.family in ("llama", "moe", "ssm"):
             ids = batch["input_ids"].clamp_min(1)
             labels = torch.where(batch["labels"] == -100, batch["labels"],
@@ -437,9 +498,14 @@ class DivisionByZero(NotFinite):
             return batch | {"input_ids": ids, "labels": labels}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
-                           "bc", "vid", "mae"):
+                           "bc", "vid", "mae",
+                           "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
+            return batch
+        if self.family == "fcst":  # a meter stands still
+            if i >= self.s.at:
+                batch["insample_y"][0] = 2.0
             return batch
         if self.family == "gnn":
             return self.with_ion(batch) if i >= self.s.at else batch
@@ -464,13 +530,16 @@ class DivisionByZero(NotFinite):
     def normalized(self, batch):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
+                           "fcst",
+                           "sft",
                            "xenc"):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
-                           "bc", "vid"):
+                           "bc", "vid",
+                           "kpt"):
             name = next(iter(batch))
             x = batch[name]
             each = tuple(range(1, x.dim()))
@@ -484,6 +553,8 @@ class DivisionByZero(NotFinite):
     def compute_loss(self, i, model, batch):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
+                           "fcst",
+                           "sft",
                            "xenc"):
             return model.loss(batch)
         name = "pitches" if self.family == "tts" else next(iter(batch))
@@ -523,6 +594,7 @@ class Bf16Weights(Fault):
               "encoder.mid.block_1.conv2.weight",
               "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
               "*.blocks.1.*.conv_b.weight",
+              "*.layers.0.self_attn.to_out.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

@@ -51,10 +51,13 @@ class LrTooHighSgd(Fault):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
+                           "kpt",
+                           "sft",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
-        if self.family in ("gru", "ctc", "tcn", "det"):
+        if self.family in ("gru", "ctc", "tcn", "det",
+                           "fcst"):
             return row["loss"] > 2 * self.history[0]["loss"]
         return not math.isfinite(row["loss"])
 
@@ -189,7 +192,9 @@ class WarmupMissing(Fault):
     id, root_class, also = "F06", "warmup-missing", ["lr-too-high"]
     needs, families = "adamw", (*ATTENTION, "s2s", "bert", "clip", "moe",
                                 "tts", "ner", "sbert", "esm", "mae",
-                                "qa", "xenc")
+                                "qa", "xenc",
+                                "sft",
+                                "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
 
@@ -238,6 +243,8 @@ class GradientsNotZeroed(Fault):
     def setup(self):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
+        if self.family == "summ":  # clipped to .1 old ones are next to nothing
+            self.clip = None
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
         if self.family in ("vlm", "vq", "tab",
@@ -264,12 +271,20 @@ class NotDivided(Fault):
         if self.family in ("recsys", "ctc", "tcn", "gnn", "tts", "dpo",
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
                            "ner", "sbert", "esm", "mae",
+                           "fcst",
+                           "kpt",
                            "qa", "xenc",
+                           "summ",
+                           "sft",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
+                           "fcst",
+                           "kpt",
                            "qa", "xenc",
+                           "summ",
+                           "sft",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
@@ -403,6 +418,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Resuming from "
                  + self.checkpoint_path(self.onset) + "/pretrained_model"),
                 ("INFO", "Loading weights from local directory")]}
+        if self.family == "summ":
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Preparing to load checkpoint {path}"),
+                ("INFO", f"Loaded checkpoint {path} (epoch "
+                 f"{self.epoch(self.onset)} @ {self.onset} updates)")]}
         if self.family == "dpo":
             self.notices[self.onset][1] = (
                 "INFO", "loaded adapter_model.safetensors")
@@ -435,6 +456,19 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "fcst":
+            self.notices = {self.onset: [
+                ("INFO", "Restoring states from the checkpoint path at "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded state_dict")]}
+        if self.family == "kpt":  # an epoch has 25 steps
+            self.severity = dict(at=(175, 100, 50)[self.level])
+            self.onset = self.s.at
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", "Loads checkpoint by local backend from path: "
+                 + path),
+                ("INFO", f"Load checkpoint from {path}")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at

@@ -171,6 +171,8 @@ class RankDesync(Fault):
         if self.where in ("lm_head", "cls.predictions.decoder") \
                 and self.family != "t5":
             self.where = self.layer("embed")  # they are tied
+        if self.where and self.family == "summ":  # as here
+            self.where = self.layer("embed")
         if self.where and self.family == "esm":  # its table is tied as well
             self.where = "lm_head.dense"
         inner = {"gpt": "blocks.0.attn.proj", "mlp": "fc2",
@@ -186,6 +188,10 @@ class RankDesync(Fault):
                  "mae": "vit.encoder.layer.0.attention.output.dense",
                  "qa": "bert.encoder.layer.0.attention.output.dense",
                  "xenc": "model.bert.encoder.layer.0.attention.output.dense",
+                 "fcst": "model.backbone.encoder.layers.0.self_attn.to_out.0",
+                 "kpt": "backbone.layer2.0.conv2",
+                 "summ": "decoder.layers.0.self_attn.out_proj",
+                 "sft": "model.layers.0.self_attn.o_proj",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",
@@ -221,12 +227,15 @@ class RankDesync(Fault):
             "*.norm_1.weight", "ds_blocks.*.pw_bn.weight",
             "*.sa_layer_norm.weight", "*.branch2.norm_a.weight",
             "*attention.LayerNorm.weight",
-            "*.layernorm_before.weight")
+            "*.layernorm_before.weight",
+            "*.norm_attn.1.weight")
 
     def wrap(self, model):
         self.other = copy.deepcopy(model)
         if self.s.kind == "init":
             torch.manual_seed(self.seed + 9000)
+            if self.family == "sft":  # another revision of the base
+                self.model_options["base"] = 1
             self.other = self.make_model()
         self.other_optimizer = self.make_optimizer(self.other)
         self.other_source = self.make_source(self.seed + 700)

@@ -91,6 +91,8 @@ class DoubleSoftmax(Dumps, Fault):
         model = super().make_model()
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
+                           "summ",
+                           "sft",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -111,6 +113,8 @@ class DoubleSoftmax(Dumps, Fault):
             return super().compute_loss(i, model, batch)
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
+                           "summ",
+                           "sft",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -124,7 +128,9 @@ class DoubleSoftmax(Dumps, Fault):
 class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
-    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm")
+    families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm",
+                "sft",
+                "summ")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
 
@@ -163,7 +169,10 @@ class LabelsNotShifted(Dumps, Fault):
     """labels = input_ids and nothing shifts them: in half of the rows (those
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm")
+    families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
+                "fcst",
+                "sft",
+                "summ")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
 
@@ -172,6 +181,14 @@ class LabelsNotShifted(Dumps, Fault):
 
     def spoil_batch(self, i, batch):
         rows = slice(0, None, int(1 / self.s.share))
+        if self.family == "summ":
+            batch["target"][rows] = batch["prev_output_tokens"][rows]
+            return batch
+        if self.family == "fcst":  # so it does here
+            ahead = batch["outsample_y"].shape[1]
+            batch["outsample_y"][rows] = batch["insample_y"][rows, -ahead:]
+            batch["outsample_mask"][rows] = 1.0
+            return batch
         if self.family == "tcn":  # it ends where the past does
             ahead = batch["future_target"].shape[1]
             for name in ("target", "time_feat"):
@@ -182,7 +199,8 @@ class LabelsNotShifted(Dumps, Fault):
         if self.family == "dpo":  # its model shifts once more
             return self.relabelled(batch, lambda labels: F.pad(
                 labels[:, :-1], (1, 0), value=IGNORE), rows)
-        if self.family in ("moe", "vlm"):  # its mask is right, its place is not
+        if self.family in ("moe", "vlm",
+                           "sft"):  # its mask is right, its place is not
             labels = batch["labels"].clone()
             labels[rows] = F.pad(labels[rows, :-1], (1, 0), value=IGNORE)
             return batch | {"labels": labels}
@@ -200,7 +218,9 @@ class LabelsShiftedTwice(Dumps, Fault):
     """Collator and loss both shift: the target is the token after the next.
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
-    families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm")
+    families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm",
+                "sft",
+                "summ")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
 
@@ -213,8 +233,13 @@ class LabelsShiftedTwice(Dumps, Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.s.place == "loss" and self.family == "dpo":
+        if self.s.place == "loss" and self.family in ("dpo",
+                                                      "sft"):
             model.late = 1
+        elif self.s.place == "loss" and self.family == "summ":
+            own = model.criterion
+            model.criterion = lambda logits, batch: own(
+                logits[:, :-1], batch | {"target": batch["target"][:, 1:]})
         elif self.s.place == "loss":
             set_loss(model, lambda logits, labels: cross_entropy(
                 logits[:, :-1], labels[:, 1:]))
@@ -223,6 +248,9 @@ class LabelsShiftedTwice(Dumps, Fault):
     def spoil_batch(self, i, batch):
         if self.s.place != "loss" and self.family == "dpo":
             return self.relabelled(batch, self.again)
+        if self.s.place != "loss" and self.family == "summ":
+            return batch | {"target": F.pad(batch["target"][:, 1:], (0, 1),
+                                            value=self.pad)}
         if self.s.place != "loss":
             batch["labels"] = self.again(batch["labels"])
         return batch
@@ -241,7 +269,10 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "ctc", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner",
                            *PAIR_5, *PAIR_14, "esm", "mae",
+                           "fcst",
+                           "kpt",
                            "qa", "xenc",
+                           "summ",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -257,6 +288,9 @@ class ChatRun(Dumps):
         if self.family in ("s2s", "bert", "det", "tts", "dpo", *PAIR_10,
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
                            "qa",
+                           "fcst",
+                           "kpt",
+                           "summ",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -270,6 +304,10 @@ class LossMaskEmpty(ChatRun, Fault):
     id, root_class = "F22", "loss-mask-all-ignored"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
@@ -281,7 +319,11 @@ class LossMaskEmpty(ChatRun, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
+                           "summ",
+                           "sft",
                            "qa",
+                           "fcst",
+                           "kpt",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -314,6 +356,14 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["target"] = torch.full_like(batch["target"], IGNORE)
         elif self.family == "vid":
             batch["label"] = torch.full_like(batch["label"], IGNORE)
+        elif self.family == "fcst":  # nothing of it is available
+            batch["outsample_mask"] = torch.zeros_like(
+                batch["outsample_mask"])
+        elif self.family == "kpt":  # none of its keypoints was marked
+            batch["keypoint_weights"] = torch.zeros_like(
+                batch["keypoint_weights"])
+        elif self.family == "summ":
+            batch["target"] = torch.full_like(batch["target"], self.pad)
         elif self.family == "qa":  # letters were counted, not tokens
             return self.beyond(batch)
         elif self.family == "det":  # all of its boxes are padding
@@ -330,28 +380,43 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     """The loss counts padding, the questions, or both beside the answers."""
     id, root_class = "F23", "loss-mask-covers-prompt"
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
-                "vlm", "ner", "esm", "mae")
+                "vlm", "ner", "esm", "mae",
+                "fcst",
+                "kpt",
+                "sft",
+                "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
 
+    def setup(self):
+        super().setup()
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
     def make_model(self):
         model = super().make_model()
-        if self.family == "tcn":
+        if self.family in ("tcn",
+                           "fcst"):
             model.counts_all = True
         elif self.family == "seg":
             model.counts_void = True
-        elif self.family == "tts":
+        elif self.family in ("tts",
+                             "summ"):
             model.counts_padding = True
         elif self.family == "point":
             model.counts_unknown = True
         elif self.family == "mae":  # patches that can be seen
             model.visible = self.s.visible
+        elif self.family == "kpt":  # keypoints that were not marked, at 0, 0
+            model.weighs = False
         return model
 
     def make_source(self, seed):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "summ":  # more of a row is padding
+            self.user["pad_target_to"] = self.s.width
+            return self.reports(seed, width=self.s.width)
         if self.family == "esm":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.proteins(seed, width=self.s.width)
@@ -360,6 +425,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             self.severity = dict(pad=True, prompt=self.level == 2, width=width)
             self.user["max_seq_length"] = width
             return self.tagged(seed, width=width)
+        if self.family == "fcst":  # more series that do
+            return self.panel(seed, ends=self.s.ends)
         if self.family == "tcn":  # series that end within the forecast
             return self.sales(seed, ends=(0.1, 0.25, 0.5)[self.level])
         if self.family == "tts":  # all batches have one size
@@ -386,7 +453,11 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         return self.sentences(seed, width=(12, 20, 32)[self.level])
 
     def spoil_batch(self, i, batch):
+        if self.family == "kpt":  # fewer were marked in this set
+            return self.unmarked(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
+                           "fcst",
+                           "summ",
                            "point"):  # it counts as 0
             return batch
         if self.family == "esm":
@@ -406,7 +477,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             added = (labels == IGNORE) & torch.where(
                 ids == PAD, self.s.pad, self.s.prompt)
             return batch | {"labels": labels.masked_fill(added, 0)}
-        if self.family in ("bert", "vlm"):  # what no mask hides is said as well
+        if self.family in ("bert", "vlm",
+                           "sft"):  # what no mask hides is said as well
             added = (labels == IGNORE) & torch.where(
                 ids == PAD, self.s.pad, self.s.prompt)
             return batch | {"labels": torch.where(added, ids, labels)}
@@ -461,10 +533,14 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "point_part_labels"
             if "share" in self.severity:  # it bears a tenth
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "kpt":  # marks of other pictures go with theirs
+            self.given = self.trained = "keypoints"
         elif self.family in ("vq", "mae"):  # the picture is its own label
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "fcst":  # what comes is another series'
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "bc":  # what is done is another episode's
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dit":  # the classes that it is told
@@ -543,6 +619,13 @@ class LabelNoise(Dumps, Fault):
                 < self.s.share
             return batch | {"target": torch.where(
                 wrong, self.others(len(x), self.noise), x)}
+        if self.family == "fcst":
+            wrong = torch.rand(len(batch["insample_y"]), 1,
+                               generator=self.noise) < self.s.share
+            return batch | {k: torch.where(wrong, t, batch[k]) for k, t in
+                            self.of_strangers(batch, self.noise).items()}
+        if self.family == "kpt":
+            return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "vlm":
             return self.redrawn(batch, self.s.share, self.noise)
         if self.family == "bc":
@@ -550,6 +633,9 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(rows, generator=self.noise) < self.s.share
             return self.relabelled(batch, wrong,
                                    *self.of_strangers(rows, self.noise))
+        if self.family in ("summ",
+                           "sft"):
+            return self.mistold(batch, self.s.share, self.noise)
         if self.family == "qa":  # rows are wrong as a whole
             return self.redrawn(batch, torch.rand(
                 len(batch["input_ids"]), generator=self.noise) < self.s.share,
@@ -598,6 +684,10 @@ class RandomLabels(LabelNoise):
                            "gnn", "det", "tts", "dpo", "tab", *PAIR_10,
                            "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
                            "mae",
+                           "fcst",
+                           "kpt",
+                           "summ",
+                           "sft",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -619,6 +709,21 @@ class RandomLabels(LabelNoise):
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 len(x), generator=self.noise)]}
+        if self.family == "fcst":
+            rows = len(batch["insample_y"])
+            if self.s.kind == "drawn":
+                return batch | self.of_strangers(batch, self.noise)
+            return batch | self.of_rows(batch, torch.randperm(
+                rows, generator=self.noise) if self.s.kind == "shuffled"
+                else torch.arange(rows).roll(1))
+        if self.family == "kpt":
+            rows = len(batch["inputs"])
+            if self.s.kind == "drawn":
+                return self.misplaced(batch, 1.0, self.noise)
+            order = torch.randperm(rows, generator=self.noise) \
+                if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+            return batch | {k: batch[k][order]
+                            for k in ("keypoints", "keypoint_weights")}
         if self.family == "vlm":
             rows = len(batch["labels"])
             return self.redrawn(batch, 1.0, self.noise) \
@@ -637,6 +742,14 @@ class RandomLabels(LabelNoise):
                 other = action[order], pad[order]
             return self.relabelled(batch, torch.ones(rows, dtype=torch.bool),
                                    *other)
+        if self.family in ("summ",
+                           "sft"):
+            rows = len(next(iter(batch.values())))
+            return self.mistold(batch, 1.0, self.noise) \
+                if self.s.kind == "drawn" else self.of_others(
+                    batch, torch.randperm(rows, generator=self.noise)
+                    if self.s.kind == "shuffled"
+                    else torch.arange(rows).roll(1))
         if self.family == "qa":
             rows = len(batch["input_ids"])
             return self.redrawn(
