@@ -26,9 +26,12 @@ void ByteCode::push(lua_State *L, StringRef Source, const char *Name) const {
   // No locals with destructors here: an error leaves this function without
   // them where Lua was built as C.
   const std::string *Known = Code.load(std::memory_order_acquire);
-  StringRef Text = Known ? StringRef(*Known) : Source;
-  if (luaL_loadbufferx(L, Text.data(), Text.size(), Name, Known ? "b" : "t") !=
-      LUA_OK)
+  if (Known) {
+    if (luaL_loadbufferx(L, Known->data(), Known->size(), Name, "b") == LUA_OK)
+      return;
+    lua_pop(L, 1); // of another Lua, as after an upgrade of its library
+  }
+  if (luaL_loadbufferx(L, Source.data(), Source.size(), Name, "t") != LUA_OK)
     lua_error(L);
   if (Known)
     return;

@@ -4,11 +4,13 @@
 
 #include "Script/DetectorStore.h"
 #include "Case/Schema.h"
+#include "Script/Declaration.h"
 #include "Script/LuaDetector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/xxhash.h"
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -47,8 +49,9 @@ static std::string keyOf(ArrayRef<DetectorText> Texts,
 std::optional<DetectorStore>
 DetectorStore::open(StringRef Path, ArrayRef<DetectorText> Texts,
                     const ModuleSet &Modules) {
-  auto File = MemoryBuffer::getFile(Path, /*IsText=*/false,
-                                    /*RequiresNullTerminator=*/false);
+  ErrorOr<std::unique_ptr<MemoryBuffer>> File =
+      MemoryBuffer::getFile(Path, /*IsText=*/false,
+                            /*RequiresNullTerminator=*/false);
   if (!File)
     return std::nullopt;
   DetectorStore Out;
@@ -98,7 +101,25 @@ static std::string quoted(StringRef Text) {
   return Out + "\"";
 }
 
-/// Appends the value at \p At as Lua that makes it anew; functions do nothing.
+static std::string written(double Number) {
+  if (std::isnan(Number))
+    return "(0/0)";
+  if (std::isinf(Number))
+    return Number > 0 ? "1e999" : "-1e999";
+  char Digits[64];
+  std::snprintf(Digits, sizeof(Digits), "%a", Number);
+  return Digits;
+}
+
+/// The least of all is no literal of Lua's.
+static std::string written(lua_Integer Number) {
+  return Number == std::numeric_limits<lua_Integer>::min()
+             ? "(-9223372036854775807-1)"
+             : std::to_string(Number);
+}
+
+/// Appends the value at \p At, a part of a declaration without mistakes, as Lua
+/// that makes it anew; functions do nothing.
 static void append(lua_State *L, int At, std::string &Out) {
   luaL_checkstack(L, 4, "declaration");
   At = lua_absindex(L, At);
@@ -133,13 +154,8 @@ static void append(lua_State *L, int At, std::string &Out) {
     Out += lua_toboolean(L, At) ? "true" : "false";
     break;
   case LUA_TNUMBER:
-    if (lua_isinteger(L, At)) {
-      Out += std::to_string(lua_tointeger(L, At));
-    } else {
-      char Digits[64];
-      std::snprintf(Digits, sizeof(Digits), "%a", lua_tonumber(L, At));
-      Out += Digits;
-    }
+    Out += lua_isinteger(L, At) ? written(lua_tointeger(L, At))
+                                : written(lua_tonumber(L, At));
     break;
   default:
     Out += "function()end";
@@ -160,10 +176,16 @@ std::string makeDetectorStore(ArrayRef<DetectorText> Texts,
     H.Modules = Modules.get();
     ByteCode Code;
     std::string Declaration = "return ";
-    if (!H.run([&](lua_State *L) {
-          H.load(L, T.Text, Code);
-          append(L, -1, Declaration);
-        }))
+    bool Right = false;
+    // What has a mistake is left out: its text tells it at each start.
+    bool Done = H.run([&](lua_State *L) {
+      H.load(L, T.Text, Code);
+      DetectorInfo Info;
+      Right = !readDeclaration(L, {}, Info);
+      if (Right)
+        append(L, -1, Declaration);
+    });
+    if (!Done || !Right)
       continue;
     add(Rest, "declaration", T.Id, Declaration);
     add(Rest, "code", T.Id, Code.bytes());

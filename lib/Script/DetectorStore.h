@@ -8,8 +8,12 @@
 /// file beside the shipped ones that has what came of it when culprit was
 /// built: the tables that detectors return, as text, and what Lua compiles of
 /// them and of their modules. It counts only where it was made of the very
-/// texts that are there, by a culprit of the same tables and the same Lua;
-/// otherwise all is compiled, as a team's own detectors are.
+/// texts that are there, by a culprit of the same tables and the same release
+/// of Lua's header; otherwise, and without a word, all is compiled, as a team's
+/// own detectors are.
+///
+/// Byte code is run as it is: the file is trusted as the program is, and its
+/// hash finds damage, not intent.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -31,6 +35,8 @@ struct DetectorText {
   std::string Id, File, Text;
 };
 
+/// A store that was opened. Owns its bytes, and may be closed once the
+/// detectors are loaded. Several threads may read it.
 class DetectorStore {
 public:
   /// The store at \p Path; none where there is none, or it is of something
@@ -53,7 +59,8 @@ private:
   llvm::StringRef part(llvm::StringRef Kind, llvm::StringRef Name) const;
 
   std::unique_ptr<llvm::MemoryBuffer> Bytes;
-  llvm::StringMap<llvm::StringRef> Parts; ///< By kind, blank, name.
+  /// By kind, blank, name; parts of Bytes.
+  llvm::StringMap<llvm::StringRef> Parts;
 };
 
 /// The bytes of a store of \p Texts and \p Modules, which are the same

@@ -299,6 +299,17 @@ Error loadDetectors(StringRef Folder, const LoadSettings &Settings,
   return Error::success();
 }
 
+Expected<bool> isStored(StringRef Folder, const LoadSettings &Settings) {
+  Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);
+  if (!Modules)
+    return Modules.takeError();
+  std::vector<DetectorText> Unread;
+  Expected<std::vector<DetectorText>> Texts = readTexts(Folder, Unread);
+  if (!Texts)
+    return Texts.takeError();
+  return DetectorStore::open(Settings.Store, *Texts, **Modules).has_value();
+}
+
 Expected<std::string> makeDetectorStore(StringRef Folder,
                                         const LoadSettings &Settings) {
   Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);

@@ -45,6 +45,10 @@ loadDetector(llvm::StringRef Id, llvm::StringRef File, llvm::StringRef Source,
 void loadDetectorFile(llvm::StringRef File, const LoadSettings &Settings,
                       DetectorSet &Into);
 
+/// Whether Settings.Store is of the detectors that are in \p Folder now.
+llvm::Expected<bool> isStored(llvm::StringRef Folder,
+                              const LoadSettings &Settings);
+
 /// The bytes of a store of the detectors that loadDetectors() finds in
 /// \p Folder.
 llvm::Expected<std::string> makeDetectorStore(llvm::StringRef Folder,

@@ -46,7 +46,7 @@ void ModuleSet::add(StringRef Name, Module M) {
 
 void ModuleSet::setCode(StringRef Name, std::string Ready) {
   auto It = ByName.find(Name.str());
-  if (It != ByName.end())
+  if (It != ByName.end() && !Ready.empty())
     It->second.Code = std::make_shared<ByteCode>(std::move(Ready));
 }
 

@@ -26,6 +26,13 @@ Expected<LoadSettings> loadSettings(const Vocabulary &Words) {
   return Settings;
 }
 
+Expected<std::string> shippedStore() {
+  Expected<std::string> Home = homeFolder();
+  if (!Home)
+    return Home.takeError();
+  return *Home + "/detectors.store";
+}
+
 Expected<std::vector<std::string>>
 detectorFolders(ArrayRef<std::string> More) {
   Expected<std::string> Home = homeFolder();
@@ -48,13 +55,13 @@ Expected<DetectorSet> openDetectors(ArrayRef<std::string> More,
   Expected<LoadSettings> Settings = loadSettings(Words);
   if (!Settings)
     return Settings.takeError();
+  Expected<std::string> Store = shippedStore();
+  if (!Store)
+    return Store.takeError();
   DetectorSet Set;
-  for (const std::string &Folder : *Folders) {
-    // The shipped ones come first.
-    LoadSettings Own = *Settings;
-    if (&Folder == &Folders->front())
-      Own.Store = Folder.substr(0, Folder.rfind('/')) + "/detectors.store";
-    if (Error E = loadDetectors(Folder, Own, Set))
+  for (size_t I = 0; I != Folders->size(); ++I) {
+    Settings->Store = I == 0 ? *Store : ""; // the shipped ones come first
+    if (Error E = loadDetectors((*Folders)[I], *Settings, Set))
       return E;
   }
   return Set;

@@ -22,6 +22,9 @@ namespace culprit {
 /// the shipped modules.
 llvm::Expected<LoadSettings> loadSettings(const Vocabulary &Words);
 
+/// Where the shipped detectors lie compiled (Script/DetectorStore.h).
+llvm::Expected<std::string> shippedStore();
+
 /// The folders of detectors, later ones win: the shipped one, the project's,
 /// and \p More.
 llvm::Expected<std::vector<std::string>>

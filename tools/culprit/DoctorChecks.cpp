@@ -9,6 +9,7 @@
 #include "Attach/ProcessInfo.h"
 #include "CaptureOptions.h"
 #include "Commands.h"
+#include "Detectors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -185,7 +186,7 @@ static DoctorCheck agent() {
   return {"agent", Health::Good, What, ""};
 }
 
-static DoctorCheck counters() {
+static DoctorCheck hardwareCounters() {
   std::string Params =
       attach::readSmallFile("/proc/driver/nvidia/params").value_or("");
   bool Restricted = StringRef(Params).contains("RmProfilingAdminOnly: 1");
@@ -226,11 +227,19 @@ static DoctorCheck knowledge() {
             "detectors and entries are at " + *Home +
                 "; the store kb.sqlite is not, entries are parsed each time",
             "culprit kb build -o " + *Home + "/kb.sqlite"};
-  if (!sys::fs::exists(*Home + "/detectors.store"))
+  LoadSettings Settings;
+  Settings.Store = *Home + "/detectors.store";
+  Expected<bool> Stored = isStored(*Home + "/plugins", Settings);
+  if (!Stored) {
+    Diagnostic D = toDiagnostics(Stored.takeError()).front();
+    return {"knowledge", Health::Limited, D.Message, D.Hint};
+  }
+  if (!*Stored)
     return {"knowledge", Health::Note,
-            "detectors and entries are at " + *Home +
-                "; detectors.store is not, detectors are compiled each time",
-            "install culprit again; nothing else is amiss"};
+            "detectors and entries are at " + *Home + "; detectors.store is " +
+                (sys::fs::exists(Settings.Store) ? "of other texts" : "not") +
+                ", detectors are compiled each time",
+            "build or install culprit again; nothing else is amiss"};
   return {"knowledge", Health::Good,
           "detectors, entries and their stores are at " + *Home, ""};
 }
@@ -244,7 +253,7 @@ std::vector<DoctorCheck> examineMachine() {
   Out.push_back(ptracePermission());
   Out.push_back(container());
   Out.push_back(injectionVariable());
-  Out.push_back(counters());
+  Out.push_back(hardwareCounters());
   Out.push_back(knowledge());
   return Out;
 }

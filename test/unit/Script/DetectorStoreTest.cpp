@@ -8,6 +8,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
+#include <cmath>
 
 using namespace culprit;
 
@@ -27,6 +28,9 @@ return {
   relies = { "launches" },
   options = {
     flag = { default = true, doc = "a flag" },
+    huge = { default = math.huge, doc = "without bound" },
+    least = { default = -9223372036854775807 - 1,
+              doc = "of whole numbers" },
     small = { default = 0.1 + 0.2, doc = "a third, nearly" },
     whole = { default = -3, doc = "three" },
     word = { default = "x]]y", doc = "a word" },
@@ -45,7 +49,7 @@ protected:
     write("lib/twice.lua",
           "return { of = function(x) return 2 * x end }");
     write("g/whole.lua", Whole);
-    write("g/broken.lua", "return { api = 1 }");
+    write("g/broken.lua", "local t = { api = 1 }\nt.self = t\nreturn t");
   }
   ~DetectorStoreTest() override {
     llvm::sys::fs::remove_directories(Folder);
@@ -102,13 +106,15 @@ TEST_F(DetectorStoreTest, WhatIsStoredIsWhatIsDeclared) {
   EXPECT_EQ(B.Summary, "\"quoted\" \\ and\nbroken, \x01" "1 ü");
   EXPECT_EQ(B.Symptoms, A.Symptoms);
   EXPECT_EQ(B.Relies, A.Relies);
-  ASSERT_EQ(B.Options.size(), 4u);
-  for (unsigned O = 0; O != 4; ++O) {
+  ASSERT_EQ(B.Options.size(), 6u);
+  for (unsigned O = 0; O != 6; ++O) {
     EXPECT_EQ(B.Options[O].Name, A.Options[O].Name);
     EXPECT_EQ(B.Options[O].Default, A.Options[O].Default);
     EXPECT_EQ(B.Options[O].Doc, A.Options[O].Doc);
   }
-  EXPECT_EQ(B.Options[1].Default, Scalar(0.1 + 0.2));
+  EXPECT_EQ(B.Options[1].Default, Scalar(double(INFINITY)));
+  EXPECT_EQ(B.Options[2].Default, Scalar(INT64_MIN));
+  EXPECT_EQ(B.Options[3].Default, Scalar(0.1 + 0.2));
   ASSERT_EQ(B.Needs.All.size(), 1u);
   EXPECT_EQ(B.Needs.All[0].Columns, A.Needs.All[0].Columns);
   ASSERT_EQ(B.Needs.All[0].Rows.size(), 1u);
@@ -138,7 +144,7 @@ TEST_F(DetectorStoreTest, RunsAndFailsAtTheSameLine) {
     ASSERT_TRUE(Out.Error);
     EXPECT_EQ(Out.Error->Message, "here");
     EXPECT_EQ(Out.Error->File, path("g/whole.lua"));
-    EXPECT_EQ(Out.Error->Line, 20u);
+    EXPECT_EQ(Out.Error->Line, 23u);
   }
 }
 
