@@ -148,16 +148,16 @@ recordedAlone(const Model &M, const Beliefs &B, const Likeness &Runs,
         B.Causes, [&](const CausePosterior &P) { return P.Cause == C; });
     if (Known != B.Causes.end() && M.isShown(M.N.Causes[C]))
       continue;
-    CausePosterior P =
-        Known != B.Causes.end() ? *Known : alone(M.N, M.Seen, C);
     // What no symptom speaks for is to the network as unlikely as can be.
     double Final = Runs.probability(
-        C, Known != B.Causes.end() ? P.Probability : 0);
+        C, Known != B.Causes.end() ? Known->Probability : 0);
     if (Final < LeadFrom)
       continue;
     // What it always shows was looked for: such leads were seldom right.
     if (Final < LedFrom && M.lacksTypical(M.N.Causes[C]))
       continue;
+    CausePosterior P =
+        Known != B.Causes.end() ? *Known : alone(M.N, M.Seen, C);
     Out.push_back(hypothesisOf(P, Final, M, Runs, Symptoms, Words));
     Alone.push_back(std::move(P));
   }

@@ -140,10 +140,11 @@ double Model::fitOf(const Entry &E) const {
 void Model::addCause(const std::string &Class,
                      ArrayRef<const Entry *> Members) {
   struct Named {
+    unsigned Node;
     Frequency Most;
     size_t Requiring = 0;
   };
-  std::map<unsigned, Named> ByNode;
+  SmallVector<Named, 32> ByNode; // few: looked through
   bool HasLog = false;
   size_t Variants = 0; // a team's own entry names no signals
   for (const Entry *E : Members) {
@@ -153,13 +154,23 @@ void Model::addCause(const std::string &Class,
       auto It = Index.find(S.Symptom);
       if (It == Index.end())
         continue; // no detector knows it
-      Named &Slot = ByNode.try_emplace(It->second, Named{S.How}).first->second;
-      Slot.Most = std::min(Slot.Most, S.How);
-      Slot.Requiring += S.How == Frequency::Required;
+      Named *Slot = llvm::find_if(
+          ByNode, [&](const Named &N) { return N.Node == It->second; });
+      if (Slot == ByNode.end()) {
+        ByNode.push_back({It->second, S.How});
+        Slot = &ByNode.back();
+      }
+      Slot->Most = std::min(Slot->Most, S.How);
+      Slot->Requiring += S.How == Frequency::Required;
     }
   }
+  llvm::sort(ByNode, [](const Named &X, const Named &Y) {
+    return X.Node < Y.Node;
+  });
   CauseNode Cause{Class, W.prior(Class), {}};
-  for (auto [Symptom, How] : ByNode) {
+  Cause.Links.reserve(ByNode.size());
+  for (Named &How : ByNode) {
+    const unsigned Symptom = How.Node;
     bool Required = How.Requiring == Variants;
     if (How.Requiring && !Required)
       How.Most = Frequency::Always;
