@@ -155,7 +155,7 @@ void Model::addCause(const std::string &Class,
       if (It == Index.end())
         continue; // no detector knows it
       Named *Slot = llvm::find_if(
-          ByNode, [&](const Named &N) { return N.Node == It->second; });
+          ByNode, [&](const Named &X) { return X.Node == It->second; });
       if (Slot == ByNode.end()) {
         ByNode.push_back({It->second, S.How});
         Slot = &ByNode.back();
@@ -169,16 +169,16 @@ void Model::addCause(const std::string &Class,
   });
   CauseNode Cause{Class, W.prior(Class), {}};
   Cause.Links.reserve(ByNode.size());
-  for (Named &How : ByNode) {
-    const unsigned Symptom = How.Node;
-    bool Required = How.Requiring == Variants;
-    if (How.Requiring && !Required)
-      How.Most = Frequency::Always;
-    double Weight = weight(Class, Symptom, How.Most);
+  for (Named &Of : ByNode) {
+    const unsigned Symptom = Of.Node;
+    bool Required = Of.Requiring == Variants;
+    if (Of.Requiring && !Required)
+      Of.Most = Frequency::Always;
+    double Weight = weight(Class, Symptom, Of.Most);
     if (!Required)
       Weight = mildly(Weight, Symptom);
     Cause.Links.push_back(
-        {Symptom, Weight, How.Most == Frequency::Never, Required});
+        {Symptom, Weight, Of.Most == Frequency::Never, Required});
   }
   for (size_t G = 0; G != W.Exclusive.size(); ++G)
     if (is_contained(W.Exclusive[G], Class))

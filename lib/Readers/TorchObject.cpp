@@ -116,11 +116,16 @@ void TorchObject::step(Frame &F) {
     return enter(V, Where); // of a DTensor
   // OpenMMLab's checkpoints have it in `meta`; those of fairseq have a record
   // of each optimizer there was, the last being the one of now.
-  const bool History = StringRef(Path).starts_with("optimizer_history.");
-  if ((Top || Path == "meta" || History) && isStepKey(*Key) &&
-      Tree.is(V, Kind::Int) && (!Step || History) && *Tree.integer(V) >= 0)
-    Step = Tree.integer(V);
-  if ((Top || Path == "meta") && *Key == "epoch")
+  const bool Meta = Frames.size() == 2 && Path == "meta";
+  const bool History = Frames.size() == 3 &&
+                       StringRef(Path).starts_with("optimizer_history.");
+  if (isStepKey(*Key) && Tree.is(V, Kind::Int) && *Tree.integer(V) >= 0) {
+    if (Top && !Step)
+      Step = Tree.integer(V);
+    else if (Meta || History)
+      StepBelow = Tree.integer(V);
+  }
+  if (*Key == "epoch" && (Top || (Meta && !Epoch)))
     Epoch = Tree.integer(V);
   if (Frames.size() == 2 && *Key == "last_epoch" &&
       StringRef(Path).contains("sched"))
@@ -353,10 +358,10 @@ std::vector<FoundTensor> TorchObject::read() {
 std::optional<int64_t> TorchObject::step() const {
   // A scheduler calls its calls epochs. More than two of them an epoch are one
   // for each update; where it is called once an epoch nothing tells the step.
-  if (!Step && Epoch && *Epoch >= 0 && *Epoch < Scheduled &&
+  if (!Step && !StepBelow && Epoch && *Epoch >= 0 && *Epoch < Scheduled &&
       Scheduled / 2 > *Epoch + 1)
     return Scheduled;
-  return Step;
+  return Step ? Step : StepBelow;
 }
 
 void TorchObject::finish() {

@@ -88,7 +88,8 @@ private:
   std::string Path;
   std::vector<FoundTensor> Found;
   std::vector<OptimizerNames> Optimizers;
-  std::optional<int64_t> Step, Epoch;
+  /// StepBelow stands in `meta` or in a history, and counts where no Step is.
+  std::optional<int64_t> Step, StepBelow, Epoch;
   int64_t Scheduled = 0; ///< Calls of a scheduler.
   /// Views that were met, so that a weight that two layers share is one row.
   std::map<std::string, size_t> Views;

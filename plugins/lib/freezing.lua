@@ -525,13 +525,16 @@ local function of_whole_weights(case, layer, share)
   local below = layer .. "."
   local of = case.tensors:where("name == ? or starts_with(name, ?) or layer == ? or starts_with(layer, ?)", layer,
     below, layer, below)
-  local weights = of:where { role = "weight" }
+  local weights = of:where("role == 'weight' and variant is null")
   if weights:count() == 0 then
     weights = of:where("role == 'value' and match(name, '*.original|*.original?') and match(dtype, '*float*')")
   end
   for row in weights:slice(0, 200):rows() do
-    if not seen[row.name] then
-      seen[row.name] = true
+    -- A dump and a checkpoint call the same weight differently, up to the layer.
+    local parts = row.name:split(".")
+    local own_name = tostring(row.layer) .. "." .. parts[#parts]
+    if not seen[own_name] then
+      seen[own_name] = true
       sizes[#sizes + 1], total = row.numel, total + row.numel
     end
   end

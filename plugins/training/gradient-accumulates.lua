@@ -92,8 +92,9 @@ end
 --- What a buffer that clipping shortens in place, and nobody clears, does at every step: the new gradient lies on one
 --- of the threshold's length, so that norm times cosine is the threshold and what the new one has in that direction.
 --- Gradients that know nothing of each other have nothing there on average; those of cleared buffers are below zero at
---- times. Where most gradients are many times the threshold, what they agree in is of its size by chance, and a buffer
---- so short does them no harm. The median part of the threshold and how many steps it is of; nil where it is not so.
+--- times. Where most gradients are more than three times the threshold, what they agree in is of its size by chance,
+--- and a buffer so short does them no harm. The median part of the threshold and how many steps it is of; nil where it
+--- is not so.
 ---@param pairs_of { step: integer, n: number, c: number }[]
 ---@param limit number
 ---@return number? median, integer count

@@ -49,23 +49,26 @@ local function of_epochs(case, run_name, losses)
   return epochs:count() >= math.max(2, 0.9 * losses) and last.value - first.value == last.step - first.step
 end
 
---- Whether the losses of a run are logged in bits: its perplexity is 2 to the power of one of them, and not e to it.
+--- Whether the losses of a run are logged in bits: wherever its perplexity is logged it is 2 to the power of one of
+--- them, and nowhere e to it.
 ---@param case culprit.Case
 ---@param run string?
 ---@return boolean
 local function in_bits(case, run)
   local beside = case.scalars:where { run = run }:where("layer is null and finite(value) and (match(name, '*loss*') or "
     .. "match(raw_name, '*loss*'))")
+  local looked, in_twos = 0, 0
   for shown in case.scalars:where { run = run, metric = "perplexity" }:where("finite(value) and value > 1.5")
     :slice(0, 10):rows() do
+    local any, fits = false, false
     for loss in beside:where { step = shown.step }:rows() do
-      local two, e = 2 ^ loss.value, math.exp(loss.value)
-      if math.abs(two - shown.value) <= 0.02 * shown.value and math.abs(e - shown.value) > 0.1 * shown.value then
-        return true
-      end
+      any = true
+      if math.abs(math.exp(loss.value) - shown.value) <= 0.02 * shown.value then return false end
+      fits = fits or math.abs(2 ^ loss.value - shown.value) <= 0.02 * shown.value
     end
+    if any then looked, in_twos = looked + 1, in_twos + (fits and 1 or 0) end
   end
-  return false
+  return looked > 0 and in_twos == looked
 end
 
 ---@type culprit.Detector
@@ -307,7 +310,7 @@ return {
       local unit = first and in_bits(case, run_name) and math.log(2) or 1
       chance, shares = nats / unit, nats_of_terms / unit
       level = unit == 1 and in_nats or in_nats:replace("ln ", "log2 ")
-      local own   = first and first.step <= 1 and class_costs.of(case, first)
+      local own   = unit == 1 and first and first.step <= 1 and class_costs.of(case, first)
       local sums  = first and added_up(run, first)
       local raw   = first and tostring(first.raw_name or ""):lower() or ""
       -- Logged every tenth step, or as the mean of ten: from where a run only comes down it began above.
@@ -357,7 +360,7 @@ return {
         if ratio > 1 and class_costs.knows(own) then
           skip(("a fresh model: the first logits of %s are higher for their labels than for those of other places")
             :format(own.output.name), "initial-loss-off", "loss-in-bits")
-        elseif shares == 0 and math.abs(ratio - 1.4427) < 0.04 then
+        elseif unit == 1 and shares == 0 and math.abs(ratio - 1.4427) < 0.04 then
           report {
             symptom  = "loss-in-bits",
             score    = 0.9,
@@ -368,7 +371,7 @@ return {
             evidence = { first, source },
           }
         elseif ratio < math.huge and not summed
-          and (ratio > 1 + case.options.tolerance and first.value - lifted - chance > case.options.spread
+          and (ratio > 1 + case.options.tolerance and (first.value - lifted - chance) * unit > case.options.spread
             or ratio < 1 - case.options.below and count > 2 and not of_epochs(case, run_name, run:count())) then
           report {
             symptom  = ratio > 1 and "initial-loss-off" or "initial-loss-low",

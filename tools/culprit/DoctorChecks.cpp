@@ -236,8 +236,9 @@ static DoctorCheck knowledge() {
   }
   if (!*Stored)
     return {"knowledge", Health::Note,
-            "detectors and entries are at " + *Home + "; detectors.store is " +
-                (sys::fs::exists(Settings.Store) ? "of other texts" : "not") +
+            "detectors and entries are at " + *Home + "; detectors.store " +
+                (sys::fs::exists(Settings.Store) ? "does not fit them"
+                                                 : "is missing") +
                 ", detectors are compiled each time",
             "build or install culprit again; nothing else is amiss"};
   return {"knowledge", Health::Good,
