@@ -243,10 +243,22 @@ void loadDetectorFile(StringRef File, const LoadSettings &Settings,
   addTo(Into, loadDetector(Id, File, *Text, Own));
 }
 
-/// Every detector under \p Folder, by id; those that cannot be read go to
-/// \p Unread, with the reason as their text.
-static Expected<std::vector<DetectorText>>
-readTexts(StringRef Folder, std::vector<DetectorText> &Unread) {
+namespace {
+/// What lies in a folder of detectors.
+struct DetectorFolder {
+  std::shared_ptr<ModuleSet> Modules; ///< Its own go before the settings'.
+  std::vector<DetectorText> Texts;    ///< By id.
+  std::vector<DetectorText> Unread;   ///< With the reason as their text.
+};
+} // namespace
+
+static Expected<DetectorFolder> readFolder(StringRef Folder,
+                                           const LoadSettings &Settings) {
+  Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);
+  if (!Modules)
+    return Modules.takeError();
+  DetectorFolder Out;
+  Out.Modules = std::move(*Modules);
   std::vector<std::string> Files;
   std::error_code EC;
   sys::fs::recursive_directory_iterator I(Folder, EC), End;
@@ -257,7 +269,6 @@ readTexts(StringRef Folder, std::vector<DetectorText> &Unread) {
     return failure(Folder + ": " + EC.message(),
                    "give a folder of detectors: <group>/<name>.lua");
   std::sort(Files.begin(), Files.end());
-  std::vector<DetectorText> Out;
   for (const std::string &File : Files) {
     StringRef Id = File;
     Id = Id.drop_front(Folder.size()).ltrim('/');
@@ -266,60 +277,49 @@ readTexts(StringRef Folder, std::vector<DetectorText> &Unread) {
       continue;
     ErrorOr<std::string> Text = textOf(File);
     if (Text)
-      Out.push_back({Id.str(), File, std::move(*Text)});
+      Out.Texts.push_back({Id.str(), File, std::move(*Text)});
     else
-      Unread.push_back({Id.str(), File, Text.getError().message()});
+      Out.Unread.push_back({Id.str(), File, Text.getError().message()});
   }
   return Out;
 }
 
 Error loadDetectors(StringRef Folder, const LoadSettings &Settings,
                     DetectorSet &Into) {
-  Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);
-  if (!Modules)
-    return Modules.takeError();
-  std::vector<DetectorText> Unread;
-  Expected<std::vector<DetectorText>> Texts = readTexts(Folder, Unread);
-  if (!Texts)
-    return Texts.takeError();
-  for (const DetectorText &T : Unread)
+  Expected<DetectorFolder> Found = readFolder(Folder, Settings);
+  if (!Found)
+    return Found.takeError();
+  for (const DetectorText &T : Found->Unread)
     Into.add(broken(T.Id, T.File, T.Text));
   std::optional<DetectorStore> Store;
   if (!Settings.Store.empty())
-    Store = DetectorStore::open(Settings.Store, *Texts, **Modules);
+    Store = DetectorStore::open(Settings.Store, Found->Texts, *Found->Modules);
   if (Store)
-    for (const auto &[Name, M] : (*Modules)->all())
-      (*Modules)->setCode(Name, Store->moduleCode(Name));
+    for (const auto &[Name, M] : Found->Modules->all())
+      Found->Modules->setCode(Name, Store->moduleCode(Name));
   LoadSettings Own = Settings;
-  Own.Modules = std::move(*Modules);
+  Own.Modules = Found->Modules;
   Host Reader(Folder.str(), Settings.Bounds);
-  for (const DetectorText &T : *Texts)
+  for (const DetectorText &T : Found->Texts)
     addTo(Into, Store ? loadStored(Reader, T, *Store, Own)
                       : loadDetector(T.Id, T.File, T.Text, Own));
   return Error::success();
 }
 
 Expected<bool> isStored(StringRef Folder, const LoadSettings &Settings) {
-  Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);
-  if (!Modules)
-    return Modules.takeError();
-  std::vector<DetectorText> Unread;
-  Expected<std::vector<DetectorText>> Texts = readTexts(Folder, Unread);
-  if (!Texts)
-    return Texts.takeError();
-  return DetectorStore::open(Settings.Store, *Texts, **Modules).has_value();
+  Expected<DetectorFolder> Found = readFolder(Folder, Settings);
+  if (!Found)
+    return Found.takeError();
+  return DetectorStore::open(Settings.Store, Found->Texts, *Found->Modules)
+      .has_value();
 }
 
 Expected<std::string> makeDetectorStore(StringRef Folder,
                                         const LoadSettings &Settings) {
-  Expected<std::shared_ptr<ModuleSet>> Modules = modulesWith(Folder, Settings);
-  if (!Modules)
-    return Modules.takeError();
-  std::vector<DetectorText> Unread;
-  Expected<std::vector<DetectorText>> Texts = readTexts(Folder, Unread);
-  if (!Texts)
-    return Texts.takeError();
-  return makeDetectorStore(*Texts, std::move(*Modules));
+  Expected<DetectorFolder> Found = readFolder(Folder, Settings);
+  if (!Found)
+    return Found.takeError();
+  return makeDetectorStore(Found->Texts, Found->Modules);
 }
 
 } // namespace culprit
