@@ -8,10 +8,7 @@
 #include "Script/DetectorStore.h"
 #include "Script/DocComment.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include <algorithm>
 
 using namespace llvm;
 
@@ -216,15 +213,6 @@ modulesWith(StringRef Folder, const LoadSettings &Settings) {
   return Modules;
 }
 
-/// The text of \p File, or why there is none.
-static ErrorOr<std::string> textOf(StringRef File) {
-  ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
-      MemoryBuffer::getFile(File, /*IsText=*/true);
-  if (!Text)
-    return Text.getError();
-  return (*Text)->getBuffer().str();
-}
-
 void loadDetectorFile(StringRef File, const LoadSettings &Settings,
                       DetectorSet &Into) {
   StringRef Name = sys::path::stem(File);
@@ -237,7 +225,7 @@ void loadDetectorFile(StringRef File, const LoadSettings &Settings,
   if (!Modules)
     return Into.add(broken(Id, File, toString(Modules.takeError())));
   Own.Modules = std::move(*Modules);
-  ErrorOr<std::string> Text = textOf(File);
+  ErrorOr<std::string> Text = luaText(File);
   if (!Text)
     return Into.add(broken(Id, File, Text.getError().message()));
   addTo(Into, loadDetector(Id, File, *Text, Own));
@@ -259,23 +247,17 @@ static Expected<DetectorFolder> readFolder(StringRef Folder,
     return Modules.takeError();
   DetectorFolder Out;
   Out.Modules = std::move(*Modules);
-  std::vector<std::string> Files;
-  std::error_code EC;
-  sys::fs::recursive_directory_iterator I(Folder, EC), End;
-  for (; I != End && !EC; I.increment(EC))
-    if (sys::path::extension(I->path()) == ".lua")
-      Files.push_back(I->path());
-  if (EC)
-    return failure(Folder + ": " + EC.message(),
+  ErrorOr<std::vector<std::string>> Files = luaFiles(Folder);
+  if (!Files)
+    return failure(Folder + ": " + Files.getError().message(),
                    "give a folder of detectors: <group>/<name>.lua");
-  std::sort(Files.begin(), Files.end());
-  for (const std::string &File : Files) {
+  for (const std::string &File : *Files) {
     StringRef Id = File;
     Id = Id.drop_front(Folder.size()).ltrim('/');
     Id.consume_back(".lua");
     if (Id.starts_with("meta/") || Id.starts_with("lib/"))
       continue;
-    ErrorOr<std::string> Text = textOf(File);
+    ErrorOr<std::string> Text = luaText(File);
     if (Text)
       Out.Texts.push_back({Id.str(), File, std::move(*Text)});
     else

@@ -13,9 +13,7 @@ using namespace llvm;
 
 namespace culprit {
 
-Error ModuleSet::addFolder(StringRef Folder) {
-  if (!sys::fs::is_directory(Folder))
-    return Error::success();
+ErrorOr<std::vector<std::string>> luaFiles(StringRef Folder) {
   std::vector<std::string> Files;
   std::error_code EC;
   sys::fs::recursive_directory_iterator I(Folder, EC), End;
@@ -23,18 +21,34 @@ Error ModuleSet::addFolder(StringRef Folder) {
     if (sys::path::extension(I->path()) == ".lua")
       Files.push_back(I->path());
   if (EC)
-    return failure(Folder + ": " + EC.message());
+    return EC;
   llvm::sort(Files);
-  for (const std::string &File : Files) {
+  return Files;
+}
+
+ErrorOr<std::string> luaText(StringRef File) {
+  ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
+      MemoryBuffer::getFile(File, /*IsText=*/true);
+  if (!Text)
+    return Text.getError();
+  return (*Text)->getBuffer().str();
+}
+
+Error ModuleSet::addFolder(StringRef Folder) {
+  if (!sys::fs::is_directory(Folder))
+    return Error::success();
+  ErrorOr<std::vector<std::string>> Files = luaFiles(Folder);
+  if (!Files)
+    return failure(Folder + ": " + Files.getError().message());
+  for (const std::string &File : *Files) {
     StringRef Name = StringRef(File).drop_front(Folder.size()).ltrim('/');
     Name.consume_back(".lua");
     if (const Module *Known = find(Name); Known && Known->File == File)
       continue;
-    ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
-        MemoryBuffer::getFile(File, /*IsText=*/true);
+    ErrorOr<std::string> Text = luaText(File);
     if (!Text)
       return failure(File + ": " + Text.getError().message());
-    add(Name, {File, (*Text)->getBuffer().str()});
+    add(Name, {File, std::move(*Text)});
   }
   return Error::success();
 }

@@ -15,12 +15,19 @@
 
 #include "Script/ByteCode.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/ErrorOr.h"
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace culprit {
+
+/// The files in \p Folder and below it that end in .lua, sorted.
+llvm::ErrorOr<std::vector<std::string>> luaFiles(llvm::StringRef Folder);
+
+/// What is written in \p File.
+llvm::ErrorOr<std::string> luaText(llvm::StringRef File);
 
 /// Immutable once filled; runs in several threads read it.
 class ModuleSet {
