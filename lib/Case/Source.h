@@ -146,6 +146,12 @@ public:
   /// Threads that this may take. Set before read().
   unsigned Threads = 1;
 
+  /// Of a checkpoint that does not tell its step: the epoch that it names, and
+  /// the most updates that its optimizer has counted for a parameter.
+  std::optional<int64_t> Epoch, Updates;
+  /// The number in the file's name is that of the epoch, and no step.
+  bool NamedByEpoch = false;
+
   TableBuilder &table(TableId Id);
   /// The builder of \p Id, or null if no row was ever added.
   TableBuilder *existing(TableId Id);
@@ -158,6 +164,8 @@ public:
   /// 1 stands for some.
   void addTensor(TensorRecord Record, const TensorSummary &Given, bool Known);
   std::vector<TensorRecord> &tensors() { return Tensors; }
+  /// Sets the step of all tensors, none of which has one.
+  void setStep(int64_t Step);
 
   /// Keeps \p Owner (a memory map, a buffer) as long as the case lives.
   void keepAlive(std::shared_ptr<void> Owner) {

@@ -37,8 +37,18 @@ static TableBuilder &beginRow(Source &S, const TensorRecord &Record) {
   return Rows;
 }
 
+void Source::setStep(int64_t Step) {
+  TableBuilder &Rows = table(TableId::tensors);
+  for (TensorRecord &T : Tensors)
+    T.Step = Step;
+  Rows.fill(tensors::step, std::vector<int64_t>(Rows.rows(), Step));
+}
+
 TensorStatistics Source::addTensor(TensorRecord Record) {
+  const std::optional<int64_t> Own = Record.Step;
   completeTensorRecord(Record, Path);
+  if (NamedByEpoch)
+    Record.Step = Own;
   const TensorView &Data = Record.Data;
   const int64_t Numel = Data.numel();
   const TensorStatistics S =

@@ -12,7 +12,13 @@
 //   -----------------------------------
 //
 // A name is that of its group and its own; long ones end in "...", and nobody
-// knows what they were.
+// knows what they were. The logger of OpenAI's Baselines, of Spinning Up and of
+// guided-diffusion has no groups, and its rows begin at the border:
+//
+//   ------------------------
+//   | loss      | 0.123    |
+//   | step      | 10       |
+//   ------------------------
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +37,9 @@ struct BoxRow {
 };
 } // namespace
 
-/// The two cells of a row; of Markdown's tables no cell is indented.
-static std::optional<BoxRow> boxRow(StringRef Text) {
+/// The two cells of a row; of Markdown's tables no cell is indented. \p Ruled:
+/// it stands in a box without groups.
+static std::optional<BoxRow> boxRow(StringRef Text, bool Ruled = false) {
   if (!Text.consume_front("| ") || !Text.consume_back("|"))
     return std::nullopt;
   BoxRow Row;
@@ -41,7 +48,9 @@ static std::optional<BoxRow> boxRow(StringRef Text) {
   Row.Value = Value.trim();
   Row.Group = Row.Key.ends_with("/") && Row.Value.empty();
   if (Row.Key.empty() || Row.Key.contains(' ') || Value.contains('|') ||
-      !(Row.Group || Key.starts_with("   ")))
+      !(Row.Group || Ruled || Key.starts_with("   ")))
+    return std::nullopt;
+  if (Ruled && !Row.Group && !parseNumber(Row.Value))
     return std::nullopt;
   return Row;
 }
@@ -50,7 +59,10 @@ static bool isRule(StringRef Text) {
   return Text.size() >= 10 && all_of(Text, [](char C) { return C == '-'; });
 }
 
-bool isBoxLine(StringRef Text) { return boxRow(Text).has_value(); }
+bool isBoxLine(StringRef Text, bool &Ruled) {
+  Ruled = isRule(Text) || (Ruled && boxRow(Text, /*Ruled=*/true));
+  return boxRow(Text).has_value() || (Ruled && !isRule(Text));
+}
 
 bool LogDialects::boxLine(const LogLine &L) {
   StringRef Text = L.Text.rtrim();
@@ -64,17 +76,20 @@ bool LogDialects::boxLine(const LogLine &L) {
     }
     Box.clear();
     Group.clear();
+    Ruled = true;
     return Ends;
   }
-  std::optional<BoxRow> Row = boxRow(Text);
-  if (!Row)
+  std::optional<BoxRow> Row = boxRow(Text, Ruled && Group.empty());
+  if (!Row) {
+    Ruled = false;
     return false;
+  }
   if (Row->Group)
     Group = Row->Key.str();
   else if (std::optional<double> Value = parseNumber(Row->Value);
-           Value && !Group.empty() && !Row->Key.ends_with("..."))
+           Value && (Ruled || !Group.empty()) && !Row->Key.ends_with("..."))
     Box.push_back({Group + Row->Key.str(), *Value});
-  return Row->Group || !Group.empty();
+  return Row->Group || Ruled || !Group.empty();
 }
 
 } // namespace culprit

@@ -23,6 +23,9 @@
 ///   Epoch: 001, Loss: 1.9800, Val: 0.7000        by epochs, as in many loops
 ///   |    ep_rew_mean     | 22.4     |              Stable-Baselines3, a box
 ///
+/// Forms of one project each are those of ProjectLines.h; numbers may stand on
+/// lines below their step (LogBlocks.cpp) or in a printed table (LogTables.h).
+///
 /// Transformers prints Python dicts without a step; their steps follow from
 /// the progress bars between them, or from the number of rows and the length
 /// of the run, which are known at the end.
@@ -36,6 +39,7 @@
 #include "Readers/LogBars.h"
 #include "Readers/LogLine.h"
 #include "Readers/LogPlace.h"
+#include "Readers/LogTables.h"
 #include "Readers/ScalarRows.h"
 
 namespace culprit {
@@ -47,8 +51,24 @@ bool isMetricsLine(llvm::StringRef Text);
 /// XGBoost, LightGBM or CleanRL.
 bool isWordlessLine(llvm::StringRef Text);
 
-/// Whether \p Text is a row of a box of metrics, of Stable-Baselines3.
-bool isBoxLine(llvm::StringRef Text);
+/// Whether \p Text is a row of a box of metrics. \p Ruled says whether the line
+/// before it was of a box, and is set for the line behind it.
+bool isBoxLine(llvm::StringRef Text, bool &Ruled);
+
+/// Whether \p Text is a heading of Composer's or of Coqui's, or a line below
+/// one.
+bool isBlockLine(llvm::StringRef Text);
+
+/// Numbers on lines of their own below a heading.
+struct LogBlock {
+  std::optional<int64_t> Step;
+  llvm::StringRef Prefix; ///< Of each of its lines.
+  llvm::StringRef Set;    ///< "val/" or empty.
+  bool Ignored = false;
+  int64_t Line = 0; ///< Of the heading.
+  std::optional<double> WallTime;
+  std::vector<std::pair<std::string, double>> Values;
+};
 
 /// Reads the metrics of one log into rows. Not thread-safe.
 class LogDialects {
@@ -70,11 +90,16 @@ private:
   };
 
   bool dictLine(const LogLine &L);
+  bool nestedLine(const LogLine &L);
   bool overflowLine(const LogLine &L);
   void planLine(const LogLine &L);
   bool pairsLine(const LogLine &L);
   bool otherLine(const LogLine &L);
   bool boxLine(const LogLine &L);
+  bool blockLine(const LogLine &L);
+  void endBlock();
+  bool tableLine(const LogLine &L);
+  bool formLine(const LogLine &L);
   bool roundLine(const LogLine &L);
   bool batchesLine(const LogLine &L);
   bool loneLine(const LogLine &L);
@@ -101,6 +126,9 @@ private:
   bool Stepped = false;          ///< A line had a step of its own.
   std::vector<std::pair<std::string, double>> Box; ///< Of one not ended.
   std::string Group;             ///< Of the rows of a box, with its slash.
+  bool Ruled = false;            ///< The line before was a box's border.
+  std::optional<LogBlock> Open;     ///< The block whose lines come.
+  PrintedTable Table;
 };
 
 } // namespace culprit

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogDialects.h"
+#include "Readers/ProjectLines.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -115,6 +116,7 @@ struct BoostingRound {
   bool parse(StringRef Text);
 
 private:
+  bool parseCatBoost(StringRef Text);
   void nameHeldOut();
 };
 } // namespace
@@ -130,7 +132,27 @@ void BoostingRound::nameHeldOut() {
     Name = "val" + Name.substr(Name.find('/'));
 }
 
+/// "11:\tlearn: 1.9\ttest: 2.0\tbest: 2.0 (11)\ttotal: 553ms": the loss that
+/// CatBoost was told to lower, on the data it learns from and on others.
+bool BoostingRound::parseCatBoost(StringRef Text) {
+  if (Text.consumeInteger(10, Number) || !Text.consume_front(":\t"))
+    return false;
+  while (!Text.empty()) {
+    StringRef Part;
+    std::tie(Part, Text) = Text.split('\t');
+    auto [Key, Written] = Part.split(": ");
+    std::optional<double> Value = parseNumber(Written.trim());
+    if (Value && Key == "learn")
+      Metrics.push_back({"train/loss", *Value});
+    else if (Value && Key == "test")
+      Metrics.push_back({"val/loss", *Value});
+  }
+  return !Metrics.empty() && Metrics[0].first == "train/loss";
+}
+
 bool BoostingRound::parse(StringRef Text) {
+  if (Text.contains(":\tlearn: "))
+    return parseCatBoost(Text);
   if (!Text.consume_front("[") || Text.consumeInteger(10, Number) ||
       !Text.consume_front("]\t"))
     return false;
@@ -158,13 +180,16 @@ static bool isReturnLine(StringRef Text) {
 }
 
 bool isWordlessLine(StringRef Text) {
-  return isReturnLine(Text) ||
-         (Text.starts_with("[") && BoostingRound().parse(Text));
+  return isReturnLine(Text) || Text.starts_with("DLLL {") ||
+         ((Text.starts_with("[") || Text.contains(":\tlearn: ")) &&
+          BoostingRound().parse(Text)) ||
+         projectLine(Text);
 }
 
 bool LogDialects::roundLine(const LogLine &L) {
   BoostingRound Round;
-  if (!L.Body.starts_with("[") || !Round.parse(L.Body))
+  if (!(L.Body.starts_with("[") || L.Body.contains(":\tlearn: ")) ||
+      !Round.parse(L.Body))
     return false;
   begin(L);
   Rows.step(Round.Number);
@@ -260,7 +285,8 @@ bool LogDialects::returnLine(const LogLine &L) {
 /// Of the lines without a word for a loss the few that matter: headings of
 /// epochs, rounds of boosting, losses of adversaries, returns of episodes.
 bool LogDialects::otherLine(const LogLine &L) {
-  if (L.Body.empty() || !StringRef("eE[(=-*#>gCUs").contains(L.Body[0]))
+  if (L.Body.empty() || !(StringRef("eE[(=-*#>gCUs").contains(L.Body[0]) ||
+                          isDigit(L.Body[0])))
     return false;
   if (StringRef("CUs").contains(L.Body[0]))
     return loneLine(L);

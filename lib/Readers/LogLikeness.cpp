@@ -152,7 +152,8 @@ static Signs countSigns(StringRef Head, bool Whole) {
   Signs Out;
   LogLineParser Parser;
   LineScan Scan;
-  bool TracebackHead = false, InTraceback = false;
+  PrintedTable Table;
+  bool TracebackHead = false, InTraceback = false, Ruled = false;
   forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t Number) {
     if (Line.trim().empty())
       return true;
@@ -160,10 +161,13 @@ static Signs countSigns(StringRef Head, bool Whole) {
     LogLine L = Parser.parse(Line, Number);
     scanLine(L.Text, Scan);
     InTraceback = Scan.Traceback || (InTraceback && isSpace(Line[0]));
+    const bool Boxed = isBoxLine(Line.trim(), Ruled);
+    const bool InTable = Table.line(L.Body) != PrintedTable::Kind::Other;
     if (L.Stamped || L.Prefixed || L.Text.contains("%|") ||
         isTestResult(Line) || isStructuredLine(Line.ltrim()) ||
         parseAccessLine(Line) || parseDynamoLine(L) || isKernelLine(Line) ||
-        isLogfmtLine(Line) || isBoxLine(Line.trim())) {
+        isLogfmtLine(Line) || Boxed ||
+        InTable || isBlockLine(L.Text)) {
       ++Out.Marked;
     } else if (!InTraceback) { // which quotes code
       Out.Data += isDataObject(Line);

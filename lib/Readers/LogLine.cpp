@@ -185,6 +185,8 @@ private:
   bool takeBracket();
   bool takeWorker();
   bool takeSource();
+  bool takeModule();
+  void takeLogger();
   bool takeWord();
   void level(StringRef Level) {
     if (L.Level.empty())
@@ -322,6 +324,33 @@ bool PrefixReader::takeSource() {
   return true;
 }
 
+/// What Python's logging prints by default between level and message, joined by
+/// colons: "INFO:tensorflow:loss = 2.3".
+void PrefixReader::takeLogger() {
+  StringRef Name = Rest.take_front(60).take_while([](char C) {
+    return isAlnum(C) || C == '_' || C == '.';
+  });
+  StringRef After = Rest.drop_front(Name.size());
+  if (!Name.empty() && isAlpha(Name[0]) && After.consume_front(":") &&
+      !After.empty() && !isSpace(After[0]))
+    Rest = After;
+}
+
+/// "yolox.core.trainer:270 - " and "__main__:train:12 - " of Loguru.
+bool PrefixReader::takeModule() {
+  StringRef Place = Rest.take_front(160).split(" - ").first;
+  if (Place.size() + 3 > std::min<size_t>(Rest.size(), 160))
+    return false;
+  auto [Name, Line] = Place.rsplit(':');
+  if (Line.empty() || !all_of(Line, isDigit) || Name.empty() ||
+      !all_of(Name, [](char C) {
+        return isAlnum(C) || StringRef("_.:<>").contains(C);
+      }))
+    return false;
+  Rest = Rest.drop_front(Place.size() + 3);
+  return true;
+}
+
 /// INFO, ERROR:, "root - ", "- ", "| ".
 bool PrefixReader::takeWord() {
   StringRef Word = Rest.take_while([](char C) { return isUpper(C); });
@@ -331,6 +360,8 @@ bool PrefixReader::takeWord() {
       return false;
     level(Level);
     Rest = After.ltrim(" :|-");
+    if (After.starts_with(":"))
+      takeLogger();
     return true;
   }
   if (StringRef Level = glogLevel(Rest); !Level.empty() && isDigit(Rest[1])) {
@@ -341,7 +372,7 @@ bool PrefixReader::takeWord() {
   }
   if (!L.Stamped)
     return false;
-  if (takePlace())
+  if (takePlace() || takeModule())
     return true;
   if (Rest.starts_with("- ") || Rest.starts_with("| ")) {
     Rest = Rest.drop_front(2);

@@ -187,6 +187,20 @@ void findPairs(StringRef Text, SmallVectorImpl<LoggedPair> &Pairs) {
       continue;
     }
     StringRef Rest = Text.drop_front(End);
+    // "Batch [500-600]" of Gluon: what was done last.
+    if (StringRef To = Rest; P.Key.ends_with_insensitive("batch") &&
+                             Text[I - 1] == '[' && To.consume_front("-")) {
+      StringRef Digits = To.take_while(isDigit);
+      if (std::optional<double> Newest = parseNumber(Digits);
+          Newest && To.drop_front(Digits.size()).starts_with("]")) {
+        P.Value = *Newest;
+        P.End = End = Digits.end() - Text.data();
+        Pairs.push_back(P);
+        Last = End;
+        I = End - 1;
+        continue;
+      }
+    }
     // 0:12:33 is a time and 1.2.3 a version.
     if (Rest.size() > 1 && StringRef(":.-").contains(Rest[0]) &&
         isWordChar(Rest[1])) {

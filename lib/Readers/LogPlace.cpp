@@ -22,6 +22,7 @@ static bool takeValidation(StringRef &Key) {
 /// Whether the words before a number say that it is a step: "step", "Iter",
 /// "validation loss at iteration".
 static bool isStepKey(StringRef Key) {
+  Key.consume_back("..."); // Flax' examples: "Step... (100 | Loss: 2.3"
   takeValidation(Key);
   // "saved best model at step 100" tells of another step than the line's.
   size_t At = Key.rfind_insensitive("at ");
@@ -236,12 +237,12 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
     if (Out.Epoch && !Out.Step && P.Key == "Steps" && P.Of == 0 &&
         Text.contains("Vali Loss")) {
       Out.Length = &P; // of Informer and what came after it
-    } else if (!Out.Step && Whole && !P.isTime() &&
+    } else if (!Out.Step && Whole && !P.isTime() && P.Unit != "%" &&
                (Key.Step || (P.Of > 0 && endsInStep(P.Key)))) {
       Out.Step = &P;
       Out.Validation = Key.Validation;
       Out.EpochFirst = Out.Epoch && P.Of > 0;
-    } else if (!Out.Epoch && Key.Epoch) {
+    } else if (!Out.Epoch && Key.Epoch && !P.isTime()) {
       Out.Epoch = &P;
       Out.Evaluation = Key.Validation;
     } else if (P.Of > 0 && (P.Key.empty() || Key.Batch) && Whole && !Fraction) {
@@ -255,7 +256,10 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
       Out.Measured |= Is && &P == Pairs.data();
     }
   }
-  if (!Out.Step && Out.Epoch && Fraction) {
+  // A fraction in front of the epoch is that of ranks: "(0/4) Epoch 1, batch 50"
+  // of icefall.
+  if (!Out.Step && Out.Epoch && Fraction &&
+      !(Batch && Fraction < Out.Epoch)) {
     Out.Step = Fraction;
     Out.EpochFirst = true;
   } else if (!Out.Step && Out.Epoch && Batch) {

@@ -5,6 +5,7 @@
 #include "Readers/AccessLog.h"
 #include "Readers/Capture.h"
 #include "Readers/CaseTables.h"
+#include "Readers/CheckpointSteps.h"
 #include "Readers/CollectEnv.h"
 #include "Readers/ConfigDiff.h"
 #include "Readers/CounterCsv.h"
@@ -201,6 +202,7 @@ Expected<Case> readCase(ArrayRef<std::string> Paths, unsigned Threads,
       Pool.async([&, I] { Errors[I].emplace(readOne(*Sources[I])); });
     Pool.wait();
   }
+  tellCheckpointSteps(Sources);
   for (size_t I = 0; I != Files.size(); ++I)
     Builder.add(std::move(Sources[I]), std::move(*Errors[I]));
   return Builder.build();

@@ -67,6 +67,14 @@ Error readTorchFile(StringRef Bytes, const TensorRecord &As, Source &Into) {
   TorchObject Object(*Archive, Into, Budget);
   std::vector<FoundTensor> Found = Object.read();
   nameByFile(Found, Into.path(), As);
+  if (!As.Step && !Object.step()) {
+    Into.Epoch = Object.epoch();
+    Into.Updates = Object.updates(Found);
+    std::optional<int64_t> Told = splitDumpPath(Into.path()).Step;
+    // DINO's checkpoint0003.pth and timm's checkpoint-3.pth.tar.
+    Into.NamedByEpoch = Told && Into.Epoch &&
+                        (*Told == *Into.Epoch || *Told == *Into.Epoch + 1);
+  }
 
   StringSet<> Checked;
   for (FoundTensor &T : Found) {

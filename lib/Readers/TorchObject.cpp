@@ -125,6 +125,13 @@ void TorchObject::step(Frame &F) {
     else if (Meta || History)
       StepBelow = Tree.integer(V);
   }
+  // Composer's timestamp counts batches.
+  if (*Key == "batch" && Tree.is(V, Kind::Int) &&
+      StringRef(Path).contains_insensitive("timestamp"))
+    StepBelow = Tree.integer(V);
+  // Old optimizers keep the step of a parameter as a plain number.
+  if (*Key == "step" && F.Optimizer >= 0 && Tree.is(V, Kind::Int))
+    Counted = std::max(Counted, Tree.integer(V).value_or(0));
   if (*Key == "epoch" && (Top || (Meta && !Epoch)))
     Epoch = Tree.integer(V);
   if (Frames.size() == 2 && *Key == "last_epoch" &&
@@ -362,6 +369,18 @@ std::optional<int64_t> TorchObject::step() const {
       Scheduled / 2 > *Epoch + 1)
     return Scheduled;
   return Step ? Step : StepBelow;
+}
+
+std::optional<int64_t>
+TorchObject::updates(ArrayRef<FoundTensor> Tensors) const {
+  double Most = static_cast<double>(Counted);
+  for (const FoundTensor &T : Tensors)
+    if (T.Optimizer >= 0 && StringRef(T.Record.Name).ends_with(".step") &&
+        T.Record.Data.numel() == 1 && isFloating(T.Record.Data.Type))
+      Most = std::max(Most, T.Record.Data.at(0));
+  if (!(Most > 0 && Most < 1e15))
+    return std::nullopt;
+  return static_cast<int64_t>(Most);
 }
 
 void TorchObject::finish() {

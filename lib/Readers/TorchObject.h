@@ -40,6 +40,10 @@ public:
   /// The training step that the object tells: by its name, or where it tells
   /// the epoch alone, by the calls of a scheduler that every update has.
   std::optional<int64_t> step() const;
+  std::optional<int64_t> epoch() const { return Epoch; }
+  /// The most updates that an optimizer has counted, \p Tensors being what
+  /// read() gave.
+  std::optional<int64_t> updates(llvm::ArrayRef<FoundTensor> Tensors) const;
   /// Names of tensors that are the same as others, as far as they are kept.
   llvm::ArrayRef<std::string> otherNames() const { return OtherNames; }
 
@@ -91,6 +95,7 @@ private:
   /// StepBelow stands in `meta` or in a history, and counts where no Step is.
   std::optional<int64_t> Step, StepBelow, Epoch;
   int64_t Scheduled = 0; ///< Calls of a scheduler.
+  int64_t Counted = 0;   ///< Updates, by what is no tensor.
   /// Views that were met, so that a weight that two layers share is one row.
   std::map<std::string, size_t> Views;
   std::vector<std::string> Shared; ///< "a is b" of the first ones.

@@ -160,12 +160,39 @@ function checkpoints.layers(rows, variant, left, most)
       out.moving[#out.moving + 1] = layer
     else
       out.rested[#out.rested + 1] = layer
+      layer.left = left(layer.name)
     end
-    if not layer.moves and layer.told and not layer.other and not layer.norm and not left(layer.name) then
+    if not layer.moves and layer.told and not layer.other and not layer.norm and not layer.left then
       out.still[#out.still + 1] = layer
     end
   end
   return out
+end
+
+--- The names of what stands still, with the vectors beside it that stand still as well: gains and offsets of norms,
+--- which tell nothing by themselves, between or next to layers that do.
+---@param found table  of checkpoints.layers
+---@return string[]
+function checkpoints.resting(found)
+  local all, judged = {}, {}
+  for _, layer in ipairs(found.still) do judged[layer] = true end
+  for _, layers in ipairs({ found.rested, found.moving }) do
+    for _, layer in ipairs(layers) do all[#all + 1] = layer end
+  end
+  table.sort(all, function(a, b) return a.order < b.order end)
+  local names, begun, held = {}, 1, false
+  for i = 1, #all + 1 do
+    local layer = all[i]
+    if not layer or layer.moves then
+      for k = begun, i - 1 do
+        if judged[all[k]] or held and not all[k].other and not all[k].left then names[#names + 1] = all[k].name end
+      end
+      begun, held = i + 1, false
+    else
+      held = held or judged[layer] or false
+    end
+  end
+  return names
 end
 
 --- The batch norms of a checkpoint that have gains and offsets.

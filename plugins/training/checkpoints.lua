@@ -310,10 +310,11 @@ local function some_stand_still(case, run, rows, found, opt)
   elseif state.apart and state.held then
     says = ("; the optimizer holds %d of %d parameters, and has no moments for these"):format(state.held, found.weights)
   end
+  local resting = checkpoints.resting(found)
   report {
     symptom  = "layer-weights-unchanged",
     score    = 0.9,
-    at       = { run = run, layer = names[1], layers = names, step = found.to },
+    at       = { run = run, layer = names[1], layers = resting, step = found.to },
     message  = ("the weights of %s %s in the checkpoints of steps %d and %d (%s), those of %d other%s moved%s"):format(
       units.plural(#names, "layer"), factor and ("are %.6g times what they were"):format(factor)
         or "are the same to the last bit", found.from, found.to, list(names), #found.moving,
@@ -326,7 +327,7 @@ local function some_stand_still(case, run, rows, found, opt)
     report {
       symptom  = "layer-gradient-zero",
       score    = 0.9,
-      at       = { run = run, layer = names[1], layers = names, step = begun },
+      at       = { run = run, layer = names[1], layers = resting, step = begun },
       message  = factor and ("every weight of %s is %.6g times what it was at step %d: decay alone, without a gradient")
           :format(list(names), factor, found.from)
         or ("the optimizer has moments for what moves and none for %s, which it holds: no gradient up to step %d")

@@ -1,0 +1,134 @@
+//===- LogBlocks.cpp - Metrics on lines below their step --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// Two trainers print a number a line, below a heading that has the step.
+// Composer (composer/loggers/console_logger.py):
+//
+//   [batch=10/1000]:
+//            Train time/batch: 9
+//            Train loss/train/total: 2.3
+//   [Eval batch=5/5] Eval on eval data:
+//            Eval metrics/eval/CrossEntropy: 2.4
+//
+// and Coqui's Trainer (trainer/logging/console_logger.py):
+//
+//      --> TIME: 2024-01-01 10:00:00 -- STEP: 24/100 -- GLOBAL_STEP: 25
+//        | > loss: 2.3  (2.4)
+//     --> EVAL PERFORMANCE
+//        | > avg_loss: 2.5 (+0.1)
+//
+//===----------------------------------------------------------------------===//
+
+#include "Readers/LogDialects.h"
+#include "Support/LooseJson.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace culprit {
+
+/// The whole number that \p Text begins with.
+static std::optional<int64_t> wholeAt(StringRef Text) {
+  int64_t Value;
+  if (Text.ltrim().take_while(isDigit).take_front(15).getAsInteger(10, Value))
+    return std::nullopt;
+  return Value;
+}
+
+/// Begins a block where \p Text is a heading.
+static std::optional<LogBlock> blockOf(StringRef Text) {
+  LogBlock Out;
+  Text = Text.trim();
+  // "[epoch=1][batch=10/100]:" before Composer 0.11.
+  if (Text.starts_with("[")) {
+    size_t At = Text.find("batch=");
+    if (At > 40 || !(Text.ends_with("]:") || Text.ends_with(" data:")))
+      return std::nullopt;
+    Out.Step = wholeAt(Text.drop_front(At + 6));
+    Out.Prefix = Text.starts_with("[Eval ") ? "Eval " : "Train ";
+    if (Text.starts_with("[Eval "))
+      Out.Step.reset();
+    return Out;
+  }
+  if (!Text.consume_front("--> "))
+    return std::nullopt;
+  Out.Prefix = "| > ";
+  if (Text.starts_with("EVAL PERFORMANCE")) {
+    Out.Set = "val/";
+    return Out;
+  }
+  // A step of an evaluation has no number among those of the run.
+  Out.Ignored = !Text.contains("GLOBAL_STEP: ");
+  Out.Step = wholeAt(Text.split("GLOBAL_STEP: ").second);
+  return Text.starts_with("TIME: ") || Text.starts_with("STEP: ")
+             ? std::optional(Out)
+             : std::nullopt;
+}
+
+void LogDialects::endBlock() {
+  if (!Open)
+    return;
+  const LogBlock Ended = std::move(*Open);
+  Open.reset();
+  if (Ended.Ignored || Ended.Values.empty())
+    return;
+  Rows.begin(Ended.Line);
+  if (Ended.WallTime)
+    Rows.wallTime(*Ended.WallTime);
+  if (Ended.Step) {
+    Rows.step(*Ended.Step);
+    Stepped = true;
+  }
+  for (const auto &[Name, Value] : Ended.Values)
+    Rows.number(Name, Value);
+  Rows.end();
+}
+
+/// The name of \p Key in \p B: Composer's are those of its loggers, and Coqui
+/// puts "avg_" in front of what it evaluates.
+static std::string nameIn(StringRef Set, StringRef Key) {
+  Key.consume_front("current_");
+  if (!Set.empty())
+    Key.consume_front("avg_");
+  return (Set + Key).str();
+}
+
+bool isBlockLine(StringRef Text) {
+  if (blockOf(Text))
+    return true;
+  StringRef Row = Text.ltrim();
+  if (Row.size() == Text.size())
+    return false;
+  auto [Key, Value] = Row.split(": ");
+  return (Key.starts_with("| > ") ||
+          ((Key.starts_with("Train ") || Key.starts_with("Eval ")) &&
+           Key.contains('/'))) &&
+         !Value.empty();
+}
+
+bool LogDialects::blockLine(const LogLine &L) {
+  StringRef Text = L.Text;
+  if (Open && (Text.starts_with(" ") || Text.starts_with("\t"))) {
+    StringRef Row = Text.ltrim();
+    auto [Key, Value] = Row.split(": ");
+    if (Key.consume_front(Open->Prefix) && !Key.empty() &&
+        Key.size() < 100 && Open->Values.size() < 1000) {
+      Value = Value.trim().split(' ').first;
+      if (std::optional<double> Number = parseNumber(Value))
+        Open->Values.push_back({nameIn(Open->Set, Key), *Number});
+      return true;
+    }
+  }
+  if (Open && Text.empty())
+    return false;
+  endBlock();
+  Open = blockOf(Text);
+  if (!Open)
+    return false;
+  Open->Line = L.Number;
+  Open->WallTime = L.WallTime;
+  return true;
+}
+
+} // namespace culprit
