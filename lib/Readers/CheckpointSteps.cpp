@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 #include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -15,60 +16,84 @@ namespace culprit {
 namespace {
 /// A name whose last number is taken out of it.
 struct Numbered {
-  std::string Name; ///< "net_g_#.pth"
-  std::optional<int64_t> Number;
-  size_t Digits = 0;
+  std::string Name; ///< "net_g_#"
+  int64_t Number = 0;
+  StringRef Word; ///< In front of the number: "g"; empty where there is none.
 };
 
 /// One file of tensors without a step.
 struct Undated {
   Source *From;
   int64_t Number; ///< Of the file or of its folder.
-  size_t Digits;
 };
 
-/// Files that differ in their number alone, by what they hold.
-using Series = std::map<std::string, std::vector<Undated>>;
+/// Files that hold the same tensors and differ in their number alone.
+struct Series {
+  std::vector<Undated> Files;
+  StringRef Word;
+};
+
+using AllSeries = std::map<std::pair<std::string, std::string>, Series>;
+using Steps = std::map<int64_t, int64_t>; ///< By number.
 } // namespace
 
-static Numbered numbered(StringRef Name) {
-  Numbered Out;
-  size_t End = Name.find_last_of("0123456789");
-  if (End == StringRef::npos)
-    return {Name.str(), std::nullopt, 0};
-  size_t Begin = End + 1;
+/// Beyond these a number is a date or a time: 20240131, 1704067200.
+static bool mayCount(StringRef Digits) {
+  return Digits.size() < 8 || (Digits.size() < 10 && Digits[0] == '0');
+}
+
+static std::optional<Numbered> numbered(StringRef Name) {
+  size_t End = Name.find_last_of("0123456789") + 1;
+  size_t Begin = End;
   while (Begin && isDigit(Name[Begin - 1]))
     --Begin;
-  int64_t Number;
-  StringRef Digits = Name.slice(Begin, End + 1);
-  if (Digits.size() > 12 || Digits.getAsInteger(10, Number))
-    return {Name.str(), std::nullopt, 0};
-  return {(Name.take_front(Begin) + "#" + Name.drop_front(End + 1)).str(),
-          Number, Digits.size()};
+  StringRef Digits = Name.slice(Begin, End), Before = Name.take_front(Begin);
+  // best_0.912 has no number that counts.
+  if (Digits.empty() || !mayCount(Digits) ||
+      (Before.size() > 1 && Before.back() == '.' &&
+       isDigit(Before[Before.size() - 2])))
+    return std::nullopt;
+  Numbered Out;
+  if (Digits.getAsInteger(10, Out.Number))
+    return std::nullopt;
+  Out.Name = (Before + "#" + Name.drop_front(End)).str();
+  // "ema_0.9999_000500": the average's rate stands between.
+  Out.Word = Before.rtrim("_-=.0123456789");
+  Out.Word = Out.Word.drop_front(Out.Word.find_last_of("_-=./ ") + 1);
+  if (Before.empty() && Name.drop_front(End).starts_with("epoch"))
+    Out.Word = "epoch";
+  return Out;
 }
 
-/// Whether the word before the number says what is no time: a file a fold, a
-/// seed, a layer.
-static bool numbersParts(StringRef Name) {
-  StringRef Word = Name.take_front(Name.find('#')).rtrim("_-=.");
-  for (StringRef Part : {"fold", "seed", "rank", "worker", "part", "shard",
-                         "split", "layer", "expert", "gpu", "device", "block",
-                         "version", "stage", "of", "v"})
-    if (Word.ends_with_insensitive(Part))
-      return true;
-  return false;
+static bool isOneOf(StringRef Word, ArrayRef<StringLiteral> Words) {
+  return any_of(Words, [&](StringRef W) {
+    return Word.equals_insensitive(W);
+  });
 }
 
-static bool numbersEpochs(StringRef Name) {
-  StringRef Word = Name.take_front(Name.find('#')).rtrim("_-=.");
-  return Word.ends_with_insensitive("epoch") ||
-         Word.ends_with_insensitive("ep") ||
-         StringRef(Name).substr(Name.find('#') + 1).starts_with("epoch");
+static bool countsEpochs(StringRef Word) {
+  return isOneOf(Word, {"epoch", "epochs", "ep"});
 }
 
-/// What the tensors are called and how large they are.
+/// Whether a number behind \p Word, or alone, counts steps or epochs. That of a
+/// fold, a seed, a client, a resolution or a depth does not.
+static bool countsTime(StringRef Word) {
+  return Word.empty() || countsEpochs(Word) ||
+         isOneOf(Word, {"iter",  "iters", "iteration", "it",   "step",
+                        "steps", "ba",    "update",    "ckpt", "checkpoint",
+                        "chkpt", "save",  "snapshot",  "ema",  "opt",
+                        "optim", "optimizer", "model", "net",  "g",
+                        "d",     "netg",  "netd",      "generator",
+                        "discriminator", "unet", "weights", "params",
+                        "state", "train", "training"});
+}
+
+/// What the tensors are called and how large they are; empty for what is no
+/// model: a single one that has no name of its own.
 static std::string contentOf(Source &S) {
   std::string Out;
+  if (S.tensors().size() == 1 && !StringRef(S.tensors()[0].Name).contains('.'))
+    return Out;
   for (const TensorRecord &T : S.tensors()) {
     Out += T.Name;
     for (int64_t Size : T.Data.Shape)
@@ -84,39 +109,47 @@ static bool isUndated(Source &S) {
   });
 }
 
-static Series seriesOf(ArrayRef<std::unique_ptr<Source>> Sources) {
-  Series Out;
+/// By the numbers of files or, where \p ByFolder, by those of their folders.
+static AllSeries seriesOf(ArrayRef<std::unique_ptr<Source>> Sources,
+                          bool ByFolder) {
+  AllSeries Out;
   for (const std::unique_ptr<Source> &S : Sources) {
     if (!S || !isUndated(*S))
       continue;
     StringRef Folder = sys::path::parent_path(S->path());
     StringRef File = sys::path::filename(S->path());
-    Numbered Is = numbered(sys::path::stem(File));
-    std::string Key = (Folder + "/" + Is.Name).str();
-    if (!Is.Number) {
-      Is = numbered(sys::path::filename(Folder));
-      Key = (sys::path::parent_path(Folder) + "/" + Is.Name + "/" + File).str();
-    }
-    if (!Is.Number || numbersParts(Is.Name))
+    std::optional<Numbered> Is = numbered(
+        ByFolder ? sys::path::filename(Folder) : sys::path::stem(File));
+    std::string Content = contentOf(*S);
+    if (!Is || Content.empty())
       continue;
-    Key += sys::path::extension(File);
-    Key += numbersEpochs(Is.Name) ? "\nepochs\n" : "\n\n";
-    Out[Key + contentOf(*S)].push_back({S.get(), *Is.Number, Is.Digits});
+    std::string Path =
+        ByFolder ? (sys::path::parent_path(Folder) + "/" + Is->Name + "/" + File)
+                       .str()
+                 : (Folder + "/" + Is->Name + sys::path::extension(File)).str();
+    Series &To = Out[{std::move(Path), std::move(Content)}];
+    To.Files.push_back({S.get(), Is->Number});
+    To.Word = Is->Word;
   }
+  std::erase_if(Out, [](const auto &Entry) {
+    ArrayRef<Undated> Files = Entry.second.Files;
+    return all_of(Files, [&](const Undated &F) {
+      return F.Number == Files.front().Number;
+    });
+  });
   return Out;
 }
 
-/// The updates that each number stands for, by files that know them; empty
-/// where they are not in proportion: then the optimizer began anew.
-static std::map<int64_t, int64_t> updatesOf(ArrayRef<Undated> Files) {
+/// The updates that each number stands for, where all files know them and they
+/// are in proportion; empty where they are not: then the optimizer began anew.
+static Steps updatesOf(ArrayRef<Undated> Files) {
   for (int64_t First : {0, 1}) { // the number of the first epoch, which is done
-    std::map<int64_t, int64_t> Out;
+    Steps Out;
     bool Holds = true;
     const Undated &A = Files.front();
     for (const Undated &F : Files) {
       const auto &Updates = F.From->Updates;
-      if (!Updates || *Updates <= 0 || *Updates > INT32_MAX ||
-          F.Number > INT32_MAX || !A.From->Updates)
+      if (!Updates || *Updates <= 0 || *Updates > INT32_MAX)
         return {};
       Holds &= *Updates * (A.Number + First) ==
                *A.From->Updates * (F.Number + First);
@@ -128,30 +161,50 @@ static std::map<int64_t, int64_t> updatesOf(ArrayRef<Undated> Files) {
   return {};
 }
 
-void tellCheckpointSteps(ArrayRef<std::unique_ptr<Source>> Sources) {
-  const Series All = seriesOf(Sources);
-  // By run: what one file of a step knows holds for the others.
-  std::map<std::string, std::map<int64_t, int64_t>> Known;
-  for (const auto &[Key, Files] : All)
-    if (Files.size() > 1)
-      for (auto [Number, Updates] : updatesOf(Files))
-        Known[Files.front().From->Run].try_emplace(Number, Updates);
-  for (const auto &[Key, Files] : All) {
-    if (Files.size() < 2)
+/// Whether the numbers of \p S are those of a time, and so tell an order.
+static bool tellsOrder(const Series &S) {
+  const bool Epochs = countsEpochs(S.Word) ||
+                      all_of(S.Files, [](const Undated &F) {
+                        return F.From->Epoch.has_value();
+                      });
+  if (Epochs)
+    return true;
+  // As many updates under several numbers: runs of their own.
+  std::set<int64_t> Updates;
+  size_t Known = 0;
+  for (const Undated &F : S.Files)
+    if (F.From->Updates) {
+      Updates.insert(*F.From->Updates);
+      ++Known;
+    }
+  return countsTime(S.Word) && Updates.size() == Known;
+}
+
+static void tell(const AllSeries &All) {
+  // What one file of a run knows holds for those with the same numbers.
+  std::map<std::string, std::vector<Steps>> Known;
+  for (const auto &[Key, S] : All)
+    if (Steps Updates = updatesOf(S.Files); !Updates.empty())
+      Known[S.Files.front().From->Run].push_back(std::move(Updates));
+  for (const auto &[Key, S] : All) {
+    std::set<int64_t> Numbers;
+    for (const Undated &F : S.Files)
+      Numbers.insert(F.Number);
+    const Steps *Counted = nullptr;
+    for (const Steps &Of : Known[S.Files.front().From->Run])
+      if (!Counted && Of.size() == Numbers.size() &&
+          all_of(Numbers, [&](int64_t N) { return Of.count(N) > 0; }))
+        Counted = &Of;
+    if (!Counted && !tellsOrder(S))
       continue;
-    const auto &Updates = Known[Files.front().From->Run];
-    const bool Counted = all_of(
-        Files, [&](const Undated &F) { return Updates.count(F.Number) > 0; });
-    // Numbers of one or two digits alone may be of anything.
-    const bool Sure =
-        StringRef(Key).contains("\nepochs\n") ||
-        all_of(Files, [](const Undated &F) { return F.From->Epoch; }) ||
-        any_of(Files, [](const Undated &F) { return F.Digits > 2; });
-    if (!Counted && !Sure)
-      continue;
-    for (const Undated &F : Files)
-      F.From->setStep(Counted ? Updates.at(F.Number) : F.Number);
+    for (const Undated &F : S.Files)
+      F.From->setStep(Counted ? Counted->at(F.Number) : F.Number);
   }
+}
+
+void tellCheckpointSteps(ArrayRef<std::unique_ptr<Source>> Sources) {
+  tell(seriesOf(Sources, /*ByFolder=*/false));
+  tell(seriesOf(Sources, /*ByFolder=*/true));
 }
 
 } // namespace culprit

@@ -73,13 +73,13 @@ void LogDialects::endBlock() {
   Open.reset();
   if (Ended.Ignored || Ended.Values.empty())
     return;
-  Rows.begin(Ended.Line);
-  if (Ended.WallTime)
-    Rows.wallTime(*Ended.WallTime);
-  if (Ended.Step) {
-    Rows.step(*Ended.Step);
-    Stepped = true;
-  }
+  LogLine Heading;
+  Heading.Number = Ended.Line;
+  Heading.WallTime = Ended.WallTime;
+  Heading.Rank = Ended.Rank;
+  begin(Heading);
+  if (Ended.Step)
+    placeAt(static_cast<double>(*Ended.Step));
   for (const auto &[Name, Value] : Ended.Values)
     Rows.number(Name, Value);
   Rows.end();
@@ -94,40 +94,50 @@ static std::string nameIn(StringRef Set, StringRef Key) {
   return (Set + Key).str();
 }
 
-bool isBlockLine(StringRef Text) {
-  if (blockOf(Text))
-    return true;
-  StringRef Row = Text.ltrim();
-  if (Row.size() == Text.size())
+/// Whether \p Text is a line below a heading; \p Prefix is what all of them begin
+/// with.
+static bool isBlockRow(StringRef Text, StringRef Prefix, StringRef &Key,
+                       std::optional<double> &Value) {
+  StringRef Written;
+  std::tie(Key, Written) = Text.ltrim().split(": ");
+  if (!Key.consume_front(Prefix) || Key.empty() || Key.size() > 100 ||
+      (isAlpha(Prefix[0]) && !Key.contains('/')))
     return false;
-  auto [Key, Value] = Row.split(": ");
-  return (Key.starts_with("| > ") ||
-          ((Key.starts_with("Train ") || Key.starts_with("Eval ")) &&
-           Key.contains('/'))) &&
-         !Value.empty();
+  Value = parseNumber(Written.trim().split(' ').first);
+  return true;
+}
+
+bool isBlockLine(StringRef Text) {
+  StringRef Key;
+  std::optional<double> Value;
+  for (StringRef Prefix : {"| > ", "Train ", "Eval "})
+    if (isBlockRow(Text, Prefix, Key, Value) && Value)
+      return true;
+  return blockOf(Text).has_value();
 }
 
 bool LogDialects::blockLine(const LogLine &L) {
-  StringRef Text = L.Text;
-  if (Open && (Text.starts_with(" ") || Text.starts_with("\t"))) {
-    StringRef Row = Text.ltrim();
-    auto [Key, Value] = Row.split(": ");
-    if (Key.consume_front(Open->Prefix) && !Key.empty() &&
-        Key.size() < 100 && Open->Values.size() < 1000) {
-      Value = Value.trim().split(' ').first;
-      if (std::optional<double> Number = parseNumber(Value))
-        Open->Values.push_back({nameIn(Open->Set, Key), *Number});
-      return true;
-    }
+  // What may be printed between two lines of a block: warnings.
+  constexpr unsigned MaxForeign = 20;
+  StringRef Key;
+  std::optional<double> Value;
+  if (Open && isBlockRow(L.Body, Open->Prefix, Key, Value)) {
+    if (Value && Open->Values.size() < 1000)
+      Open->Values.push_back({nameIn(Open->Set, Key), *Value});
+    Open->Foreign = 0;
+    return true;
   }
-  if (Open && Text.empty())
+  std::optional<LogBlock> Next = blockOf(L.Body);
+  if (!Next) {
+    if (Open && ++Open->Foreign > MaxForeign)
+      endBlock();
     return false;
+  }
   endBlock();
-  Open = blockOf(Text);
-  if (!Open)
-    return false;
+  Open = std::move(Next);
   Open->Line = L.Number;
   Open->WallTime = L.WallTime;
+  Open->Rank = L.Rank;
   return true;
 }
 

@@ -60,15 +60,19 @@ static bool isRule(StringRef Text) {
 }
 
 bool isBoxLine(StringRef Text, bool &Ruled) {
-  Ruled = isRule(Text) || (Ruled && boxRow(Text, /*Ruled=*/true));
-  return boxRow(Text).has_value() || (Ruled && !isRule(Text));
+  const bool Rule = isRule(Text);
+  Ruled = Rule || (Ruled && boxRow(Text, /*Ruled=*/true));
+  return boxRow(Text).has_value() || (Ruled && !Rule);
 }
 
 bool LogDialects::boxLine(const LogLine &L) {
   StringRef Text = L.Text.rtrim();
+  if (!Text.starts_with("|") && !Text.starts_with("--")) {
+    Ruled = false;
+    return false;
+  }
   if (isRule(Text)) {
-    bool Ends = !Box.empty();
-    if (Ends) {
+    if (!Box.empty()) {
       begin(L);
       for (const auto &[Name, Value] : Box)
         Rows.number(Name, Value);
@@ -77,11 +81,12 @@ bool LogDialects::boxLine(const LogLine &L) {
     Box.clear();
     Group.clear();
     Ruled = true;
-    return Ends;
+    return true; // of a large log, too, the lines in it are to be read
   }
   std::optional<BoxRow> Row = boxRow(Text, Ruled && Group.empty());
   if (!Row) {
     Ruled = false;
+    Box.clear();
     return false;
   }
   if (Row->Group)

@@ -4,7 +4,6 @@
 
 #include "Readers/LogDialects.h"
 #include "Readers/JsonRecords.h"
-#include "Readers/ProjectLines.h"
 #include "Readers/ScalarNames.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -61,46 +60,6 @@ bool LogDialects::dictLine(const LogLine &L) {
   if (L.WallTime)
     Rows.wallTime(*L.WallTime);
   return readRecord(In, Rows) && Rows.end();
-}
-
-/// 'DLLL {"timestamp": "...", "step": [1, 100], "data": {"train_loss": 2.3}}' of
-/// NVIDIA's DLLogger: epoch and step, or the step alone; what is logged for the
-/// whole run has no number there.
-bool LogDialects::nestedLine(const LogLine &L) {
-  StringRef Text = L.Text;
-  if (!Text.consume_front("DLLL {"))
-    return false;
-  LooseJson In(StringRef(Text.begin() - 1, Text.size() + 1));
-  In.next();
-  begin(L);
-  std::vector<double> Counts;
-  using Token = LooseJson::Token;
-  while (In.next() == Token::Key) {
-    const std::string Key = In.text().str();
-    Token Value = In.next();
-    if (Key == "data" && Value == Token::Object) {
-      if (!readRecord(In, Rows))
-        return false;
-    } else if (Key == "step" && Value == Token::Array) {
-      while ((Value = In.next()) == Token::Number)
-        Counts.push_back(In.number());
-    } else if (Key == "step" && Value == Token::Number) {
-      Counts.push_back(In.number());
-    } else if (!In.skip(Value)) {
-      return false;
-    }
-  }
-  if (Counts.empty())
-    return true;
-  std::optional<double> Epoch;
-  if (Counts.size() > 1)
-    Epoch = Counts[0];
-  double Step = Steps.ofCounter(Counts[Counts.size() > 1], Epoch);
-  if (!(Step >= 0 && Step < 1e15))
-    return true;
-  Rows.step(static_cast<int64_t>(Step));
-  Stepped = true;
-  return Rows.end();
 }
 
 /// "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4, reducing to 2",
@@ -265,9 +224,11 @@ bool LogDialects::pairsLine(const LogLine &L) {
         continue;
       }
     // "1s/epoch" of Keras; "Train: 1/80", a counter of a name unknown.
-    if ((Key.Metric == "epoch" && P.isTime()) || (P.Of > 0 && !Key.Scalar))
+    const bool Epoch = &P == Place.Epoch;
+    if ((Key.Metric == "epoch" && P.isTime()) ||
+        (P.Of > 0 && !Key.Scalar && !Epoch))
       continue;
-    if (&P == Place.Epoch && !Key.Scalar) {
+    if (Epoch && !Key.Scalar) {
       Rows.number("epoch", P.Value);
       continue;
     }
@@ -288,29 +249,11 @@ bool LogDialects::pairsLine(const LogLine &L) {
   return Rows.end();
 }
 
-bool LogDialects::formLine(const LogLine &L) {
-  std::optional<ProjectLine> Line = projectLine(L.Body);
-  if (!Line)
-    return false;
-  begin(L);
-  double Step = Line->Step;
-  if (Line->Epoch) {
-    Step = Steps.ofCounter(Step, Line->Epoch);
-    Rows.number("epoch", *Line->Epoch);
-  }
-  Rows.step(static_cast<int64_t>(Step));
-  for (const auto &[Name, Value] : Line->Values)
-    Rows.number(Name, Value);
-  Stepped = true;
-  return Rows.end();
-}
-
 bool LogDialects::line(const LogLine &L, const LineScan &Scan) {
   if (Scan.Overflow && overflowLine(L))
     return true;
-  if ((L.Text.starts_with("|") || L.Text.starts_with("--")) && boxLine(L))
-    return true;
-  if (blockLine(L) || tableLine(L) || formLine(L) || nestedLine(L))
+  if (boxLine(L) || blockLine(L) || tableLine(L) || formLine(L) ||
+      nestedLine(L))
     return true;
   if (Scan.Plan)
     planLine(L);
@@ -359,6 +302,7 @@ int64_t LogDialects::stepsBetweenDicts(size_t TrainRows,
 
 void LogDialects::finish() {
   endBlock();
+  endRounds();
   size_t TrainRows = 0;
   double LastEpoch = 0;
   for (const Dict &D : Dicts) {

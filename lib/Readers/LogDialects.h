@@ -23,8 +23,9 @@
 ///   Epoch: 001, Loss: 1.9800, Val: 0.7000        by epochs, as in many loops
 ///   |    ep_rew_mean     | 22.4     |              Stable-Baselines3, a box
 ///
-/// Forms of one project each are those of ProjectLines.h; numbers may stand on
-/// lines below their step (LogBlocks.cpp) or in a printed table (LogTables.h).
+/// Forms of one project each are those of ProjectLines.h and LogForms.cpp;
+/// numbers may stand on lines below their step (LogBlocks.cpp) or in a printed
+/// table (LogTables.h).
 ///
 /// Transformers prints Python dicts without a step; their steps follow from
 /// the progress bars between them, or from the number of rows and the length
@@ -65,9 +66,18 @@ struct LogBlock {
   llvm::StringRef Prefix; ///< Of each of its lines.
   llvm::StringRef Set;    ///< "val/" or empty.
   bool Ignored = false;
-  int64_t Line = 0; ///< Of the heading.
+  int64_t Line = 0; ///< Of the heading, as what follows.
   std::optional<double> WallTime;
+  std::optional<int64_t> Rank;
+  unsigned Foreign = 0; ///< Lines of other kinds since its last one.
   std::vector<std::pair<std::string, double>> Values;
+};
+
+/// A round of CatBoost, whose metric has no name.
+struct CatBoostRound {
+  int64_t Line = 0, Number = 0;
+  double Learn = 0;
+  std::optional<double> Test, Best;
 };
 
 /// Reads the metrics of one log into rows. Not thread-safe.
@@ -77,6 +87,10 @@ public:
 
   /// Shows one state of a line, before line() if that is called for it.
   void state(llvm::StringRef Text) { Bars.state(Text); }
+  /// Whether the next lines may be metrics by those before them alone.
+  bool open() const {
+    return Ruled || !Group.empty() || Open || Table.open();
+  }
   /// Takes \p L; true when it was a line of metrics.
   bool line(const LogLine &L, const LineScan &Scan);
   /// Adds what had to wait for the end.
@@ -100,6 +114,9 @@ private:
   void endBlock();
   bool tableLine(const LogLine &L);
   bool formLine(const LogLine &L);
+  bool catBoostLine(const LogLine &L);
+  void endRounds();
+  void placeAt(double Step);
   bool roundLine(const LogLine &L);
   bool batchesLine(const LogLine &L);
   bool loneLine(const LogLine &L);
@@ -124,11 +141,14 @@ private:
   EpochSteps Steps;
   std::optional<double> Heading; ///< The epoch that a line above names.
   bool Stepped = false;          ///< A line had a step of its own.
-  std::vector<std::pair<std::string, double>> Box; ///< Of one not ended.
-  std::string Group;             ///< Of the rows of a box, with its slash.
-  bool Ruled = false;            ///< The line before was a box's border.
-  std::optional<LogBlock> Open;     ///< The block whose lines come.
+  /// The rows of a box that has not ended.
+  std::vector<std::pair<std::string, double>> Box;
+  std::string Group;  ///< Of the rows of a box, with its slash.
+  bool Ruled = false; ///< The line before was of a box without groups.
+  std::optional<LogBlock> Open; ///< The block whose lines come.
   PrintedTable Table;
+  std::vector<CatBoostRound> Rounds;
+  bool Paired = false; ///< DLLogger has told epoch and step of a line.
 };
 
 } // namespace culprit

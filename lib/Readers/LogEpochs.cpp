@@ -9,7 +9,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogDialects.h"
-#include "Readers/ProjectLines.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -105,97 +104,9 @@ bool LogDialects::epochLine(const LogLine &L, const LinePlace &Place) {
   return Rows.end();
 }
 
-namespace {
-/// A line of gradient boosting, "[0]\ttrain-rmse:1.9\tvalid-rmse:2.0" of
-/// XGBoost and "[1]\ttraining's l2: 1.9\tvalid_1's l2: 2.0" of LightGBM.
-struct BoostingRound {
-  int64_t Number = 0;
-  SmallVector<std::pair<std::string, double>, 4> Metrics;
-
-  /// False when \p Text is no such line.
-  bool parse(StringRef Text);
-
-private:
-  bool parseCatBoost(StringRef Text);
-  void nameHeldOut();
-};
-} // namespace
-
-/// LightGBM numbers its sets, and calls that of training by its name wherever
-/// it is among them: one set beside it is held out.
-void BoostingRound::nameHeldOut() {
-  if (Metrics.size() != 2 ||
-      !StringRef(Metrics[0].first).starts_with("training/"))
-    return;
-  std::string &Name = Metrics[1].first;
-  if (StringRef(Name).starts_with("valid_"))
-    Name = "val" + Name.substr(Name.find('/'));
-}
-
-/// "11:\tlearn: 1.9\ttest: 2.0\tbest: 2.0 (11)\ttotal: 553ms": the loss that
-/// CatBoost was told to lower, on the data it learns from and on others.
-bool BoostingRound::parseCatBoost(StringRef Text) {
-  if (Text.consumeInteger(10, Number) || !Text.consume_front(":\t"))
-    return false;
-  while (!Text.empty()) {
-    StringRef Part;
-    std::tie(Part, Text) = Text.split('\t');
-    auto [Key, Written] = Part.split(": ");
-    std::optional<double> Value = parseNumber(Written.trim());
-    if (Value && Key == "learn")
-      Metrics.push_back({"train/loss", *Value});
-    else if (Value && Key == "test")
-      Metrics.push_back({"val/loss", *Value});
-  }
-  return !Metrics.empty() && Metrics[0].first == "train/loss";
-}
-
-bool BoostingRound::parse(StringRef Text) {
-  if (Text.contains(":\tlearn: "))
-    return parseCatBoost(Text);
-  if (!Text.consume_front("[") || Text.consumeInteger(10, Number) ||
-      !Text.consume_front("]\t"))
-    return false;
-  while (!Text.empty()) {
-    StringRef Part;
-    std::tie(Part, Text) = Text.split('\t');
-    auto [Key, Number] = Part.rsplit(':');
-    // "rmse:1.9+0.1" of cross validation: mean and deviation.
-    std::optional<double> Value = parseNumber(Number.trim().split('+').first);
-    auto [Set, Metric] = Key.trim().split("'s ");
-    // No entry of a list of references: "[1]\tSmith, J.: 2004".
-    if (!Value || Key.size() > 100 || Set.contains(' ') ||
-        Metric.contains(' ') || !(Set.contains('-') || !Metric.empty()))
-      return false;
-    Metrics.push_back(
-        {Metric.empty() ? Set.str() : (Set + "/" + Metric).str(), *Value});
-  }
-  nameHeldOut();
-  return !Metrics.empty();
-}
-
 static bool isReturnLine(StringRef Text) {
   return Text.starts_with("global_step=") &&
          Text.contains(", episodic_return=");
-}
-
-bool isWordlessLine(StringRef Text) {
-  return isReturnLine(Text) || Text.starts_with("DLLL {") ||
-         ((Text.starts_with("[") || Text.contains(":\tlearn: ")) &&
-          BoostingRound().parse(Text)) ||
-         projectLine(Text);
-}
-
-bool LogDialects::roundLine(const LogLine &L) {
-  BoostingRound Round;
-  if (!(L.Body.starts_with("[") || L.Body.contains(":\tlearn: ")) ||
-      !Round.parse(L.Body))
-    return false;
-  begin(L);
-  Rows.step(Round.Number);
-  for (const auto &[Key, Value] : Round.Metrics)
-    Rows.number(Key, Value);
-  return Rows.end();
 }
 
 /// "1epoch:train:1-50batch: iter_time=0.104, loss=93.5, ...", means over some
@@ -296,7 +207,7 @@ bool LogDialects::otherLine(const LogLine &L) {
     Heading = Epoch;
     return true;
   }
-  return roundLine(L) || gameLine(L);
+  return roundLine(L) || catBoostLine(L) || gameLine(L);
 }
 
 } // namespace culprit

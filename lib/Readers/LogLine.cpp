@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogLine.h"
+#include "Readers/ScalarNames.h"
 #include "Readers/TimeStamp.h"
 #include "Support/FindText.h"
 #include "llvm/ADT/StringExtras.h"
@@ -324,6 +325,12 @@ bool PrefixReader::takeSource() {
   return true;
 }
 
+/// Whether \p Word says what a number behind it is, and so names no logger.
+static bool namesNumber(StringRef Word) {
+  return fieldKind(Word) != FieldKind::Scalar || scalarName(Word).Known ||
+         isLossLike(Word) || Word.equals_insensitive("epoch");
+}
+
 /// What Python's logging prints by default between level and message, joined by
 /// colons: "INFO:tensorflow:loss = 2.3".
 void PrefixReader::takeLogger() {
@@ -332,22 +339,25 @@ void PrefixReader::takeLogger() {
   });
   StringRef After = Rest.drop_front(Name.size());
   if (!Name.empty() && isAlpha(Name[0]) && After.consume_front(":") &&
-      !After.empty() && !isSpace(After[0]))
+      !After.empty() && !isSpace(After[0]) && After[0] != '/' &&
+      After[0] != ':' && !namesNumber(Name))
     Rest = After;
 }
 
 /// "yolox.core.trainer:270 - " and "__main__:train:12 - " of Loguru.
 bool PrefixReader::takeModule() {
-  StringRef Place = Rest.take_front(160).split(" - ").first;
-  if (Place.size() + 3 > std::min<size_t>(Rest.size(), 160))
+  StringRef Head = Rest.take_front(160);
+  size_t End = Head.find(" - ");
+  if (End == StringRef::npos)
     return false;
-  auto [Name, Line] = Place.rsplit(':');
-  if (Line.empty() || !all_of(Line, isDigit) || Name.empty() ||
+  auto [Name, Line] = Head.take_front(End).rsplit(':');
+  const bool Module = Name.find_first_of(".:") != StringRef::npos;
+  if (!Module || Line.empty() || !all_of(Line, isDigit) ||
       !all_of(Name, [](char C) {
         return isAlnum(C) || StringRef("_.:<>").contains(C);
-      }))
+      }) || namesNumber(Name.substr(Name.find_last_of(".:") + 1)))
     return false;
-  Rest = Rest.drop_front(Place.size() + 3);
+  Rest = Rest.drop_front(End + 3);
   return true;
 }
 
@@ -360,7 +370,7 @@ bool PrefixReader::takeWord() {
       return false;
     level(Level);
     Rest = After.ltrim(" :|-");
-    if (After.starts_with(":"))
+    if (After.size() > 1 && After[0] == ':' && isAlpha(After[1]))
       takeLogger();
     return true;
   }

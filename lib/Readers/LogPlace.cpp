@@ -256,10 +256,10 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
       Out.Measured |= Is && &P == Pairs.data();
     }
   }
-  // A fraction in front of the epoch is that of ranks: "(0/4) Epoch 1, batch 50"
-  // of icefall.
-  if (!Out.Step && Out.Epoch && Fraction &&
-      !(Batch && Fraction < Out.Epoch)) {
+  // "(0/4) Epoch 1, batch 50" of icefall: a fraction of ranks.
+  const bool OfRanks = Batch && Fraction && Fraction < Out.Epoch &&
+                       Fraction->Begin > 0 && Text[Fraction->Begin - 1] == '(';
+  if (!Out.Step && Out.Epoch && Fraction && !OfRanks) {
     Out.Step = Fraction;
     Out.EpochFirst = true;
   } else if (!Out.Step && Out.Epoch && Batch) {

@@ -12,6 +12,7 @@
 #include "Support/LooseJson.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include <cmath>
 
 using namespace llvm;
@@ -39,25 +40,40 @@ static bool isStepName(StringRef Name) {
          fieldKind(Name) == FieldKind::Batch;
 }
 
-/// Whether \p Names may be those of a table's columns: the first counts, and
-/// one is a loss or the like. A sentence about losses does not begin with a
-/// counter.
-static bool areColumns(ArrayRef<std::string> Names) {
-  return Names.size() >= 3 && Names.size() <= MaxColumns &&
-         (isEpochName(Names[0]) || isStepName(Names[0])) &&
-         any_of(Names, [](StringRef C) { return isLossLike(C); }) &&
-         all_of(Names, [](StringRef C) {
-           return (C == "#" || isAlpha(C[0])) && C.size() <= 60;
-         });
+/// Whether \p Name, of one word, is more likely a column's than a sentence's.
+static bool looksLikeColumn(StringRef Name) {
+  return isStepName(Name) || isEpochName(Name) || Name.contains('_') ||
+         Name.contains('/') || scalarName(Name).Known || isLossLike(Name) ||
+         Name.equals_insensitive("time") || Name.equals_insensitive("wal");
+}
+
+/// Whether \p Names may be those of a table's columns: the first counts, one is
+/// a loss or the like, and no two are the same. \p Apart: more than one blank
+/// is between them, which sentences have not.
+static bool areColumns(ArrayRef<std::string> Names, bool Apart) {
+  if (Names.size() < 3 || Names.size() > MaxColumns ||
+      !(isEpochName(Names[0]) || isStepName(Names[0])))
+    return false;
+  StringSet<> Seen;
+  bool Loss = false;
+  for (StringRef Name : Names) {
+    if (!(Name == "#" || isAlpha(Name[0])) || Name.size() > 60 ||
+        !Seen.insert(Name).second || !(Apart || looksLikeColumn(Name)))
+      return false;
+    Loss |= isLossLike(Name);
+  }
+  return Loss;
 }
 
 static std::vector<std::string> columnsOf(StringRef Text) {
   Text.consume_front("# "); // NequIP marks it as a comment
-  if (Text.size() > 500 || Text.find_first_of(":=|{}[],;") != StringRef::npos)
+  StringRef First = Text.split(' ').first;
+  if (Text.size() > 500 || !(isEpochName(First) || isStepName(First)) ||
+      Text.find_first_of(":=|{}[],;") != StringRef::npos)
     return {};
-  for (StringRef Border : {"  ", " "})
-    if (std::vector<std::string> Names = cellsOf(Text, Border);
-        areColumns(Names))
+  for (bool Apart : {true, false})
+    if (std::vector<std::string> Names = cellsOf(Text, Apart ? "  " : " ");
+        areColumns(Names, Apart))
       return Names;
   return {};
 }
@@ -70,27 +86,41 @@ static bool isCell(StringRef Cell, std::optional<double> &Value) {
           all_of(Cell, [](char C) { return isDigit(C) || C == ':'; }));
 }
 
+/// What a table may have between two of its rows: bars, remarks.
+static constexpr unsigned MaxForeign = 20;
+
 PrintedTable::Kind PrintedTable::line(StringRef Text) {
-  if (Text.empty())
-    return Kind::Other;
-  if (isAlpha(Text[0]) || Text[0] == '#') {
-    // A line of another kind may stand between two rows.
-    std::vector<std::string> Names = columnsOf(Text);
-    if (Names.empty())
-      return Kind::Other;
-    Columns = std::move(Names);
-    return Kind::Names;
+  if (isAlpha(Text.empty() ? ' ' : Text[0]) || Text.starts_with("#")) {
+    if (std::vector<std::string> Names = columnsOf(Text); !Names.empty()) {
+      Columns = std::move(Names);
+      Foreign = 0;
+      Last = -1;
+      return Kind::Names;
+    }
   }
   if (Columns.empty())
     return Kind::Other;
-  std::vector<std::string> Cells = cellsOf(Text, " ");
-  if (Cells.size() != Columns.size())
-    return Kind::Other;
-  Values.assign(Cells.size(), std::nullopt);
-  for (size_t I = 0; I != Cells.size(); ++I)
-    if (!isCell(Cells[I], Values[I]))
-      return Kind::Other;
-  return Values[0] ? Kind::Row : Kind::Other;
+  std::vector<std::string> Cells;
+  const bool Numbers = !Text.empty() && isDigit(Text[0]);
+  if (Numbers && Text.size() <= 1000)
+    Cells = cellsOf(Text, " ");
+  Values.assign(Columns.size(), std::nullopt);
+  bool Row = Cells.size() == Columns.size();
+  for (size_t I = 0; Row && I != Cells.size(); ++I)
+    Row = isCell(Cells[I], Values[I]);
+  // A counter does not go back within a table.
+  if (Row && Values[0] && *Values[0] >= std::max(Last, 0.0) &&
+      *Values[0] == std::floor(*Values[0]) && *Values[0] < 1e15) {
+    Last = *Values[0];
+    Foreign = 0;
+    return Kind::Row;
+  }
+  // Numbers of another kind follow a table that has ended.
+  if (Numbers && !StringRef(Text).contains('%'))
+    Foreign = MaxForeign;
+  if (++Foreign > MaxForeign)
+    Columns.clear();
+  return Kind::Other;
 }
 
 bool LogDialects::tableLine(const LogLine &L) {
@@ -101,7 +131,7 @@ bool LogDialects::tableLine(const LogLine &L) {
   ArrayRef<std::optional<double>> Values = Table.values();
   std::optional<double> Epoch, Step;
   for (size_t I = 0; I != 2; ++I)
-    if (isEpochName(Columns[I]))
+    if (isEpochName(Columns[I]) && !Epoch)
       Epoch = Values[I];
     else if (isStepName(Columns[I]) && !Step)
       Step = Values[I];

@@ -35,6 +35,8 @@ public:
 
   /// What \p Text is, a line without its stamp.
   Kind line(llvm::StringRef Text);
+  /// Whether rows may follow.
+  bool open() const { return !Columns.empty(); }
   /// Of the table begun last.
   llvm::ArrayRef<std::string> columns() const { return Columns; }
   /// Of the row that came last, one a column: none for a time of the day.
@@ -43,6 +45,8 @@ public:
 private:
   std::vector<std::string> Columns;
   std::vector<std::optional<double>> Values;
+  double Last = -1;     ///< Counter of the row before.
+  unsigned Foreign = 0; ///< Lines of other kinds since then.
 };
 
 } // namespace culprit

@@ -25,10 +25,10 @@ public:
   /// Takes a number, and what is joined to it: 12,345 and 1.5s.
   std::optional<double> number() {
     Rest = Rest.ltrim();
-    StringRef Written = Rest.take_while([](char C) {
+    StringRef Written = Rest.take_front(40).take_while([](char C) {
       return isAlnum(C) || StringRef("+-.,").contains(C);
     });
-    StringRef Digits = Written.rtrim(",:");
+    StringRef Digits = Written.rtrim(",");
     std::optional<double> Value = parseNumber(Digits);
     while (!Value && !Digits.empty() && isAlpha(Digits.back())) {
       Digits = Digits.drop_back();
@@ -216,7 +216,7 @@ static std::optional<ProjectLine> caffe(StringRef Body) {
 }
 
 std::optional<ProjectLine> projectLine(StringRef Body) {
-  if (Body.empty())
+  if (Body.empty() || Body.size() > 4000)
     return std::nullopt;
   std::optional<ProjectLine> Out;
   switch (Body[0]) {

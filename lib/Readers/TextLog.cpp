@@ -75,7 +75,9 @@ private:
   bool plainLine(LogKind &K, StringRef Raw, int64_t Number);
   void states(StringRef Raw, int64_t Number);
   /// Whether no text is open that a line might belong to.
-  bool quiet() const { return Tracebacks.empty() && Stacks.idle(); }
+  bool quiet() const {
+    return Tracebacks.empty() && Stacks.idle() && !Dialects.open();
+  }
 
   LogOptions Options;
   LogRows Rows;

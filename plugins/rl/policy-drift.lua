@@ -9,10 +9,18 @@
 --- Read answers from before and after the turn. Restart there with a stronger penalty or a third of the learning rate.
 ---
 --- ## Known false positives
---- Runs without a penalty (beta 0) may drift on purpose; entropy falls in every run, by a factor of two or three.
+--- Runs without a penalty (beta 0) may drift on purpose; entropy falls in every run, by a factor of two or three. That
+--- of a supervised run, beside a loss and nothing of a policy, is not judged.
 ---
 --- ## References
 --- PPO clips a few percent of its tokens; above 20 % the step is too large for what was sampled.
+
+--- Whether an entropy beside a loss is that of a supervised model's predictions, which trainers log by the same name
+--- (TRL's SFTTrainer): nothing in the run is of a policy.
+local function supervised(run)
+  return run:where { name = "loss" }:first() and not run:where("match(name, 'reward*|score|kl|clip_ratio|policy_*|"
+    .. "value_loss|episode_*|response_*') or match(raw_name, '*actor*|*policy*|*rollout*')"):first()
+end
 
 ---@type culprit.Detector
 return {
@@ -29,7 +37,7 @@ return {
 
   run = function(case)
     local opt, judged = case.options, {}
-    for _, run in case.scalars:where { name = { "kl", "entropy", "clip_ratio" }, primary = true }:group("run") do
+    for _, run in case.scalars:where { primary = true }:group("run") do
       --- The first, middle and last part of a series, and the series.
       local function parts(name)
         local rows  = run:where { name = name }:sort("step"):where("finite(value)")
@@ -55,7 +63,8 @@ return {
         end
       end
 
-      local first, _, late, entropy = parts("entropy")
+      local first, _, late, entropy
+      if not supervised(run) then first, _, late, entropy = parts("entropy") end
       if entropy then
         local was, is = first:median("value"), late:median("value")
         local falls = was > 0 and is <= opt.collapse * was
@@ -87,7 +96,7 @@ return {
     local needed = ("at least %d logged values of "):format(opt.min_rows)
     if not judged.kl then skip(needed .. "the KL divergence", "policy-kl-runs-away") end
     if not judged.entropy then
-      skip(needed .. "the entropy", "policy-entropy-collapses", "policy-entropy-explodes")
+      skip(needed .. "a policy's entropy", "policy-entropy-collapses", "policy-entropy-explodes")
     end
     if not judged.clip_ratio then skip(needed .. "the clip ratio", "policy-clips-often") end
   end,

@@ -40,6 +40,17 @@ for n in (1, 2):
     write("folds/model_fold%d.pt" % n, {"model": weights(n)})
     write("sizes/resnet%d.pt" % (n * 50),
           {"model": {"fc.weight": floats(*[1] * n, shape=(1, n))}})
+    # Scores, rates, dates, resolutions, clients, and a tensor a file.
+    write("scores/best_0.9%d.pth" % n, {"model": weights(n)})
+    write("dates/model_2024010%d.pt" % n, {"model": weights(n)})
+    write("sides/ldm_%d.pt" % (256 * n), {"model": weights(n)})
+    write("clients/client_10%d.pt" % n, {"model": weights(n)})
+    write("samples/model_000%d.pt" % n, floats(n, n))
+    # Runs of their own, of one update each.
+    write("runs/model_00%d.pt" % n,
+          {"model": weights(n), "optimizer": adam(1)})
+    # The folder has the number, and the file another one.
+    write("folder/%d/model_bf16.pt" % (100 * n), {"model": weights(n)})
 for n, updates in ((2, 100), (6, 100)):
     # The optimizer began anew on the way: its count tells no step.
     write("anew/epoch_%d.pt" % n,
