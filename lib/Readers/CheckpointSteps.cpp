@@ -123,10 +123,11 @@ static AllSeries seriesOf(ArrayRef<std::unique_ptr<Source>> Sources,
     std::string Content = contentOf(*S);
     if (!Is || Content.empty())
       continue;
-    std::string Path =
-        ByFolder ? (sys::path::parent_path(Folder) + "/" + Is->Name + "/" + File)
-                       .str()
-                 : (Folder + "/" + Is->Name + sys::path::extension(File)).str();
+    std::string Path = (Folder + "/" + Is->Name +
+                        sys::path::extension(File)).str();
+    if (ByFolder)
+      Path = (sys::path::parent_path(Folder) + "/" + Is->Name + "/" + File)
+                 .str();
     Series &To = Out[{std::move(Path), std::move(Content)}];
     To.Files.push_back({S.get(), Is->Number});
     To.Word = Is->Word;

@@ -94,8 +94,8 @@ static std::string nameIn(StringRef Set, StringRef Key) {
   return (Set + Key).str();
 }
 
-/// Whether \p Text is a line below a heading; \p Prefix is what all of them begin
-/// with.
+/// Whether \p Text is a line below a heading; \p Prefix is what all of them
+/// begin with.
 static bool isBlockRow(StringRef Text, StringRef Prefix, StringRef &Key,
                        std::optional<double> &Value) {
   StringRef Written;

@@ -41,9 +41,9 @@ bool LogDialects::formLine(const LogLine &L) {
   return Rows.end();
 }
 
-/// 'DLLL {"timestamp": "...", "step": [1, 100], "data": {"train_loss": 2.3}}' of
-/// NVIDIA's DLLogger: epoch and step, or the step alone; what is logged for the
-/// whole run has no number there.
+/// 'DLLL {"timestamp": "...", "step": [1, 100], "data": {"train_loss": 2.3}}'
+/// of NVIDIA's DLLogger: epoch and step, or the step alone; what is logged for
+/// the whole run has no number there.
 bool LogDialects::nestedLine(const LogLine &L) {
   StringRef Text = L.Text;
   if (Text.size() > 4000 || !Text.consume_front("DLLL {"))

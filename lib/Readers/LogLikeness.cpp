@@ -126,7 +126,8 @@ struct Signs {
   unsigned Heads = 0;
   unsigned Told = 0;  ///< Exceptions and warnings of any name.
   unsigned Words = 0; ///< Lines of three words or more.
-  unsigned Tagged = 0; ///< A name and a sentence: `llm_load_vocab: missing ...`.
+  /// A name and a sentence: `llm_load_vocab: missing ...`.
+  unsigned Tagged = 0;
 };
 } // namespace
 
