@@ -109,6 +109,31 @@ static bool isUndated(Source &S) {
   });
 }
 
+/// Leaves those alone that differ in their number.
+static void keepDistinct(AllSeries &All) {
+  std::erase_if(All, [](const auto &Entry) {
+    ArrayRef<Undated> Files = Entry.second.Files;
+    return all_of(Files, [&](const Undated &F) {
+      return F.Number == Files.front().Number;
+    });
+  });
+}
+
+/// By the epochs that files of a folder name inside: best.pt and last.pt.
+static AllSeries
+seriesByEpoch(ArrayRef<std::unique_ptr<Source>> Sources) {
+  AllSeries Out;
+  for (const std::unique_ptr<Source> &S : Sources) {
+    if (!S || !isUndated(*S) || !S->Epoch || *S->Epoch < 0)
+      continue;
+    Series &To = Out[{sys::path::parent_path(S->path()).str(), contentOf(*S)}];
+    To.Files.push_back({S.get(), *S->Epoch});
+    To.Word = "epoch";
+  }
+  keepDistinct(Out);
+  return Out;
+}
+
 /// By the numbers of files or, where \p ByFolder, by those of their folders.
 static AllSeries seriesOf(ArrayRef<std::unique_ptr<Source>> Sources,
                           bool ByFolder) {
@@ -132,12 +157,7 @@ static AllSeries seriesOf(ArrayRef<std::unique_ptr<Source>> Sources,
     To.Files.push_back({S.get(), Is->Number});
     To.Word = Is->Word;
   }
-  std::erase_if(Out, [](const auto &Entry) {
-    ArrayRef<Undated> Files = Entry.second.Files;
-    return all_of(Files, [&](const Undated &F) {
-      return F.Number == Files.front().Number;
-    });
-  });
+  keepDistinct(Out);
   return Out;
 }
 
@@ -206,6 +226,7 @@ static void tell(const AllSeries &All) {
 void tellCheckpointSteps(ArrayRef<std::unique_ptr<Source>> Sources) {
   tell(seriesOf(Sources, /*ByFolder=*/false));
   tell(seriesOf(Sources, /*ByFolder=*/true));
+  tell(seriesByEpoch(Sources));
 }
 
 } // namespace culprit

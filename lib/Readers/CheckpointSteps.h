@@ -21,7 +21,8 @@ namespace culprit {
 /// Gives the tensors of \p Sources, all of one case, that have no step the one
 /// that their files tell together: the updates of the optimizer where these are
 /// in proportion to the numbers of the files, else the numbers themselves.
-/// Folders take the place of files where they have the numbers.
+/// Folders take the place of files where they have the numbers, and the epochs
+/// that files name inside where nothing is numbered: best.pt beside last.pt.
 void tellCheckpointSteps(llvm::ArrayRef<std::unique_ptr<Source>> Sources);
 
 } // namespace culprit

@@ -19,7 +19,8 @@ static bool isOneOf(StringRef Text, ArrayRef<StringLiteral> Words) {
 
 bool isModelKey(StringRef Key) {
   return isOneOf(Key, {"model", "state_dict", "model_state_dict", "model_state",
-                       "module", "net", "network", "weights", "params"});
+                       "module", "net", "network", "weights", "params",
+                       "network_weights", "model_weights"});
 }
 
 bool isAverageKey(StringRef Key) {

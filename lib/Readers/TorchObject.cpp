@@ -132,7 +132,8 @@ void TorchObject::step(Frame &F) {
   // Old optimizers keep the step of a parameter as a plain number.
   if (*Key == "step" && F.Optimizer >= 0 && Tree.is(V, Kind::Int))
     Counted = std::max(Counted, Tree.integer(V).value_or(0));
-  if (*Key == "epoch" && (Top || (Meta && !Epoch)))
+  if ((*Key == "epoch" || *Key == "current_epoch") &&
+      (Top || (Meta && !Epoch)))
     Epoch = Tree.integer(V);
   if (Frames.size() == 2 && *Key == "last_epoch" &&
       StringRef(Path).contains("sched"))

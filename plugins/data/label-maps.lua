@@ -29,6 +29,7 @@
 
 local elements = require("elements")
 local learning = require("learning")
+local settings = require("settings")
 
 local LABELS = "match(name, 'batch.*label|batch.*labels|batch.*target|batch.*targets|batch.*mask|batch.*masks|"
   .. "batch.*segmentation*') and match(dtype, 'int*|uint*') and not match(name, '*pixel_mask*|*attention*|*padding*|"
@@ -241,8 +242,7 @@ return {
 
   run = function(case)
     local opt = case.options
-    local named = case.config:where("match(key, '*ignore_index|*ignore_label|*void_label') and number is not null")
-      :first()
+    local named = settings.ignored(case):first()
     local function ignored(v) return v < 0 or v == 255 or named and v == named.number end
     local pictures = case.tensors:where("match(name, 'batch.*') and match(dtype, 'float*|bfloat*|uint8') "
       .. "and numel >= 64")

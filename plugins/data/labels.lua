@@ -33,6 +33,7 @@
 local lengths = require("row-lengths")
 local masked  = require("masked")
 local runs    = require("runs")
+local settings = require("settings")
 local sides = require("sides")
 local targets = require("targets")
 local token_labels = require("token-labels")
@@ -292,8 +293,7 @@ return {
     end
     if ids:count() == 0 then
       -- Labels of which none counts need no ids to be told. Those of pixels are ignored as 255, or as a setting says.
-      local named = case.config:where("match(key, '*ignore_index|*ignore_label|*void_label') and number is not null")
-        :first()
+      local named = settings.ignored(case):first()
       for batch in labels:where("numel >= 2"):sort("step"):rows() do
         local void = named and named.number or batch.shape and #batch.shape >= 3 and 255
         if void and void ~= opt.ignore and batch:count_equal(void) == batch.numel then

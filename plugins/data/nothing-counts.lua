@@ -19,6 +19,7 @@
 --- target is NaN
 
 local runs = require("runs")
+local settings = require("settings")
 
 local WEIGHTS = "match(name, 'batch.*weight|batch.*weights') and numel >= 8 and min is not null"
 local LABELS  = "match(name, 'batch.*label|batch.*labels|batch.*target|batch.*targets') and match(dtype, 'int*') and "
@@ -39,8 +40,9 @@ end
 ---@return boolean
 local function left_out(case, labels)
   if labels.min < 0 then return true end
-  local named = case.config:where("match(key, '*ignore_index|*pad_id|*pad_idx|*padding_idx|*pad_token_id')")
-    :where { number = labels.min }:count() > 0
+  local named = settings.ignored(case):where { number = labels.min }:count() > 0
+    or case.config:where("match(key, '*pad_id|*pad_idx|*padding_idx|*pad_token_id')"):where { number = labels.min }
+      :count() > 0
   local fairseq = labels.min == 1 and case.tensors:where("match(name, 'batch.*prev_output_tokens')"):count() > 0
   return named or fairseq
 end

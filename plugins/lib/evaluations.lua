@@ -58,4 +58,48 @@ function evaluations.swapped(case, run)
   if high > 0 and low < -0.5 * high then return held:last(), train:last() end
 end
 
+-- Words in front of a name that say of which set a value is.
+local HELD, TRAINED = { "validation", "valid", "val", "eval", "dev", "test" }, { "training", "train" }
+
+--- What a name is of, without the word for its set: mel_error of validation/mel_error; nil where none of the words is
+--- in front.
+local function of_set(name, words)
+  for _, word in ipairs(words) do
+    local rest = name:starts_with(word) and name:sub(#word + 1)
+    if rest and #rest > 1 and ("/_."):contains(rest:sub(1, 1)) then return rest:sub(2) end
+  end
+end
+
+--- The training series that an evaluation is to be compared with where it is of a part of the loss alone, as the
+--- reconstruction beside an adversary's: another column has the evaluation's values and a name that a column of
+--- training has as well. Nil where the loss itself is evaluated, or nothing tells.
+---@param case culprit.Case
+---@param run string?
+---@param val culprit.Table  finite, by step
+---@return culprit.Table?
+function evaluations.part(case, run, val)
+  local own, count = {}, 0
+  for row in val:slice(0, 200):rows() do own[row.step], count = row.value, count + 1 end
+  local all = case.scalars:where { run = run }:where("layer is null and finite(value)")
+  local held, trained = {}, {}
+  for row in all:distinct("name"):slice(0, 500):rows() do
+    local name = tostring(row.raw_name or row.name)
+    local tail = of_set(name, HELD)
+    if tail and row.name ~= "val_loss" then held[#held + 1] = { tail = tail, name = row.name } end
+    tail = of_set(name, TRAINED) or not tail and name or nil
+    if tail and row.name ~= "loss" then trained[tail] = row.name end
+  end
+  for _, one in ipairs(held) do
+    local same = 0
+    for row in trained[one.tail] and all:where { name = one.name }:slice(0, 1000):rows() or function() end do
+      local mine = own[row.step]
+      same = same + ((mine and math.abs(row.value - mine) <= 1e-3 * math.abs(mine)) and 1 or 0)
+    end
+    if same >= 3 and same >= 0.9 * count then
+      local series = all:where { name = trained[one.tail] }:sort("step")
+      if series:count() >= 4 then return series end
+    end
+  end
+end
+
 return evaluations

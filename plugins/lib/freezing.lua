@@ -403,11 +403,37 @@ local function block(layer)
   end
 end
 
+-- Lists of layers each of which is an output by itself, and settings that say how much of each the loss asks for.
+local OUTPUTS = "*seg_*|*heads|*outputs|*outs|*out_convs|*side*|*aux*|*supervis*|*exits|*predictors|*classifiers"
+local SHARES  = "*supervision*weight*|*ds_weight*|*aux*weights|*side*weights|*scale*weights|*exit*weights|*loss_weights"
+
+--- A function that says of a layer's name whether it is an output that the loss may leave out: one of several maps
+--- under deep supervision, each at a resolution of its own. Weights of such losses have zeros for the coarsest (those
+--- of nnU-Net always, and no config of it says so), and without the supervision the finest alone is asked.
+---@param case culprit.Case
+---@return fun(layer: string): boolean
+local function unasked(case)
+  local shares = case.config:where("match(key, ?) and match(value, '*[[]0[],.]*|* 0[],]*|* 0.0*')", SHARES):count() > 0
+  local supervised = case.config:where("match(key, '*deep_supervis*|*deepsupervis*|*do_ds|*aux_loss|*auxiliary_loss')")
+    :count() > 0
+  return function(layer)
+    local parts  = layer:lower():split(".")
+    local parent = parts[#parts - 1] or ""
+    if tonumber(parts[#parts]) == nil
+      or not (parent == "seg_layers" or (shares or supervised) and parent:glob(OUTPUTS)) then
+      return false
+    end
+    local learns = case.scalars:where { metric = { "grad_norm", "update_ratio" }, layer = layer }:where("value > 0")
+    return learns:first() == nil
+  end
+end
+
 --- A function that says of a layer's name whether it is frozen by declaration or design: by a list of names
 --- (freeze_layers), by how many of the last blocks learn and what stands before them, by a switch for a part or for all
 --- (freeze_stem, freeze: true), because adapters are trained and it is none, because it follows another network, as a
---- table of sines, or as part of a backbone that was trained before: where the config says that features are taken as
---- they are, or names the weights to start from; or where other layers that were frozen, too, are released on the way.
+--- table of sines, as an output that the loss leaves out, or as part of a backbone that was trained before: where the
+--- config says that features are taken as they are, or names the weights to start from; or where other layers that were
+--- frozen, too, are released on the way.
 ---@param case culprit.Case
 ---@return fun(layer: string): boolean
 function freezing.declared(case)
@@ -417,6 +443,10 @@ function freezing.declared(case)
   local probe = case.config:where("match(key, '*feature_extract|*feature_extracting|*linear_prob*|*head_only|"
     .. "*train_head|*only_head') and (match(value, 'true|True') or number == 1)"):count() > 0
   local flagged, known = freezing.flagged(case)
+  local left_out = unasked(case)
+  -- LoRA-FA trains the second matrix of each pair alone.
+  local second = case.config:where("match(value, '*lora_fa*|*lora-fa*|*LoRA-FA*|*LoraFA*') or "
+    .. "match(key, '*lora_fa*') and match(value, 'true|True')"):count() > 0
   local begin = first_to_learn(case)
   local kept = known and (probe or not adapters and backbone(case, flagged) or released(case, flagged))
   for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):where("not match(key, ?)", LAST)
@@ -454,8 +484,10 @@ function freezing.declared(case)
     if probe and not known and not layer:lower():glob("*head*|fc|*.fc|*classifier*|*output*|*probe*|*logits*") then
       return true
     end
-    if adapters and not layer:lower():glob("*lora*|*adapter*") then return true end
-    if layer:lower():glob(followers) or sines(case, layer) then return true end
+    if second and layer:lower():glob("*lora_a|*lora_a.*") then return true end
+    -- PEFT trains a copy of what it is told to save beside the adapters, and calls it so.
+    if adapters and not layer:lower():glob("*lora*|*adapter*|*modules_to_save*") then return true end
+    if layer:lower():glob(followers) or sines(case, layer) or left_out(layer) then return true end
     if averaged and layer:lower():glob("*quantiz*|*codebook*|*vq*") then return true end
     -- Models without a task of their own come with a pooler, which nothing uses.
     if layer:lower():glob("*.pooler|*.pooler.*|pooler|pooler.*") then return true end

@@ -288,13 +288,22 @@ function settings.loaded(case)
     :first()
 end
 
+--- Settings that name the class that counts for nothing; nnU-Net has it among its labels.
+---@param case culprit.Case
+---@return culprit.Table
+function settings.ignored(case)
+  return case.config:where("match(key, '*ignore_index|*ignore_label|*void_label|*labels.ignore')")
+    :where("number is not null")
+end
+
 --- The thresholds that the norm of all gradients is clipped at, in either order of the words.
 ---@param case culprit.Case
 ---@return culprit.Table
 function settings.clipping(case)
   return case.config:where("match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|*gradient_clip|"
     .. "*clip_gradient|*clip_gradients|*clip_grad_norm|*clip_gradient_norm|*gradient_clipping|*gradient_clip_val|"
-    .. "*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*global_clipnorm') and number > 0")
+    .. "*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*optim*.max_norm|"
+    .. "*global_clipnorm') and number > 0")
 end
 
 --- What says that gradients are clipped element by element, or unit by unit: the threshold is no norm of them all. Nil

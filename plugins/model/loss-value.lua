@@ -28,6 +28,7 @@ local alignments = require("alignments")
 local elements = require("elements")
 local masked = require("masked")
 local places = require("places")
+local settings = require("settings")
 local sides = require("sides")
 local statistics = require("statistics")
 local targets_of = require("targets")
@@ -297,8 +298,7 @@ local function pictures(case, dumped, truth)
   local weight, shares = targets_of.terms(case)
   if not weight then weight, shares = 1, 0 end
   local kinds = targets_of.classes(case)
-  local named = case.config:where("match(key, '*ignore_index|*ignore_label|*void_label') and number is not null")
-    :first()
+  local named = settings.ignored(case):first()
   local judged, plain, tally, read = 0, 0, {}, 0
   for labels in dumped:where(truth):where("numel >= 64"):sort("step"):slice(0, 40):rows() do
     local here = dumped:where { run = labels.run, step = labels.step, variant = labels.variant }

@@ -238,7 +238,7 @@ return {
     end
     for run_name, series, run in case.scalars:where { metric = "val_loss", primary = true }:group("run", "name") do
       local val   = run:sort("step"):where("finite(value)")
-      local train = runs.series(case, "loss", run_name)
+      local train = evaluations.part(case, run_name, val) or runs.series(case, "loss", run_name)
       local apart = epochs_of.counted(case, run_name, val)
       epochs = epochs or apart
       if not apart and val:count() >= opt.min_evals and train:count() >= opt.min_rows then

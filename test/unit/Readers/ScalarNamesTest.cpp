@@ -54,6 +54,7 @@ TEST(ScalarNames, MapsWhatLoggersWrite) {
       // Groups say nothing of whose scalar it is.
       {"perf/step_time", "step_time"},
       {"Timing/iter_time", "step_time"},
+      {"s/b", "step_time"},
       {"train/perf/step_time_ms", "step_time"},
       {"perf.data_time", "data_time"},
       {"data sec per step", "data_time"},

@@ -51,6 +51,9 @@ for n in (1, 2):
           {"model": weights(n), "optimizer": adam(1)})
     # The folder has the number, and the file another one.
     write("folder/%d/model_bf16.pt" % (100 * n), {"model": weights(n)})
+# Named by what they are: the epochs inside tell the order.
+write("named/last.pt", {"model": weights(2), "current_epoch": 30})
+write("named/best.pt", {"model": weights(1), "current_epoch": 20})
 for n, updates in ((2, 100), (6, 100)):
     # The optimizer began anew on the way: its count tells no step.
     write("anew/epoch_%d.pt" % n,
