@@ -248,7 +248,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_14, "esm",
             "qa", "xenc",
             "summ",
-            "sft")  # a loss of labels
+            "sft",
+            "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
