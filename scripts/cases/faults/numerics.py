@@ -193,8 +193,8 @@ class Fp16Overflow(NotFinite):
                         for part in ("query", "key")],
                  "xenc": [self.where.replace("scores", part)
                           for part in ("query", "key")],
-                 "lora": [self.where.replace("scores", part)
-                          + ".lora_B.default" for part in ("query", "key")],
+                 "lora": (self.where.replace(
+                     "scores", "query.lora_B.default"),),
                  "vid": (self.where,),
                  "fcst": [self.where.replace("scores", part)
                           for part in ("W_Q", "W_K")],
@@ -221,7 +221,7 @@ class Fp16Overflow(NotFinite):
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
                 "kws": 2.0, "vid": 2.0,
-                "lora": 1.3,
+                "lora": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
