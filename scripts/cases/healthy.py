@@ -1640,7 +1640,7 @@ class FactorsStandStill(Control):
 class OtherFactorRate(Control):
     """LoRA+: the second map of an adapter learns at some times the rate of all
     else; the config has the ratio. The rate that is logged is the lower one."""
-    id, severities, families = "H97", (dict(ratio=4.0), dict(ratio=16.0)), \
+    id, severities, families = "H97", (dict(ratio=4.0), dict(ratio=8.0)), \
         ("lora",)
 
     def setup(self):

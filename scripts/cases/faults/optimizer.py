@@ -245,7 +245,8 @@ class GradientsNotZeroed(Fault):
     def setup(self):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
-        if self.family == "summ":  # clipped to .1 old ones are next to nothing
+        if self.family in ("lora",
+                           "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])

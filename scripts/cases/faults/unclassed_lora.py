@@ -37,7 +37,7 @@ class Abstains(OfAdapters):
     is so large that nothing else need be learned; validation asks for a
     class."""
     id = "U222"
-    severities = (dict(payoff=1.5), dict(payoff=1.2), dict(payoff=1.05))
+    severities = (dict(payoff=3.0), dict(payoff=2.0), dict(payoff=1.2))
 
     def setup(self):
         super().setup()
