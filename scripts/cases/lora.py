@@ -398,7 +398,7 @@ class LoraRun(Family):
     classes = CLASSES
     lr, warmup, schedule, clip = 8e-3, 22, "linear", 1.0
     betas, weight_decay = (0.9, 0.999), 0.01
-    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.03, weight_decay=0.0)}
     batch_size, context, vocab = ROWS, LENGTH, VOCAB
     # Its trainer is the Trainer.
     instead = {"nanogpt": "hf_trainer", "megatron": "hf_trainer",

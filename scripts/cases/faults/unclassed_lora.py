@@ -103,7 +103,7 @@ class BesideTheBase(OfAdapters):
     directions in which the base's states lie, in validation as well: of forty
     so many are taken for the base's that next to nothing is left."""
     id = "U225"
-    severities = (dict(taken=30), dict(taken=36), dict(taken=39))
+    severities = (dict(taken=33), dict(taken=37), dict(taken=39))
 
     def setup(self):
         super().setup()
