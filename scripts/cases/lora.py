@@ -63,12 +63,12 @@ class Reviews(sources.Source):
     not which are the last clause's, .97, who knows the process .356 (`best()`).
 
     limit: tokens that are kept of a text. pieces: of the tokenizer, which has
-    forms of words beside those of the table, each as frequent as any; a collator
-    clamps what is too large to the last row. block, share: files
-    of one topic each, one after the other. sites: the number of the site is in
-    the batch, and each has fillers of its own. easy: one clause. stop: words
-    that are left out. tagged: texts have tags in place of a label, which topics
-    are in them and which polarities.
+    forms of words beside those of the table; a collator clamps what is too
+    large to the last row. block, share: files of one topic each, one after the
+    other. sites: the number of the site is in the batch, and each has fillers
+    of its own. easy: one clause. stop: words that are left out. tagged: texts
+    have tags in place of a label, which topics are in them and which
+    polarities.
     """
 
     SHARES = ((0.4, 0.3, 0.2, 0.1), (0.1, 0.4, 0.1, 0.4), (0.2, 0.1, 0.5, 0.2))
