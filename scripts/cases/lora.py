@@ -431,7 +431,7 @@ class LoraRun(Family):
         "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
         "F24": (dict(share=0.15), dict(share=0.3), dict(share=0.5)),
         "F27": (dict(epochs=12), dict(epochs=30), dict(epochs=100)),
-        "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
+        "F31": (dict(factor=1.15), dict(factor=1.35), dict(factor=1.8)),
         "F33": (dict(limit=8), dict(limit=7), dict(limit=6)),
         "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
         "F36a": (dict(bias=-2.8), dict(bias=-4.0), dict(bias=-20.0)),
