@@ -80,9 +80,12 @@ from .gnn import GnnRun
 from .gru import GruRun
 from .kpt import KptRun
 from .kws import KwsRun
+from .lora import LoraRun
 from .mae import MaeRun
 from .moe import MoeRun
 from .ner import NerRun
+from .nerf import NerfRun
+from .nnu import NnuRun
 from .point import PointRun
 from .qa import QaRun
 from .recsys import RecsysRun
@@ -101,6 +104,7 @@ from .unet import UnetRun
 from .vid import VidRun
 from .vit import VitRun
 from .vlm import VlmRun
+from .voc import VocRun
 from .vq import VqRun
 from .xenc import XencRun
 
@@ -216,7 +220,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   DpoRun, T5Run, PointRun, VlmRun, VqRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
                                   VidRun, EsmRun, MaeRun, QaRun, XencRun,
-                                  KptRun, SummRun, FcstRun, SftRun)}
+                                  KptRun, SummRun, FcstRun, SftRun,
+                                  LoraRun, NnuRun, NerfRun, VocRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -233,6 +238,8 @@ PAIR_15 = ("esm", "mae")
 PAIR_16 = ("qa", "xenc")
 PAIR_17 = ("kpt", "summ")
 PAIR_18 = ("fcst", "sft")
+PAIR_19 = ("lora", "nnu")
+PAIR_20 = ("nerf", "voc")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
@@ -241,7 +248,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_14, "esm",
             "qa", "xenc",
             "summ",
-            "sft")  # a loss of labels
+            "sft",
+            "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 

@@ -111,6 +111,7 @@ class NoWeightDecay(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "sft",
+                "lora",
                 "summ")
 
     def setup(self):
@@ -129,6 +130,7 @@ class ConstantRate(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "lora",
                 "summ")
 
     def setup(self):
@@ -184,6 +186,7 @@ class Curriculum(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "lora",
                 "summ")
 
     def setup(self):
@@ -206,6 +209,7 @@ class Curriculum(Control):
                            "kpt",
                            "summ",
                            "sft",
+                           "lora",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -247,8 +251,9 @@ class DeclaredFreeze(Pretrained):
     families = ALL
 
     def setup(self):
-        """Of `dpo` one block, or one kind of maps, has adapters."""
+        """Of `dpo` and `lora` one block, or some maps, have adapters."""
         if self.family not in ("dpo", "vlm",
+                               "lora",
                                "sft"):
             super().setup()
             return
@@ -257,12 +262,14 @@ class DeclaredFreeze(Pretrained):
                            "sft"):
             self.severity = dict(keep=self.s.keep)
             return
-        self.severity = (dict(only=[1]), dict(targets=["query_key_value"])
-                         )[self.level]
+        maps = ["query", "value"] if self.family == "lora" \
+            else ["query_key_value"]
+        self.severity = (dict(only=[1]), dict(targets=maps))[self.level]
         self.model_options |= self.severity
 
     def make_model(self):
-        if self.family == "dpo":
+        if self.family in ("dpo",
+                           "lora"):
             return type(self).__bases__[1].make_model(self)
         model = type(self).__bases__[1].make_model(self) \
             if self.family in ("vlm",
@@ -299,6 +306,7 @@ class RateEndsAtZero(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "lora",
                 "summ")
 
     def setup(self):
@@ -451,6 +459,7 @@ class MixedDomains(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "lora",
                 "summ")
 
     def make_source(self, seed):
@@ -462,6 +471,8 @@ class MixedDomains(Control):
             return self.reports(seed, desks=True)
         if self.family == "sft":
             return self.chats(seed, domains=True)
+        if self.family == "lora":
+            return self.reviews(seed, sites=True)
         if self.family == "qa":
             return self.passages(seed, domains=True)
         if self.family == "mae":
@@ -805,6 +816,7 @@ class Accumulated(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "lora",
                 "summ")
 
     def setup(self):
@@ -1608,6 +1620,58 @@ class LengthsTogether(Control):
                                                        self.s.batches)
 
 
+class FactorsStandStill(Control):
+    """LoRA-FA: the first map of an adapter stays as it was drawn, and the
+    second alone learns, as the config says."""
+    id, severities, families = "H96", (dict(rank=8), dict(rank=16)), ("lora",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["rank"] = self.s.rank
+        self.user["lora_variant"] = "lora_fa"
+
+    def make_model(self):
+        model = super().make_model()
+        for _, part in model.adapters():
+            part.lora_A.requires_grad_(False)
+        return model
+
+
+class OtherFactorRate(Control):
+    """LoRA+: the second map of an adapter learns at some times the rate of all
+    else; the config has the ratio. The rate that is logged is the lower one."""
+    id, severities, families = "H97", (dict(ratio=4.0), dict(ratio=8.0)), \
+        ("lora",)
+
+    def setup(self):
+        super().setup()
+        self.lr /= 2
+        self.user["loraplus_lr_ratio"] = self.s.ratio
+
+    def make_optimizer(self, model):
+        optimizer = super().make_optimizer(model)
+        names = {p: n for n, p in model.named_parameters()}
+        groups = []
+        for group in optimizer.param_groups:
+            for second in (False, True):
+                own = [p for p in group["params"]
+                       if ("lora_B" in names[p]) == second]
+                groups.append(group | {"params": own, "lr": self.lr * (
+                    self.s.ratio if second else 1.0)})
+        return type(optimizer)([g for g in groups if g["params"]])
+
+
+class MainDirections(Control):
+    """PiSSA: adapters begin as the main directions of their maps, which keep
+    the rest, as the config says: neither of their matrices begins at zero, and
+    what stands still is not the base's."""
+    id, severities, families = "H98", (dict(rank=8), dict(rank=4)), ("lora",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= {"first": "pissa", "rank": self.s.rank}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1631,4 +1695,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           HardestKeypoints, OtherSigma, HalfBodies,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
           OtherForecastLoss, UnitsDrawn, HorizonGrows,
-          NoisyEmbeddings, QuestionsAsWell, LengthsTogether)
+          NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
+          FactorsStandStill, OtherFactorRate, MainDirections)

@@ -242,6 +242,7 @@ class BitFlip(Dumps, Fault):
              "xenc": ".dense",
              "summ": "",
              "sft": ".down_proj",
+             "lora": ".dense.lora_B.default",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
              "gnn": "", "vq": "", "kws": "", "tab": ".ffn.layer2",
@@ -314,6 +315,7 @@ class TokenIdsClamped(Dumps, Fault):
     families = (*families, "tab", "sbert", "esm",
                 "qa", "xenc",
                 "sft",
+                "lora",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
@@ -403,6 +405,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.reports(seed, pieces=self.size())
         if self.family == "sft":
             return self.chats(seed, pieces=self.size())
+        if self.family == "lora":
+            return self.reviews(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
         if self.family == "qa":
@@ -497,6 +501,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "fcst",
                 "kpt",
                 "sft",
+                "lora",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -587,6 +592,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_length"] = self.s.limit
             return self.pairs(seed, limit=self.s.limit)
+        if self.family == "lora":  # and of this one, whose verdict is last
+            self.also = []
+            self.user["max_length"] = self.s.limit
+            return self.reviews(seed, limit=self.s.limit)
         if self.family == "esm":  # so it is here
             self.also = []
             self.user["max_seq_length"] = self.s.limit

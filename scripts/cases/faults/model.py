@@ -11,6 +11,7 @@ from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
 from ..fcst import PatchTST
 from ..kpt import PoseEstimator
 from ..kws import DsCnn
+from ..lora import HEAD as LORA_HEAD
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
 from ..point import PointNet2
@@ -283,7 +284,8 @@ class BadInitialization(Fault):
 
     def make_model(self):
         model = super().make_model()
-        if self.family == "dpo":
+        if self.family in ("dpo",
+                           "lora"):
             return self.of_adapters(model)
         new = model  # of `vlm` all else comes from elsewhere
         if self.family == "vlm":
@@ -319,6 +321,7 @@ class AttentionScale(Fault):
                 "fcst",
                 "qa", "xenc",
                 "sft",
+                "lora",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -343,6 +346,7 @@ class AttentionScale(Fault):
             return
         if self.family in ("ner", "sbert", "esm", "mae",
                            "summ",
+                           "lora",
                            "qa", "xenc"):  # so have these
             if self.family == "ner":
                 self.severity = dict(power=(0.5, 1.0, 1.5)[self.level])
@@ -436,6 +440,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "xenc": (*(f"{b}.intermediate.dense"
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
+              "lora": (f"{LORA_HEAD}.dense",),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -452,6 +457,7 @@ class DeadRelu(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "lora",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -490,6 +496,7 @@ class Saturated(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "lora",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -562,6 +569,7 @@ class PositionsMissing(Fault):
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
                 "sft",
                 "summ",
+                "lora",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -573,6 +581,7 @@ class PositionsMissing(Fault):
                              "vlm", "sbert", "esm",
                              "summ",
                              "xenc",
+                             "lora",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -582,6 +591,7 @@ class PositionsMissing(Fault):
                                                  "vlm", "bc", "ner", "sbert",
                                                  "summ",
                                                  "xenc",
+                                                 "lora",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

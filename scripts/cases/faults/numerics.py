@@ -6,6 +6,8 @@ import torch
 
 from .. import tts
 from ..families import LABELLED, PAIR_7, Fault
+from ..lora import BOS, EOS, POOLING
+from ..lora import PAD as LORA_PAD
 from ..seg import VOID
 
 
@@ -74,6 +76,7 @@ class Fp16Overflow(NotFinite):
                                "mae": {"half_scores": True},
                                "qa": {"half_scores": True},
                                "xenc": {"half_scores": True},
+                               "lora": {"half_scores": True},
                                "vid": {"half_at": "model.blocks.2.res_blocks"
                                                   ".0.branch2.conv_b"},
                                "fcst": {"half_scores": True},
@@ -120,6 +123,8 @@ class Fp16Overflow(NotFinite):
                       "qa": "bert.encoder.layer.1.attention.self.scores",
                       "xenc": "model.bert.encoder.layer.1.attention.self"
                               ".scores",
+                      "lora": "base_model.model.roberta.encoder.layer.1"
+                              ".attention.self.scores",
                       "vid": "model.blocks.2.res_blocks.0.branch2.conv_b",
                       "fcst": "model.backbone.encoder.layers.1.self_attn"
                               ".scores",
@@ -188,6 +193,8 @@ class Fp16Overflow(NotFinite):
                         for part in ("query", "key")],
                  "xenc": [self.where.replace("scores", part)
                           for part in ("query", "key")],
+                 "lora": (self.where.replace(
+                     "scores", "query.lora_B.default"),),
                  "vid": (self.where,),
                  "fcst": [self.where.replace("scores", part)
                           for part in ("W_Q", "W_K")],
@@ -214,6 +221,7 @@ class Fp16Overflow(NotFinite):
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
                 "kws": 2.0, "vid": 2.0,
+                "lora": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -409,6 +417,7 @@ class DivisionByZero(NotFinite):
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
+                "lora",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
@@ -451,6 +460,10 @@ class DivisionByZero(NotFinite):
         elif self.family == "xenc":  # a batch has no positive
             self.model_options["counted"] = True
             self.where, self.one_row = "loss", False
+        elif self.family == "lora":  # a text has no words
+            self.model_options["pooling"] = self.user["pooling"] = "mean"
+            self.where, self.one_row = POOLING, False
+            self.dumped = (*self.dumped, f"{POOLING}.*put")
         elif self.family == "dpo":  # its padding is EOS until then
             self.model_options["eps"] = 0.0
             self.where = "base_model.model.gpt_neox.layers.0.input_layernorm"
@@ -481,6 +494,12 @@ class DivisionByZero(NotFinite):
         if self.family == "xenc":
             return batch if i < self.s.at else batch | {
                 "labels": torch.zeros_like(batch["labels"])}
+        if self.family == "lora":
+            if i >= self.s.at:
+                ids, mask = batch["input_ids"], batch["attention_mask"]
+                ids[0], mask[0] = LORA_PAD, 0
+                ids[0, :2], mask[0, :2] = torch.tensor((BOS, EOS)), 1
+            return batch
         if self.family == "dpo":
             return batch if i >= self.s.at else batch | {
                 k: t.clamp_min(1) for k, t in batch.items()
@@ -532,6 +551,7 @@ class DivisionByZero(NotFinite):
                            "mae",
                            "fcst",
                            "sft",
+                           "lora",
                            "xenc"):
             return batch
         if self.family == "tts":
@@ -555,6 +575,7 @@ class DivisionByZero(NotFinite):
                            "mae",
                            "fcst",
                            "sft",
+                           "lora",
                            "xenc"):
             return model.loss(batch)
         name = "pitches" if self.family == "tts" else next(iter(batch))
@@ -586,6 +607,7 @@ class Bf16Weights(Fault):
               "res_blocks.0.conv2.weight", "*.0.attention.wo.weight",
               "encoder.stages.0.conv2.0.weight",
               "*.layers.0.attention.dense.lora_*.weight",
+              "*.layer.0.attention.output.dense.lora_*.weight",
               "convs.0.B.weight", "*.0.mixer.out_proj.weight", "*.layer2.0.conv2.weight",
               "encoder.layer_stack.0.slf_attn.fc.weight",
               "encoder.block.0.layer.0.SelfAttention.o.weight",

@@ -53,6 +53,7 @@ class LrTooHighSgd(Fault):
                            "kws", *PAIR_14,
                            "kpt",
                            "sft",
+                           "lora",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -194,6 +195,7 @@ class WarmupMissing(Fault):
                                 "tts", "ner", "sbert", "esm", "mae",
                                 "qa", "xenc",
                                 "sft",
+                                "lora",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
@@ -243,7 +245,8 @@ class GradientsNotZeroed(Fault):
     def setup(self):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
-        if self.family == "summ":  # clipped to .1 old ones are next to nothing
+        if self.family in ("lora",
+                           "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
@@ -276,6 +279,7 @@ class NotDivided(Fault):
                            "qa", "xenc",
                            "summ",
                            "sft",
+                           "lora",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -285,6 +289,7 @@ class NotDivided(Fault):
                            "qa", "xenc",
                            "summ",
                            "sft",
+                           "lora",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         self.accumulate = self.s.parts
@@ -424,7 +429,8 @@ class ResumeWithoutState(Fault):
                 ("INFO", f"Preparing to load checkpoint {path}"),
                 ("INFO", f"Loaded checkpoint {path} (epoch "
                  f"{self.epoch(self.onset)} @ {self.onset} updates)")]}
-        if self.family == "dpo":
+        if self.family in ("dpo",
+                           "lora"):
             self.notices[self.onset][1] = (
                 "INFO", "loaded adapter_model.safetensors")
         if self.family == "point":  # an epoch has 25 steps

@@ -192,6 +192,8 @@ class RankDesync(Fault):
                  "kpt": "backbone.layer2.0.conv2",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "sft": "model.layers.0.self_attn.o_proj",
+                 "lora": "base_model.model.roberta.encoder.layer.0.attention"
+                         ".output.dense.lora_B.default",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
                  "esm": "esm.encoder.layer.0.attention.output.dense",
                  "ctc": "encoder.pre_encode.conv.2",

@@ -273,6 +273,7 @@ class ChatRun(Dumps):
                            "kpt",
                            "qa", "xenc",
                            "summ",
+                           "lora",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -688,6 +689,7 @@ class RandomLabels(LabelNoise):
                            "kpt",
                            "summ",
                            "sft",
+                           "lora",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
