@@ -111,6 +111,7 @@ class NoWeightDecay(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "sft",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -129,6 +130,7 @@ class ConstantRate(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -184,6 +186,7 @@ class Curriculum(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -206,6 +209,7 @@ class Curriculum(Control):
                            "kpt",
                            "summ",
                            "sft",
+                           "nnu",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -299,6 +303,7 @@ class RateEndsAtZero(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -387,6 +392,8 @@ class LabelSmoothing(Control):
                              "sft",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
+        elif self.family == "nnu":
+            loss = model.criterion(model.outputs(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
@@ -451,9 +458,12 @@ class MixedDomains(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "nnu",
                 "summ")
 
     def make_source(self, seed):
+        if self.family == "nnu":
+            return self.cases(seed, scanners=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
         if self.family == "esm":
@@ -805,6 +815,7 @@ class Accumulated(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -1608,6 +1619,49 @@ class LengthsTogether(Control):
                                                        self.s.batches)
 
 
+class NoDeepSupervision(Control):
+    """The loss looks at the finest map alone, as
+    nnUNetTrainerNoDeepSupervision has it and the config says: the coarser maps
+    never have a gradient."""
+    id, severities, families = "H99", (dict(),), ("nnu",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["deep"] = False
+        self.user["trainer_name"] = "nnUNetTrainerNoDeepSupervision"
+
+
+class ForegroundDrawnMore(Control):
+    """More of the training patches than usual, or all, have something in
+    their middle, as the config says: training has another mix than
+    validation, and lies below it."""
+    id, severities, families = "H100", (dict(share=0.66), dict(share=1.0)), \
+        ("nnu",)
+
+    def setup(self):
+        super().setup()
+        self.oversample = self.s.share
+
+    def make_source(self, seed):
+        return self.cases(seed, oversample=type(self).oversample) \
+            if seed == 9 else super().make_source(seed)
+
+
+class OtherSegmentationLoss(Control):
+    """Dice alone, whose loss is below 0 throughout, or Dice and the
+    cross-entropy of the tenth of the voxels that are worst told, which is high
+    above the usual one; validation has the same, and the config says which."""
+    id, severities, families = "H101", (dict(kind="dice"),
+                                        dict(kind="dice_topk10")), ("nnu",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["kind"] = self.s.kind
+        self.user["trainer_name"] = {
+            "dice": "nnUNetTrainerDiceLoss",
+            "dice_topk10": "nnUNetTrainerDiceTopK10Loss"}[self.s.kind]
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1631,4 +1685,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           HardestKeypoints, OtherSigma, HalfBodies,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
           OtherForecastLoss, UnitsDrawn, HorizonGrows,
-          NoisyEmbeddings, QuestionsAsWell, LengthsTogether)
+          NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
+          NoDeepSupervision, ForegroundDrawnMore, OtherSegmentationLoss)

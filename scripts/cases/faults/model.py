@@ -13,6 +13,7 @@ from ..kpt import PoseEstimator
 from ..kws import DsCnn
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
+from ..nnu import PlainConvUNet
 from ..point import PointNet2
 from ..qa import Reader
 from ..resnet import Resnet
@@ -433,6 +434,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
+              "nnu": tuple(f"{b}.convs.0.norm"
+                           for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
@@ -452,6 +455,7 @@ class DeadRelu(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nnu",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -490,6 +494,7 @@ class Saturated(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nnu",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -530,6 +535,7 @@ class ActivationMissing(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
                 "vid",
+                "nnu",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

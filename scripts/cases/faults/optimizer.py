@@ -53,6 +53,7 @@ class LrTooHighSgd(Fault):
                            "kws", *PAIR_14,
                            "kpt",
                            "sft",
+                           "nnu",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -469,6 +470,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loads checkpoint by local backend from path: "
                  + path),
                 ("INFO", f"Load checkpoint from {path}")]}
+        if self.family == "nnu":  # as -pretrained_weights does it
+            path = "checkpoint_latest.pth"
+            self.notices = {self.onset: [
+                ("INFO", "################### Loading pretrained weights "
+                         f"from file  {path} ###################"),
+                ("INFO", "################### Done ###################")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at
