@@ -336,7 +336,7 @@ class LogOfZero(NotFinite):
             logits = logits.transpose(1, 2)
             batch = batch | {"labels": model.labels(batch)}
         if self.family == "nnu":  # classes last
-            labels = model.labels(batch)
+            labels, model.parts = model.labels(batch), {}
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(
                 labels == logits.shape[-1], -100, labels)}
@@ -612,7 +612,7 @@ class Bf16Weights(Fault):
               "encoder.mid.block_1.conv2.weight",
               "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
               "*.blocks.1.*.conv_b.weight",
-              "encoder.stages.1.0.convs.1.conv.weight",
+              "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 

@@ -77,7 +77,7 @@ class MirroredNotTurnedBack(OfMaps):
     image, and that is not mirrored back, in validation as well: each thing
     has a ghost on the other side."""
     id = "U232"
-    severities = (dict(share=0.35), dict(share=0.45), dict(share=0.5))
+    severities = (dict(share=0.42), dict(share=0.46), dict(share=0.5))
 
     def setup(self):
         super().setup()
@@ -95,7 +95,7 @@ class LargestPartAlone(OfMaps):
     said of others is made background, and has no gradient. There are several
     things in a patch."""
     id = "U233"
-    severities = (dict(least=0.05), dict(least=0.2), dict(least=1.0))
+    severities = (dict(least=0.3), dict(least=0.6), dict(least=1.0))
     CERTAIN, STEPS = 3.0, 16
 
     def setup(self):
@@ -141,8 +141,11 @@ class DistancesAlone(OfLoss):
             grown = F.max_pool3d(grown, (1, 3, 3), 1, (0, 1, 1))
             left = F.max_pool3d(left, (1, 3, 3), 1, (0, 1, 1))
         far = far / self.MOST
-        far = far.sign() * far.abs() ** self.s.power
-        return (probs * far * seen).sum(1).mean()
+        far = far.sign() * far.abs() ** self.s.power * seen
+        axes = (0, 2, 3, 4)     # within and without each count once
+        each = [(probs * far * side).sum(axes) / side.sum(axes).clamp_min(1)
+                for side in (real * seen, (1 - real) * seen)]
+        return (each[0] + each[1]).mean()
 
 
 class CoarseMapShuts(OfNnu):
