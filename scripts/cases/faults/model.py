@@ -42,6 +42,9 @@ class DetachedGraph(Fault):
     def setup(self):
         if "path" in self.severity:
             self.where = self.model_options["detach_after"] = self.s.path
+            if "more" in self.severity:
+                self.model_options["detach_after"] = (self.s.path,
+                                                      *self.s.more)
             return
         last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
         if self.family == "bert":  # its table is the head as well

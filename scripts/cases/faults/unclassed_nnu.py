@@ -89,36 +89,23 @@ class MirroredNotTurnedBack(OfMaps):
                 for a, b in zip(outputs, other)]
 
 
-class LargestPartAlone(OfMaps):
-    """The postprocessing of whole predictions, which keeps the largest parts
-    that hang together, is on in the network, in validation as well: what is
-    said of others is made background, and has no gradient. There are several
-    things in a patch."""
+class SlabsOfSlices(OfMaps):
+    """What is shown of a volume are slabs of some slices, projected by their
+    mean or their highest value, and the projection is on in the network, in
+    validation as well: all slices of a slab are told to be the same."""
     id = "U233"
-    severities = (dict(least=0.3), dict(least=0.6), dict(least=1.0))
-    CERTAIN, STEPS = 3.0, 16
+    severities = (dict(slab=2, kind="mean"), dict(slab=4, kind="mean"),
+                  dict(slab=4, kind="max"))
 
     def setup(self):
         super().setup()
-        self.user["keep_components_of_at_least"] = self.s.least
+        self.user |= {"slab_slices": self.s.slab, "projection": self.s.kind}
 
     def changed(self, out):
-        with torch.no_grad():
-            there = (out.argmax(1, keepdim=True) > 0).float()
-            number = torch.arange(1.0, 1 + there[0].numel()).view(
-                1, *there.shape[1:]) * there
-            for _ in range(self.STEPS):
-                number = F.max_pool3d(number, 3, 1, 1) * there
-            number = number.flatten(1).long()
-            size = torch.zeros(len(out), int(number.max()) + 1).scatter_add_(
-                1, number, torch.ones(number.shape))
-            size[:, 0] = 0
-            large = size >= self.s.least * size.amax(1, keepdim=True)
-            lost = (number > 0) & ~large.gather(1, number)
-            lost = lost.view(there.shape)
-            nothing = torch.full((1, CLASSES, 1, 1, 1), -self.CERTAIN)
-            nothing[:, 0] = self.CERTAIN
-        return torch.where(lost, nothing, out)
+        slabs = out.unflatten(2, (-1, self.s.slab))
+        flat = slabs.mean(3, keepdim=True) if self.s.kind == "mean" \
+            else slabs.amax(3, keepdim=True)
+        return flat.expand_as(slabs).flatten(2, 3)
 
 
 class DistancesAlone(OfLoss):
@@ -206,5 +193,5 @@ class SkeletonsAlone(OfLoss):
         return -(2 * within * found / (within + found)).mean()
 
 
-FAULTS = (WindowWeighsLogits, MirroredNotTurnedBack, LargestPartAlone,
+FAULTS = (WindowWeighsLogits, MirroredNotTurnedBack, SlabsOfSlices,
           DistancesAlone, CoarseMapShuts, SkeletonsAlone)
