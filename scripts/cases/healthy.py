@@ -823,6 +823,8 @@ class Accumulated(Control):
         self.accumulate = self.s.parts
         if self.family != "sbert":  # it has to have some to choose from
             self.batch_size //= self.s.parts
+        if self.family == "nnu":  # of one patch alone dice says little
+            self.batch_size = -(-type(self).batch_size // self.s.parts)
 
 
 class LogNormalizer(Control):

@@ -438,7 +438,8 @@ class NnuRun(Family):
         "H02": (dict(factor=0.5), dict(factor=0.3)),
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.5)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
-        "H07": (dict(factor=0.04),)}
+        "H07": (dict(factor=0.04),),
+        "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": "encoder.stages.0.0.convs.0.conv", "attn": None,
              "scores": None, "act": "{}.convs.0.nonlin",
              "mlp": "{}.convs.0.conv", "block": "{}",
@@ -473,9 +474,10 @@ class NnuRun(Family):
         return self.cases(seed)
 
     def cases(self, seed, **how):
-        """Drawn without end, an epoch is 15 steps of it."""
-        return Cases(seed, self.batch_size, **{
-            "oversample": self.oversample} | how)
+        """Drawn without end, an epoch is 15 steps of it; held-out batches
+        always have one size, as dice is that of a batch."""
+        rows = ROWS if seed == 9 else self.batch_size
+        return Cases(seed, rows, **{"oversample": self.oversample} | how)
 
     def in_blocks(self, seed, block, share):
         """Folders of one kind, one after the other; None is held out."""
