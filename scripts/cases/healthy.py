@@ -1649,19 +1649,19 @@ class ForegroundDrawnMore(Control):
             if seed == 9 else super().make_source(seed)
 
 
-class OtherSegmentationLoss(Control):
-    """Dice alone, whose loss is below 0 throughout, or Dice and the
-    cross-entropy of the tenth of the voxels that are worst told, which is high
-    above the usual one; validation has the same, and the config says which."""
-    id, severities, families = "H101", (dict(kind="dice"),
-                                        dict(kind="dice_topk10")), ("nnu",)
+class WorstVoxelsAlone(Control):
+    """The cross-entropy is that of two thirds or a third of the voxels, those
+    that are worst told, as nnUNetTrainerDiceTopK10Loss has a tenth; validation
+    has the same, and the config says so. The loss is above the usual one."""
+    id, severities, families = "H101", (dict(topk=66), dict(topk=33)), \
+        ("nnu",)
 
     def setup(self):
         super().setup()
-        self.model_options["kind"] = self.s.kind
-        self.user["trainer_name"] = {
-            "dice": "nnUNetTrainerDiceLoss",
-            "dice_topk10": "nnUNetTrainerDiceTopK10Loss"}[self.s.kind]
+        self.model_options["topk"] = self.s.topk
+        self.user |= {
+            "trainer_name": f"nnUNetTrainerDiceTopK{self.s.topk}Loss",
+            "topk_percent": self.s.topk}
 
 
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
@@ -1688,4 +1688,4 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
           OtherForecastLoss, UnitsDrawn, HorizonGrows,
           NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
-          NoDeepSupervision, ForegroundDrawnMore, OtherSegmentationLoss)
+          NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone)

@@ -254,12 +254,13 @@ class PlainConvUNet(nn.Module):
     HEADS = tuple(f"decoder.seg_layers.{i}" for i in range(3))
 
     def __init__(self, activation="leaky_relu", dropout=0.0, detach_after=(),
-                 half_at=None, deep=True, kind="dice_ce"):
+                 half_at=None, deep=True, topk=None):
         """detach_after: the parts behind which the graph is cut. half_at: the
         convolution whose output is in half precision. deep: the loss looks at
-        the second finest map as well. kind: of loss, see criterion()."""
+        the second finest map as well. topk: per cent of the voxels, those worst
+        told, of which the cross-entropy is taken; None for all."""
         super().__init__()
-        self.dropout, self.deep, self.kind = dropout, deep, kind
+        self.dropout, self.deep, self.topk = dropout, deep, topk
         self.detach_after = (detach_after,) if isinstance(detach_after, str) \
             else tuple(detach_after)
         self.squashes = self.counts_ignored = False
@@ -346,8 +347,9 @@ class PlainConvUNet(nn.Module):
         each = F.cross_entropy(logits, labels, reduction="none",
                                ignore_index=IGNORED,
                                label_smoothing=smoothing)
-        if self.kind == "dice_topk10":
-            each = each.flatten().topk(each.numel() // 10).values
+        if self.topk:
+            each = each.flatten().topk(
+                each.numel() * self.topk // 100).values
             ce = each.mean()
         else:
             count = seen.sum()
@@ -369,8 +371,7 @@ class PlainConvUNet(nn.Module):
                 ce, dice = self.ce_and_dice(
                     out, labels[..., ::step, ::step], smoothing)
                 parts.append((ce, dice))
-                total = total + weight * (
-                    dice if self.kind == "dice" else ce + dice)
+                total = total + weight * (ce + dice)
         if self.training:
             self.parts = {"ce_loss": float(parts[0][0].detach()),
                           "dice_loss": float(parts[0][1].detach())}
@@ -577,9 +578,8 @@ class NnuRun(Family):
                 "normalization_schemes": ["CTNormalization"],
                 "labels": {name: k for k, name in enumerate(
                     (*NAMES, "ignore"))},
-                "loss": {"dice": "DiceLoss", "dice_topk10":
-                         "DC_and_topk_loss"}.get(options.get("kind"),
-                                                 "DC_and_CE_loss"),
+                "loss": "DC_and_topk_loss" if options.get("topk")
+                        else "DC_and_CE_loss",
                 "batch_dice": True,
                 "enable_deep_supervision": options.get("deep", True),
                 "deep_supervision_weights": [
