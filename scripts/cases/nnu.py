@@ -679,7 +679,7 @@ class NnuRun(Family):
                 (model.state_dict(), self.optimizer.state_dict()))
 
     @staticmethod
-    def twice(weights):
+    def under_all_names(weights):
         """Weights under all the names that the library's modules have for
         them: a block has its parts in a list, too, and the decoder has the
         encoder."""
@@ -730,7 +730,7 @@ class NnuRun(Family):
                 name.append("checkpoint_final.pth")
             for path in name:
                 torch.save({
-                    "network_weights": self.twice(weights),
+                    "network_weights": self.under_all_names(weights),
                     "optimizer_state": optimizer, "grad_scaler_state": None,
                     "logging": logging, "_best_ema": best,
                     "current_epoch": -(-done // self.EPOCH),
