@@ -248,6 +248,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             *PAIR_14, "esm",
             "qa", "xenc",
             "summ",
+            "nnu",
             "sft",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)

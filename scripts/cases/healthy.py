@@ -112,6 +112,7 @@ class NoWeightDecay(Control):
                 "qa", "xenc",
                 "sft",
                 "lora",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -131,6 +132,7 @@ class ConstantRate(Control):
                 "kpt",
                 "sft",
                 "lora",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -187,6 +189,7 @@ class Curriculum(Control):
                 "kpt",
                 "sft",
                 "lora",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -210,6 +213,7 @@ class Curriculum(Control):
                            "summ",
                            "sft",
                            "lora",
+                           "nnu",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -307,6 +311,7 @@ class RateEndsAtZero(Control):
                 "kpt",
                 "sft",
                 "lora",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -395,6 +400,8 @@ class LabelSmoothing(Control):
                              "sft",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
+        elif self.family == "nnu":
+            loss = model.criterion(model.outputs(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
@@ -460,9 +467,12 @@ class MixedDomains(Control):
                 "kpt",
                 "sft",
                 "lora",
+                "nnu",
                 "summ")
 
     def make_source(self, seed):
+        if self.family == "nnu":
+            return self.cases(seed, scanners=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
         if self.family == "esm":
@@ -817,6 +827,7 @@ class Accumulated(Control):
                 "kpt",
                 "sft",
                 "lora",
+                "nnu",
                 "summ")
 
     def setup(self):
@@ -824,6 +835,8 @@ class Accumulated(Control):
         self.accumulate = self.s.parts
         if self.family != "sbert":  # it has to have some to choose from
             self.batch_size //= self.s.parts
+        if self.family == "nnu":  # of one patch alone dice says little
+            self.batch_size = -(-type(self).batch_size // self.s.parts)
 
 
 class LogNormalizer(Control):
@@ -1672,6 +1685,49 @@ class MainDirections(Control):
         self.model_options |= {"first": "pissa", "rank": self.s.rank}
 
 
+class NoDeepSupervision(Control):
+    """The loss looks at the finest map alone, as
+    nnUNetTrainerNoDeepSupervision has it and the config says: the coarser maps
+    never have a gradient."""
+    id, severities, families = "H99", (dict(),), ("nnu",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["deep"] = False
+        self.user["trainer_name"] = "nnUNetTrainerNoDeepSupervision"
+
+
+class ForegroundDrawnMore(Control):
+    """More of the training patches than usual, or all, have something in
+    their middle, as the config says: training has another mix than
+    validation, and lies below it."""
+    id, severities, families = "H100", (dict(share=0.66), dict(share=1.0)), \
+        ("nnu",)
+
+    def setup(self):
+        super().setup()
+        self.oversample = self.s.share
+
+    def make_source(self, seed):
+        return self.cases(seed, oversample=type(self).oversample) \
+            if seed == 9 else super().make_source(seed)
+
+
+class WorstVoxelsAlone(Control):
+    """The cross-entropy is that of two thirds or a third of the voxels, those
+    that are worst told, as nnUNetTrainerDiceTopK10Loss has a tenth; validation
+    has the same, and the config says so. The loss is above the usual one."""
+    id, severities, families = "H101", (dict(topk=66), dict(topk=33)), \
+        ("nnu",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["topk"] = self.s.topk
+        self.user |= {
+            "trainer_name": f"nnUNetTrainerDiceTopK{self.s.topk}Loss",
+            "topk_percent": self.s.topk}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1696,4 +1752,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
           OtherForecastLoss, UnitsDrawn, HorizonGrows,
           NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
-          FactorsStandStill, OtherFactorRate, MainDirections)
+          FactorsStandStill, OtherFactorRate, MainDirections,
+          NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone)

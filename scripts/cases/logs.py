@@ -30,6 +30,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "entropy", "val_entropy",
+        "ce_loss", "dice_loss", "val_dice",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
             "reward_chosen", "reward_rejected", "reward_accuracy",
@@ -742,8 +743,77 @@ def neuralforecast(run):
     write_yaml(run, "hparams.yaml", settings(run))
 
 
+def nnunet(run):
+    """nnU-Net's trainer: its training log, of which all rows are epochs, with
+    means of training, and plans.json, dataset.json and debug.json. It has no
+    norms of gradients."""
+    lines, best, average = [], None, None
+    size, names = run.EPOCH, list(run.dataset()["labels"])[1:-1]
+
+    def say(seconds, *words):
+        lines.append(f"{run.at(seconds, '%Y-%m-%d %H:%M:%S')}."
+                     f"{int(seconds % 1 * 1e6):06d}: "
+                     + "".join(f"{w} " for w in words))
+
+    def rounded(value):
+        return f"np.float32({round(value, 4)})"
+
+    plans, line = run.plans(), "#" * 71
+    configuration = run.model_settings()["configuration"]
+    lines += ["", line, "Please cite the following paper when using nnU-Net:",
+              "Isensee, F., Jaeger, P. F., Kohl, S. A., Petersen, J., & "
+              "Maier-Hein, K. H. (2021). nnU-Net: a self-configuring method "
+              "for deep learning-based biomedical image segmentation. Nature "
+              "methods, 18(2), 203-211.", line, " ", "",
+              "This is the configuration used by this training:",
+              f"Configuration name: {configuration}",
+              f" {plans['configurations'][configuration]} ", "",
+              "These are the global plan.json settings:",
+              f" { {k: v for k, v in plans.items() if k != 'configurations'} }"
+              " ", ""]
+    say(0.1, "Using splits from existing split file: splits_final.json")
+    say(0.1, "The split file contains 5 splits.")
+    say(0.1, "Desired fold for training: 0")
+    say(0.1, "This split has 32 training and 8 validation cases.")
+    before = 0.2
+    for epoch in range(math.ceil(run.steps / size)):
+        first = epoch * size
+        rows = run.history[first:first + size]
+        say(before, "")
+        for i in range(first, first + len(rows)):
+            for _, text in run.notices.get(i, ()):
+                say(before, text)
+        say(before, f"Epoch {epoch}")
+        say(before, f"Current learning rate: {round(rows[0]['lr'], 5)}")
+        end = rows[-1]["wall"]
+        mean = sum(r["loss"] for r in rows) / len(rows)
+        say(end, "train_loss", round(mean, 4))
+        row = rows[-1]
+        if "val_loss" in row:
+            say(end, "val_loss", round(row["val_loss"], 4))
+            say(end, "Pseudo dice", "[{}]".format(", ".join(
+                rounded(row[f"val_dice_{k + 1}"])
+                for k in range(len(names)))))
+        say(end, f"Epoch time: {round(end - before, 2)} s")
+        if "val_loss" in row:
+            dice = row["val_dice"]
+            average = dice if average is None else \
+                0.9 * average + 0.1 * dice
+            if best is None or average > best:
+                best = average
+                say(end, "Yayy! New best EMA pseudo Dice: "
+                    f"{round(best, 4)}")
+        before = end
+    say(before + 0.2, "Training done.")
+    run.write_lines(run.log_name, lines)
+    run.write_json("plans.json", plans)
+    run.write_json("dataset.json", run.dataset())
+    run.write_json("debug.json", run.debug())
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
             mmengine,
+            nnunet,
             neuralforecast)}

@@ -239,6 +239,7 @@ class BitFlip(Dumps, Fault):
              "qa": ".dense",
              "fcst": "",
              "kpt": "",
+             "nnu": "",
              "xenc": ".dense",
              "summ": "",
              "sft": ".down_proj",

@@ -14,6 +14,7 @@ from ..kws import DsCnn
 from ..lora import HEAD as LORA_HEAD
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
+from ..nnu import PlainConvUNet
 from ..point import PointNet2
 from ..qa import Reader
 from ..resnet import Resnet
@@ -42,6 +43,9 @@ class DetachedGraph(Fault):
     def setup(self):
         if "path" in self.severity:
             self.where = self.model_options["detach_after"] = self.s.path
+            if "more" in self.severity:
+                self.model_options["detach_after"] = (self.s.path,
+                                                      *self.s.more)
             return
         last = {"embed": -1, "first": 0, "last": self.blocks - 1}[self.s.after]
         if self.family == "bert":  # its table is the head as well
@@ -437,6 +441,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
+              "nnu": tuple(f"{b}.convs.0.norm"
+                           for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
@@ -458,6 +464,7 @@ class DeadRelu(Fault):
                 "fcst",
                 "kpt",
                 "lora",
+                "nnu",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -497,6 +504,7 @@ class Saturated(Fault):
                 "fcst",
                 "kpt",
                 "lora",
+                "nnu",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -537,6 +545,7 @@ class ActivationMissing(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
                 "vid",
+                "nnu",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

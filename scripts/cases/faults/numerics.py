@@ -81,6 +81,8 @@ class Fp16Overflow(NotFinite):
                                                   ".0.branch2.conv_b"},
                                "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
+                               "nnu": {"half_at":
+                                       "decoder.stages.1.convs.0.conv"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -129,6 +131,7 @@ class Fp16Overflow(NotFinite):
                       "fcst": "model.backbone.encoder.layers.1.self_attn"
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
+                      "nnu": "decoder.stages.1.convs.0.conv",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -158,6 +161,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
                            self.where.replace("branch2.conv_b", "output"))
+        if self.family == "nnu":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "decoder.stages.1.convs.0.nonlin.*put",
+                           "decoder.stages.1.output")
         if self.family == "vq":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "act.*put"),
@@ -199,6 +206,7 @@ class Fp16Overflow(NotFinite):
                  "fcst": [self.where.replace("scores", part)
                           for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
+                 "nnu": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -222,6 +230,7 @@ class Fp16Overflow(NotFinite):
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
                 "kws": 2.0, "vid": 2.0,
                 "lora": 2.0,
+                "nnu": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -334,6 +343,11 @@ class LogOfZero(NotFinite):
         if self.family == "qa":  # places last
             logits = logits.transpose(1, 2)
             batch = batch | {"labels": model.labels(batch)}
+        if self.family == "nnu":  # classes last
+            labels, model.parts = model.labels(batch), {}
+            logits = logits.movedim(1, -1)
+            batch = batch | {"labels": torch.where(
+                labels == logits.shape[-1], -100, labels)}
         if self.family == "seg":  # classes last
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(
@@ -414,6 +428,7 @@ class DivisionByZero(NotFinite):
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc",
                 "fcst",
+                "nnu",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -437,6 +452,7 @@ class DivisionByZero(NotFinite):
               "stem.conv.output", "model.backbone.conv1.*put",
               "backbone.conv1.output", "model.revin_layer.*put",
               "model.backbone.W_P.output",
+              "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -518,6 +534,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid", "mae",
+                           "nnu",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -559,6 +576,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid",
+                           "nnu",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]
@@ -616,6 +634,7 @@ class Bf16Weights(Fault):
               "encoder.mid.block_1.conv2.weight",
               "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
               "*.blocks.1.*.conv_b.weight",
+              "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 

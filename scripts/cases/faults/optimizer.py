@@ -54,6 +54,7 @@ class LrTooHighSgd(Fault):
                            "kpt",
                            "sft",
                            "lora",
+                           "nnu",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -475,6 +476,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loads checkpoint by local backend from path: "
                  + path),
                 ("INFO", f"Load checkpoint from {path}")]}
+        if self.family == "nnu":  # as -pretrained_weights does it
+            path = "checkpoint_latest.pth"
+            self.notices = {self.onset: [
+                ("INFO", "################### Loading pretrained weights "
+                         f"from file  {path} ###################"),
+                ("INFO", "################### Done ###################")]}
         if self.family == "det":  # an epoch has 30 steps
             self.severity = dict(at=(180, 120, 60)[self.level])
             self.onset = self.s.at

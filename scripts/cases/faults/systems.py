@@ -190,6 +190,7 @@ class RankDesync(Fault):
                  "xenc": "model.bert.encoder.layer.0.attention.output.dense",
                  "fcst": "model.backbone.encoder.layers.0.self_attn.to_out.0",
                  "kpt": "backbone.layer2.0.conv2",
+                 "nnu": "encoder.stages.1.0.convs.0.conv",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "sft": "model.layers.0.self_attn.o_proj",
                  "lora": "base_model.model.roberta.encoder.layer.0.attention"
@@ -230,6 +231,7 @@ class RankDesync(Fault):
             "*.sa_layer_norm.weight", "*.branch2.norm_a.weight",
             "*attention.LayerNorm.weight",
             "*.layernorm_before.weight",
+            "encoder.stages.*.norm.weight",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):

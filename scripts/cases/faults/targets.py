@@ -93,6 +93,7 @@ class DoubleSoftmax(Dumps, Fault):
                            *PAIR_14,
                            "summ",
                            "sft",
+                           "nnu",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -104,7 +105,8 @@ class DoubleSoftmax(Dumps, Fault):
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid()
                 if out.shape[-1] == 1 or self.family == "det"
-                else out.softmax(1 if self.family in ("ctc", "seg", "qa")
+                else out.softmax(1 if self.family in ("ctc", "seg", "qa",
+                                                      "nnu")
                                  else -1))
         return model
 
@@ -115,6 +117,7 @@ class DoubleSoftmax(Dumps, Fault):
                            *PAIR_14,
                            "summ",
                            "sft",
+                           "nnu",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -274,6 +277,7 @@ class ChatRun(Dumps):
                            "qa", "xenc",
                            "summ",
                            "lora",
+                           "nnu",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -292,6 +296,7 @@ class ChatRun(Dumps):
                            "fcst",
                            "kpt",
                            "summ",
+                           "nnu",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -309,6 +314,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "kpt",
                 "sft",
                 "summ",
+                "nnu",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
@@ -325,6 +331,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "qa",
                            "fcst",
                            "kpt",
+                           "nnu",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -360,6 +367,8 @@ class LossMaskEmpty(ChatRun, Fault):
         elif self.family == "fcst":  # nothing of it is available
             batch["outsample_mask"] = torch.zeros_like(
                 batch["outsample_mask"])
+        elif self.family == "nnu":  # none of its slices was annotated
+            batch["target"] = torch.full_like(batch["target"], self.classes)
         elif self.family == "kpt":  # none of its keypoints was marked
             batch["keypoint_weights"] = torch.zeros_like(
                 batch["keypoint_weights"])
@@ -385,6 +394,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "fcst",
                 "kpt",
                 "sft",
+                "nnu",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
@@ -407,6 +417,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_unknown = True
         elif self.family == "mae":  # patches that can be seen
             model.visible = self.s.visible
+        elif self.family == "nnu":  # slices that were not, as background
+            model.counts_ignored = True
         elif self.family == "kpt":  # keypoints that were not marked, at 0, 0
             model.weighs = False
         return model
@@ -428,6 +440,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.tagged(seed, width=width)
         if self.family == "fcst":  # more series that do
             return self.panel(seed, ends=self.s.ends)
+        if self.family == "nnu":  # more patches that have such slices
+            return self.cases(seed, unannotated=self.s.share)
         if self.family == "tcn":  # series that end within the forecast
             return self.sales(seed, ends=(0.1, 0.25, 0.5)[self.level])
         if self.family == "tts":  # all batches have one size
@@ -458,6 +472,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.unmarked(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
                            "fcst",
+                           "nnu",
                            "summ",
                            "point"):  # it counts as 0
             return batch
@@ -627,6 +642,11 @@ class LabelNoise(Dumps, Fault):
                             self.of_strangers(batch, self.noise).items()}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
+        if self.family == "nnu":
+            wrong = torch.rand(len(batch["target"]),
+                               generator=self.noise) < self.s.share
+            return batch | {"target": self.classes_renamed(
+                batch["target"], wrong, self.noise)}
         if self.family == "vlm":
             return self.redrawn(batch, self.s.share, self.noise)
         if self.family == "bc":
@@ -690,6 +710,7 @@ class RandomLabels(LabelNoise):
                            "summ",
                            "sft",
                            "lora",
+                           "nnu",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -718,6 +739,13 @@ class RandomLabels(LabelNoise):
             return batch | self.of_rows(batch, torch.randperm(
                 rows, generator=self.noise) if self.s.kind == "shuffled"
                 else torch.arange(rows).roll(1))
+        if self.family == "nnu":
+            target = batch["target"]
+            return batch | {"target": self.any_classes(target, self.noise)
+                            if self.s.kind == "drawn" else target.roll(1, 0)
+                            if self.s.kind == "row" else target[
+                                torch.randperm(len(target),
+                                               generator=self.noise)]}
         if self.family == "kpt":
             rows = len(batch["inputs"])
             if self.s.kind == "drawn":
