@@ -128,6 +128,7 @@ class ConstantRate(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ")
 
@@ -183,6 +184,7 @@ class Curriculum(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ")
 
@@ -204,6 +206,7 @@ class Curriculum(Control):
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "summ",
                            "sft",
                            "qa", "xenc"):
@@ -298,6 +301,7 @@ class RateEndsAtZero(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ")
 
@@ -450,6 +454,7 @@ class MixedDomains(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ")
 
@@ -468,6 +473,8 @@ class MixedDomains(Control):
             return self.gratings(seed, cameras=True)
         if self.family == "kpt":
             return self.figures(seed, cameras=True)
+        if self.family == "nerf":
+            return self.scene(seed, exposures=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -804,6 +811,7 @@ class Accumulated(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ")
 
@@ -1608,6 +1616,56 @@ class LengthsTogether(Control):
                                                        self.s.batches)
 
 
+class WavesOpened(Control):
+    """Waves of the encoding are let in by and by, long ones first, as the
+    config says, so that a scene is found before its detail: columns of the
+    first weights have no gradient until then."""
+    id, severities, families = "H102", (dict(share=0.3), dict(share=0.6)), \
+        ("nerf",)
+
+    def setup(self):
+        super().setup()
+        self.end = int(self.s.share * self.steps)
+        self.user["coarse_to_fine"] = {"start_step": 0, "end_step": self.end}
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.model.open_waves(min(1.0, i / self.end))
+
+
+class GroundDrawn(Control):
+    """In training each ray is set before a ground of a colour that is drawn,
+    what is seen and what is said, as the config says, so that nothing is
+    learned of a white one: training begins and ends higher than validation,
+    whose ground is white."""
+    id, severities, families = "H103", (dict(),), ("nerf",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"background_color": "random",
+                      "eval_background_color": "white"}
+
+    def make_source(self, seed):
+        return self.scene(seed, background=None if seed == 9 else "random")
+
+
+class PicturesFew(Control):
+    """All rays of a batch are of four pictures, or of one, others each time,
+    as the config says: losses and gradients differ by what is in a
+    picture."""
+    id, severities, families = "H104", (dict(count=4), dict(count=1)), \
+        ("nerf",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"train_num_images_to_sample_from": self.s.count,
+                      "train_num_times_to_repeat_images": 1}
+
+    def make_source(self, seed):
+        return super().make_source(seed) if seed == 9 \
+            else self.of_few(seed, self.s.count)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1631,4 +1689,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           HardestKeypoints, OtherSigma, HalfBodies,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
           OtherForecastLoss, UnitsDrawn, HorizonGrows,
-          NoisyEmbeddings, QuestionsAsWell, LengthsTogether)
+          NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
+          WavesOpened, GroundDrawn, PicturesFew)

@@ -789,7 +789,7 @@ def nerfstudio(run):
                if "init_from" not in run.user else [
                    "Done loading Nerfstudio checkpoint from "
                    f"{run.user['init_from']}"]),
-             "Disabled comet/tensorboard event writers", "".join(
+             "".join(
                  f"{t:<20} " for t in ("Step (% Done)", "Train Iter (time)",
                                        "ETA (time)", "Train Rays / Sec")),
              "-" * 83]

@@ -38,7 +38,9 @@ class Scene:
     balls: how many there are. plain: neither stripes nor lamps. passing: see
     above. exposures: three of another gain each, whose number is in the batch
     as domain. background: "random" sets each ray on a ground of its own
-    colour. shutter: the angle by which the camera turns while it is open.
+    colour. shutter: the angle by which the camera goes on while it is open.
+    pictures: how many there are. focal: length by which rays are said to be
+    cast, in that of the lens.
     """
 
     NOISE, PASSING, PICTURES = 0.12, 0.1, 60
@@ -72,7 +74,7 @@ class Scene:
         return self.of(torch.randint(self.pictures, (rows or self.rows,),
                                      generator=self.rng))
 
-    def cast(self, camera, pixel, turn=0.0):
+    def cast(self, camera, pixel, turn=0.0, focal=1.0):
         """(origins, directions) of rays, as the cameras stand."""
         angle, high = self.round[camera] + turn, self.high[camera]
         origins = 2.5 * torch.stack((high.cos() * angle.cos(),
@@ -81,7 +83,7 @@ class Scene:
         up = torch.tensor((0.0, 0.0, 1.0)).expand_as(ahead)
         right = F.normalize(torch.linalg.cross(ahead, up, dim=-1), dim=-1)
         up = torch.linalg.cross(right, ahead, dim=-1)
-        at = 0.42 * (2 * (pixel + 0.5) / SIZE - 1)
+        at = 0.42 / focal * (2 * (pixel + 0.5) / SIZE - 1)
         directions = ahead + at[:, :1] * right - at[:, 1:] * up
         return origins, F.normalize(directions, dim=-1)
 
@@ -125,6 +127,8 @@ class Scene:
         if self.background == "random":
             ground = torch.rand(rows, 3, generator=self.rng)
         image = colour + (1 - share) * ground
+        if self.focal != 1:
+            directions = self.cast(camera, pixel, focal=self.focal)[1]
         width = self.passing * SIZE
         place = (pixel[:, 0] - self.walker[camera]) % SIZE
         edge = torch.rand(rows, generator=self.rng)
@@ -268,6 +272,30 @@ class RadianceField(nn.Module):
             x = x * self.opened
         return x * 0.0 if self.positions is False else x
 
+    def open_waves(self, share):
+        """Lets in this share of the encoding's waves, the long ones first."""
+        count = self.waves[0]
+        each = (share * count - torch.arange(count)).clamp(0, 1)
+        each = (0.5 * (1 - (math.pi * each).cos())).repeat(6)
+        self.opened = torch.cat((each, torch.ones(3)))
+
+    def keep_occupied(self, share, side=12):
+        """Skips from now on all cells of the box but this share of them, the
+        densest ones at present."""
+        self.occupied = None
+        at = (torch.arange(side) + 0.5) / side * 2 * BOX - BOX
+        x = torch.stack(torch.meshgrid(at, at, at, indexing="ij"), -1)
+        tap, self.tap = self.tap, RadianceField.tap
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            density = self.density(x.view(-1, 1, 3))[0].flatten()
+        self.train(training)
+        self.tap = tap
+        kept = density.topk(int(share * len(density))).indices
+        self.occupied = torch.zeros(len(density)).index_fill(
+            0, kept, 1.0).view(side, side, side)
+
     def density(self, x):
         """(density, what the colour is made of)."""
         features = self.field.mlp_base(self.encode(x), BASE, self.tap,
@@ -367,10 +395,21 @@ class NerfRun(Family):
     # Its users have nerfstudio.
     instead = {"nanogpt": "nerfstudio", "hf_trainer": "nerfstudio",
                "megatron": "nerfstudio", "torchtune": "nerfstudio"}
-    layers = [*(f"{mlp}.{part}.{k}" for mlp, depth in ((BASE, DEPTH), (TOP, 1))
-                for k in range(depth) for part in ("layers", "activation")),
-              RadianceField.DENSE, RadianceField.HEAD]
-    graded = {}
+    layers = [*(f"{BASE}.{part}.{k}" for k in range(DEPTH)
+                for part in ("layers", "activation")), RadianceField.DENSE,
+              f"{TOP}.layers.0", f"{TOP}.activation.0", RadianceField.HEAD]
+    MAPS = [f"{BASE}.layers.{k}" for k in range(DEPTH)]
+    graded = {
+        "F05": (dict(modules=[TOP, "field.field_heads"], where=f"{TOP}.layers.0"),
+                dict(modules=[BASE], where=f"{BASE}.layers.0"),
+                dict(part="all")),
+        "F13": (dict(path=f"{BASE}.layers.1"), dict(path=f"{BASE}.layers.2"),
+                dict(path=f"{BASE}.layers.3")),
+        "F14": (dict(modules=[BASE]),
+                dict(modules=[BASE, TOP]),
+                dict(modules=[BASE, TOP, RadianceField.HEAD])),
+        "F15": (dict(at=176), dict(at=101), dict(at=51)),
+        "F23": (dict(passing=0.15), dict(passing=0.4), dict(passing=0.7))}
     paths = {"embed": f"{BASE}.layers.0", "attn": None, "scores": None,
              "act": "{}", "mlp": "{}", "block": "{}",
              "head": RadianceField.HEAD}

@@ -81,6 +81,7 @@ class DataOrder(Dumps, Fault):
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
                 "fcst",
+                "nerf",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -120,6 +121,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
                 "tts", "vq", "bc", "mae",
                 "fcst",
+                "nerf",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -239,6 +241,7 @@ class BitFlip(Dumps, Fault):
              "qa": ".dense",
              "fcst": "",
              "kpt": "",
+             "nerf": "",
              "xenc": ".dense",
              "summ": "",
              "sft": ".down_proj",

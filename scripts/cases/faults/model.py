@@ -13,6 +13,7 @@ from ..kpt import PoseEstimator
 from ..kws import DsCnn
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
+from ..nerf import RadianceField
 from ..point import PointNet2
 from ..qa import Reader
 from ..resnet import Resnet
@@ -431,6 +432,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
               "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
+              "nerf": RadianceField.BLOCKS,
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -452,6 +454,7 @@ class DeadRelu(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -490,6 +493,7 @@ class Saturated(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -530,6 +534,7 @@ class ActivationMissing(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
                 "vid",
+                "nerf",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
@@ -561,6 +566,7 @@ class PositionsMissing(Fault):
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
                 "sft",
+                "nerf",
                 "summ",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
@@ -571,6 +577,7 @@ class PositionsMissing(Fault):
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
+                             "nerf",
                              "summ",
                              "xenc",
                              "mae"):  # one place's for all
@@ -580,6 +587,7 @@ class PositionsMissing(Fault):
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
+                                                 "nerf",
                                                  "summ",
                                                  "xenc",
                                                  "esm", "mae"):

@@ -78,6 +78,7 @@ class Fp16Overflow(NotFinite):
                                                   ".0.branch2.conv_b"},
                                "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
+                               "nerf": {"half_at": "field.mlp_base.layers.2"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -124,6 +125,7 @@ class Fp16Overflow(NotFinite):
                       "fcst": "model.backbone.encoder.layers.1.self_attn"
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
+                      "nerf": "field.mlp_base.layers.2",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -149,6 +151,10 @@ class Fp16Overflow(NotFinite):
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
+        if self.family == "nerf":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("layers", "activation.*put"),
+                           "field.*.net.output", "renderer_rgb.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -192,6 +198,7 @@ class Fp16Overflow(NotFinite):
                  "fcst": [self.where.replace("scores", part)
                           for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
+                 "nerf": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -214,6 +221,7 @@ class Fp16Overflow(NotFinite):
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
                 "kws": 2.0, "vid": 2.0,
+                "nerf": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -245,6 +253,7 @@ class LogOfZero(NotFinite):
     id, root_class = "F39a", "log-of-zero"
     families = (*LABELLED, "clip", "tts",
                 "fcst",
+                "nerf",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -264,6 +273,10 @@ class LogOfZero(NotFinite):
             self.model_options["logs"] = True
             self.user["loss"] = "LogMAE()"
             self.severity = dict(at=self.s.at)
+        if self.family == "nerf":  # of errors, which are 0 behind a mask
+            self.model_options["logs"] = True
+            self.user["loss"] = "log_mse"
+            self.severity = dict(at=self.s.at)
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
             self.user["loss_reduction"] = "log_mean"
@@ -281,6 +294,10 @@ class LogOfZero(NotFinite):
             if i >= self.s.at:
                 batch["keypoint_weights"][0, 2] = 0.0
             return batch
+        if self.family == "nerf":
+            if i >= self.s.at:
+                batch["mask"][0] = 0.0
+            return batch
         if self.family != "tts" or i < self.s.at:
             return super().spoil_batch(i, batch)
         long = batch["durations"].clone()
@@ -289,12 +306,15 @@ class LogOfZero(NotFinite):
         return batch | {"durations": long}
 
     def make_source(self, seed):
+        if self.family == "nerf":
+            return self.scene(seed, passing=0.0)
         return self.figures(seed, hidden=0.0) if self.family == "kpt" \
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
+                                            "nerf",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -406,6 +426,7 @@ class DivisionByZero(NotFinite):
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc",
                 "fcst",
+                "nerf",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -460,6 +481,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "fcst":  # as does its
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "model.revin_layer", False
+        elif self.family == "nerf":  # a pixel has no direction
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "normalize", False
         elif self.family == "gnn":  # an ion has no bonds
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "convs.0", False
@@ -507,6 +531,10 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 batch["insample_y"][0] = 2.0
             return batch
+        if self.family == "nerf":  # a picture's undistortion has failed there
+            if i >= self.s.at:
+                batch["directions"][0] = 0.0
+            return batch
         if self.family == "gnn":
             return self.with_ion(batch) if i >= self.s.at else batch
         if self.family == "tts":
@@ -531,6 +559,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "nerf",
                            "sft",
                            "xenc"):
             return batch
@@ -554,6 +583,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "nerf",
                            "sft",
                            "xenc"):
             return model.loss(batch)
@@ -595,6 +625,7 @@ class Bf16Weights(Fault):
               "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
               "*.blocks.1.*.conv_b.weight",
               "*.layers.0.self_attn.to_out.0.weight",
+              "field.mlp_base.layers.1.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

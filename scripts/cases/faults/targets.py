@@ -271,6 +271,7 @@ class ChatRun(Dumps):
                            *PAIR_5, *PAIR_14, "esm", "mae",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "qa", "xenc",
                            "summ",
                            "tab"):  # there is no chat
@@ -290,6 +291,7 @@ class ChatRun(Dumps):
                            "qa",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "summ",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
@@ -306,6 +308,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ",
                 "qa")
@@ -324,6 +327,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "qa",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -362,6 +366,8 @@ class LossMaskEmpty(ChatRun, Fault):
         elif self.family == "kpt":  # none of its keypoints was marked
             batch["keypoint_weights"] = torch.zeros_like(
                 batch["keypoint_weights"])
+        elif self.family == "nerf":  # of its pixels none is to count
+            batch["mask"] = torch.zeros_like(batch["mask"])
         elif self.family == "summ":
             batch["target"] = torch.full_like(batch["target"], self.pad)
         elif self.family == "qa":  # letters were counted, not tokens
@@ -383,6 +389,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "vlm", "ner", "esm", "mae",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
@@ -406,6 +413,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_unknown = True
         elif self.family == "mae":  # patches that can be seen
             model.visible = self.s.visible
+        elif self.family == "nerf":  # who walks by
+            model.weighs = False
         elif self.family == "kpt":  # keypoints that were not marked, at 0, 0
             model.weighs = False
         return model
@@ -414,6 +423,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "nerf":  # more walk by
+            return self.scene(seed, passing=self.s.passing)
         if self.family == "summ":  # more of a row is padding
             self.user["pad_target_to"] = self.s.width
             return self.reports(seed, width=self.s.width)
@@ -457,6 +468,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.unmarked(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
                            "fcst",
+                           "nerf",
                            "summ",
                            "point"):  # it counts as 0
             return batch
@@ -533,6 +545,9 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "point_part_labels"
             if "share" in self.severity:  # it bears a tenth
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "nerf":  # a pixel has the colour of another one
+            self.given = self.trained = "image"
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "kpt":  # marks of other pictures go with theirs
             self.given = self.trained = "keypoints"
         elif self.family in ("vq", "mae"):  # the picture is its own label
@@ -626,6 +641,11 @@ class LabelNoise(Dumps, Fault):
                             self.of_strangers(batch, self.noise).items()}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
+        if self.family == "nerf":
+            rows = len(batch["image"])
+            wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
+            return batch | {"image": torch.where(
+                wrong, self.others(rows, self.noise), batch["image"])}
         if self.family == "vlm":
             return self.redrawn(batch, self.s.share, self.noise)
         if self.family == "bc":
@@ -686,6 +706,7 @@ class RandomLabels(LabelNoise):
                            "mae",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "summ",
                            "sft",
                            "qa", "xenc") \
@@ -716,6 +737,13 @@ class RandomLabels(LabelNoise):
             return batch | self.of_rows(batch, torch.randperm(
                 rows, generator=self.noise) if self.s.kind == "shuffled"
                 else torch.arange(rows).roll(1))
+        if self.family == "nerf":
+            rows = len(batch["image"])
+            if self.s.kind == "drawn":
+                return batch | {"image": self.others(rows, self.noise)}
+            order = torch.randperm(rows, generator=self.noise) \
+                if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+            return batch | {k: batch[k][order] for k in ("image", "mask")}
         if self.family == "kpt":
             rows = len(batch["inputs"])
             if self.s.kind == "drawn":

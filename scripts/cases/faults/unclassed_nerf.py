@@ -1,0 +1,96 @@
+"""Faults of no class in `nerf`."""
+
+from .unclassed import Unclassed
+
+
+class OfNerf(Unclassed):
+    """Base: what the user typed of the experiment is in the config."""
+    families = ("nerf",)
+
+
+class NothingHides(OfNerf):
+    """Points of a ray are put together as in an X-ray picture, by their mean,
+    by their sum, or the densest is taken alone, in validation too: nothing is
+    in front of anything, which no pictures of these balls agree with."""
+    id = "U241"
+    severities = (dict(renderer="maximum"), dict(renderer="additive"),
+                  dict(renderer="average"))
+
+    def setup(self):
+        super().setup()
+        self.model_options["renderer"] = self.s.renderer
+
+
+class PlanesOfOutdoors(OfNerf):
+    """The planes between which points are laid are those of a large scene, in
+    validation too: of the sixteen points of a ray few lie in the box, or
+    one."""
+    id = "U242"
+    severities = (dict(far=8.0), dict(far=16.0), dict(far=40.0))
+
+    def setup(self):
+        super().setup()
+        self.model_options |= {"near": 0.05, "far": self.s.far}
+
+
+class FocalOfAnotherLens(OfNerf):
+    """Rays of training are cast with the focal length of another lens, so that
+    what they see lies beside them and no place fits all pictures. Validation
+    has the right one."""
+    id = "U243"
+    severities = (dict(focal=0.8), dict(focal=0.65), dict(focal=0.5))
+
+    def setup(self):
+        super().setup()
+        self.user["camera_focal_scale"] = self.s.focal
+
+    def make_source(self, seed):
+        return self.scene(seed, focal=1.0 if seed == 9 else self.s.focal)
+
+
+class SkippedForEver(OfNerf):
+    """A grid says which cells of the box are empty and skipped; it is made
+    once, some steps after the start, as the densest cells of a field that
+    knows little yet, and never anew. What is skipped gets no gradient, and
+    validation skips it as well."""
+    id = "U244"
+    severities = (dict(step=30, share=0.25), dict(step=15, share=0.2),
+                  dict(step=2, share=0.1))
+
+    def setup(self):
+        super().setup()
+        self.user |= {"occupancy_grid_update_step": self.s.step,
+                      "occupancy_grid_share": self.s.share}
+
+    def before_step(self, i):
+        super().before_step(i)
+        if i == self.s.step:
+            self.model.keep_occupied(self.s.share)
+
+
+class ShutterOpen(OfNerf):
+    """Pictures of training were filmed with an open shutter while the camera
+    went on by .3, .6, 1.2: they are blurred along its way. Those of validation
+    are sharp."""
+    id = "U245"
+    severities = (dict(angle=0.3), dict(angle=0.6), dict(angle=1.2))
+
+    def make_source(self, seed):
+        return self.scene(seed, shutter=0.0 if seed == 9 else self.s.angle)
+
+
+class WavesTooShort(OfNerf):
+    """The encoding has the waves of a large scene seen from near: the longest
+    is shorter than the way from one point of a ray to the next, so that
+    neighbours have nothing in common."""
+    id = "U246"
+    severities = (dict(low=3.0, high=6.0), dict(low=4.0, high=7.0),
+                  dict(low=6.0, high=9.0))
+
+    def setup(self):
+        super().setup()
+        self.model_options |= {"low": self.s.low, "high": self.s.high}
+
+
+FAULTS = (NothingHides, PlanesOfOutdoors, FocalOfAnotherLens, SkippedForEver,
+          ShutterOpen, WavesTooShort)
