@@ -1635,9 +1635,9 @@ class WavesOpened(Control):
 
 class GroundDrawn(Control):
     """In training each ray is set before a ground of a colour that is drawn,
-    what is seen and what is said, as the config says, so that nothing is
-    learned of a white one: training begins and ends higher than validation,
-    whose ground is white."""
+    what is seen and what is said, as the config says, so that a white one is
+    not learned as part of the scene: pixels of training look like noise.
+    Validation has the white one."""
     id, severities, families = "H103", (dict(),), ("nerf",)
 
     def setup(self):
@@ -1650,10 +1650,10 @@ class GroundDrawn(Control):
 
 
 class PicturesFew(Control):
-    """All rays of a batch are of four pictures, or of one, others each time,
-    as the config says: losses and gradients differ by what is in a
+    """All rays of a batch are of eight pictures, or of four, others each time,
+    as the config says: losses and gradients differ more by what is in a
     picture."""
-    id, severities, families = "H104", (dict(count=4), dict(count=1)), \
+    id, severities, families = "H104", (dict(count=8), dict(count=4)), \
         ("nerf",)
 
     def setup(self):

@@ -386,10 +386,10 @@ class NerfRun(Family):
     family = "nerf"
     level_seed = 400
     steps, seed, language = 251, 1700, False
-    optimizer_name, lr, warmup, schedule = "adam", 1e-2, 0, "exponential"
-    LAST = 0.04             # of the rate, at the end
+    optimizer_name, lr, warmup, schedule = "adam", 1.5e-2, 0, "exponential"
+    LAST = 0.1              # of the rate, at the end
     betas, eps, weight_decay, clip = (0.9, 0.999), 1e-15, 0.0, None
-    recipes = {"sgd": dict(lr=1.0, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=4.0, weight_decay=0.0)}
     batch_size, context = RAYS, SAMPLES
     epoch_steps = 50
     # Its users have nerfstudio.
@@ -400,16 +400,29 @@ class NerfRun(Family):
               f"{TOP}.layers.0", f"{TOP}.activation.0", RadianceField.HEAD]
     MAPS = [f"{BASE}.layers.{k}" for k in range(DEPTH)]
     graded = {
-        "F05": (dict(modules=[TOP, "field.field_heads"], where=f"{TOP}.layers.0"),
-                dict(modules=[BASE], where=f"{BASE}.layers.0"),
-                dict(part="all")),
-        "F13": (dict(path=f"{BASE}.layers.1"), dict(path=f"{BASE}.layers.2"),
-                dict(path=f"{BASE}.layers.3")),
-        "F14": (dict(modules=[BASE]),
-                dict(modules=[BASE, TOP]),
-                dict(modules=[BASE, TOP, RadianceField.HEAD])),
+        "F02": (dict(lr=20.0), dict(lr=50.0), dict(lr=200.0)),
+        "F04": (dict(at=80), dict(at=35), dict(at=0)),
+        "F05": (dict(modules=[TOP, "field.field_heads"],
+                     where=f"{TOP}.layers.0"),
+                dict(modules=[BASE], where=MAPS[0]), dict(part="all")),
+        "F07": (dict(factor=30), dict(factor=100), dict(factor=400)),
+        "F11": (dict(adam=3e-5), dict(adam=3e-4), dict(adam=3e-3)),
+        "F12": (dict(eps=3e-4), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path=MAPS[1]), dict(path=MAPS[2]), dict(path=MAPS[3])),
+        "F14": (dict(modules=MAPS[2:]), dict(modules=MAPS[1:]),
+                dict(modules=[*MAPS[1:], f"{TOP}.layers.0",
+                              RadianceField.HEAD])),
         "F15": (dict(at=176), dict(at=101), dict(at=51)),
-        "F23": (dict(passing=0.15), dict(passing=0.4), dict(passing=0.7))}
+        "F23": (dict(passing=0.15), dict(passing=0.4), dict(passing=0.7)),
+        "F27": (dict(epochs=30), dict(epochs=60), dict(epochs=120)),
+        "F34": (dict(factor=3), dict(factor=10), dict(factor=0)),
+        "F36a": (dict(bias=-0.7), dict(bias=-1.5), dict(bias=-5.0)),
+        "F36b": (dict(factor=20, kind="sigmoid"), dict(factor=50, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
+        "H02": (dict(factor=0.5), dict(factor=1 / 3)),
+        "H03": (dict(part=2, factor=0.7), dict(part=4, factor=0.7)),
+        "H04": (dict(rate=0.05), dict(rate=0.1)),
+        "H07": (dict(factor=0.03),)}
     paths = {"embed": f"{BASE}.layers.0", "attn": None, "scores": None,
              "act": "{}", "mlp": "{}", "block": "{}",
              "head": RadianceField.HEAD}
@@ -447,20 +460,20 @@ class NerfRun(Family):
         return FewPictures(seed, count, rows=self.batch_size)
 
     def easy(self, seed):
-        """Two balls without stripes and lamps."""
-        return self.scene(seed, balls=2, plain=True)
+        """Balls without stripes and lamps, and nobody walks by."""
+        return self.scene(seed, plain=True, passing=0.0)
 
     def lessons(self, seed):
         return self.easy(seed), self.scene(seed)
 
     def garbage(self, batch, kind, rng):
-        """A corrupt shard: pixels of 0 to 255 that nobody scaled, noise, or
-        white ones of 255."""
+        """A corrupt shard: pixels that were standardised as for a classifier,
+        noise, or black pictures."""
         image = batch["image"]
         return batch | {"mask": torch.ones_like(batch["mask"]), "image": {
-            "few": 255.0 * image,
+            "few": (image - 0.45) / 0.225,
             "uniform": 20 * torch.randn(image.shape, generator=rng),
-            "constant": torch.full_like(image, 255.0)}[kind]}
+            "constant": torch.zeros_like(image)}[kind]}
 
     def others(self, rows, rng):
         """Colours that other rays see."""
@@ -470,11 +483,13 @@ class NerfRun(Family):
     def batch_columns(self, batch):
         """PSNR of the batch, as the model's get_metrics_dict() has it."""
         row = super().batch_columns(batch)
-        if self.model.said is not None and len(self.model.said) == len(
-                batch["image"]):
-            error = float((self.model.said - batch["image"]).square().mean())
-            if error > 0:
-                row["psnr"] = short(-10 * math.log10(error))
+        counted = batch["mask"][:, 0] > 0
+        if self.model.said is None or not counted.any():
+            return row
+        error = float((self.model.said - batch["image"])[counted]
+                      .square().mean())
+        if error > 0:
+            row["psnr"] = short(-10 * math.log10(error))
         return row
 
     def held_out_columns(self, batches):

@@ -258,6 +258,7 @@ class BitFlip(Dumps, Fault):
                              dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
         if self.family in ("point",
+                           "nerf",
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
