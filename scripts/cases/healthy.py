@@ -1650,10 +1650,10 @@ class GroundDrawn(Control):
 
 
 class PicturesFew(Control):
-    """All rays of a batch are of eight pictures, or of four, others each time,
+    """All rays of a batch are of twelve pictures, or of six, others each time,
     as the config says: losses and gradients differ more by what is in a
     picture."""
-    id, severities, families = "H104", (dict(count=8), dict(count=4)), \
+    id, severities, families = "H104", (dict(count=12), dict(count=6)), \
         ("nerf",)
 
     def setup(self):

@@ -38,9 +38,8 @@ class Scene:
     balls: how many there are. plain: neither stripes nor lamps. passing: see
     above. exposures: three of another gain each, whose number is in the batch
     as domain. background: "random" sets each ray on a ground of its own
-    colour. shutter: the angle by which the camera goes on while it is open.
-    pictures: how many there are. focal: length by which rays are said to be
-    cast, in that of the lens.
+    colour. focal: length by which rays are said to be cast, in that of the
+    lens.
     """
 
     NOISE, PASSING, PICTURES = 0.12, 0.1, 60
@@ -52,14 +51,12 @@ class Scene:
     DENSITY, STRIPES, LAMP, FINE = 14.0, 0.35, 0.15, 40
 
     def __init__(self, seed, rows=RAYS, balls=SHAPES, plain=False,
-                 passing=None, exposures=False, background=None, shutter=0.0,
-                 pictures=None, focal=1.0):
+                 passing=None, exposures=False, background=None, focal=1.0):
         self.rng = torch.Generator().manual_seed(seed)
         self.rows, self.balls, self.plain = rows, balls, plain
         self.passing = self.PASSING if passing is None else passing
         self.exposures, self.background = exposures, background
-        self.shutter, self.focal = shutter, focal
-        self.pictures = pictures or self.PICTURES
+        self.pictures, self.focal = self.PICTURES, focal
         draw = torch.rand(self.pictures, 4, generator=self.rng)
         order = torch.arange(self.pictures)
         self.round = 2 * math.pi * (order + draw[:, 0]) / self.pictures
@@ -74,9 +71,9 @@ class Scene:
         return self.of(torch.randint(self.pictures, (rows or self.rows,),
                                      generator=self.rng))
 
-    def cast(self, camera, pixel, turn=0.0, focal=1.0):
+    def cast(self, camera, pixel, focal=1.0):
         """(origins, directions) of rays, as the cameras stand."""
-        angle, high = self.round[camera] + turn, self.high[camera]
+        angle, high = self.round[camera], self.high[camera]
         origins = 2.5 * torch.stack((high.cos() * angle.cos(),
                                      high.cos() * angle.sin(), high.sin()), -1)
         ahead = F.normalize(-origins, dim=-1)
@@ -117,12 +114,7 @@ class Scene:
         rows = len(camera)
         pixel = torch.randint(SIZE, (rows, 2), generator=self.rng)
         origins, directions = self.cast(camera, pixel)
-        if self.shutter:
-            parts = [self.seen(*self.cast(camera, pixel, self.shutter * part))
-                     for part in (-0.5, -0.25, 0.0, 0.25, 0.5)]
-            colour, share = (torch.stack(p).mean(0) for p in zip(*parts))
-        else:
-            colour, share = self.seen(origins, directions)
+        colour, share = self.seen(origins, directions)
         ground = torch.ones(rows, 3)
         if self.background == "random":
             ground = torch.rand(rows, 3, generator=self.rng)
@@ -137,7 +129,7 @@ class Scene:
         image = torch.where(masked[:, None], clothes, image)
         if self.exposures:
             domain = camera % EXPOSURES
-            image = image * (0.85 + 0.15 * domain[:, None])
+            image = image * (0.92 + 0.08 * domain[:, None])
         image = image + self.NOISE * torch.randn(rows, 3, generator=self.rng)
         batch = {"directions": directions, "origins": origins,
                  "camera_indices": camera[:, None], "image": image,
@@ -321,8 +313,9 @@ class RadianceField(nn.Module):
         alpha = 1 - (-density * step).exp()
         if self.renderer == "additive":
             return alpha
-        if self.renderer == "average":
-            return alpha / (alpha.sum(1, keepdim=True) + 1e-3)
+        if self.renderer == "back_to_front":
+            left = (1 - alpha + 1e-10).flip(1).cumprod(1)
+            return alpha * F.pad(left[:, :-1], (1, 0), value=1.0).flip(1)
         if self.renderer == "maximum":
             return alpha * F.one_hot(alpha.argmax(1), SAMPLES)
         left = (1 - alpha + 1e-10).cumprod(1)
@@ -389,7 +382,7 @@ class NerfRun(Family):
     optimizer_name, lr, warmup, schedule = "adam", 1.5e-2, 0, "exponential"
     LAST = 0.1              # of the rate, at the end
     betas, eps, weight_decay, clip = (0.9, 0.999), 1e-15, 0.0, None
-    recipes = {"sgd": dict(lr=4.0, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=5.0, weight_decay=0.0)}
     batch_size, context = RAYS, SAMPLES
     epoch_steps = 50
     # Its users have nerfstudio.
@@ -406,21 +399,25 @@ class NerfRun(Family):
                      where=f"{TOP}.layers.0"),
                 dict(modules=[BASE], where=MAPS[0]), dict(part="all")),
         "F07": (dict(factor=30), dict(factor=100), dict(factor=400)),
-        "F11": (dict(adam=3e-5), dict(adam=3e-4), dict(adam=3e-3)),
+        "F11": (dict(adam=3e-4), dict(adam=1e-3), dict(adam=1e-2)),
         "F12": (dict(eps=3e-4), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path=MAPS[1]), dict(path=MAPS[2]), dict(path=MAPS[3])),
-        "F14": (dict(modules=MAPS[2:]), dict(modules=MAPS[1:]),
+        "F14": (dict(modules=MAPS[1:]),
+                dict(modules=[*MAPS[1:], f"{TOP}.layers.0"]),
                 dict(modules=[*MAPS[1:], f"{TOP}.layers.0",
                               RadianceField.HEAD])),
         "F15": (dict(at=176), dict(at=101), dict(at=51)),
+        "F16": (dict(rate=0.01), dict(rate=0.05), dict(rate=0.4)),
         "F23": (dict(passing=0.15), dict(passing=0.4), dict(passing=0.7)),
+        "F26": (dict(steps=25, share=0.9), dict(steps=40, share=1.0),
+                dict(steps=62, share=1.0)),
         "F27": (dict(epochs=30), dict(epochs=60), dict(epochs=120)),
         "F34": (dict(factor=3), dict(factor=10), dict(factor=0)),
-        "F36a": (dict(bias=-0.7), dict(bias=-1.5), dict(bias=-5.0)),
+        "F36a": (dict(bias=-0.4), dict(bias=-0.7), dict(bias=-2.5)),
         "F36b": (dict(factor=20, kind="sigmoid"), dict(factor=50, kind="tanh"),
                  dict(factor=300, kind="sigmoid")),
         "H02": (dict(factor=0.5), dict(factor=1 / 3)),
-        "H03": (dict(part=2, factor=0.7), dict(part=4, factor=0.7)),
+        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.7)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H07": (dict(factor=0.03),)}
     paths = {"embed": f"{BASE}.layers.0", "attn": None, "scores": None,
