@@ -413,11 +413,11 @@ class NerfRun(Family):
                 dict(steps=62, share=1.0)),
         "F27": (dict(epochs=30), dict(epochs=60), dict(epochs=120)),
         "F34": (dict(factor=3), dict(factor=10), dict(factor=0)),
-        "F36a": (dict(bias=-0.4), dict(bias=-0.7), dict(bias=-2.5)),
+        "F36a": (dict(bias=-0.2), dict(bias=-0.5), dict(bias=-2.5)),
         "F36b": (dict(factor=20, kind="sigmoid"), dict(factor=50, kind="tanh"),
                  dict(factor=300, kind="sigmoid")),
         "H02": (dict(factor=0.5), dict(factor=1 / 3)),
-        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.7)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.5)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H07": (dict(factor=0.03),)}
     paths = {"embed": f"{BASE}.layers.0", "attn": None, "scores": None,

@@ -70,12 +70,12 @@ class SkippedForEver(OfNerf):
 
 
 class WorstLeftOut(OfNerf):
-    """A loss against things that move through pictures: of a batch's rays .15,
-    .25, .4 with the largest errors count as such and are left out of the loss
+    """A loss against things that move through pictures: of a batch's rays .2,
+    .3, .4 with the largest errors count as such and are left out of the loss
     of training. At the start these are all that see a ball. Validation has
     all rays."""
     id = "U245"
-    severities = (dict(share=0.15), dict(share=0.25), dict(share=0.4))
+    severities = (dict(share=0.2), dict(share=0.3), dict(share=0.4))
 
     def setup(self):
         super().setup()
