@@ -1634,19 +1634,22 @@ class WavesOpened(Control):
 
 
 class GroundDrawn(Control):
-    """In training each ray is set before a ground of a colour that is drawn,
-    what is seen and what is said, as the config says, so that a white one is
-    not learned as part of the scene: pixels of training look like noise.
-    Validation has the white one."""
-    id, severities, families = "H103", (dict(),), ("nerf",)
+    """In training each ray, or every other one, is set before a ground of a
+    colour that is drawn, what is seen and what is said, as the config says, so
+    that a white one is not learned as part of the scene: pixels of training
+    look like noise. Validation has the white one."""
+    id, severities, families = "H103", (dict(share=1.0), dict(share=0.5)), \
+        ("nerf",)
 
     def setup(self):
         super().setup()
         self.user |= {"background_color": "random",
+                      "background_random_share": self.s.share,
                       "eval_background_color": "white"}
 
     def make_source(self, seed):
-        return self.scene(seed, background=None if seed == 9 else "random")
+        return self.scene(seed, background=None if seed == 9
+                          else self.s.share)
 
 
 class PicturesFew(Control):

@@ -37,9 +37,9 @@ class Scene:
 
     balls: how many there are. plain: neither stripes nor lamps. passing: see
     above. exposures: three of another gain each, whose number is in the batch
-    as domain. background: "random" sets each ray on a ground of its own
-    colour. focal: length by which rays are said to be cast, in that of the
-    lens.
+    as domain. background: the share of the rays that are set before a ground
+    of a colour of their own. focal: length by which rays are said to be cast,
+    in that of the lens.
     """
 
     NOISE, PASSING, PICTURES = 0.12, 0.1, 60
@@ -116,8 +116,10 @@ class Scene:
         origins, directions = self.cast(camera, pixel)
         colour, share = self.seen(origins, directions)
         ground = torch.ones(rows, 3)
-        if self.background == "random":
-            ground = torch.rand(rows, 3, generator=self.rng)
+        if self.background:
+            some = torch.rand(rows, 1, generator=self.rng) < self.background
+            ground = torch.where(some, torch.rand(rows, 3, generator=self.rng),
+                                 ground)
         image = colour + (1 - share) * ground
         if self.focal != 1:
             directions = self.cast(camera, pixel, focal=self.focal)[1]
@@ -134,7 +136,7 @@ class Scene:
         batch = {"directions": directions, "origins": origins,
                  "camera_indices": camera[:, None], "image": image,
                  "mask": (~masked).float()[:, None]}
-        if self.background == "random":
+        if self.background:
             batch["background"] = ground
         if self.exposures:
             batch["domain"] = domain
