@@ -93,8 +93,8 @@ class WorstLeftOut(OfNerf):
 
 class WavesTooShort(OfNerf):
     """The encoding has the waves of a large scene seen from near: the longest
-    is shorter than the way from one point of a ray to the next, so that
-    neighbours have nothing in common."""
+    is as short as a ball, or as the way from one point of a ray to the next
+    and less, so that neighbours have nothing in common."""
     id = "U246"
     severities = (dict(low=2.0, high=5.0), dict(low=4.0, high=7.0),
                   dict(low=6.0, high=9.0))
