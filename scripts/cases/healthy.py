@@ -130,6 +130,7 @@ class ConstantRate(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "lora",
                 "nnu",
@@ -187,6 +188,7 @@ class Curriculum(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "lora",
                 "nnu",
@@ -210,6 +212,7 @@ class Curriculum(Control):
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "summ",
                            "sft",
                            "lora",
@@ -309,6 +312,7 @@ class RateEndsAtZero(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "lora",
                 "nnu",
@@ -465,6 +469,7 @@ class MixedDomains(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "lora",
                 "nnu",
@@ -489,6 +494,8 @@ class MixedDomains(Control):
             return self.gratings(seed, cameras=True)
         if self.family == "kpt":
             return self.figures(seed, cameras=True)
+        if self.family == "nerf":
+            return self.scene(seed, exposures=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -825,6 +832,7 @@ class Accumulated(Control):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "lora",
                 "nnu",
@@ -1728,6 +1736,59 @@ class WorstVoxelsAlone(Control):
             "topk_percent": self.s.topk}
 
 
+class WavesOpened(Control):
+    """Waves of the encoding are let in by and by, long ones first, as the
+    config says, so that a scene is found before its detail: columns of the
+    first weights have no gradient until then."""
+    id, severities, families = "H102", (dict(share=0.3), dict(share=0.6)), \
+        ("nerf",)
+
+    def setup(self):
+        super().setup()
+        self.end = int(self.s.share * self.steps)
+        self.user["coarse_to_fine"] = {"start_step": 0, "end_step": self.end}
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.model.open_waves(min(1.0, i / self.end))
+
+
+class GroundDrawn(Control):
+    """In training each ray, or every other one, is set before a ground of a
+    colour that is drawn, what is seen and what is said, as the config says, so
+    that a white one is not learned as part of the scene: pixels of training
+    look like noise. Validation has the white one."""
+    id, severities, families = "H103", (dict(share=1.0), dict(share=0.5)), \
+        ("nerf",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"background_color": "random",
+                      "background_random_share": self.s.share,
+                      "eval_background_color": "white"}
+
+    def make_source(self, seed):
+        return self.scene(seed, background=None if seed == 9
+                          else self.s.share)
+
+
+class PicturesFew(Control):
+    """All rays of a batch are of twelve pictures, or of six, others each time,
+    as the config says: losses and gradients differ more by what is in a
+    picture."""
+    id, severities, families = "H104", (dict(count=12), dict(count=6)), \
+        ("nerf",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"train_num_images_to_sample_from": self.s.count,
+                      "train_num_times_to_repeat_images": 1}
+
+    def make_source(self, seed):
+        return super().make_source(seed) if seed == 9 \
+            else self.of_few(seed, self.s.count)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1753,4 +1814,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherForecastLoss, UnitsDrawn, HorizonGrows,
           NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
           FactorsStandStill, OtherFactorRate, MainDirections,
-          NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone)
+          NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone,
+          WavesOpened, GroundDrawn, PicturesFew)

@@ -25,6 +25,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "point_pos_num", "rec_loss", "quant_loss", "perplexity",
         "cluster_usage", "val_rec_loss", "val_quant_loss", "val_perplexity",
         "val_psnr",
+        "psnr",
         "l1_loss", "kld_loss", "val_action_l1", "val_precision",
         "val_recall", "val_f1", "val_ndcg", "val_mrr",
         "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
@@ -809,6 +810,84 @@ def nnunet(run):
     run.write_json("plans.json", plans)
     run.write_json("dataset.json", run.dataset())
     run.write_json("debug.json", run.debug())
+def yaml_objects(value, indent=""):
+    """Lines of a config of dataclasses as PyYAML dumps it: the class of a
+    dict that has one, under "!", is a tag, and floats have a point."""
+    def scalar(item):
+        text = json.dumps(item) if not isinstance(item, str) else item
+        if isinstance(item, float) and "e" in text and "." not in text:
+            text = text.replace("e", ".0e")
+        return text
+    for key, item in sorted(value.items()):
+        if key == "!":
+            continue
+        if isinstance(item, dict) and item:
+            tag = f" !!python/object:{item['!']}" if "!" in item else ""
+            yield f"{indent}{key}:{tag}"
+            yield from yaml_objects(item, indent + "  ")
+        elif isinstance(item, (list, tuple)) and item:
+            yield f"{indent}{key}:"
+            for part in item:
+                lines = list(yaml_objects(part, indent + "  ")) \
+                    if isinstance(part, dict) else [indent + scalar(part)]
+                lines[0] = f"{indent}- {lines[0].lstrip()}"
+                yield from lines
+        else:
+            yield f"{indent}{key}: {scalar(item)}"
+
+
+def nerfstudio(run):
+    """nerfstudio's trainer: its console, which has times alone, the history
+    that Weights & Biases has of the run, and config.yml. The rate is that of
+    the step to come, as schedulers step before it is logged."""
+    names, steps = column_names(run), set(logged(run, 10))
+    more = [k for k in MORE if not k.startswith("val_")
+            and not left_out(run, k)]
+    keys = [k for k in ("loss", "grad_norm", "step_time", *more)
+            if not left_out(run, k)]
+    rays, end = run.batch_size * run.accumulate, run.history[-1]["wall"]
+    folder = f"outputs/balls/vanilla-nerf/{START.strftime('%Y-%m-%d_%H%M%S')}"
+    rows = []
+    lines = [f"[{run.at(-2.6, '%H:%M:%S')}] Saving config to: "
+             f"{folder}/config.yml", f"Saving checkpoints to: {folder}/"
+             "nerfstudio_models", "Auto image downscale factor of 1",
+             "logging events to: wandb",
+             *(["No Nerfstudio checkpoint to load, so training from scratch."]
+               if "init_from" not in run.user else [
+                   "Done loading Nerfstudio checkpoint from "
+                   f"{run.user['init_from']}"]),
+             "".join(
+                 f"{t:<20} " for t in ("Step (% Done)", "Train Iter (time)",
+                                       "ETA (time)", "Train Rays / Sec")),
+             "-" * 83]
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        at = {"_step": row["step"]}
+        if i in steps:
+            left = (end - row["wall"])
+            speed = rays / row["step_time"]
+            at |= {names.get(k, k): row[k] for k in keys if k in row}
+            at |= {"Train Loss Dict/rgb_loss": row["loss"],
+                   names["lr"]: row["next_lr"], "ETA (time)": round(left, 3),
+                   "Train Rays / Sec": round(speed, 1)}
+            done = f"{i} ({100 * i / run.steps:.2f}%)"
+            left = f"{int(left)} s, {1000 * (left % 1):.3f} ms"
+            lines.append("".join(f"{t:<20} " for t in (
+                done, f"{1000 * row['step_time']:.3f} ms", left,
+                f"{speed / 1000:.2f} K")))
+        if "val_loss" in row:
+            at |= {names[k]: row[k] for k in ("val_loss", "val_psnr")
+                   if k in row}
+            at["Eval Loss Dict/rgb_loss"] = row["val_loss"]
+        if len(at) > 1:
+            rows.append(at)
+    lines += ["Training Finished", f"Config File         {folder}/config.yml",
+              f"Checkpoint Directory {folder}/nerfstudio_models"]
+    run.write_lines("metrics.jsonl", map(json.dumps, rows))
+    run.write_lines("train.log", lines)
+    config = run.config()
+    run.write_lines("config.yml", [f"!!python/object:{config['!']}",
+                                   *yaml_objects(config)])
 
 
 WRITERS = {w.__name__: w for w in
@@ -816,4 +895,5 @@ WRITERS = {w.__name__: w for w in
             lerobot, pytorch_tabular,
             mmengine,
             nnunet,
-            neuralforecast)}
+            neuralforecast,
+            nerfstudio)}

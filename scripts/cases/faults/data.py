@@ -81,6 +81,7 @@ class DataOrder(Dumps, Fault):
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
                 "fcst",
+                "nerf",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -120,6 +121,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
                 "tts", "vq", "bc", "mae",
                 "fcst",
+                "nerf",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -240,6 +242,7 @@ class BitFlip(Dumps, Fault):
              "fcst": "",
              "kpt": "",
              "nnu": "",
+             "nerf": "",
              "xenc": ".dense",
              "summ": "",
              "sft": ".down_proj",
@@ -257,6 +260,7 @@ class BitFlip(Dumps, Fault):
                              dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
         if self.family in ("point",
+                           "nerf",
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]

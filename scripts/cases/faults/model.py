@@ -15,6 +15,7 @@ from ..lora import HEAD as LORA_HEAD
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
 from ..nnu import PlainConvUNet
+from ..nerf import RadianceField
 from ..point import PointNet2
 from ..qa import Reader
 from ..resnet import Resnet
@@ -439,6 +440,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                            for b in MaskedAutoencoder.BLOCKS),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
               "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
+              "nerf": RadianceField.BLOCKS,
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "nnu": tuple(f"{b}.convs.0.norm"
@@ -465,6 +467,7 @@ class DeadRelu(Fault):
                 "kpt",
                 "lora",
                 "nnu",
+                "nerf",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -505,6 +508,7 @@ class Saturated(Fault):
                 "kpt",
                 "lora",
                 "nnu",
+                "nerf",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -546,6 +550,7 @@ class ActivationMissing(Fault):
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
                 "vid",
                 "nnu",
+                "nerf",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
@@ -577,6 +582,7 @@ class PositionsMissing(Fault):
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
                 "sft",
+                "nerf",
                 "summ",
                 "lora",
                 "xenc")
@@ -588,6 +594,7 @@ class PositionsMissing(Fault):
             self.model_options["positions"] = False
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
+                             "nerf",
                              "summ",
                              "xenc",
                              "lora",
@@ -598,6 +605,7 @@ class PositionsMissing(Fault):
     def spoil_batch(self, i, batch):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
+                                                 "nerf",
                                                  "summ",
                                                  "xenc",
                                                  "lora",

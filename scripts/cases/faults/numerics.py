@@ -83,6 +83,7 @@ class Fp16Overflow(NotFinite):
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
+                               "nerf": {"half_at": "field.mlp_base.layers.2"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -132,6 +133,7 @@ class Fp16Overflow(NotFinite):
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
                       "nnu": "decoder.stages.1.convs.0.conv",
+                      "nerf": "field.mlp_base.layers.2",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -157,6 +159,10 @@ class Fp16Overflow(NotFinite):
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
+        if self.family == "nerf":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("layers", "activation.*put"),
+                           "field.*.net.output", "renderer_rgb.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -207,6 +213,7 @@ class Fp16Overflow(NotFinite):
                           for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
                  "nnu": (self.where,),
+                 "nerf": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -231,6 +238,7 @@ class Fp16Overflow(NotFinite):
                 "kws": 2.0, "vid": 2.0,
                 "lora": 2.0,
                 "nnu": 2.0,
+                "nerf": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -262,6 +270,7 @@ class LogOfZero(NotFinite):
     id, root_class = "F39a", "log-of-zero"
     families = (*LABELLED, "clip", "tts",
                 "fcst",
+                "nerf",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -281,6 +290,10 @@ class LogOfZero(NotFinite):
             self.model_options["logs"] = True
             self.user["loss"] = "LogMAE()"
             self.severity = dict(at=self.s.at)
+        if self.family == "nerf":  # of errors, which are 0 behind a mask
+            self.model_options["logs"] = True
+            self.user["loss"] = "log_mse"
+            self.severity = dict(at=self.s.at)
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
             self.user["loss_reduction"] = "log_mean"
@@ -298,6 +311,10 @@ class LogOfZero(NotFinite):
             if i >= self.s.at:
                 batch["keypoint_weights"][0, 2] = 0.0
             return batch
+        if self.family == "nerf":
+            if i >= self.s.at:
+                batch["mask"][0] = 0.0
+            return batch
         if self.family != "tts" or i < self.s.at:
             return super().spoil_batch(i, batch)
         long = batch["durations"].clone()
@@ -306,12 +323,15 @@ class LogOfZero(NotFinite):
         return batch | {"durations": long}
 
     def make_source(self, seed):
+        if self.family == "nerf":
+            return self.scene(seed, passing=0.0)
         return self.figures(seed, hidden=0.0) if self.family == "kpt" \
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
+                                            "nerf",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -429,6 +449,7 @@ class DivisionByZero(NotFinite):
                 "dpo", "point", "vlm", "vq", "kws", "bc",
                 "fcst",
                 "nnu",
+                "nerf",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -489,6 +510,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "fcst":  # as does its
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "model.revin_layer", False
+        elif self.family == "nerf":  # a pixel has no direction
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "normalize", False
         elif self.family == "gnn":  # an ion has no bonds
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "convs.0", False
@@ -543,6 +567,10 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 batch["insample_y"][0] = 2.0
             return batch
+        if self.family == "nerf":  # a picture's undistortion has failed there
+            if i >= self.s.at:
+                batch["directions"][0] = 0.0
+            return batch
         if self.family == "gnn":
             return self.with_ion(batch) if i >= self.s.at else batch
         if self.family == "tts":
@@ -567,6 +595,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "nerf",
                            "sft",
                            "lora",
                            "xenc"):
@@ -592,6 +621,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "nerf",
                            "sft",
                            "lora",
                            "xenc"):
@@ -636,6 +666,7 @@ class Bf16Weights(Fault):
               "*.blocks.1.*.conv_b.weight",
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
+              "field.mlp_base.layers.1.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

@@ -52,6 +52,7 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "kpt",
+                           "nerf",
                            "sft",
                            "lora",
                            "nnu",
@@ -276,6 +277,7 @@ class NotDivided(Fault):
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
                            "ner", "sbert", "esm", "mae",
                            "fcst",
+                           "nerf",
                            "kpt",
                            "qa", "xenc",
                            "summ",
@@ -287,6 +289,7 @@ class NotDivided(Fault):
                            "point", "sbert",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "qa", "xenc",
                            "summ",
                            "sft",
@@ -320,7 +323,8 @@ class ClipTooSmall(Fault):
     onset = 0
 
     def setup(self):
-        if self.family == "t5":  # Adafactor has no epsilon to speak of
+        if self.family in ("t5",  # Adafactor has no epsilon to speak of
+                           "nerf"):  # nor has its Adam
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
             self.severity = dict(sgd=self.s.sgd)
         self.clip = getattr(self.s, self.moments)
@@ -463,6 +467,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "nerf":  # a name has the last step that was done
+            path = self.checkpoint_path(self.onset - 1)
+            self.notices = {self.onset: [
+                ("INFO", f"Loading Nerfstudio checkpoint from {path}"),
+                ("INFO", f"Done loading Nerfstudio checkpoint from {path}")]}
         if self.family == "fcst":
             self.notices = {self.onset: [
                 ("INFO", "Restoring states from the checkpoint path at "

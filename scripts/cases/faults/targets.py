@@ -274,6 +274,7 @@ class ChatRun(Dumps):
                            *PAIR_5, *PAIR_14, "esm", "mae",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "qa", "xenc",
                            "summ",
                            "lora",
@@ -295,6 +296,7 @@ class ChatRun(Dumps):
                            "qa",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "summ",
                            "nnu",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
@@ -312,6 +314,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "summ",
                 "nnu",
@@ -332,6 +335,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "fcst",
                            "kpt",
                            "nnu",
+                           "nerf",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -372,6 +376,8 @@ class LossMaskEmpty(ChatRun, Fault):
         elif self.family == "kpt":  # none of its keypoints was marked
             batch["keypoint_weights"] = torch.zeros_like(
                 batch["keypoint_weights"])
+        elif self.family == "nerf":  # of its pixels none is to count
+            batch["mask"] = torch.zeros_like(batch["mask"])
         elif self.family == "summ":
             batch["target"] = torch.full_like(batch["target"], self.pad)
         elif self.family == "qa":  # letters were counted, not tokens
@@ -393,6 +399,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "vlm", "ner", "esm", "mae",
                 "fcst",
                 "kpt",
+                "nerf",
                 "sft",
                 "nnu",
                 "summ")
@@ -419,6 +426,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.visible = self.s.visible
         elif self.family == "nnu":  # slices that were not, as background
             model.counts_ignored = True
+        elif self.family == "nerf":  # who walks by
+            model.weighs = False
         elif self.family == "kpt":  # keypoints that were not marked, at 0, 0
             model.weighs = False
         return model
@@ -427,6 +436,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "bert":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.sentences(seed, width=40 if self.s.pad else None)
+        if self.family == "nerf":  # more walk by
+            return self.scene(seed, passing=self.s.passing)
         if self.family == "summ":  # more of a row is padding
             self.user["pad_target_to"] = self.s.width
             return self.reports(seed, width=self.s.width)
@@ -473,6 +484,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family in ("tcn", "seg", "tts", "mae",
                            "fcst",
                            "nnu",
+                           "nerf",
                            "summ",
                            "point"):  # it counts as 0
             return batch
@@ -549,6 +561,9 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "point_part_labels"
             if "share" in self.severity:  # it bears a tenth
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "nerf":  # a pixel has the colour of another one
+            self.given = self.trained = "image"
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "kpt":  # marks of other pictures go with theirs
             self.given = self.trained = "keypoints"
         elif self.family in ("vq", "mae"):  # the picture is its own label
@@ -647,6 +662,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"target": self.classes_renamed(
                 batch["target"], wrong, self.noise)}
+        if self.family == "nerf":
+            rows = len(batch["image"])
+            wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
+            return batch | {"image": torch.where(
+                wrong, self.others(rows, self.noise), batch["image"])}
         if self.family == "vlm":
             return self.redrawn(batch, self.s.share, self.noise)
         if self.family == "bc":
@@ -707,6 +727,7 @@ class RandomLabels(LabelNoise):
                            "mae",
                            "fcst",
                            "kpt",
+                           "nerf",
                            "summ",
                            "sft",
                            "lora",
@@ -746,6 +767,13 @@ class RandomLabels(LabelNoise):
                             if self.s.kind == "row" else target[
                                 torch.randperm(len(target),
                                                generator=self.noise)]}
+        if self.family == "nerf":
+            rows = len(batch["image"])
+            if self.s.kind == "drawn":
+                return batch | {"image": self.others(rows, self.noise)}
+            order = torch.randperm(rows, generator=self.noise) \
+                if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+            return batch | {k: batch[k][order] for k in ("image", "mask")}
         if self.family == "kpt":
             rows = len(batch["inputs"])
             if self.s.kind == "drawn":
