@@ -111,6 +111,7 @@ class NoWeightDecay(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "sft",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -129,6 +130,7 @@ class ConstantRate(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -184,6 +186,7 @@ class Curriculum(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -204,6 +207,7 @@ class Curriculum(Control):
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
                            "fcst",
                            "kpt",
+                           "voc",
                            "summ",
                            "sft",
                            "qa", "xenc"):
@@ -299,6 +303,7 @@ class RateEndsAtZero(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -451,6 +456,7 @@ class MixedDomains(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "voc",
                 "summ")
 
     def make_source(self, seed):
@@ -468,6 +474,8 @@ class MixedDomains(Control):
             return self.gratings(seed, cameras=True)
         if self.family == "kpt":
             return self.figures(seed, cameras=True)
+        if self.family == "voc":
+            return self.voices(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -805,6 +813,7 @@ class Accumulated(Control):
                 "fcst",
                 "kpt",
                 "sft",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -1608,6 +1617,55 @@ class LengthsTogether(Control):
                                                        self.s.batches)
 
 
+class DiscriminatorsLater(Control):
+    """The generator trains by mels alone at first, as the config says: from
+    the step on at which discriminators join, the total has more terms and
+    steps up."""
+    id, severities, families = "H105", (dict(at=60), dict(at=120)), ("voc",)
+
+    def setup(self):
+        super().setup()
+        self.user["discriminator_train_start_steps"] = self.s.at
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.model.adversarial = i >= self.s.at
+
+
+class OtherMelWeight(Control):
+    """Mels count 15 or 100 times, not 45 times, as the config says: the total
+    is another one."""
+    id, severities, families = "H106", (dict(weight=15.0),
+                                        dict(weight=100.0)), ("voc",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["lambda_mel"] = self.s.weight
+
+
+class LoudnessDrawn(Control):
+    """Training recordings are made louder or less so, their mels as well, by
+    a factor that is drawn for each as the config says: losses of steps differ
+    by what was drawn."""
+    id, severities, families = "H107", (dict(decibel=3.0),
+                                        dict(decibel=6.0)), ("voc",)
+
+    def setup(self):
+        super().setup()
+        self.user["random_gain_db"] = [-self.s.decibel, self.s.decibel]
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        gain = self.s.decibel * (2 * torch.rand(len(batch["audio"]), 1,
+                                                generator=self.drawn) - 1)
+        gain = 10 ** (gain / 20)
+        return batch | {"audio": (gain * batch["audio"]).clamp(-1, 1),
+                        "mel": batch["mel"] + gain.log()[..., None]}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1631,4 +1689,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           HardestKeypoints, OtherSigma, HalfBodies,
           DividedBySentences, EncoderLayersDropped, MoreBatchesLater,
           OtherForecastLoss, UnitsDrawn, HorizonGrows,
-          NoisyEmbeddings, QuestionsAsWell, LengthsTogether)
+          NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
+          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn)

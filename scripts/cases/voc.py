@@ -527,6 +527,22 @@ class VocRun(Family):
         audio[0], mel[0] = 0.0, math.log(CLIP_VAL)
         return batch | {"audio": audio, "mel": mel}
 
+    @staticmethod
+    def cut_short(batch, limit):
+        """Recordings end at a number of samples; the rest is padding."""
+        audio = batch["audio"].clone()
+        audio[:, limit:] = 0.0
+        return batch | {"audio": audio}
+
+    @staticmethod
+    def normalized_audio(batch):
+        """As MelDataset has it: a peak of .95; nothing guards against one of
+        zero. Mels are made of what comes out."""
+        peak = batch["audio"].abs().amax(1, keepdim=True)
+        gain = 0.95 / peak
+        return batch | {"audio": batch["audio"] / peak * 0.95, "mel":
+                        batch["mel"] + gain.log()[..., None]}
+
     def batch_columns(self, batch):
         row = super().batch_columns(batch)
         row |= {k: short(t) for k, t in self.model.terms.items()}

@@ -81,6 +81,7 @@ class DataOrder(Dumps, Fault):
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
                 "fcst",
+                "voc",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -120,6 +121,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
                 "tts", "vq", "bc", "mae",
                 "fcst",
+                "voc",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -239,6 +241,7 @@ class BitFlip(Dumps, Fault):
              "qa": ".dense",
              "fcst": "",
              "kpt": "",
+             "voc": "",
              "xenc": ".dense",
              "summ": "",
              "sft": ".down_proj",
@@ -497,6 +500,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "fcst",
                 "kpt",
                 "sft",
+                "voc",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -607,6 +611,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_window_length"] = self.context + self.s.limit
             return super().make_source(seed)
+        if self.family == "voc":  # recordings are, mels are not
+            self.also = []
+            self.user["max_audio_samples"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "kpt":  # padded again; validation is whole
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -626,6 +634,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.shortened(batch, self.s.limit)
         if self.family == "kpt":
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
+        if self.family == "voc":
+            return batch if i < 0 else self.cut_short(batch, self.s.limit)
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)
         if self.family == "kws":  # what is left is padded again

@@ -21,6 +21,7 @@ from ..tts import FastSpeech2
 from ..unet import Unet
 from ..vid import SlowResnet
 from ..vit import Vit
+from ..voc import Generator
 from ..vq import VQModel
 from ..xenc import CrossEncoder
 
@@ -436,6 +437,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "xenc": (*(f"{b}.intermediate.dense"
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
+              "voc": tuple(f"{b}.convs.0" for b in Generator.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -452,6 +454,7 @@ class DeadRelu(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "voc",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -490,6 +493,7 @@ class Saturated(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "voc",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -530,6 +534,7 @@ class ActivationMissing(Fault):
     families = ("gpt", "mlp", "unet", "gru", *PAIR_2, *PAIR_3, *PAIR_4,
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
                 "vid",
+                "voc",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

@@ -78,6 +78,7 @@ class Fp16Overflow(NotFinite):
                                                   ".0.branch2.conv_b"},
                                "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
+                               "voc": {"half_at": "ups.1"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -124,6 +125,7 @@ class Fp16Overflow(NotFinite):
                       "fcst": "model.backbone.encoder.layers.1.self_attn"
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
+                      "voc": "ups.1",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -149,6 +151,9 @@ class Fp16Overflow(NotFinite):
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
+        if self.family == "voc":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "resblocks.1.*put", "audio.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -192,6 +197,7 @@ class Fp16Overflow(NotFinite):
                  "fcst": [self.where.replace("scores", part)
                           for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
+                 "voc": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -214,6 +220,7 @@ class Fp16Overflow(NotFinite):
                 "ctc": 2.2, "tcn": 2.0, "seg": 2.0, "ssm": 2.0, "gnn": 2.0,
                 "det": 2.0, "dpo": 1.7, "point": 2.0, "vq": 2.0,
                 "kws": 2.0, "vid": 2.0,
+                "voc": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -245,12 +252,13 @@ class LogOfZero(NotFinite):
     id, root_class = "F39a", "log-of-zero"
     families = (*LABELLED, "clip", "tts",
                 "fcst",
+                "voc",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
-              "loss.log_duration.*", "loss.log_error.*")
+              "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*")
 
     def setup(self):
         self.where = "loss"
@@ -263,6 +271,9 @@ class LogOfZero(NotFinite):
         if self.family == "fcst":  # as of a window whose past alone is there
             self.model_options["logs"] = True
             self.user["loss"] = "LogMAE()"
+            self.severity = dict(at=self.s.at)
+        if self.family == "voc":  # as of a recording that is silent
+            self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
@@ -277,6 +288,8 @@ class LogOfZero(NotFinite):
             if i >= self.s.at:
                 batch["outsample_mask"][0] = 0.0
             return batch
+        if self.family == "voc":
+            return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "kpt":
             if i >= self.s.at:
                 batch["keypoint_weights"][0, 2] = 0.0
@@ -295,6 +308,7 @@ class LogOfZero(NotFinite):
     def compute_loss(self, i, model, batch):
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
+                                            "voc",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -406,6 +420,7 @@ class DivisionByZero(NotFinite):
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc",
                 "fcst",
+                "voc",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -427,6 +442,7 @@ class DivisionByZero(NotFinite):
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
               "backbone.conv1.output", "model.revin_layer.*put",
+              "conv_pre.*put",
               "model.backbone.W_P.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
@@ -476,6 +492,8 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "voc":
+            return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "esm":
             return self.masked_whole(batch) if i >= self.s.at else batch
         if self.family == "xenc":
@@ -536,6 +554,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
+        if self.family == "voc":
+            return self.normalized_audio(batch)
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid",
@@ -557,12 +577,16 @@ class DivisionByZero(NotFinite):
                            "sft",
                            "xenc"):
             return model.loss(batch)
-        name = "pitches" if self.family == "tts" else next(iter(batch))
+        name = {"tts": "pitches", "voc": "audio"}.get(
+            self.family, next(iter(batch)))
         x = batch[name]
         model.tap("normalize.input", x)
-        model.tap("normalize.std.output", tts.spread(batch)
-                  if self.family == "tts" else x.std(0) if x.dim() == 2
-                  else x.std(tuple(range(1, x.dim()))))
+        if self.family == "voc":
+            model.tap("normalize.peak.output", x.abs().amax(1))
+        else:
+            model.tap("normalize.std.output", tts.spread(batch)
+                      if self.family == "tts" else x.std(0) if x.dim() == 2
+                      else x.std(tuple(range(1, x.dim()))))
         batch = self.normalized(batch)
         model.tap("normalize.output", batch[name])
         return model.loss(batch)
@@ -595,6 +619,7 @@ class Bf16Weights(Fault):
               "ds_blocks.0.pw_conv.weight", "*.mha_block_0.mha.to_out.weight",
               "*.blocks.1.*.conv_b.weight",
               "*.layers.0.self_attn.to_out.0.weight",
+              "resblocks.0.convs.1.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

@@ -276,6 +276,7 @@ class NotDivided(Fault):
                            "qa", "xenc",
                            "summ",
                            "sft",
+                           "voc",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -461,6 +462,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "voc":
+            self.notices = {self.onset: [
+                ("INFO", text) for kind in ("g", "do") for text in (
+                    f"Loading '{self.checkpoint_path(self.onset, kind)}'",
+                    "Complete.")]}
         if self.family == "kpt":  # an epoch has 25 steps
             self.severity = dict(at=(175, 100, 50)[self.level])
             self.onset = self.s.at

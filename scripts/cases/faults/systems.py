@@ -190,6 +190,7 @@ class RankDesync(Fault):
                  "xenc": "model.bert.encoder.layer.0.attention.output.dense",
                  "fcst": "model.backbone.encoder.layers.0.self_attn.to_out.0",
                  "kpt": "backbone.layer2.0.conv2",
+                 "voc": "resblocks.0.convs.1",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "sft": "model.layers.0.self_attn.o_proj",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
