@@ -2,7 +2,7 @@
 
 Parts, losses, config and files are those of HiFi-GAN's own train.py: a
 generator of transposed convolutions and residual blocks, discriminators that
-see every second or fifth sample or all of them, least squares, the distance of
+see every third sample or all of them, least squares, the distance of
 their features, and 45 times that of log mels. There is no weight norm. As
 there, mels come from files, as where a vocoder is fine-tuned on what an
 acoustic model says (`fine_tuning`), and reach up to 3 kHz, those of the loss
@@ -79,12 +79,12 @@ def mel_spectrogram(audio):
 
 
 class Voices:
-    """Cuttings of 256 samples (32 ms) of read speech.
+    """Cuttings of 192 samples (24 ms) of read speech.
 
     A cutting has one of six speakers and goes from one of eight sounds to
     another, somewhere in its middle. Of a sound six have a voice: harmonics of
-    a pitch, which is the speaker's (80 to 620 Hz, with a spread of .1) and
-    glides by .15, under an envelope of two formants; two hiss, above 2 kHz.
+    a pitch, which is the speaker's (240 to 600 Hz, with a spread of .1) and
+    glides by .15, under an envelope of two formants; two hiss, above 1 kHz.
     Breath in three bands goes with each sound. Loudness has a spread of .4 in
     the logarithm and swells over the cutting. Phases are drawn.
 
@@ -92,8 +92,8 @@ class Voices:
     voice and breath have on the average, without what breath does by chance,
     with an error of .05. audio is the recording.
 
-    block, share: speakers one after the other; domains: each row has its
-    speaker; calm: one sound with a voice throughout, without breath and swell.
+    block, share: one sound after the other; domains: each row has its speaker;
+    calm: one sound with a voice throughout, without breath and swell.
     """
 
     ERROR = 0.05
@@ -123,24 +123,25 @@ class Voices:
     def normal(self, *shape):
         return torch.randn(shape, generator=self.rng)
 
-    def speakers(self, rows):
-        speaker = torch.randint(SPEAKERS, (rows,), generator=self.rng)
+    def sounds(self, rows):
+        """The sound at the beginning and at the end of each row."""
+        first, then = torch.randint(SOUNDS, (2, rows), generator=self.rng)
+        if self.calm:
+            first = then = first % (SOUNDS - HISSES)
         if self.block:
-            here = self.number // self.block % SPEAKERS
+            here = self.number // self.block % SOUNDS
             kept = torch.rand(rows, generator=self.rng) < self.share
-            speaker = torch.where(kept, torch.tensor(here), speaker)
+            first, then = (torch.where(kept, torch.tensor(here), sound)
+                           for sound in (first, then))
         self.number += 1
-        return speaker
+        return first, then
 
     def draw(self, rows):
         """Voice, gains of the breath's bands, of padded time, and speakers."""
-        speaker = self.speakers(rows)
+        speaker = torch.randint(SPEAKERS, (rows,), generator=self.rng)
+        first, then = self.sounds(rows)
         time = torch.arange(-EDGE, SEGMENT + EDGE).float()
-        first = torch.randint(SOUNDS, (rows,), generator=self.rng)
-        then = torch.randint(SOUNDS, (rows,), generator=self.rng)
-        if self.calm:
-            first = then = first % (SOUNDS - HISSES)
-        middle = 64 + 128 * torch.rand(rows, 1, generator=self.rng)
+        middle = 48 + 96 * torch.rand(rows, 1, generator=self.rng)
         turn = ((time - middle) / 12).sigmoid()
         glide = (0.1 * self.normal(rows, 1) + 0.15 * self.normal(rows, 1)
                  * time / SEGMENT).exp()
@@ -191,7 +192,7 @@ class Voices:
         return batch | {"speaker": speaker} if self.domains else batch
 
 
-def floor(rows=64, draws=64, seed=5):
+def floor(rows=128, draws=64, seed=5):
     """The distance of log mels of who knows voice and breath, but not what
     breath does by chance: that of draws from their median."""
     source = Voices(seed)
@@ -324,7 +325,7 @@ class Critic(nn.Module):
 
 
 class Generator(nn.Module):
-    """16 frames of 16 bands to 256 samples, by two steps of 4."""
+    """12 frames of 8 bands to 192 samples, by two steps of 4."""
 
     BLOCKS = tuple(f"resblocks.{i}" for i in range(len(RATES)))
 
@@ -406,7 +407,10 @@ class Generator(nn.Module):
         if not self.adversarial:
             return self.lambda_mel * mel
         fooled, features = 0.0, 0.0
-        for told, seen in self.critic(torch.cat((batch["audio"], said))):
+        self.critic.requires_grad_(False)   # it is not its turn
+        heard = self.critic(torch.cat((batch["audio"], said)))
+        self.critic.requires_grad_(True)
+        for told, seen in heard:
             fooled = fooled + (1 - told[rows:]).square().mean()
             features = features + sum((f[:rows].detach() - f[rows:]).abs()
                                       .mean() for f in seen)
@@ -438,7 +442,7 @@ class VocRun(Family):
     lr, weight_decay, betas = 6e-3, 0.01, (0.8, 0.99)
     warmup, schedule, clip = 0, "exponential", None
     EPOCH, LR_DECAY = 20, 0.83
-    recipes = {"sgd": dict(lr=2e-4, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=4e-4, weight_decay=0.0)}
     batch_size, context = ROWS, FRAMES
     # Nobody trains vocoders with the others.
     instead = {"nanogpt": "plain", "hf_trainer": "hifigan",
@@ -448,17 +452,25 @@ class VocRun(Family):
             ("ups", ""), ("resblocks", ".act"), ("resblocks", ".convs.1"),
             ("resblocks", ""))), "conv_post"]
     graded = {
-        "F05": (dict(modules=["ups.1", "resblocks.1"], where="ups.1"),
-                dict(modules=["ups", "resblocks"], where="ups.0"),
-                dict(part="all")),
+        "F04": (dict(at=70), dict(at=30), dict(at=0)),
+        "F05": (dict(modules=["ups", "resblocks"], where="ups.0"),
+                dict(modules=["ups", "resblocks", "conv_post"],
+                     where="ups.0"), dict(part="all")),
+        "F07": (dict(factor=15), dict(factor=40), dict(factor=100)),
+        "F08": (dict(every=12), dict(every=40), dict(every=1 << 30)),
+        "F10": (dict(adamw=1e-7), dict(adamw=3e-8), dict(adamw=1e-8)),
+        "F11": (dict(adamw=10.0), dict(adamw=25.0), dict(adamw=60.0)),
+        "F12": (dict(eps=5.0), dict(eps=20.0), dict(eps=100.0)),
         "F13": (dict(path="ups.0"), dict(path="resblocks.0"),
                 dict(path="resblocks.1")),
-        "F14": (dict(modules=["ups.1", "resblocks.1"]),
+        "F14": (dict(modules=["ups.0", "ups.1", "resblocks.1"]),
                 dict(modules=["ups.0", "resblocks.0", "ups.1",
                               "resblocks.1"]),
                 dict(modules=["ups.0", "resblocks.0", "ups.1", "resblocks.1",
                               "conv_post"])),
         "F15": (dict(at=180), dict(at=100), dict(at=60)),
+        "F24": (dict(share=0.2), dict(share=0.4), dict(share=0.6)),
+        "F27": (dict(epochs=40), dict(epochs=80), dict(epochs=240)),
         "F33": (dict(limit=160), dict(limit=128), dict(limit=96)),
         "H07": (dict(factor=30.0),)}
     paths = {"embed": "conv_pre", "attn": None, "scores": None,
@@ -495,7 +507,7 @@ class VocRun(Family):
         return Voices(seed, self.batch_size, **how)
 
     def in_blocks(self, seed, block, share):
-        """Folders of one speaker, one after the other; None is held out."""
+        """Folders of one sound, one after the other; None is held out."""
         return self.voices(seed, block=block, share=share)
 
     def easy(self, seed):

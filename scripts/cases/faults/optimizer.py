@@ -288,6 +288,8 @@ class NotDivided(Fault):
                            "sft",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
+        if self.family == "voc":  # two networks take their time
+            self.steps = 60
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
