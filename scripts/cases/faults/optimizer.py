@@ -289,7 +289,7 @@ class NotDivided(Fault):
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
-            self.steps = 60
+            self.steps = 40
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 

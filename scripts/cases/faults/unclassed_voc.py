@@ -1,7 +1,6 @@
 """Faults of no class in `voc`."""
 
 import torch
-from torch.nn import functional as F
 
 from ..voc import MELS, filters, magnitudes, mel_spectrogram
 from .unclassed import Unclassed
@@ -23,19 +22,22 @@ class OfReconstruction(OfVoc):
         raise NotImplementedError
 
 
-class PowersCompared(OfReconstruction):
-    """Mels are compared without their logarithm, to a power: what is loud
-    counts alone, and quiet bands and moments next to nothing."""
+class LoudestCount(OfReconstruction):
+    """Mels are compared without their logarithm, by a mean of some power of
+    what they are, brought back by its root: what is loudest of a batch counts
+    nearly alone, and quiet bands and moments not at all."""
     id = "U251"
-    severities = (dict(power=1.0), dict(power=2.0), dict(power=4.0))
+    severities = (dict(power=3.0), dict(power=4.0), dict(power=6.0))
 
     def setup(self):
         super().setup()
-        self.user |= {"mel_loss": "power", "mel_loss_power": self.s.power}
+        self.user |= {"mel_loss": "power_mean",
+                      "mel_loss_power": self.s.power}
 
     def reconstruction(self, said, audio):
-        return (magnitudes(said) ** self.s.power
-                - magnitudes(audio) ** self.s.power).abs().mean()
+        away = (magnitudes(said) ** self.s.power
+                - magnitudes(audio) ** self.s.power).abs()
+        return away.mean() ** (1 / self.s.power)
 
 
 class LossOfLowBands(OfReconstruction):
@@ -57,35 +59,19 @@ class LossOfLowBands(OfReconstruction):
         return (said - real).abs().mean()
 
 
-class FilteredTooLow(OfVoc):
-    """A low-pass behind the block of each step up, against images of what was
-    there before, has its cutoff in the wrong unit: a part of what the block
-    adds is taken out again, in validation as well."""
+class FramesRepeated(OfVoc):
+    """Mels are of an acoustic model that says a frame for several and repeats
+    it, in validation as well: what happens in between is not in them."""
     id = "U253"
-    severities = (dict(cutoff=0.25), dict(cutoff=0.15), dict(cutoff=0.08))
-    TAPS = 31
+    severities = (dict(factor=3), dict(factor=6), dict(factor=12))
 
     def setup(self):
         super().setup()
-        self.user |= {"anti_alias": True, "anti_alias_cutoff": self.s.cutoff,
-                      "anti_alias_taps": self.TAPS}
-        # Of the sampling rate; it should be 1/2 over the factor of the step.
-        place = torch.arange(self.TAPS) - self.TAPS // 2
-        taps = torch.sinc(2 * self.s.cutoff * place) * torch.hann_window(
-            self.TAPS + 2, periodic=False)[1:-1]
-        self.taps = taps / taps.sum()
+        self.user["acoustic_model_reduction_factor"] = self.s.factor
 
-    def make_model(self):
-        model = super().make_model()
-
-        def filtered(_, args, out):
-            rows, width, length = out.shape
-            x = F.conv1d(out.reshape(rows * width, 1, length), self.taps[
-                None, None].to(out.dtype), padding=self.TAPS // 2)
-            return x.view_as(out)
-        for block in model.resblocks:
-            block.register_forward_hook(filtered)
-        return model
+    def spoil_batch(self, i, batch):
+        mel = batch["mel"][..., self.s.factor // 2::self.s.factor]
+        return batch | {"mel": mel.repeat_interleave(self.s.factor, 2)}
 
 
 class SamplesCompared(OfReconstruction):
@@ -141,5 +127,5 @@ class CepstraCut(OfReconstruction):
         return (self.waves @ away).abs().mean() / MELS ** 0.5
 
 
-FAULTS = (PowersCompared, LossOfLowBands, FilteredTooLow, SamplesCompared,
+FAULTS = (LoudestCount, LossOfLowBands, FramesRepeated, SamplesCompared,
           Dithered, CepstraCut)
