@@ -63,7 +63,7 @@ class FramesRepeated(OfVoc):
     """Mels are of an acoustic model that says a frame for several and repeats
     it, in validation as well: what happens in between is not in them."""
     id = "U253"
-    severities = (dict(factor=3), dict(factor=6), dict(factor=12))
+    severities = (dict(factor=4), dict(factor=6), dict(factor=12))
 
     def setup(self):
         super().setup()
