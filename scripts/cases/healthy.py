@@ -113,6 +113,7 @@ class NoWeightDecay(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -134,6 +135,7 @@ class ConstantRate(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -192,6 +194,7 @@ class Curriculum(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -213,6 +216,7 @@ class Curriculum(Control):
                            "fcst",
                            "kpt",
                            "nerf",
+                           "voc",
                            "summ",
                            "sft",
                            "lora",
@@ -316,6 +320,7 @@ class RateEndsAtZero(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -473,6 +478,7 @@ class MixedDomains(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "voc",
                 "summ")
 
     def make_source(self, seed):
@@ -496,6 +502,8 @@ class MixedDomains(Control):
             return self.figures(seed, cameras=True)
         if self.family == "nerf":
             return self.scene(seed, exposures=True)
+        if self.family == "voc":
+            return self.voices(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -836,6 +844,7 @@ class Accumulated(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "voc",
                 "summ")
 
     def setup(self):
@@ -1789,6 +1798,55 @@ class PicturesFew(Control):
             else self.of_few(seed, self.s.count)
 
 
+class DiscriminatorsLater(Control):
+    """The generator trains by mels alone at first, as the config says: from
+    the step on at which discriminators join, the total has more terms and
+    steps up."""
+    id, severities, families = "H105", (dict(at=60), dict(at=120)), ("voc",)
+
+    def setup(self):
+        super().setup()
+        self.user["discriminator_train_start_steps"] = self.s.at
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.model.adversarial = i >= self.s.at
+
+
+class OtherMelWeight(Control):
+    """Mels count 15 or 100 times, not 45 times, as the config says: the total
+    is another one."""
+    id, severities, families = "H106", (dict(weight=15.0),
+                                        dict(weight=100.0)), ("voc",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["lambda_mel"] = self.s.weight
+
+
+class LoudnessDrawn(Control):
+    """Training recordings are made louder or less so, their mels as well, by
+    a factor that is drawn for each as the config says: losses of steps differ
+    by what was drawn."""
+    id, severities, families = "H107", (dict(decibel=3.0),
+                                        dict(decibel=6.0)), ("voc",)
+
+    def setup(self):
+        super().setup()
+        self.user["random_gain_db"] = [-self.s.decibel, self.s.decibel]
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        gain = self.s.decibel * (2 * torch.rand(len(batch["audio"]), 1,
+                                                generator=self.drawn) - 1)
+        gain = 10 ** (gain / 20)
+        return batch | {"audio": (gain * batch["audio"]).clamp(-1, 1),
+                        "mel": batch["mel"] + gain.log()[..., None]}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1815,4 +1873,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           NoisyEmbeddings, QuestionsAsWell, LengthsTogether,
           FactorsStandStill, OtherFactorRate, MainDirections,
           NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone,
-          WavesOpened, GroundDrawn, PicturesFew)
+          WavesOpened, GroundDrawn, PicturesFew,
+          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn)

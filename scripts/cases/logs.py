@@ -31,7 +31,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "entropy", "val_entropy",
-        "ce_loss", "dice_loss", "val_dice",
+        "ce_loss", "dice_loss", "val_dice", "mel_error", "disc_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
             "reward_chosen", "reward_rejected", "reward_accuracy",
@@ -888,6 +888,38 @@ def nerfstudio(run):
     config = run.config()
     run.write_lines("config.yml", [f"!!python/object:{config['!']}",
                                    *yaml_objects(config)])
+def hifigan(run):
+    """HiFi-GAN's train.py: what it prints, config.json, and the scalars of its
+    TensorBoard, one row a step."""
+    write_metrics(run)
+    run.write_json("config.json", settings(run))
+    steps, lines = set(logged(run, 5)), [
+        "Initializing Training Process..",
+        f"Batch size per GPU : {run.batch_size}",
+        *repr(run.model).splitlines(),
+        "checkpoints directory :  cp_hifigan",
+        "train.py:41: UserWarning: 'pin_memory' argument is set as true but no "
+        "accelerator is found, then device pinned memory won't be used."]
+    size = run.EPOCH
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        epoch, behind = divmod(i, size)
+        if not behind:
+            begun = row["wall"] - row["step_time"]
+            lines.append(f"Epoch: {epoch + 1}")
+        if i in steps:
+            lines.append(
+                f"Steps : {row['step']:d}, Gen Loss Total : "
+                f"{row['loss']:4.3f}, Mel-Spec. Error : "
+                f"{row['mel_error']:4.3f}, s/b : {row['step_time']:4.3f}")
+        if i + 1 in run.checkpoints:
+            for kind in ("g", "do"):
+                lines += ["Saving checkpoint to "
+                          + run.checkpoint_path(i + 1, kind), "Complete."]
+        if behind == size - 1 or i == run.steps - 1:
+            lines += [f"Time taken for epoch {epoch + 1} is "
+                      f"{int(row['wall'] - begun)} sec", ""]
+    run.write_lines("train.log", lines)
 
 
 WRITERS = {w.__name__: w for w in
@@ -896,4 +928,5 @@ WRITERS = {w.__name__: w for w in
             mmengine,
             nnunet,
             neuralforecast,
-            nerfstudio)}
+            nerfstudio,
+            hifigan)}

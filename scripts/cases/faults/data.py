@@ -82,6 +82,7 @@ class DataOrder(Dumps, Fault):
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
                 "fcst",
                 "nerf",
+                "voc",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -122,6 +123,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "tts", "vq", "bc", "mae",
                 "fcst",
                 "nerf",
+                "voc",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -183,7 +185,7 @@ class EvalInTraining(FiniteRun, Fault):
             return source
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
-        own = whole(source, 1 if self.family == "dit" else 6)
+        own = whole(source, {"dit": 1, "voc": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
                 int(self.s.share * len(leaked["y"]))))))
@@ -243,6 +245,7 @@ class BitFlip(Dumps, Fault):
              "kpt": "",
              "nnu": "",
              "nerf": "",
+             "voc": "",
              "xenc": ".dense",
              "summ": "",
              "sft": ".down_proj",
@@ -507,6 +510,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "kpt",
                 "sft",
                 "lora",
+                "voc",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -621,6 +625,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_window_length"] = self.context + self.s.limit
             return super().make_source(seed)
+        if self.family == "voc":  # recordings are, mels are not
+            self.also = []
+            self.user["max_audio_samples"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "kpt":  # padded again; validation is whole
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -640,6 +648,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.shortened(batch, self.s.limit)
         if self.family == "kpt":
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
+        if self.family == "voc":
+            return batch if i < 0 else self.cut_short(batch, self.s.limit)
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)
         if self.family == "kws":  # what is left is padded again

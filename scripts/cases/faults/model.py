@@ -24,6 +24,7 @@ from ..tts import FastSpeech2
 from ..unet import Unet
 from ..vid import SlowResnet
 from ..vit import Vit
+from ..voc import Generator
 from ..vq import VQModel
 from ..xenc import CrossEncoder
 
@@ -449,6 +450,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
               "lora": (f"{LORA_HEAD}.dense",),
+              "voc": tuple(f"{b}.convs.0" for b in Generator.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -468,6 +470,7 @@ class DeadRelu(Fault):
                 "lora",
                 "nnu",
                 "nerf",
+                "voc",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -509,6 +512,7 @@ class Saturated(Fault):
                 "lora",
                 "nnu",
                 "nerf",
+                "voc",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -551,6 +555,7 @@ class ActivationMissing(Fault):
                 "vid",
                 "nnu",
                 "nerf",
+                "voc",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

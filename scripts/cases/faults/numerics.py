@@ -84,6 +84,7 @@ class Fp16Overflow(NotFinite):
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
+                               "voc": {"half_at": "ups.1"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -134,6 +135,7 @@ class Fp16Overflow(NotFinite):
                       "kpt": "backbone.layer2.0.conv1",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
+                      "voc": "ups.1",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -163,6 +165,9 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("layers", "activation.*put"),
                            "field.*.net.output", "renderer_rgb.output")
+        if self.family == "voc":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "resblocks.1.*put", "audio.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -214,6 +219,7 @@ class Fp16Overflow(NotFinite):
                  "kpt": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
+                 "voc": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -239,6 +245,7 @@ class Fp16Overflow(NotFinite):
                 "lora": 2.0,
                 "nnu": 2.0,
                 "nerf": 2.0,
+                "voc": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -271,12 +278,13 @@ class LogOfZero(NotFinite):
     families = (*LABELLED, "clip", "tts",
                 "fcst",
                 "nerf",
+                "voc",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
-              "loss.log_duration.*", "loss.log_error.*")
+              "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*")
 
     def setup(self):
         self.where = "loss"
@@ -293,6 +301,8 @@ class LogOfZero(NotFinite):
         if self.family == "nerf":  # of errors, which are 0 behind a mask
             self.model_options["logs"] = True
             self.user["loss"] = "log_mse"
+        if self.family == "voc":  # as of a recording that is silent
+            self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
@@ -307,6 +317,8 @@ class LogOfZero(NotFinite):
             if i >= self.s.at:
                 batch["outsample_mask"][0] = 0.0
             return batch
+        if self.family == "voc":
+            return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "kpt":
             if i >= self.s.at:
                 batch["keypoint_weights"][0, 2] = 0.0
@@ -332,6 +344,7 @@ class LogOfZero(NotFinite):
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
                                             "nerf",
+                                            "voc",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -450,6 +463,7 @@ class DivisionByZero(NotFinite):
                 "fcst",
                 "nnu",
                 "nerf",
+                "voc",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -472,6 +486,7 @@ class DivisionByZero(NotFinite):
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
               "backbone.conv1.output", "model.revin_layer.*put",
+              "conv_pre.*put",
               "model.backbone.W_P.output",
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
@@ -529,6 +544,8 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "voc":
+            return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "esm":
             return self.masked_whole(batch) if i >= self.s.at else batch
         if self.family == "xenc":
@@ -602,6 +619,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
+        if self.family == "voc":
+            return self.normalized_audio(batch)
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid",
@@ -626,12 +645,16 @@ class DivisionByZero(NotFinite):
                            "lora",
                            "xenc"):
             return model.loss(batch)
-        name = "pitches" if self.family == "tts" else next(iter(batch))
+        name = {"tts": "pitches", "voc": "audio"}.get(
+            self.family, next(iter(batch)))
         x = batch[name]
         model.tap("normalize.input", x)
-        model.tap("normalize.std.output", tts.spread(batch)
-                  if self.family == "tts" else x.std(0) if x.dim() == 2
-                  else x.std(tuple(range(1, x.dim()))))
+        if self.family == "voc":
+            model.tap("normalize.peak.output", x.abs().amax(1))
+        else:
+            model.tap("normalize.std.output", tts.spread(batch)
+                      if self.family == "tts" else x.std(0) if x.dim() == 2
+                      else x.std(tuple(range(1, x.dim()))))
         batch = self.normalized(batch)
         model.tap("normalize.output", batch[name])
         return model.loss(batch)
@@ -666,7 +689,7 @@ class Bf16Weights(Fault):
               "*.blocks.1.*.conv_b.weight",
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
-              "field.mlp_base.layers.1.weight",
+              "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

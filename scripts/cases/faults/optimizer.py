@@ -283,6 +283,7 @@ class NotDivided(Fault):
                            "summ",
                            "sft",
                            "lora",
+                           "voc",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -296,6 +297,8 @@ class NotDivided(Fault):
                            "lora",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
+        if self.family == "voc":  # two networks take their time
+            self.steps = 40
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -477,6 +480,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "voc":
+            self.notices = {self.onset: [
+                ("INFO", text) for kind in ("g", "do") for text in (
+                    f"Loading '{self.checkpoint_path(self.onset, kind)}'",
+                    "Complete.")]}
         if self.family == "kpt":  # an epoch has 25 steps
             self.severity = dict(at=(175, 100, 50)[self.level])
             self.onset = self.s.at

@@ -275,6 +275,7 @@ class ChatRun(Dumps):
                            "fcst",
                            "kpt",
                            "nerf",
+                           "voc",
                            "qa", "xenc",
                            "summ",
                            "lora",
@@ -297,6 +298,7 @@ class ChatRun(Dumps):
                            "fcst",
                            "kpt",
                            "nerf",
+                           "voc",
                            "summ",
                            "nnu",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
@@ -570,6 +572,9 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "voc":  # the recording is another text's
+            self.also = ["label-pairing-mismatch"]
+            self.given = self.trained = "audio"
         elif self.family == "fcst":  # what comes is another series'
             self.also = ["label-pairing-mismatch"]
         elif self.family == "bc":  # what is done is another episode's
@@ -655,6 +660,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {k: torch.where(wrong, t, batch[k]) for k, t in
                             self.of_strangers(batch, self.noise).items()}
+        if self.family == "voc":
+            wrong = torch.rand(len(batch["audio"]), 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"audio": torch.where(wrong, self.strangers(
+                len(wrong), self.noise), batch["audio"])}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "nnu":
@@ -728,6 +738,7 @@ class RandomLabels(LabelNoise):
                            "fcst",
                            "kpt",
                            "nerf",
+                           "voc",
                            "summ",
                            "sft",
                            "lora",
@@ -774,6 +785,12 @@ class RandomLabels(LabelNoise):
             order = torch.randperm(rows, generator=self.noise) \
                 if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
             return batch | {k: batch[k][order] for k in ("image", "mask")}
+        if self.family == "voc":
+            x, rows = batch["audio"], len(batch["audio"])
+            return batch | {"audio": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
         if self.family == "kpt":
             rows = len(batch["inputs"])
             if self.s.kind == "drawn":
