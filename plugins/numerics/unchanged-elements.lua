@@ -19,7 +19,8 @@
 --- things tell them from rounding: an element that a coarse format changes at all moves by a unit of its last place, so
 --- that a share f of changed elements, the smallest, makes an update of about 2^-8 f^1.5 of bf16 weights, and a far
 --- smaller one was not rounded; and a frozen part is the same share at every step. Where a state of the optimizer, in a
---- finer format, rounds to a weight of its checkpoint, updates go into that copy and none is lost.
+--- finer format, rounds to a weight of its checkpoint, updates go into that copy and none is lost; nor where weights on
+--- record have more digits than 16 bits keep.
 ---
 --- ## References
 --- https://arxiv.org/abs/2010.06192
@@ -110,6 +111,11 @@ return {
     end
     if not layers and not coarse and rounding < 2 ^ -20 then
       return skip("the format of the weights: dump one, or unchanged elements by layer")
+    end
+    local finer = precision.finer(case)
+    if finer then
+      return skip(("weights in a format that rounds: numbers of %s have more digits than 16 bits keep"):format(
+        finer.name))
     end
     report {
       symptom  = "updates-lost-in-rounding",
