@@ -119,17 +119,36 @@ static void keepDistinct(AllSeries &All) {
   });
 }
 
-/// By the epochs that files of a folder name inside: best.pt and last.pt.
+/// Whether \p Stem is of the best or the last checkpoint of a run.
+static bool namesOne(StringRef Stem) {
+  for (StringRef Word : {"best", "last", "latest", "final", "newest"})
+    if (Stem.contains_insensitive(Word))
+      return true;
+  return false;
+}
+
+/// By the epochs that files of a folder name inside: best.pt and last.pt, beside
+/// which no other of the kind has a step.
 static AllSeries
 seriesByEpoch(ArrayRef<std::unique_ptr<Source>> Sources) {
   AllSeries Out;
+  std::set<std::pair<std::string, std::string>> Dated;
   for (const std::unique_ptr<Source> &S : Sources) {
-    if (!S || !isUndated(*S) || !S->Epoch || *S->Epoch < 0)
+    if (!S || S->tensors().empty())
       continue;
-    Series &To = Out[{sys::path::parent_path(S->path()).str(), contentOf(*S)}];
-    To.Files.push_back({S.get(), *S->Epoch});
-    To.Word = "epoch";
+    std::pair Key(sys::path::parent_path(S->path()).str(), contentOf(*S));
+    if (!isUndated(*S)) {
+      Dated.insert(std::move(Key));
+    } else if (S->Epoch && *S->Epoch >= 0 &&
+               namesOne(sys::path::stem(S->path()))) {
+      Series &To = Out[std::move(Key)];
+      To.Files.push_back({S.get(), *S->Epoch});
+      To.Word = "epoch";
+    }
   }
+  std::erase_if(Out, [&](const auto &Entry) {
+    return Dated.count(Entry.first) > 0;
+  });
   keepDistinct(Out);
   return Out;
 }

@@ -22,7 +22,7 @@ namespace culprit {
 /// that their files tell together: the updates of the optimizer where these are
 /// in proportion to the numbers of the files, else the numbers themselves.
 /// Folders take the place of files where they have the numbers, and the epochs
-/// that files name inside where nothing is numbered: best.pt beside last.pt.
+/// that best.pt and last.pt name inside where nothing beside them has a step.
 void tellCheckpointSteps(llvm::ArrayRef<std::unique_ptr<Source>> Sources);
 
 } // namespace culprit

@@ -80,23 +80,26 @@ end
 function evaluations.part(case, run, val)
   local own, count = {}, 0
   for row in val:slice(0, 200):rows() do own[row.step], count = row.value, count + 1 end
-  local all = case.scalars:where { run = run }:where("layer is null and finite(value)")
-  local held, trained = {}, {}
+  local all = case.scalars:where { run = run, primary = true }:where("layer is null and finite(value)")
+  local held, trained, bare = {}, {}, {}
   for row in all:distinct("name"):slice(0, 500):rows() do
     local name = tostring(row.raw_name or row.name)
     local tail = of_set(name, HELD)
     if tail and row.name ~= "val_loss" then held[#held + 1] = { tail = tail, name = row.name } end
-    tail = of_set(name, TRAINED) or not tail and name or nil
-    if tail and row.name ~= "loss" then trained[tail] = row.name end
+    local own_tail = of_set(name, TRAINED)
+    if own_tail then trained[own_tail] = row.name end
+    if not tail and not own_tail then bare[name] = row.name end
   end
   for _, one in ipairs(held) do
-    local same = 0
-    for row in trained[one.tail] and all:where { name = one.name }:slice(0, 1000):rows() or function() end do
+    -- A column that says it is of training goes before one that says nothing.
+    local twin, same = trained[one.tail] or bare[one.tail], 0
+    if twin == "loss" then twin = nil end
+    for row in twin and all:where { name = one.name }:slice(0, 1000):rows() or function() end do
       local mine = own[row.step]
       same = same + ((mine and math.abs(row.value - mine) <= 1e-3 * math.abs(mine)) and 1 or 0)
     end
     if same >= 3 and same >= 0.9 * count then
-      local series = all:where { name = trained[one.tail] }:sort("step")
+      local series = all:where { name = twin }:sort("step")
       if series:count() >= 4 then return series end
     end
   end

@@ -404,27 +404,46 @@ local function block(layer)
 end
 
 -- Lists of layers each of which is an output by itself, and settings that say how much of each the loss asks for.
-local OUTPUTS = "*seg_*|*heads|*outputs|*outs|*out_convs|*side*|*aux*|*supervis*|*exits|*predictors|*classifiers"
+local OUTPUTS = "seg_*|heads|*_heads|outputs|*_outputs|outs|out_convs|side_*|aux_*|exits|*supervis*"
 local SHARES  = "*supervision*weight*|*ds_weight*|*aux*weights|*side*weights|*scale*weights|*exit*weights|*loss_weights"
 
---- A function that says of a layer's name whether it is an output that the loss may leave out: one of several maps
---- under deep supervision, each at a resolution of its own. Weights of such losses have zeros for the coarsest (those
---- of nnU-Net always, and no config of it says so), and without the supervision the finest alone is asked.
+--- The outputs whose share of the loss is zero, by their numbers, in either order, fine to coarse or coarse to fine.
+local function zero_shares(case)
+  local zero = {}
+  for setting in case.config:where("match(key, ?)", SHARES):slice(0, 20):rows() do
+    local shares = (setting.value or ""):replace("[", ""):replace("]", ""):split(",")
+    for i, share in ipairs(shares) do
+      if #shares >= 2 and tonumber(share:trim()) == 0 then zero[i - 1], zero[#shares - i] = true, true end
+    end
+  end
+  return zero
+end
+
+--- A function that says of a layer's name whether it is an output that the loss leaves out: one of several maps under
+--- deep supervision, each at a resolution of its own, of which another learns. Their share of the loss is zero by a
+--- setting, or the supervision is off and a finer one is asked; and nnU-Net's coarsest always has none, of which no
+--- config speaks.
 ---@param case culprit.Case
 ---@return fun(layer: string): boolean
 local function unasked(case)
-  local shares = case.config:where("match(key, ?) and match(value, '*[[]0[],.]*|* 0[],]*|* 0.0*')", SHARES):count() > 0
-  local supervised = case.config:where("match(key, '*deep_supervis*|*deepsupervis*|*do_ds|*aux_loss|*auxiliary_loss')")
-    :count() > 0
+  local zero = zero_shares(case)
+  local off  = case.config:where("match(key, '*deep_supervis*|*deepsupervis*|*do_ds')")
+    :where("match(value, 'false|False|0')"):first() ~= nil
   return function(layer)
-    local parts  = layer:lower():split(".")
-    local parent = parts[#parts - 1] or ""
-    if tonumber(parts[#parts]) == nil
-      or not (parent == "seg_layers" or (shares or supervised) and parent:glob(OUTPUTS)) then
-      return false
+    local parts  = layer:split(".")
+    local number = tonumber(parts[#parts])
+    local parent = (parts[#parts - 1] or ""):lower()
+    if not number or not parent:glob(OUTPUTS) then return false end
+    local coarsest = parent == "seg_layers" and number == 0
+    if not (zero[number] or off or coarsest) then return false end
+    local above = table.concat(parts, ".", 1, #parts - 1) .. "."
+    local known = case.scalars:where { metric = { "grad_norm", "update_ratio" } }:where("starts_with(layer, ?)", above)
+    if known:where { layer = layer }:where("value > 0"):first() then return false end
+    for other in known:where("value > 0"):distinct("layer"):slice(0, 100):rows() do
+      local its = tonumber((other.layer:sub(#above + 1):split("."))[1])
+      if its and (zero[number] or its > number) then return true end
     end
-    local learns = case.scalars:where { metric = { "grad_norm", "update_ratio" }, layer = layer }:where("value > 0")
-    return learns:first() == nil
+    return known:count() == 0
   end
 end
 
@@ -445,8 +464,9 @@ function freezing.declared(case)
   local flagged, known = freezing.flagged(case)
   local left_out = unasked(case)
   -- LoRA-FA trains the second matrix of each pair alone.
-  local second = case.config:where("match(value, '*lora_fa*|*lora-fa*|*LoRA-FA*|*LoraFA*') or "
-    .. "match(key, '*lora_fa*') and match(value, 'true|True')"):count() > 0
+  local second = case.config:where("match(key, '*variant|*method|*_type|*optim*|*peft*|*adapter*') and "
+    .. "match(value, 'lora_fa|lora-fa|LoRA-FA|LoraFA') or match(key, '*lora_fa') and match(value, 'true|True')")
+    :count() > 0
   local begin = first_to_learn(case)
   local kept = known and (probe or not adapters and backbone(case, flagged) or released(case, flagged))
   for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):where("not match(key, ?)", LAST)
@@ -490,7 +510,9 @@ function freezing.declared(case)
     if layer:lower():glob(followers) or sines(case, layer) or left_out(layer) then return true end
     if averaged and layer:lower():glob("*quantiz*|*codebook*|*vq*") then return true end
     -- Models without a task of their own come with a pooler, which nothing uses.
-    if layer:lower():glob("*.pooler|*.pooler.*|pooler|pooler.*") then return true end
+    if layer:lower():glob("*.pooler|*.pooler.*|pooler|pooler.*") and not layer:contains("modules_to_save") then
+      return true
+    end
     for _, name in ipairs(parts) do
       if layer:lower():contains(name) then return true end
     end

@@ -59,28 +59,29 @@ function precision.copy(case)
   end
 end
 
---- A weight on record whose numbers have more digits than a 16-bit format keeps, as nine in ten of those that were
---- looked at: whatever a config says of precision, these are what is trained, and no update is rounded into fewer.
+--- A weight on record whose numbers have more digits than a 16-bit format keeps, where nine in ten elements of those
+--- looked at are of such: whatever a config says of precision, these are what is trained, and no update is rounded into
+--- fewer. The last ones are looked at, since what a run begins with may be of another format.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function precision.finer(case)
-  local looked, finer, first = 0, 0, nil
-  for row in case.tensors:where("role == 'weight' and variant is null and dtype == 'float32' and numel >= 64 and "
-    .. "nonfinite == 0 and zero_share is not null and not match(name, 'battery.*')"):slice(0, 20):rows() do
+  local weights = case.tensors:where("role == 'weight' and variant is null and numel >= 64 and nonfinite == 0 and "
+    .. "zero_share is not null and match(dtype, 'float32|float16|bfloat16') and not match(name, 'battery.*')")
+  weights = weights:where { step = weights:max("step") or -1 }
+  local all, finer, first = 0, 0, nil
+  for row in weights:top(20, "numel"):rows() do
     local numbers, beyond = 0, 0
-    for _, value in ipairs(row:values(0, 64)) do
+    for _, value in ipairs(row.dtype == "float32" and row:values(0, 64) or {}) do
       if value ~= 0 then
         -- fp16 has eleven digits, and bf16 eight of these.
         local last = value / 2 ^ (math.floor(math.log(math.abs(value), 2)) - 10)
         numbers, beyond = numbers + 1, beyond + (last ~= math.floor(last) and 1 or 0)
       end
     end
-    if numbers >= 16 then
-      looked = looked + 1
-      if beyond >= 0.5 * numbers then finer, first = finer + 1, first or row end
-    end
+    all = all + row.numel
+    if numbers >= 16 and beyond >= 0.5 * numbers then finer, first = finer + row.numel, first or row end
   end
-  return finer >= 0.9 * looked and first or nil
+  return finer >= 0.9 * all and first or nil
 end
 
 return precision
