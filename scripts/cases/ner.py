@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models, trainer_checkpoints
+from . import models, trainer_arguments, trainer_checkpoints
 from .family import Family
 from .models import Group
 from .sources import IGNORE, PAD
@@ -411,18 +411,7 @@ class NerRun(Family):
 
     def settings(self):
         """The arguments of run_ner.py, by their names."""
-        own = super().settings()
-        adam = own.pop("betas", None), own.pop("eps", None)
-        if self.moments == "adamw":
-            own |= {"adam_beta1": adam[0][0], "adam_beta2": adam[0][1],
-                    "adam_epsilon": adam[1]}
-        for old, new in (("lr", "learning_rate"),
-                         ("scheduler", "lr_scheduler_type"),
-                         ("batch_size", "per_device_train_batch_size"),
-                         ("optimizer", "optim")):
-            own[new] = own.pop(old)
-        own["optim"] = {"adamw": "adamw_torch"}.get(own["optim"], own["optim"])
-        return own
+        return trainer_arguments.renamed(self, super().settings())
 
     def model_config(self):
         """config.json of a checkpoint."""

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models, trainer_checkpoints
+from . import models, trainer_arguments, trainer_checkpoints
 from .bert import Layer as BertLayer
 from .family import Family
 from .models import Group
@@ -431,15 +431,8 @@ class QaRun(Family):
 
     def make_optimizer(self, model):
         """Groups as the Trainer makes them."""
-        optimizer = super().make_optimizer(model)
-        if self.moments != "adamw":
-            return optimizer
-        group, = optimizer.param_groups
-        flat = [p for p in group["params"] if p.dim() < 2]
-        group["params"] = [p for p in group["params"] if p.dim() >= 2]
-        if flat:
-            optimizer.add_param_group({"params": flat, "weight_decay": 0.0})
-        return optimizer
+        return trainer_arguments.in_groups(
+            self, super().make_optimizer(model))
 
     def make_source(self, seed):
         return self.passages(seed)
@@ -534,18 +527,7 @@ class QaRun(Family):
 
     def settings(self):
         """The arguments of run_qa.py, by their names."""
-        own = super().settings()
-        adam = own.pop("betas", None), own.pop("eps", None)
-        if self.moments == "adamw":
-            own |= {"adam_beta1": adam[0][0], "adam_beta2": adam[0][1],
-                    "adam_epsilon": adam[1]}
-        for old, new in (("lr", "learning_rate"),
-                         ("scheduler", "lr_scheduler_type"),
-                         ("batch_size", "per_device_train_batch_size"),
-                         ("optimizer", "optim")):
-            own[new] = own.pop(old)
-        own["optim"] = {"adamw": "adamw_torch"}.get(own["optim"], own["optim"])
-        return own
+        return trainer_arguments.renamed(self, super().settings())
 
     def model_config(self):
         """config.json of a checkpoint."""
