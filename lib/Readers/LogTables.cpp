@@ -13,6 +13,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
 using namespace llvm;
@@ -31,12 +32,28 @@ static std::vector<std::string> cellsOf(StringRef Text, StringRef Border) {
   return Out;
 }
 
+/// What stands below the beginnings of columns.
+static std::vector<std::string> cellsAt(StringRef Text,
+                                        ArrayRef<size_t> Starts) {
+  std::vector<std::string> Out;
+  for (size_t I = 0; I != Starts.size(); ++I)
+    Out.push_back(Text.slice(Starts[I], I + 1 == Starts.size() ? Text.size()
+                                                               : Starts[I + 1])
+                      .trim()
+                      .str());
+  return Out;
+}
+
+/// nerfstudio's first column; the others are any of what it measures.
+static constexpr StringRef StepsDone = "Step (% Done)";
+
 static bool isEpochName(StringRef Name) {
   return Name.equals_insensitive("epoch") || Name == "E";
 }
 
 static bool isStepName(StringRef Name) {
-  return Name == "#" || fieldKind(Name) == FieldKind::Step ||
+  return Name == "#" || Name == StepsDone ||
+         fieldKind(Name) == FieldKind::Step ||
          fieldKind(Name) == FieldKind::Batch;
 }
 
@@ -67,6 +84,8 @@ static bool areColumns(ArrayRef<std::string> Names, bool Apart) {
 
 static std::vector<std::string> columnsOf(StringRef Text) {
   Text.consume_front("# "); // NequIP marks it as a comment
+  if (Text.starts_with(StepsDone) && Text.size() <= 500)
+    return cellsOf(Text, "  ");
   StringRef First = Text.split(' ').first;
   if (Text.size() > 500 || !(isEpochName(First) || isStepName(First)) ||
       Text.find_first_of(":=|{}[],;") != StringRef::npos)
@@ -76,6 +95,39 @@ static std::vector<std::string> columnsOf(StringRef Text) {
         areColumns(Names, Apart))
       return Names;
   return {};
+}
+
+/// A cell of nerfstudio's tables as a number: a counter and the part that is done, a
+/// time in seconds, thousands or millions.
+static std::optional<double> measured(StringRef Cell) {
+  double Sum = 0;
+  bool Any = false;
+  while (!(Cell = Cell.ltrim(", ")).empty()) {
+    auto [Count, Rest] = Cell.split(' ');
+    StringRef Unit = Rest.ltrim().take_until(
+        [](char C) { return C == ' ' || C == ','; });
+    std::optional<double> Value = parseNumber(Count);
+    if (!Value)
+      return std::nullopt;
+    if (Unit.starts_with("("))
+      return Value;
+    const double Times = StringSwitch<double>(Unit)
+                             .Case("", 1)
+                             .Case("ms", 1e-3)
+                             .Case("s", 1)
+                             .Case("m", 60)
+                             .Case("h", 3600)
+                             .Case("d", 86400)
+                             .Case("K", 1e3)
+                             .Case("M", 1e6)
+                             .Default(0);
+    if (Times == 0)
+      return std::nullopt;
+    Sum += Times * *Value;
+    Any = true;
+    Cell = Rest.ltrim().drop_front(Unit.size());
+  }
+  return Any ? std::optional(Sum) : std::nullopt;
 }
 
 /// A cell as a number; minutes and seconds are none but no text either.
@@ -93,6 +145,12 @@ PrintedTable::Kind PrintedTable::line(StringRef Text) {
   if (isAlpha(Text.empty() ? ' ' : Text[0]) || Text.starts_with("#")) {
     if (std::vector<std::string> Names = columnsOf(Text); !Names.empty()) {
       Columns = std::move(Names);
+      Starts.clear();
+      if (Columns[0] == StepsDone)
+        for (size_t From = 0; StringRef Name : Columns) {
+          Starts.push_back(Text.find(Name, From));
+          From = Starts.back() + Name.size();
+        }
       Foreign = 0;
       Last = -1;
       return Kind::Names;
@@ -103,11 +161,12 @@ PrintedTable::Kind PrintedTable::line(StringRef Text) {
   std::vector<std::string> Cells;
   const bool Numbers = !Text.empty() && isDigit(Text[0]);
   if (Numbers && Text.size() <= 1000)
-    Cells = cellsOf(Text, " ");
+    Cells = Starts.empty() ? cellsOf(Text, " ") : cellsAt(Text, Starts);
   Values.assign(Columns.size(), std::nullopt);
   bool Row = Cells.size() == Columns.size();
   for (size_t I = 0; Row && I != Cells.size(); ++I)
-    Row = isCell(Cells[I], Values[I]);
+    Row = Starts.empty() ? isCell(Cells[I], Values[I])
+                         : (Values[I] = measured(Cells[I])).has_value();
   // A counter does not go back within a table.
   if (Row && Values[0] && *Values[0] >= std::max(Last, 0.0) &&
       *Values[0] == std::floor(*Values[0]) && *Values[0] < 1e15) {

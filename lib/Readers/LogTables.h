@@ -13,7 +13,11 @@
 ///   ---  ------  ------------  --------  ------  ------
 ///     0       0         10.50     20.25    0.00    0.00
 ///
-/// A name may be of two words where all of them stand two blanks apart.
+/// A name may be of two words where all of them stand two blanks apart. Cells
+/// of nerfstudio have units and blanks of their own:
+///
+///   Step (% Done)   Train Iter (time)   ETA (time)        Train Rays / Sec
+///   10 (3.98%)      25.760 ms           6 s, 295.000 ms   4.97 K
 ///
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +49,8 @@ public:
 private:
   std::vector<std::string> Columns;
   std::vector<std::optional<double>> Values;
+  /// Where the columns begin of a table whose cells have blanks.
+  std::vector<size_t> Starts;
   double Last = -1;     ///< Counter of the row before.
   unsigned Foreign = 0; ///< Lines of other kinds since then.
 };

@@ -60,12 +60,22 @@ static StringRef unquoted(StringRef Text) {
   return Text;
 }
 
+/// A tag or an anchor before a value says nothing to us.
+static StringRef withoutTags(StringRef Value) {
+  while (Value.starts_with("!") || Value.starts_with("&"))
+    Value = Value.drop_until([](char C) { return C == ' '; }).ltrim();
+  return Value;
+}
+
 static YamlLine parseLine(StringRef Line) {
   YamlLine Out;
   StringRef Text = withoutComment(Line);
   StringRef Body = Text.ltrim();
   Out.Indent = Text.size() - Body.size();
   if (Body.empty() || Body == "---" || Body == "..." || Body.starts_with("%"))
+    return Out;
+  // The whole is an object, as configs that Python has dumped say first.
+  if (Out.Indent == 0 && withoutTags(Body).empty())
     return Out;
   while (Body == "-" || Body.starts_with("- ")) {
     Out.Dashes.push_back(Out.Indent);
@@ -83,9 +93,7 @@ static YamlLine parseLine(StringRef Line) {
   Out.What = YamlLine::Kind::Pair;
   Out.Key = unquoted(Body.take_front(Colon).trim());
   Out.Value = Body.drop_front(Colon + 1).trim();
-  // A tag or an anchor before the value says nothing to us.
-  while (Out.Value.starts_with("!") || Out.Value.starts_with("&"))
-    Out.Value = Out.Value.drop_until([](char C) { return C == ' '; }).ltrim();
+  Out.Value = withoutTags(Out.Value);
   return Out;
 }
 

@@ -51,6 +51,9 @@
 --- that of a sum of many: each new gradient would take the same part of it back. So it would, and more, where they come
 --- down to a third without rising on the way.
 ---
+--- Nor is the direction itself enough where the loss is measured against a target that moves, an adversary or values
+--- that the model itself estimates: arithmetic alone tells there.
+---
 --- One parameter with a gradient far longer than all others, as a temperature that is learned, may give the whole a
 --- direction that no layer has.
 ---
@@ -388,6 +391,12 @@ return {
       end
     end
 
+    -- What follows an adversary, or values of its own making, is drawn the same way for many steps.
+    local moving_target = not proof and settings.moving(case)
+    if moving_target then
+      return skip(("norms that add up: the loss is against a target that moves (%s), which draws gradients of many "
+        .. "steps the same way"):format(moving_target.name or moving_target.key))
+    end
     local loss = runs.series(case, "loss")
     local at_first = loss:count() >= opt.min_rows and loss:first().value
     if not proof and at_first and loss:min("value") > 0.98 * at_first then
