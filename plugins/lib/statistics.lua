@@ -44,6 +44,24 @@ function statistics.f_deviate(ratio, above, below)
   return ((1 - q) * f - (1 - p)) / math.sqrt(q * f * f + p)
 end
 
+--- How many standard deviations more pairs of values rise from the earlier to the later one than of a series without a
+--- trend (Mann 1945, Kendall): below 0 where more fall. Of a long series, values at equal distances. Nil for fewer
+--- than four.
+---@param values number[]  in order
+---@return number?
+function statistics.trend(values)
+  local stride, x = math.max(1, #values // 200), {}
+  for i = 1, #values, stride do x[#x + 1] = values[i] end
+  local n, rising = #x, 0
+  if n < 4 then return nil end
+  for i = 1, n - 1 do
+    for k = i + 1, n do
+      if x[k] > x[i] then rising = rising + 1 elseif x[k] < x[i] then rising = rising - 1 end
+    end
+  end
+  return rising / math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+end
+
 --- The median of a list, which is sorted by it; of an even number of values the mean of the two in the middle. Nil for
 --- an empty list.
 ---@param values number[]

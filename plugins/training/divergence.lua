@@ -72,6 +72,7 @@ return {
     whole    = { default = 0.7, doc = "Part of the squared gradient norm that layers on record must have to pay" },
     few_up   = { default = 3.0, doc = "Last over first level of fewer than thirty rows that climb, whatever their noise" },
     held     = { default = 0.7, doc = "Last over highest level of these" },
+    trend    = { default = 4.0, doc = "Deviations from no trend from which rows rise, however noisy" },
     few      = { default = 6,   doc = "Logged values that tell where all climb, in validation as well" },
     min_rows = { default = 10,  doc = "Logged values below which a trend is not judged" },
   },
@@ -283,6 +284,8 @@ return {
           and loss:where("value > ?", 1.3 * loss:first().value):count() >= opt.swung * (rows - 1)
         -- Few rows that climb to a level and stay there have steps that look like noise: all lie far above the first.
         local first, rises = loss:first().value, finish - start > math.max(0.1, 4 * noise)
+        -- However much rows differ, as of few labels a batch, all of them together show a trend.
+        rises = rises or finish - start > 0.1 and (statistics.trend(loss:col("value"):values()) or 0) >= opt.trend
         local climbed = rows < 30 and not moving and not term and first >= opt.nothing and finish >= opt.few_up * first
           and loss:slice(1, rows):min("value") > 1.3 * first and finish >= opt.held * loss:max("value")
         if thrown or climbed then early, start = true, first end
