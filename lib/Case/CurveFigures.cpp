@@ -43,14 +43,14 @@ Number last(ArrayRef<double> V) { return V.empty() ? Number() : V.back(); }
 
 Number first(ArrayRef<double> V) { return V.empty() ? Number() : V.front(); }
 
-static double mean(ArrayRef<double> V) {
+static double averageOf(ArrayRef<double> V) {
   return std::accumulate(V.begin(), V.end(), 0.0) / double(V.size());
 }
 
 Number deviation(ArrayRef<double> V) {
   if (V.empty())
     return std::nullopt;
-  const double Mean = mean(V);
+  const double Mean = averageOf(V);
   double Squares = 0;
   for (double X : V)
     Squares += (X - Mean) * (X - Mean);

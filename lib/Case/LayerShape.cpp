@@ -110,7 +110,7 @@ static void addUpdates(const RunCurves &Of, RunFigures &To) {
   To.set(Figure::updates_below, Apart.Below);
 }
 
-static void addGradients(const RunCurves &Of, RunFigures &To) {
+static void addLayerGradients(const RunCurves &Of, RunFigures &To) {
   const Layers Norms(Of, "grad_norm"), Cosines(Of, "grad_cosine");
   const Spread Apart(Norms);
   const Values Growths = Norms.growths();
@@ -200,7 +200,7 @@ static void addAttention(const RunCurves &Of, RunFigures &To) {
 
 void addLayerFigures(const RunCurves &Of, RunFigures &To) {
   addUpdates(Of, To);
-  addGradients(Of, To);
+  addLayerGradients(Of, To);
   addActivations(Of, To);
   addWeights(Of, To);
   addAttention(Of, To);

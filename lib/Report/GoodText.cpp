@@ -125,10 +125,10 @@ void printGoodHtml(raw_ostream &OS, const GoodReport &G) {
   OS << "</ul>\n";
 }
 
-static std::string utf8(StringRef Text) { return json::fixUTF8(Text); }
+static std::string fixed(StringRef Text) { return json::fixUTF8(Text); }
 
 static Value textOrNull(StringRef Text) {
-  return Text.empty() ? Value(nullptr) : Value(utf8(Text));
+  return Text.empty() ? Value(nullptr) : Value(fixed(Text));
 }
 
 static double rounded(double V) { return std::round(V * 1e4) / 1e4; }
@@ -148,15 +148,15 @@ static StringRef nameOf(SymptomBeside::Kind K) {
 Value goodJson(const GoodReport &G) {
   Array Runs, Changes, Same, Symptoms, Remarks;
   for (const GoodReport::Given &R : G.Runs)
-    Runs.push_back(Object{{"path", utf8(R.Path)},
+    Runs.push_back(Object{{"path", fixed(R.Path)},
                           {"used", R.Unused.empty()},
                           {"why", textOrNull(R.Unused)}});
   for (const GoodReport::Change &C : G.Changes) {
     Object One{{"kind", C.Kind},
-               {"name", utf8(C.Name)},
+               {"name", fixed(C.Name)},
                {"good", textOrNull(C.Good)},
                {"bad", textOrNull(C.Bad)},
-               {"says", utf8(C.Says)},
+               {"says", fixed(C.Says)},
                {"standing", rounded(C.Standing)}};
     if (C.From) {
       One["from_step"] = *C.From;
@@ -165,20 +165,20 @@ Value goodJson(const GoodReport &G) {
     Changes.push_back(std::move(One));
   }
   for (const std::string &S : G.Same)
-    Same.push_back(utf8(S));
+    Same.push_back(fixed(S));
   for (const SymptomBeside &B : G.Symptoms) {
     Object One{{"symptom", B.Symptom},
                {"in_good", nameOf(B.How)},
                {"score", rounded(B.Score)}};
     if (B.How != SymptomBeside::Own) {
       One["good_score"] = rounded(B.GoodScore);
-      One["good_path"] = utf8(B.Path);
-      One["good_message"] = utf8(B.Message);
+      One["good_path"] = fixed(B.Path);
+      One["good_message"] = fixed(B.Message);
     }
     Symptoms.push_back(std::move(One));
   }
   for (const std::string &R : G.Remarks)
-    Remarks.push_back(utf8(R));
+    Remarks.push_back(fixed(R));
   return Object{{"runs", std::move(Runs)},
                 {"changes", std::move(Changes)},
                 {"same", std::move(Same)},

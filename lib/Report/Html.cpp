@@ -22,7 +22,7 @@ using namespace llvm;
 
 namespace culprit {
 
-static std::string escaped(StringRef Text) {
+static std::string html(StringRef Text) {
   std::string Out;
   for (char C : json::fixUTF8(Text))
     switch (C) {
@@ -44,31 +44,31 @@ static std::string escaped(StringRef Text) {
   return Out;
 }
 
-static void printItems(raw_ostream &OS, StringRef Title,
+static void printItemRows(raw_ostream &OS, StringRef Title,
                        ArrayRef<EvidenceItem> Items) {
   for (const EvidenceItem &I : Items)
     OS << "<tr><th>" << Title << "</th><td class=n>"
-       << natsText(I.Own) << "</td><td><b>" << escaped(I.Symptom)
-       << "</b><br>" << escaped(I.Message) << "</td></tr>\n";
+       << natsText(I.Own) << "</td><td><b>" << html(I.Symptom)
+       << "</b><br>" << html(I.Message) << "</td></tr>\n";
 }
 
 static void printField(raw_ostream &OS, StringRef Title, StringRef Text) {
   if (!Text.empty())
-    OS << "<tr><th>" << Title << "</th><td></td><td>" << escaped(Text)
+    OS << "<tr><th>" << Title << "</th><td></td><td>" << html(Text)
        << "</td></tr>\n";
 }
 
-static void printHypothesis(raw_ostream &OS, const Case &C,
+static void printSection(raw_ostream &OS, const Case &C,
                             const ShownHypothesis &Shown, size_t Rank) {
   const Hypothesis &H = *Shown.What;
   const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
-  OS << "<h2>" << Rank << ". " << escaped(E ? E->Title : H.Title)
-     << " <small>" << escaped(H.Class) << ", " << H.Layer << ", "
+  OS << "<h2>" << Rank << ". " << html(E ? E->Title : H.Title)
+     << " <small>" << html(H.Class) << ", " << H.Layer << ", "
      << formatv("{0:F0} %", 100 * H.Probability) << "</small></h2>\n<table>\n";
   for (const SeenBefore &S : ArrayRef(H.Seen).take_front(MostSeen))
     printField(OS, "before", seenText(S));
-  printItems(OS, "for", H.Supports);
-  printItems(OS, "against", H.Against);
+  printItemRows(OS, "for", H.Supports);
+  printItemRows(OS, "against", H.Against);
   for (const Unchecked &U : H.Open)
     printField(OS, "unknown", U.Symptom + ": needs " + U.Needs);
   if (!Shown.Rivals.empty())
@@ -88,7 +88,7 @@ static void printHypothesis(raw_ostream &OS, const Case &C,
 }
 
 void printHtml(raw_ostream &OS, const RunReport &R, unsigned Top) {
-  std::string Title = "culprit: " + escaped(join(R.Paths, " "));
+  std::string Title = "culprit: " + html(join(R.Paths, " "));
   OS << "<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>"
      << Title
      << "</title><style>body{font:15px/1.45 sans-serif;max-width:60em;"
@@ -97,35 +97,35 @@ void printHtml(raw_ostream &OS, const RunReport &R, unsigned Top) {
         "top;padding-bottom:.4em}td.n{text-align:right;padding-right:1em}"
         "small{color:#666;font-weight:normal}</style></head><body>\n<h1>"
      << Title << "</h1>\n<p>Verdict: <b>" << toString(R.Result.Result)
-     << "</b>, culprit " << escaped(R.Version) << "</p>\n";
+     << "</b>, culprit " << html(R.Version) << "</p>\n";
   size_t Rank = 0;
   for (const ShownHypothesis &S : selectHypotheses(R.Result, Top).Full)
-    printHypothesis(OS, R.Evidence, S, ++Rank);
+    printSection(OS, R.Evidence, S, ++Rank);
   if (std::vector<std::string> Leads = describeLeads(R.Result);
       !Leads.empty()) {
     OS << "<h2>Leads</h2>\n";
     for (const std::string &Line : Leads)
-      OS << "<p>" << escaped(Line) << "</p>\n";
+      OS << "<p>" << html(Line) << "</p>\n";
   }
   for (const std::string &Line : describeUnexplained(R.Result, R.Symptoms))
-    OS << "<p>Not shown: " << escaped(Line) << "</p>\n";
+    OS << "<p>Not shown: " << html(Line) << "</p>\n";
   OS << "<h2>Symptoms seen</h2>\n<ul>\n";
   for (const Outcome &O : R.Outcomes)
     for (const Report &Seen : O.Reports)
-      OS << "<li><b>" << escaped(Seen.Symptom) << "</b> ("
-         << escaped(O.Detector) << "): " << escaped(Seen.Message) << "</li>\n";
+      OS << "<li><b>" << html(Seen.Symptom) << "</b> ("
+         << html(O.Detector) << "): " << html(Seen.Message) << "</li>\n";
   OS << "</ul>\n<h2>Inputs</h2>\n<ul>\n";
   for (const InputSummary &I : R.Evidence.inputs())
-    OS << "<li>" << escaped(I.Path) << ": "
+    OS << "<li>" << html(I.Path) << ": "
        << (I.Failed           ? "could not be read"
            : I.Format.empty() ? "unknown format"
-                              : escaped(I.Format))
+                              : html(I.Format))
        << "</li>\n";
   OS << "</ul>\n";
   if (R.Since) {
     OS << "<h2>Since an earlier report</h2>\n<ul>\n";
     for (const std::string &Line : changesText(*R.Since, R.SincePath))
-      OS << "<li>" << escaped(Line) << "</li>\n";
+      OS << "<li>" << html(Line) << "</li>\n";
     OS << "</ul>\n";
   }
   if (R.Good)

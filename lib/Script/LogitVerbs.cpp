@@ -18,8 +18,6 @@ using namespace llvm;
 namespace culprit {
 
 static constexpr double Infinity = std::numeric_limits<double>::infinity();
-/// Longest list that a verb makes.
-static constexpr int64_t MaxEntries = 100000;
 
 /// |x - y|; infinite where one side alone is finite, 0 where both are NaN.
 static double distance(double X, double Y) {

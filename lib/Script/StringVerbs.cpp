@@ -19,7 +19,7 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr size_t MaxResult = size_t(1) << 20;
+static constexpr size_t MaxMade = size_t(1) << 20;
 static constexpr size_t MaxParts = 100000;
 
 /// Argument 1, which may be a number.
@@ -75,9 +75,9 @@ Expected<int> stringRep(Call &C) {
   if (C.failed())
     return C.error();
   size_t Part = Text.size() + Separator.size();
-  if (Part && Times > MaxResult / Part)
+  if (Part && Times > MaxMade / Part)
     return failure("rep() would make a text of more than " +
-                   formatBytes(static_cast<double>(MaxResult)));
+                   formatBytes(static_cast<double>(MaxMade)));
   std::string Out;
   for (size_t I = 0; Part && I != Times; ++I)
     Out += (I ? Separator : "").str() + Text;
@@ -134,7 +134,7 @@ Expected<int> stringGlob(Call &C) {
   StringRef Patterns = C.text(2);
   if (C.failed())
     return C.error();
-  if (Patterns.size() > 4096 || Text.size() > MaxResult)
+  if (Patterns.size() > 4096 || Text.size() > MaxMade)
     return failure("glob() wants a pattern of at most 4,096 characters and a "
                    "text of at most 1 MiB");
   SmallVector<StringRef, 8> Alternatives;
@@ -199,9 +199,9 @@ Expected<int> stringReplace(Call &C) {
     Out += Rest.take_front(At);
     Out += By;
     Rest = Rest.drop_front(At + Wanted.size());
-    if (Out.size() > MaxResult)
+    if (Out.size() > MaxMade)
       return failure("replace() would make a text of more than " +
-                     formatBytes(static_cast<double>(MaxResult)));
+                     formatBytes(static_cast<double>(MaxMade)));
   }
   Out += Rest;
   return C.push(Out);

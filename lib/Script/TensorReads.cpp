@@ -15,8 +15,6 @@ namespace culprit {
 
 /// Elements between two looks at the clock: about a millisecond.
 static constexpr int64_t BlockElements = 1 << 16;
-/// Longest list that a verb makes.
-static constexpr int64_t MaxEntries = 100000;
 
 static std::string shapeText(const TensorView &View) {
   std::string Out = "[";

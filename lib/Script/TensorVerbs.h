@@ -15,6 +15,9 @@
 
 namespace culprit {
 
+/// Longest list that a verb makes of a tensor.
+inline constexpr int64_t MaxEntries = 100000;
+
 /// The tensor of \p Row, whose values are there. An error for a row of another
 /// table, and for a dump of statistics alone.
 llvm::Expected<const TensorView *> tensorOf(Call &C, const RowValue &Row);

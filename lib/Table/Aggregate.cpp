@@ -8,6 +8,7 @@
 #include "Support/Glob.h"
 #include "Support/Units.h"
 #include "Table/GroupFolds.h"
+#include "Table/IntColumn.h"
 #include "Table/Intervals.h"
 #include "Table/Keys.h"
 #include "Table/Statistics.h"
@@ -56,12 +57,6 @@ struct Figure {
 };
 
 } // namespace
-
-static ColumnRef intColumn(std::vector<int64_t> Values) {
-  auto Out = std::make_shared<Column>(ColumnType::Int);
-  Out->mutableInts() = std::move(Values);
-  return Out;
-}
 
 static ColumnRef doubleColumn(std::vector<double> Values) {
   auto Out = std::make_shared<Column>(ColumnType::Double);

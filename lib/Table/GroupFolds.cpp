@@ -12,12 +12,12 @@ using namespace llvm;
 namespace culprit {
 
 /// Rows at a time: their slots take 16 KiB, half of a core's first cache.
-static constexpr size_t BlockRows = 4096;
+static constexpr size_t FoldedRows = 4096;
 static constexpr size_t FewGroups = 1024;
 
 GroupFolds::GroupFolds(ArrayRef<uint32_t> Numbers, size_t Groups)
     : Numbers(Numbers), Groups(Groups), Sets(Groups <= FewGroups ? 4 : 1),
-      BlockSlots(BlockRows) {}
+      BlockSlots(FoldedRows) {}
 
 size_t GroupFolds::add(Kind What, ArrayRef<int64_t> Values,
                        const uint32_t *Rows) {
@@ -79,8 +79,8 @@ void GroupFolds::run() {
   if (Folds.empty())
     return;
   TimeCheck Late;
-  for (size_t First = 0; First != Numbers.size() && !Late(BlockRows);) {
-    size_t Last = std::min(First + BlockRows, Numbers.size());
+  for (size_t First = 0; First != Numbers.size() && !Late(FoldedRows);) {
+    size_t Last = std::min(First + FoldedRows, Numbers.size());
     const uint32_t None = static_cast<uint32_t>(Groups);
     uint32_t *Slot = BlockSlots.data();
     for (size_t I = First; I != Last; ++I)

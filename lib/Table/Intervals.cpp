@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Table/Intervals.h"
+#include "Table/IntColumn.h"
 #include "Table/IntervalRows.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -52,12 +53,6 @@ static Error cover(const Table &T, Cover &Out) {
       Out.Stops.back() = V.Stop;
   });
   return Error::success();
-}
-
-static ColumnRef intColumn(std::vector<int64_t> Values) {
-  auto Out = std::make_shared<Column>(ColumnType::Int);
-  Out->mutableInts() = std::move(Values);
-  return Out;
 }
 
 static std::vector<std::pair<std::string, ColumnRef>> toColumns(Cover C) {

@@ -99,7 +99,7 @@ static Range rangeOf(const ColumnView &View, size_t Rows) {
   return Out;
 }
 
-static constexpr size_t BlockRows = 1024, SampledRows = 8192;
+static constexpr size_t KeyedRows = 1024, SampledRows = 8192;
 
 /// Appends a column to the words of \p Count rows from \p First on: its place
 /// in the range of \p Last + 1 values from \p Base. False if a value lies
@@ -165,11 +165,11 @@ Expected<KeyIndex> KeyIndex::make(const Table &T,
   if (Last)
     Out.Index.emplace(*Last, Rows);
   Out.Numbers.reserve(Rows);
-  uint64_t Words[BlockRows] = {};
-  uint32_t Numbers[BlockRows];
+  uint64_t Words[KeyedRows] = {};
+  uint32_t Numbers[KeyedRows];
   TimeCheck Late;
   for (size_t First = 0; Last && First < Rows;) {
-    size_t Count = std::min(BlockRows, Rows - First);
+    size_t Count = std::min(KeyedRows, Rows - First);
     if (Late(Count))
       return outOfTime();
     bool Inside = true;
@@ -289,8 +289,8 @@ bool KeyIndex::addWide(ArrayRef<const ColumnView *> Views, size_t Rows) {
   }
 
   Index.emplace(Last, Rows);
-  for (size_t I = 0; I < Rows; I += BlockRows) {
-    size_t Count = std::min(BlockRows, Rows - I);
+  for (size_t I = 0; I < Rows; I += KeyedRows) {
+    size_t Count = std::min(KeyedRows, Rows - I);
     if (Late(Count))
       return false;
     Index->addAll(ArrayRef(Words).slice(I, Count), Numbers.data() + I);
@@ -318,10 +318,10 @@ Expected<RowIndex> KeyIndex::firstRowsFor(const Table &Other) const {
   }
   if (llvm::is_contained(Views, nullptr))
     return Out;
-  uint64_t Words[BlockRows] = {};
+  uint64_t Words[KeyedRows] = {};
   TimeCheck Late;
-  for (size_t Begin = 0; Begin < Rows; Begin += BlockRows) {
-    size_t Count = std::min(BlockRows, Rows - Begin);
+  for (size_t Begin = 0; Begin < Rows; Begin += KeyedRows) {
+    size_t Count = std::min(KeyedRows, Rows - Begin);
     if (Late(Count))
       return outOfTime();
     for (size_t K = 0; K != Views.size(); ++K)
