@@ -3,7 +3,8 @@
 --- that are spread from the first step. Where no weights are dumped, the first updates tell of them: an element's size
 --- is that of its update over the relative update, and gradients that reach one more layer at each step come through
 --- zeros. So do weight norms whose squares are whole numbers in layers out of which nothing comes: they are of gains of
---- one alone. Of low-rank pairs (LoRA) both factors that are zero, and second ones that are drawn at random.
+--- one alone; and first layers that put out the same numbers whatever the batch. Of low-rank pairs (LoRA) both factors
+--- that are zero, and second ones that are drawn at random.
 ---
 --- ## Why it matters
 --- Logits of standard deviation s add s^2/2 to the first loss. Weights of zero pass neither values nor gradients;
@@ -31,6 +32,7 @@
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
 
 local class_costs = require("class-costs")
+local constant_outputs = require("constant-outputs")
 local first_updates = require("first-updates")
 local freezing = require("freezing")
 local lists = require("lists")
@@ -273,6 +275,8 @@ return {
 
     local gains = first and first.step <= 1 and not loaded and gains_alone(all, first.step)
     if gains then found_by("weights-zero", 0.9, gains, first.step) end
+    local biases = first and first.step <= 1 and not loaded and not said and constant_outputs.of(case, all, first.step)
+    if biases then found_by("weights-zero", 0.9, biases, first.step) end
 
     -- Dumped weights of the first step.
     local weights = case.tensors:where("(role == 'weight' or role == 'value' and match(name, '*.weight_?h_l*')) and "
