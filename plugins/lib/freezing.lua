@@ -608,8 +608,32 @@ local function of_whole_weights(case, layer, share)
   return false
 end
 
+--- Whether a dumped batch has places of its last axis that are 0 in all rows, as categories that never come up: what
+--- the first layer makes of them gets no gradient.
+---@param case culprit.Case
+---@return boolean
+local function batch_has_zeros(case)
+  local zeros, seen = {}, {}
+  local dumped = case.tensors:where("match(name, 'batch.*') and match(dtype, '*float*') and numel <= 1000000")
+  for row in dumped:sort("step"):slice(0, 8):rows() do
+    local axis = row.shape and #row.shape - 1 or 0
+    if axis >= 1 and row.shape[1] >= 2 then
+      for place, largest in ipairs(row:along(axis, "abs_max")) do
+        local key = row.name .. place
+        zeros[key] = largest == 0 and zeros[key] ~= false
+        seen[key] = true
+      end
+    end
+  end
+  for key in pairs(seen) do
+    if zeros[key] then return true end
+  end
+  return false
+end
+
 --- A part of what is logged as one layer that never changes, as one weight of several: share and rows, or nil.
---- Embeddings have rows that no text asks for; what starts at zero, or has dead units, gets no gradient in part.
+--- Embeddings have rows that no text asks for, and the first layer columns for which nothing ever comes; what starts at
+--- zero, or has dead units, gets no gradient in part.
 ---@param layered culprit.Table  scalars of layers
 ---@param layer string
 ---@param least number
@@ -630,6 +654,8 @@ function freezing.part(layered, layer, least, case)
     if grads:sort("step"):first().value == 0 and grads:max("value") > 0 then return nil end
   end
   if freezing.silent(layered, layer, share) then return nil end
+  local first = layered:where { metric = "update_ratio" }:sort("place"):first()
+  if case and first and first.layer == layer and batch_has_zeros(case) then return nil end
   return { layer = layer, share = share, rows = shares }
 end
 
