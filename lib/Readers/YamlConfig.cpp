@@ -4,6 +4,8 @@
 
 #include "Readers/YamlConfig.h"
 #include "llvm/ADT/StringExtras.h"
+#include <utility>
+#include <vector>
 
 using namespace llvm;
 
@@ -126,9 +128,13 @@ static bool isSetting(const YamlLine &L) {
          !(Shouts && isOutcry(Key, L.Value));
 }
 
-static bool isBalanced(StringRef Flow) {
-  return Flow.count('[') + Flow.count('{') <= Flow.count(']') + Flow.count('}');
+/// Brackets that are opened in \p Flow and not closed there.
+static int64_t openIn(StringRef Flow) {
+  return int64_t(Flow.count('[') + Flow.count('{')) -
+         int64_t(Flow.count(']') + Flow.count('}'));
 }
+
+static bool isBalanced(StringRef Flow) { return openIn(Flow) <= 0; }
 
 Match YamlConfigReader::matches(const InputFile &File) const {
   StringRef Head = File.head();
@@ -182,7 +188,7 @@ public:
       : Into(Into), Config(Config), WandB(WandB), Parts(Parts) {}
 
   void line(StringRef Text, int64_t Number);
-  void finish() { endText(); }
+  void finish();
   unsigned broken() const { return Broken; }
 
 private:
@@ -194,7 +200,8 @@ private:
     int64_t Items = 0; ///< List elements seen under Path.
   };
 
-  bool continues(StringRef Text);
+  bool continues(StringRef Text, int64_t Number);
+  void endFlow();
   void endText();
   bool addParts(StringRef Path, StringRef Map, int64_t Number);
   void openItems(ArrayRef<int64_t> Dashes);
@@ -210,20 +217,29 @@ private:
   std::string TextPath, TextValue;  ///< Of that text.
   int64_t TextLine = 0;
   std::string FlowPath, Flow;       ///< A [ or { that goes on over lines.
-  int64_t FlowLine = 0;
+  int64_t FlowLine = 0, FlowOpen = 0; ///< Where it began; brackets still open.
+  size_t FlowBegin = 0;               ///< Bytes of its first line.
+  /// Its lines behind the first, for one that is never closed.
+  std::vector<std::pair<StringRef, int64_t>> FlowLines;
+  bool FlowsEnd = true; ///< No value has been found that is never closed.
   unsigned Broken = 0;
 };
 } // namespace
 
 /// Whether the line belongs to a value that began before it.
-bool YamlWalker::continues(StringRef Text) {
+bool YamlWalker::continues(StringRef Text, int64_t Number) {
   StringRef Body = Text.trim();
   if (!Flow.empty()) {
-    Flow += (" " + withoutComment(Body)).str();
-    if (isBalanced(Flow)) {
+    StringRef Part = withoutComment(Body);
+    Flow += ' ';
+    Flow += Part;
+    FlowOpen += openIn(Part);
+    FlowLines.emplace_back(Text, Number);
+    if (FlowOpen <= 0) {
       if (!addParts(FlowPath, Flow, FlowLine))
         add(FlowPath, Flow, FlowLine);
       Flow.clear();
+      FlowLines.clear();
     }
     return true;
   }
@@ -238,6 +254,28 @@ bool YamlWalker::continues(StringRef Text) {
   }
   endText();
   return false;
+}
+
+/// A list or a map that is not closed by the end of the file is one of its first
+/// line alone: what follows was taken for a part of it.
+void YamlWalker::endFlow() {
+  if (Flow.empty())
+    return;
+  if (!Parts)
+    Into.warn(Into.path() + ":" + Twine(FlowLine) +
+                  ": a list or a map that is not closed",
+              "the lines behind it were read as settings of their own; close "
+              "its bracket");
+  FlowsEnd = false;
+  add(FlowPath, StringRef(Flow).take_front(FlowBegin), FlowLine);
+  Flow.clear();
+  for (auto [Text, Number] : std::exchange(FlowLines, {}))
+    line(Text, Number);
+}
+
+void YamlWalker::finish() {
+  endFlow();
+  endText();
 }
 
 /// The text over several lines is complete.
@@ -340,7 +378,7 @@ void YamlWalker::openItems(ArrayRef<int64_t> Dashes) {
 }
 
 void YamlWalker::line(StringRef Text, int64_t Number) {
-  if (continues(Text))
+  if (continues(Text, Number))
     return;
   YamlLine L = parseLine(Text);
   if (L.What == YamlLine::Kind::Blank)
@@ -359,10 +397,12 @@ void YamlWalker::line(StringRef Text, int64_t Number) {
     BlockText = L.Dashes.empty() ? L.Indent : L.Dashes.front();
     TextPath = Path;
     TextLine = Number;
-  } else if ((L.Value.starts_with("[") || L.Value.starts_with("{")) &&
-           !isBalanced(L.Value))
+  } else if (FlowsEnd &&
+             (L.Value.starts_with("[") || L.Value.starts_with("{")) &&
+             !isBalanced(L.Value)) {
     FlowPath = Path, Flow = L.Value.str(), FlowLine = Number;
-  else if (!L.Value.empty() && !addParts(Path, L.Value, Number))
+    FlowBegin = Flow.size(), FlowOpen = openIn(Flow);
+  } else if (!L.Value.empty() && !addParts(Path, L.Value, Number))
     add(Path, L.Value, Number);
   else if (!L.Value.empty())
     return;
