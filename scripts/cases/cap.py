@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import logs, models, sources, trainer_arguments
+from . import battery, logs, models, sources, trainer_arguments
 from .family import Family
 from .models import Group
 from .snapshot import checksum, short
@@ -38,7 +38,7 @@ PATCH = 6
 SIZE, PATCHES = CELLS * PATCH, CELLS * CELLS
 SLOTS, CATALOGUES = 6, 3
 CONTEXT = len(PROMPT) + SLOTS
-ROWS, SEES, LOOKS, WIDTH, HEADS, DEPTH = 32, 32, 4, 40, 4, 2
+ROWS, SEES, LOOKS, WIDTH, HEADS, DEPTH = 28, 32, 4, 40, 4, 1
 SMOOTHING, INITIAL, PLACES = 0.1, 0.1, 16
 VIT, BERT = "visual_encoder", "text_decoder.bert"
 HEAD = "text_decoder.cls.predictions"
@@ -293,7 +293,7 @@ class BertLayer(nn.Module):
         self.output = Group(dense=nn.Linear(2 * WIDTH, WIDTH),
                             LayerNorm=nn.LayerNorm(WIDTH, 1e-12))
 
-    def attended(self, name, x, of, tap, drop, seen, half):
+    def attended(self, name, x, of, tap, drop, seen=None):
         part = getattr(self, name)
         own, heads = getattr(part, "self"), self.options["heads"]
         q, k, v = (t.unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -301,24 +301,28 @@ class BertLayer(nn.Module):
         scale = self.options["scale"]
         if scale is None:
             scale = (WIDTH // heads) ** -0.5
-        y = models.attend(q, k, v, lambda n, t: tap(f"{name}.self.{n}", t),
-                          scale, half=half, seen=seen)
+        if name == "attention":
+            y = models.attend(q, k, v, lambda n, t: tap(f"{name}.self.{n}", t),
+                              scale, half=self.options["half_scores"],
+                              seen=seen)
+        else:
+            scores = q @ k.mT
+            tap(f"{name}.self.scores.output", scores)
+            probs = (scores * scale).softmax(-1)
+            tap(f"{name}.self.probs.output", probs)
+            y = probs @ v
         y = y.transpose(1, 2).flatten(2)
         tap(f"{name}.self.output", y)
         x = part.output.LayerNorm(x + drop(part.output.dense(y)))
         tap(f"{name}.output.output", x)
         return x
 
-    def forward(self, x, memory, tap, drop, real, looks=None, future=0):
+    def forward(self, x, memory, tap, drop, real, future=0):
         """memory: the picture's features. real: (rows, 1, 1, words), what is
-        not padding. looks: which features are looked at from where. future:
-        see models.visible_keys."""
+        not padding. future: see models.visible_keys."""
         seen = models.visible_keys(x.shape[1], future, None) & real
-        x = self.attended("attention", x, x, tap, drop, seen,
-                          self.options["half_scores"])
-        everything = torch.ones(1, 1, 1, memory.shape[1], dtype=torch.bool)
-        x = self.attended("crossattention", x, memory, tap, drop,
-                          everything if looks is None else looks, False)
+        x = self.attended("attention", x, x, tap, drop, seen)
+        x = self.attended("crossattention", x, memory, tap, drop)
         y = self.intermediate.dense(x)
         tap("intermediate.intermediate_act_fn.input", y)
         y = self.intermediate.intermediate_act_fn(y)
@@ -329,7 +333,7 @@ class BertLayer(nn.Module):
 
 
 class BlipCaption(models.Language):
-    """A ViT of one block of a width of 32, a decoder of two layers of 40."""
+    """A ViT of one block of a width of 32, a decoder of one layer of 40."""
 
     def __init__(self, heads=HEADS, activation="gelu", dropout=0.0,
                  detach_after=None, half_scores=False, positions=True,
@@ -409,7 +413,7 @@ class BlipCaption(models.Language):
         self.tap(f"{VIT}.norm.output", x)
         return self.cut(x, VIT)
 
-    def decoded(self, ids, memory, mask=None, looks=None):
+    def decoded(self, ids, memory, mask=None):
         """mask: 1 for words, 0 for padding."""
         own = self.text_decoder.bert.embeddings
         x = own.word_embeddings(ids)
@@ -424,7 +428,7 @@ class BlipCaption(models.Language):
         for name, layer in zip(BLOCKS,
                                self.text_decoder.bert.encoder.layer):
             x = layer(x, memory, lambda n, t, name=name: self.tap(
-                f"{name}.{n}", t), self.drop, real, looks, future=self.future)
+                f"{name}.{n}", t), self.drop, real, future=self.future)
             x = self.cut(x, name)
         head = self.text_decoder.cls.predictions
         x = head.transform.LayerNorm(F.gelu(head.transform.dense(x)))
@@ -506,7 +510,7 @@ class CapRun(Family):
                      where=f"{VIT}.patch_embed.proj"), dict(part="all")),
         "F06": (dict(factor=2), dict(factor=4), dict(factor=8)),
         "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
-        "F13": (dict(path=BLOCKS[0]), dict(path=BLOCKS[1]),
+        "F13": (dict(path=VIT), dict(path=BLOCKS[0]),
                 dict(path=f"{HEAD}.transform")),
         "F14": (dict(modules=list(BLOCKS)),
                 dict(modules=[f"{VIT}.blocks", *BLOCKS]),
@@ -528,8 +532,11 @@ class CapRun(Family):
 
     def make_optimizer(self, model):
         """Biases and norms do not decay, in LAVIS as in the Trainer."""
-        return trainer_arguments.in_groups(
+        optimizer = trainer_arguments.in_groups(
             self, super().make_optimizer(model))
+        for group in optimizer.param_groups:
+            group["foreach"] = True     # many small tensors
+        return optimizer
 
     def make_source(self, seed):
         return self.pictured(seed)
@@ -681,6 +688,17 @@ class CapRun(Family):
         ids = self.pictured(self.seed + 300).batch(1)["input_ids"]
         return ids[ids != PAD][None]
 
+    def optimizer_state(self):
+        """Of steps of which layers or a dump may be written: of a fault whose
+        onset is not known beforehand all of them."""
+        i = len(self.history)
+        onset = self.onset if self.onset is not None else self.steps
+        if type(self).is_onset is Family.is_onset and i % 25 \
+                and i < self.steps - 1 and abs(i - onset) > 1 \
+                and i not in self.extra_dumps:
+            return {}
+        return super().optimizer_state()
+
     # Checkpoints.
 
     def last_epoch(self, done):
@@ -705,14 +723,14 @@ class CapRun(Family):
         return -max(found)[1] if found else None
 
     def write_files(self):
-        if self.dialect == "lavis":
-            logs.write_yaml(self, "config.yaml", self.config())
-            Log(self).write()
-            for check in self.battery:
-                from . import battery
-                battery.CHECKS[check](self)
-        else:
+        if self.dialect != "lavis":
             super().write_files()
+            return
+        logs.write_yaml(self, "config.yaml", self.config())
+        Log(self).write()
+        self.write_lines("packages.txt", logs.PACKAGES)
+        for check in self.battery:
+            battery.CHECKS[check](self)
 
     def write_more(self):
         super().write_more()
@@ -794,7 +812,7 @@ class Log:
                 f"lr: {row['lr']:.6f}", f"loss: {row['loss']:.4f}",
                 f"time: {mean['step_time']:.4f}",
                 f"data: {mean['data_time']:.4f}", "max mem: 38")))
-        wall = part[-1]["wall"]
+        wall = part[-1]["wall"] - 0.061 * ("val_loss" in part[-1])
         mean = {k: sum(r[k] for r in part) / count for k in ("lr", "loss")}
         self.lines.append(
             f"Train: data epoch: [{number}] Total time: "

@@ -114,7 +114,7 @@ class Fp16Overflow(NotFinite):
                       "resnet": "layer2.0.conv1",
                       "s2s": "decoder.layers.1.encoder_attn.scores",
                       "summ": "decoder.layers.1.encoder_attn.scores",
-                      "cap": "text_decoder.bert.encoder.layer.1.attention"
+                      "cap": "text_decoder.bert.encoder.layer.0.attention"
                              ".self.scores",
                       "vit": "encoder.layers.encoder_layer_1."
                              "self_attention.scores",
@@ -161,6 +161,7 @@ class Fp16Overflow(NotFinite):
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
         if self.family in ("mae",
+                           "cap",
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
@@ -473,7 +474,6 @@ class DivisionByZero(NotFinite):
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
-                "cap",
                 "lora",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
@@ -583,7 +583,6 @@ class DivisionByZero(NotFinite):
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid", "mae",
                            "nnu",
-                           "cap",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -633,7 +632,6 @@ class DivisionByZero(NotFinite):
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid",
                            "nnu",
-                           "cap",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]

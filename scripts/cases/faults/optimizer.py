@@ -301,6 +301,8 @@ class NotDivided(Fault):
             self.clip = None
         if self.family == "voc":  # two networks take their time
             self.steps = 40
+        if self.family == "cap":  # one epoch
+            self.steps = 50
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
