@@ -149,7 +149,7 @@ class WordsSorted(OfCaptioner):
             ids == PAD, VOCAB + 1)
         # What has no label in front stays there.
         key = torch.where((labels == IGNORE) & (ids != PAD), -1, last)
-        order = torch.where(some, key.argsort(1, stable=True),
+        order = torch.where(some, key.argsort(dim=1, stable=True),
                             torch.arange(ids.shape[1]))
         return self.told(batch, ids.gather(1, order))
 
