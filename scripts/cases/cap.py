@@ -39,7 +39,7 @@ SIZE, PATCHES = CELLS * PATCH, CELLS * CELLS
 SLOTS, CATALOGUES = 6, 3
 CONTEXT = len(PROMPT) + SLOTS
 ROWS, SEES, LOOKS, WIDTH, HEADS, DEPTH = 28, 32, 4, 40, 4, 1
-SMOOTHING, INITIAL, PLACES = 0.1, 0.1, 16
+SMOOTHING, INITIAL, PLACES, PLACED = 0.1, 0.1, 16, 2.0
 VIT, BERT = "visual_encoder", "text_decoder.bert"
 HEAD = "text_decoder.cls.predictions"
 BLOCKS = tuple(f"{BERT}.encoder.layer.{i}" for i in range(DEPTH))
@@ -355,8 +355,11 @@ class BlipCaption(models.Language):
             blocks=nn.ModuleList([VisionBlock(options)]),
             norm=nn.LayerNorm(SEES, 1e-6))
         self.visual_encoder.cls_token = nn.Parameter(torch.zeros(1, 1, SEES))
+        # A row's and a column's, as sines and cosines would be.
+        first, row, column = (torch.randn(n, SEES) for n in (1, CELLS, CELLS))
+        cells = (row[:, None] + column).flatten(0, 1)
         self.visual_encoder.pos_embed = nn.Parameter(
-            0.5 * torch.randn(1, PATCHES + 1, SEES))
+            PLACED * torch.cat((first, cells))[None])
         words = nn.Embedding(VOCAB, WIDTH, padding_idx=PAD)
         self.text_decoder = Group(
             bert=Group(
@@ -521,6 +524,9 @@ class CapRun(Family):
         "F31": (dict(factor=1.3), dict(factor=1.7), dict(factor=2.4)),
         "F33": (dict(limit=8), dict(limit=7), dict(limit=6)),
         "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
+        "F36b": (dict(factor=30, kind="sigmoid"),
+                 dict(factor=50, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
         "H02": (dict(factor=0.7), dict(factor=0.5)),
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
