@@ -39,7 +39,7 @@ SIZE, PATCHES = CELLS * PATCH, CELLS * CELLS
 SLOTS, CATALOGUES = 6, 3
 CONTEXT = len(PROMPT) + SLOTS
 ROWS, SEES, LOOKS, WIDTH, HEADS, DEPTH = 28, 32, 4, 40, 4, 1
-SMOOTHING, INITIAL, PLACES, PLACED = 0.1, 0.1, 16, 2.0
+SMOOTHING, INITIAL, PLACES, PLACED = 0.1, 0.1, 16, 1.2
 VIT, BERT = "visual_encoder", "text_decoder.bert"
 HEAD = "text_decoder.cls.predictions"
 BLOCKS = tuple(f"{BERT}.encoder.layer.{i}" for i in range(DEPTH))
@@ -481,7 +481,7 @@ class CapRun(Family):
     level_seed = 400
     steps, seed = 200, 2150
     EPOCH = epoch_steps = 50
-    lr, warmup, schedule, clip = 0.01, 20, "linear_warmup_cosine_lr", None
+    lr, warmup, schedule, clip = 8e-3, 20, "linear_warmup_cosine_lr", None
     betas, weight_decay = (0.9, 0.999), 0.05
     recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
     batch_size, context, vocab, pad = ROWS, CONTEXT, VOCAB, PAD
