@@ -1860,13 +1860,14 @@ class LoudnessDrawn(Control):
 
 
 class CaptionsTogether(Control):
-    """All captions of a picture are in one batch, four or eight, as the config
-    says: a batch has few different pictures, each of them several times."""
-    id, severities, families = "H108", (dict(captions=4), dict(captions=8)), \
+    """All captions of a picture are in one batch, two or four, as the config
+    says: a batch is twice as large and has each picture several times."""
+    id, severities, families = "H108", (dict(captions=2), dict(captions=4)), \
         ("cap",)
 
     def setup(self):
         super().setup()
+        self.batch_size *= 2
         self.user["captions_per_image"] = self.s.captions
 
     def make_source(self, seed):
@@ -1906,11 +1907,10 @@ class MomentumDistilled(Control):
 
 
 class PatchesLeftOut(Control):
-    """One or two of a training picture's nine patches are left out, as FLIP
-    does it and the config says: what lies there cannot be said, and training
-    lies above validation, which has all."""
-    id, severities, families = "H110", (dict(rate=0.1), dict(rate=0.2)), \
-        ("cap",)
+    """One of a training picture's nine patches is left out, as FLIP does it and
+    the config says: what lies there cannot be said, and training lies above
+    validation, which has all."""
+    id, severities, families = "H110", (dict(rate=0.1),), ("cap",)
 
     def setup(self):
         super().setup()
