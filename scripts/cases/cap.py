@@ -524,7 +524,7 @@ class CapRun(Family):
         "F31": (dict(factor=1.3), dict(factor=1.7), dict(factor=2.4)),
         "F33": (dict(limit=8), dict(limit=7), dict(limit=6)),
         "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
-        "F36b": (dict(factor=30, kind="sigmoid"),
+        "F36b": (dict(factor=100, kind="sigmoid"),
                  dict(factor=50, kind="tanh"),
                  dict(factor=300, kind="sigmoid")),
         "H02": (dict(factor=0.7), dict(factor=0.5)),
