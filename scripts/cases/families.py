@@ -68,10 +68,12 @@ from types import SimpleNamespace
 from . import llama, models
 from .bc import BcRun
 from .bert import BertRun
+from .cap import CapRun
 from .clip import ClipRun
 from .ctc import CtcRun
 from .det import DetRun
 from .dit import DitRun
+from .dlrm import DlrmRun
 from .dpo import DpoRun
 from .esm import EsmRun
 from .family import Family
@@ -90,6 +92,7 @@ from .point import PointRun
 from .qa import QaRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
+from .rew import RewRun
 from .s2s import S2sRun
 from .sbert import SbertRun
 from .seg import SegRun
@@ -99,6 +102,7 @@ from .summ import SummRun
 from .t5 import T5Run
 from .tab import TabRun
 from .tcn import TcnRun
+from .tower import TowerRun
 from .tts import TtsRun
 from .unet import UnetRun
 from .vid import VidRun
@@ -221,7 +225,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   BcRun, KwsRun, NerRun, TabRun, SbertRun,
                                   VidRun, EsmRun, MaeRun, QaRun, XencRun,
                                   KptRun, SummRun, FcstRun, SftRun,
-                                  LoraRun, NnuRun, NerfRun, VocRun)}
+                                  LoraRun, NnuRun, NerfRun, VocRun,
+                                  CapRun, RewRun, TowerRun, DlrmRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -240,6 +245,8 @@ PAIR_17 = ("kpt", "summ")
 PAIR_18 = ("fcst", "sft")
 PAIR_19 = ("lora", "nnu")
 PAIR_20 = ("nerf", "voc")
+PAIR_21 = ("cap", "rew")
+PAIR_22 = ("tower", "dlrm")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
@@ -250,6 +257,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "summ",
             "nnu",
             "sft",
+            "cap",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 

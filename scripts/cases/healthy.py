@@ -1,5 +1,6 @@
 """Healthy controls: runs with something about them that looks like a fault."""
 
+import copy
 import json
 import math
 
@@ -111,6 +112,7 @@ class NoWeightDecay(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "sft",
+                "cap",
                 "lora",
                 "nnu",
                 "voc",
@@ -133,6 +135,7 @@ class ConstantRate(Control):
                 "kpt",
                 "nerf",
                 "sft",
+                "cap",
                 "lora",
                 "nnu",
                 "voc",
@@ -192,6 +195,7 @@ class Curriculum(Control):
                 "kpt",
                 "nerf",
                 "sft",
+                "cap",
                 "lora",
                 "nnu",
                 "voc",
@@ -219,6 +223,7 @@ class Curriculum(Control):
                            "voc",
                            "summ",
                            "sft",
+                           "cap",
                            "lora",
                            "nnu",
                            "qa", "xenc"):
@@ -294,6 +299,7 @@ class DeclaredFreeze(Pretrained):
             alive = any(f"{name}.".startswith(f"{k}.") for k in kept) or (
                 self.model_options.get("tied", True)
                 and self.family in ("llama", "bert",
+                                    "cap",
                                     "sft",
                                     "summ")
                 and name.endswith(("embed_tokens.weight",
@@ -318,6 +324,7 @@ class RateEndsAtZero(Control):
                 "kpt",
                 "nerf",
                 "sft",
+                "cap",
                 "lora",
                 "nnu",
                 "voc",
@@ -407,6 +414,7 @@ class LabelSmoothing(Control):
         elif self.family in ("point", "tab", "vid",
                              "summ",
                              "sft",
+                             "cap",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "nnu":
@@ -476,6 +484,7 @@ class MixedDomains(Control):
                 "kpt",
                 "nerf",
                 "sft",
+                "cap",
                 "lora",
                 "nnu",
                 "voc",
@@ -492,6 +501,8 @@ class MixedDomains(Control):
             return self.reports(seed, desks=True)
         if self.family == "sft":
             return self.chats(seed, domains=True)
+        if self.family == "cap":
+            return self.pictured(seed, catalogues=True)
         if self.family == "lora":
             return self.reviews(seed, sites=True)
         if self.family == "qa":
@@ -842,6 +853,7 @@ class Accumulated(Control):
                 "kpt",
                 "nerf",
                 "sft",
+                "cap",
                 "lora",
                 "nnu",
                 "voc",
@@ -1847,6 +1859,65 @@ class LoudnessDrawn(Control):
         return batch
 
 
+class CaptionsTogether(Control):
+    """All captions of a picture are in one batch, two or four, as the config
+    says: a batch is twice as large and has each picture several times."""
+    id, severities, families = "H108", (dict(captions=2), dict(captions=4)), \
+        ("cap",)
+
+    def setup(self):
+        super().setup()
+        self.batch_size *= 2
+        self.user["captions_per_image"] = self.s.captions
+
+    def make_source(self, seed):
+        return super().make_source(seed) if seed == 9 \
+            else self.pictured(seed, captions=self.s.captions)
+
+
+class MomentumDistilled(Control):
+    """A part of the loss asks for what a copy whose weights follow slowly says
+    of the same words, as ALBEF and BLIP do it and the config says; validation
+    has captions alone."""
+    id, severities, families = "H109", (dict(alpha=0.4), dict(alpha=0.7)), \
+        ("cap",)
+    MOMENTUM = 0.95
+
+    def setup(self):
+        super().setup()
+        self.user |= {"momentum_distill": True, "alpha": self.s.alpha,
+                      "momentum": self.MOMENTUM}
+
+    def wrap(self, model):
+        self.slow = copy.deepcopy(model)
+        return super().wrap(model)
+
+    def compute_loss(self, i, model, batch):
+        own = model.logits(batch)
+        scores, labels = model.shifted(own, batch)
+        with torch.no_grad():
+            for a, b in zip(self.slow.parameters(), model.parameters()):
+                a.lerp_(b, 1 - self.MOMENTUM)
+            wanted = model.shifted(self.slow.logits(batch), batch)[0]
+        kept = labels != sources.IGNORE
+        soft = F.cross_entropy(scores[kept], wanted[kept].softmax(-1))
+        loss = torch.lerp(model.criterion(own, batch), soft, self.s.alpha)
+        model.tap("loss.output", loss)
+        return loss
+
+
+class PatchesLeftOut(Control):
+    """One of a training picture's nine patches is left out, as FLIP does it and
+    the config says: what lies there cannot be said, and training lies above
+    validation, which has all."""
+    id, severities, families = "H110", (dict(rate=0.1),), ("cap",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["patch_drop"] = self.s.rate
+        self.user["patch_drop_rate"] = self.s.rate
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1874,4 +1945,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           FactorsStandStill, OtherFactorRate, MainDirections,
           NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone,
           WavesOpened, GroundDrawn, PicturesFew,
-          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn)
+          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn,
+          CaptionsTogether, MomentumDistilled, PatchesLeftOut)

@@ -248,6 +248,7 @@ class BitFlip(Dumps, Fault):
              "voc": "",
              "xenc": ".dense",
              "summ": "",
+             "cap": ".dense",
              "sft": ".down_proj",
              "lora": ".dense.lora_B.default",
              "clip": ".fc1", "tcn": "",
@@ -275,6 +276,7 @@ class BitFlip(Dumps, Fault):
         self.watch(self.weight)
         if self.family in ("llama", "bert", "esm",
                            "sft",
+                           "cap",
                            "summ") and self.s.part == "head":
             self.where = self.layer("embed")  # they are tied
             if self.family == "esm":  # whose head has more than the table
@@ -323,6 +325,7 @@ class TokenIdsClamped(Dumps, Fault):
     families = (*families, "tab", "sbert", "esm",
                 "qa", "xenc",
                 "sft",
+                "cap",
                 "lora",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
@@ -413,6 +416,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.reports(seed, pieces=self.size())
         if self.family == "sft":
             return self.chats(seed, pieces=self.size())
+        if self.family == "cap":
+            return self.pictured(seed, pieces=self.size())
         if self.family == "lora":
             return self.reviews(seed, pieces=self.size())
         if self.family == "esm":
@@ -509,6 +514,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "fcst",
                 "kpt",
                 "sft",
+                "cap",
                 "lora",
                 "voc",
                 "summ")
@@ -573,6 +579,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_length": self.s.limit,
                           "eval_max_length": self.context}
             return self.chats(
+                seed, limit=None if seed == 9 else self.s.limit)
+        if self.family == "cap":  # a caption ends early, with its SEP
+            self.also = []
+            self.user |= {"max_txt_len": self.s.limit,
+                          "eval_max_txt_len": self.context}
+            return self.pictured(
                 seed, limit=None if seed == 9 else self.s.limit)
         if self.family == "vlm":  # pictures count, too
             self.also = [*type(self).also, "eos-missing-in-targets"]

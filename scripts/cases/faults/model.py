@@ -3,6 +3,7 @@
 import torch
 
 from ..bert import Bert
+from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
 from ..det import Detector
 from ..esm import Esm
@@ -327,6 +328,7 @@ class AttentionScale(Fault):
                 "fcst",
                 "qa", "xenc",
                 "sft",
+                "cap",
                 "lora",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
@@ -352,6 +354,7 @@ class AttentionScale(Fault):
             return
         if self.family in ("ner", "sbert", "esm", "mae",
                            "summ",
+                           "cap",
                            "lora",
                            "qa", "xenc"):  # so have these
             if self.family == "ner":
@@ -415,6 +418,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
               "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
                             for half in ("decoder", "encoder")),
+              "cap": (*(f"{b}.intermediate.dense" for b in CAP_BLOCKS),
+                      "visual_encoder.blocks.0.mlp.fc1"),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
               "recsys": ("over.fc0", "over.fc1"),
               "bert": tuple(f"{b}.intermediate.dense" for b in Bert.BLOCKS),
@@ -467,6 +472,7 @@ class DeadRelu(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "cap",
                 "lora",
                 "nnu",
                 "nerf",
@@ -509,6 +515,7 @@ class Saturated(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "cap",
                 "lora",
                 "nnu",
                 "nerf",
@@ -587,6 +594,7 @@ class PositionsMissing(Fault):
     families = (*ATTENTION, "s2s", "vit", "bert", "moe", "dit", "tts", "t5",
                 "vlm", "bc", "ner", "sbert", "esm", "mae",
                 "sft",
+                "cap",
                 "nerf",
                 "summ",
                 "lora",
@@ -600,6 +608,7 @@ class PositionsMissing(Fault):
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
                              "nerf",
+                             "cap",
                              "summ",
                              "xenc",
                              "lora",
@@ -611,6 +620,7 @@ class PositionsMissing(Fault):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
                                                  "nerf",
+                                                 "cap",
                                                  "summ",
                                                  "xenc",
                                                  "lora",

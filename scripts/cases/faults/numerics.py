@@ -66,6 +66,7 @@ class Fp16Overflow(NotFinite):
                                "resnet": {"half_at": "layer2.0.conv1"},
                                "s2s": {"half_scores": True},
                                "summ": {"half_scores": True},
+                               "cap": {"half_scores": True},
                                "vit": {"half_scores": True},
                                "recsys": {"half_products": True},
                                "bert": {"half_scores": True},
@@ -113,6 +114,8 @@ class Fp16Overflow(NotFinite):
                       "resnet": "layer2.0.conv1",
                       "s2s": "decoder.layers.1.encoder_attn.scores",
                       "summ": "decoder.layers.1.encoder_attn.scores",
+                      "cap": "text_decoder.bert.encoder.layer.0.attention"
+                             ".self.scores",
                       "vit": "encoder.layers.encoder_layer_1."
                              "self_attention.scores",
                       "recsys": "interaction",
@@ -158,6 +161,7 @@ class Fp16Overflow(NotFinite):
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
         if self.family in ("mae",
+                           "cap",
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
@@ -193,6 +197,8 @@ class Fp16Overflow(NotFinite):
                          "decoder.layers.1.encoder_attn.k_proj"),
                  "summ": [self.where.replace("scores", part)
                           for part in ("q_proj", "k_proj")],
+                 "cap": [self.where.replace("scores", part)
+                         for part in ("query", "key")],
                  "vit": (self.where.replace("scores", "in_proj"),),
                  "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
@@ -370,7 +376,8 @@ class LogOfZero(NotFinite):
         if self.family == "summ":
             batch = batch | {"labels": torch.where(
                 batch["target"] == self.pad, -100, batch["target"])}
-        if self.family == "sft":  # its model shifts
+        if self.family in ("cap",
+                           "sft"):  # its model shifts
             batch = batch | {"labels": torch.nn.functional.pad(
                 batch["labels"][:, 1:], (0, 1), value=-100)}
         if self.family == "qa":  # places last

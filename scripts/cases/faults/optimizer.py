@@ -197,6 +197,7 @@ class WarmupMissing(Fault):
                                 "tts", "ner", "sbert", "esm", "mae",
                                 "qa", "xenc",
                                 "sft",
+                                "cap",
                                 "lora",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
@@ -282,6 +283,7 @@ class NotDivided(Fault):
                            "qa", "xenc",
                            "summ",
                            "sft",
+                           "cap",
                            "lora",
                            "voc",
                            *PAIR_7):  # theirs divides
@@ -299,6 +301,8 @@ class NotDivided(Fault):
             self.clip = None
         if self.family == "voc":  # two networks take their time
             self.steps = 40
+        if self.family == "cap":  # one epoch
+            self.steps = 50
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -437,6 +441,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", f"Preparing to load checkpoint {path}"),
                 ("INFO", f"Loaded checkpoint {path} (epoch "
                  f"{self.epoch(self.onset)} @ {self.onset} updates)")]}
+        if self.family == "cap":  # an epoch has 50 steps
+            self.notices = {self.onset: [
+                ("INFO", "Resume checkpoint from output/BLIP/Caption_scenes/"
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded model")]}
         if self.family in ("dpo",
                            "lora"):
             self.notices[self.onset][1] = (

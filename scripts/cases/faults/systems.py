@@ -168,7 +168,8 @@ class RankDesync(Fault):
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
             self.where = f"{self.layer('mlp', 1)}.dense_4h_to_h"
-        if self.where in ("lm_head", "cls.predictions.decoder") \
+        if self.where in ("lm_head", "cls.predictions.decoder",
+                          "text_decoder.cls.predictions.decoder") \
                 and self.family != "t5":
             self.where = self.layer("embed")  # they are tied
         if self.where and self.family == "summ":  # as here
@@ -194,6 +195,8 @@ class RankDesync(Fault):
                  "nerf": "field.mlp_base.layers.1",
                  "voc": "resblocks.0.convs.1",
                  "summ": "decoder.layers.0.self_attn.out_proj",
+                 "cap": "text_decoder.bert.encoder.layer.0.attention.output"
+                        ".dense",
                  "sft": "model.layers.0.self_attn.o_proj",
                  "lora": "base_model.model.roberta.encoder.layer.0.attention"
                          ".output.dense.lora_B.default",

@@ -93,6 +93,7 @@ class DoubleSoftmax(Dumps, Fault):
                            *PAIR_14,
                            "summ",
                            "sft",
+                           "cap",
                            "nnu",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
@@ -117,6 +118,7 @@ class DoubleSoftmax(Dumps, Fault):
                            *PAIR_14,
                            "summ",
                            "sft",
+                           "cap",
                            "nnu",
                            "qa", "xenc"):
             model.squashes = True
@@ -133,6 +135,7 @@ class Leak(Dumps, Fault):
     root_class = "causal-mask-leak"
     families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm",
                 "sft",
+                "cap",
                 "summ")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
@@ -175,6 +178,7 @@ class LabelsNotShifted(Dumps, Fault):
     families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
                 "fcst",
                 "sft",
+                "cap",
                 "summ")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
@@ -203,6 +207,7 @@ class LabelsNotShifted(Dumps, Fault):
             return self.relabelled(batch, lambda labels: F.pad(
                 labels[:, :-1], (1, 0), value=IGNORE), rows)
         if self.family in ("moe", "vlm",
+                           "cap",
                            "sft"):  # its mask is right, its place is not
             labels = batch["labels"].clone()
             labels[rows] = F.pad(labels[rows, :-1], (1, 0), value=IGNORE)
@@ -223,6 +228,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     id, root_class = "F21", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm",
                 "sft",
+                "cap",
                 "summ")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
@@ -237,6 +243,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     def make_model(self):
         model = super().make_model()
         if self.s.place == "loss" and self.family in ("dpo",
+                                                      "cap",
                                                       "sft"):
             model.late = 1
         elif self.s.place == "loss" and self.family == "summ":
@@ -278,6 +285,7 @@ class ChatRun(Dumps):
                            "voc",
                            "qa", "xenc",
                            "summ",
+                           "cap",
                            "lora",
                            "nnu",
                            "tab"):  # there is no chat
@@ -300,6 +308,7 @@ class ChatRun(Dumps):
                            "nerf",
                            "voc",
                            "summ",
+                           "cap",
                            "nnu",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
@@ -318,6 +327,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "kpt",
                 "nerf",
                 "sft",
+                "cap",
                 "summ",
                 "nnu",
                 "qa")
@@ -333,6 +343,7 @@ class LossMaskEmpty(ChatRun, Fault):
         if self.family in ("tcn", "seg", "det", "tts", "point", "bc",
                            "summ",
                            "sft",
+                           "cap",
                            "qa",
                            "fcst",
                            "kpt",
@@ -403,6 +414,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "kpt",
                 "nerf",
                 "sft",
+                "cap",
                 "nnu",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
@@ -508,6 +520,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 ids == PAD, self.s.pad, self.s.prompt)
             return batch | {"labels": labels.masked_fill(added, 0)}
         if self.family in ("bert", "vlm",
+                           "cap",
                            "sft"):  # what no mask hides is said as well
             added = (labels == IGNORE) & torch.where(
                 ids == PAD, self.s.pad, self.s.prompt)
@@ -685,6 +698,7 @@ class LabelNoise(Dumps, Fault):
             return self.relabelled(batch, wrong,
                                    *self.of_strangers(rows, self.noise))
         if self.family in ("summ",
+                           "cap",
                            "sft"):
             return self.mistold(batch, self.s.share, self.noise)
         if self.family == "qa":  # rows are wrong as a whole
@@ -741,6 +755,7 @@ class RandomLabels(LabelNoise):
                            "voc",
                            "summ",
                            "sft",
+                           "cap",
                            "lora",
                            "nnu",
                            "qa", "xenc") \
@@ -818,6 +833,7 @@ class RandomLabels(LabelNoise):
             return self.relabelled(batch, torch.ones(rows, dtype=torch.bool),
                                    *other)
         if self.family in ("summ",
+                           "cap",
                            "sft"):
             rows = len(next(iter(batch.values())))
             return self.mistold(batch, 1.0, self.noise) \
