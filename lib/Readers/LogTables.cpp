@@ -84,8 +84,14 @@ static bool areColumns(ArrayRef<std::string> Names, bool Apart) {
 
 static std::vector<std::string> columnsOf(StringRef Text) {
   Text.consume_front("# "); // NequIP marks it as a comment
-  if (Text.starts_with(StepsDone) && Text.size() <= 500)
-    return cellsOf(Text, "  ");
+  if (Text.starts_with(StepsDone)) {
+    std::vector<std::string> Names;
+    if (Text.size() <= 500)
+      Names = cellsOf(Text, "  ");
+    const bool Whole = Names.size() >= 2 && Names.size() <= MaxColumns &&
+                       Names[0] == StepsDone;
+    return Whole ? Names : std::vector<std::string>();
+  }
   StringRef First = Text.split(' ').first;
   if (Text.size() > 500 || !(isEpochName(First) || isStepName(First)) ||
       Text.find_first_of(":=|{}[],;") != StringRef::npos)
@@ -97,8 +103,8 @@ static std::vector<std::string> columnsOf(StringRef Text) {
   return {};
 }
 
-/// A cell of nerfstudio's tables as a number: a counter and the part that is done, a
-/// time in seconds, thousands or millions.
+/// A cell of nerfstudio's tables as a number: a counter and the part that is
+/// done, a time in seconds, thousands or millions.
 static std::optional<double> measured(StringRef Cell) {
   double Sum = 0;
   bool Any = false;

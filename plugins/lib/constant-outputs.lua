@@ -11,7 +11,8 @@ local constant_outputs = {}
 local function batches_differ(case, one, other)
   local hashes = case.scalars:where { name = "batch_hash", primary = true, step = { one, other } }
   if hashes:distinct("step"):count() > 1 then return hashes:distinct("value"):count() > 1 end
-  local dumped = case.tensors:where("match(name, 'batch.*') and mean is not null")
+  local dumped = case.tensors:where { step = { one, other } }:where("match(name, 'batch.*') and mean is not null and "
+    .. "not match(name, '*label*|*target*|*mask*')")
   for _, rows in dumped:group("name") do
     if rows:distinct("mean"):count() > 1 then return true end
   end
@@ -51,7 +52,7 @@ function constant_outputs.of(case, layered, step)
     if b and b.rms then
       all = all + 1
       local grad = layered:where { metric = "grad_norm", step = step, layer = row.layer }:first()
-      if a.mean and a.max and a.rms > 0 and a.rms == b.rms and a.mean == b.mean and a.max == b.max
+      if a.mean and a.max and a.rms > 0 and a.rms < a.max and a.rms == b.rms and a.mean == b.mean and a.max == b.max
         and grad and grad.value == 0 then
         leads = leads or all == 1
         found[#found + 1], example = row.layer, example or { a.row, b.row }

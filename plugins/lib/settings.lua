@@ -105,11 +105,17 @@ end
 --- where nothing does.
 ---@param case culprit.Case
 ---@return culprit.Row?
+---@return string?  what it is called
 function settings.moving(case)
-  return case.scalars:where("match(name, ?) and not match(name, '*chosen*|*rejected*|*margin*|*accurac*')", AGAINST)
-    :first() or settings.on(case.config:where("match(key, '*n_critic*|*critic_iters*|*gan_mode*|*adversarial_loss*|"
+  -- A layer may be called a generator.
+  local logged = case.scalars:where("match(name, ?) and not match(name, '*chosen*|*rejected*|*margin*|*accurac*') and "
+    .. "not match(metric, 'grad_*|weight_*|update_*|activation_*|*_share|nonfinite|exp_avg*|optimizer_*')", AGAINST)
+    :first()
+  if logged then return logged, logged.name end
+  local set = settings.on(case.config:where("match(key, '*n_critic*|*critic_iters*|*gan_mode*|*adversarial_loss*|"
     .. "*gan_loss*')")):first() or case.config:where("match(key, '*loss*|*objective*|*criterion*') and "
     .. "match(value, '*wgan*|*hinge_gan*|*lsgan*|*adversarial*')"):first()
+  return set, set and set.key
 end
 
 --- A return of an environment that gets better, to the end: by half of all that it has ever been apart. The loss is

@@ -220,7 +220,7 @@ end
 local function contrastive(dumped)
   local judged, plain, tally = 0, 0, {}
   local squares = dumped:where("role == 'output' and nonfinite == 0 and zero_share is not null and numel >= 64 and "
-    .. "numel <= 262144 and match(dtype, 'float*|bfloat*') and not match(name, '*loss*|*attn*|*attention*')")
+    .. "numel <= 10000 and match(dtype, 'float*|bfloat*') and not match(name, '*loss*|*attn*|*attention*')")
   for logits in squares:sort("step"):slice(0, 200):rows() do
     local n = logits.shape and #logits.shape == 2 and logits.shape[1] == logits.shape[2] and logits.shape[1]
     local loss = n and dumped:where { run = logits.run, step = logits.step, variant = logits.variant }

@@ -70,7 +70,7 @@ return {
     swings   = { default = 0.02, doc = "Share of the rows that fall half the way back from which the loss swings" },
     nothing  = { default = 0.1, doc = "First loss below which it may begin at nothing, where nothing else tells" },
     whole    = { default = 0.7, doc = "Part of the squared gradient norm that layers on record must have to pay" },
-    few_up   = { default = 3.0, doc = "Last over first level of fewer than thirty rows that climb, whatever their noise" },
+    few_up   = { default = 3.0, doc = "Last over first level of fewer than thirty rows that climb, for all noise" },
     held     = { default = 0.7, doc = "Last over highest level of these" },
     trend    = { default = 4.0, doc = "Deviations from no trend from which rows rise, however noisy" },
     few      = { default = 6,   doc = "Logged values that tell where all climb, in validation as well" },
@@ -285,7 +285,8 @@ return {
         -- Few rows that climb to a level and stay there have steps that look like noise: all lie far above the first.
         local first, rises = loss:first().value, finish - start > math.max(0.1, 4 * noise)
         -- However much rows differ, as of few labels a batch, all of them together show a trend.
-        rises = rises or finish - start > 0.1 and (statistics.trend(loss:col("value"):values()) or 0) >= opt.trend
+        local trend = not rises and start > 0 and not about_zero and finish - start > 0.1
+          and (statistics.trend(loss:col("value"):values()) or 0) >= opt.trend
         local climbed = rows < 30 and not moving and not term and first >= opt.nothing and finish >= opt.few_up * first
           and loss:slice(1, rows):min("value") > 1.3 * first and finish >= opt.held * loss:max("value")
         if thrown or climbed then early, start = true, first end
@@ -336,7 +337,7 @@ return {
           skip(("a loss whose terms weigh the same throughout: %s falls while the whole goes up"):format(term),
             "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient")
         elseif early and not moving and finish > start * 1.3
-          and (thrown or climbed or rises) then
+          and (thrown or climbed or rises or trend) then
           report {
             symptom  = "loss-rises-from-start",
             score    = (rises or thrown) and 0.95 or 0.8,

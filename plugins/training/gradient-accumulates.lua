@@ -392,10 +392,11 @@ return {
     end
 
     -- What follows an adversary, or values of its own making, is drawn the same way for many steps.
-    local moving_target = not proof and settings.moving(case)
-    if moving_target then
+    local target, named = nil, nil
+    if not proof then target, named = settings.moving(case) end
+    if target then
       return skip(("norms that add up: the loss is against a target that moves (%s), which draws gradients of many "
-        .. "steps the same way"):format(moving_target.name or moving_target.key))
+        .. "steps the same way"):format(named))
     end
     local loss = runs.series(case, "loss")
     local at_first = loss:count() >= opt.min_rows and loss:first().value
