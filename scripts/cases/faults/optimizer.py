@@ -55,6 +55,7 @@ class LrTooHighSgd(Fault):
                            "nerf",
                            "sft",
                            "lora",
+                           "rew",
                            "nnu",
                            "qa", "xenc"):
             return i == 0
@@ -198,6 +199,7 @@ class WarmupMissing(Fault):
                                 "qa", "xenc",
                                 "sft",
                                 "lora",
+                                "rew",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
@@ -283,6 +285,7 @@ class NotDivided(Fault):
                            "summ",
                            "sft",
                            "lora",
+                           "rew",
                            "voc",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
@@ -295,6 +298,7 @@ class NotDivided(Fault):
                            "summ",
                            "sft",
                            "lora",
+                           "rew",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
