@@ -294,8 +294,9 @@ class DeclaredFreeze(Pretrained):
                                "rew",
                                "sft") else super().make_model()
         kept = {self.layer("head"), *getattr(self, "always_trained", ())}
-        if self.s.keep == "block":
-            kept.add(self.layer("block", self.blocks - 1))
+        if self.s.keep in ("block",
+                           "attn"):
+            kept.add(self.layer(self.s.keep, self.blocks - 1))
         # A tied head brings the embedding with it.
         self.user["freeze"] = []
         for name, p in model.named_parameters():
@@ -1796,6 +1797,8 @@ class AnswersRanked(Control):
     def setup(self):
         super().setup()
         self.user["answers_per_prompt"] = self.s.answers
+        if self.s.answers == 4:  # six pairs of each
+            self.batch_size *= 2
 
     def make_source(self, seed):
         return super().make_source(seed) if seed == 9 else \

@@ -311,7 +311,7 @@ class RewardModel(models.Language):
 
 
 @functools.cache
-def base_weights(number, steps=260):
+def base_weights(number, steps=500):
     """A base that has read sound answers to prompts: it says the next token by
     its own table."""
     with torch.random.fork_rng():
@@ -349,9 +349,9 @@ class RewRun(Family):
     family = "rew"
     beside = "cap"          # they were written side by side
     level_seed = 400
-    steps, seed, language = 240, 2700, False
+    steps, seed, language = 200, 2700, False
     classes = 2
-    lr, warmup, schedule, clip = 2.5e-3, 24, "linear", 1.0
+    lr, warmup, schedule, clip = 3e-3, 20, "linear", 1.0
     betas, weight_decay = (0.9, 0.999), 0.01
     recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
     batch_size, context, vocab = ROWS, LENGTH, VOCAB
@@ -378,9 +378,23 @@ class RewRun(Family):
                 dict(modules=["model.layers.0", "model.layers.1"]),
                 dict(modules=["model.layers.0", "model.layers.1",
                               "model.norm"])),
+        "F04": (dict(at=80), dict(at=40), dict(at=0)),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
+        "F11": (dict(adamw=10.0), dict(adamw=30.0), dict(adamw=100.0)),
+        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
+        "F26": (dict(steps=25, share=1.0), dict(steps=40, share=1.0),
+                dict(steps=50, share=1.0)),
+        "F27": (dict(epochs=12), dict(epochs=30), dict(epochs=100)),
         "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
-        "F33": (dict(limit=17), dict(limit=14), dict(limit=11)),
-        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5))}
+        "F33": (dict(limit=13), dict(limit=11), dict(limit=10)),
+        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
+        "F38": (dict(growth=1.04), dict(growth=1.06), dict(growth=1.1)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
+        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.03), dict(rate=0.06)),
+        "H11": (dict(keep="block"), dict(keep="attn"))}
     names = {"lr": "learning_rate", "val_loss": "eval_loss",
              "tokens": "num_tokens", **COLUMNS,
              **{f"val_{k}": f"eval_{n}" for k, n in COLUMNS.items()}}
