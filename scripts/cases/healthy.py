@@ -1798,7 +1798,7 @@ class AnswersRanked(Control):
         super().setup()
         self.user["answers_per_prompt"] = self.s.answers
         if self.s.answers == 4:  # six pairs of each
-            self.batch_size *= 2
+            self.batch_size *= 3
 
     def make_source(self, seed):
         return super().make_source(seed) if seed == 9 else \

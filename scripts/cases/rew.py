@@ -35,7 +35,7 @@ VOCAB = FIRST_GOOD + GRADES * WORDS
 MOST = 3                                # statements of an answer
 HEAD = 8                                # tokens before an answer, at most
 LENGTH = HEAD + 4 * MOST + 1
-ROWS, HELD = 18, 64                     # pairs
+ROWS, HELD = 12, 64                     # pairs
 WIDTH, HEADS, DEPTH, INITIAL = 36, 3, 2, 0.1
 SIDES = ("chosen", "rejected")
 BLOCKS = tuple(f"model.layers.{i}" for i in range(DEPTH))
@@ -81,6 +81,7 @@ class Comparisons(sources.Source):
         self.block, self.share, self.files = block, share, files
         self.sound, self.group, self.margins = sound, group, margins
         self.longer = 0.0 if pieces is None else 1 - VOCAB / pieces
+        self.left = 0
 
     def any(self, *shape, high):
         return torch.randint(high, shape, generator=self.rng)
@@ -143,6 +144,17 @@ class Comparisons(sources.Source):
         worth = (worth * kept).sum(1) / 1.5
         return ids.flatten(1), there.flatten(1), worth
 
+    def batch(self, rows=None):
+        """Ten are drawn at once, which takes a third of the time."""
+        rows = rows or self.rows
+        if self.block:
+            return super().batch(rows)
+        if self.left < rows:
+            self.pool, self.left = self.draw(10 * rows), 10 * rows
+        self.left -= rows
+        return {k: t[self.left:self.left + rows].clone()
+                for k, t in self.pool.items()}
+
     def draw(self, rows):
         pairs = [(a, b) for a in range(self.group) for b in range(a)]
         bad, topic, head, head_there = self.prompts(rows // len(pairs))
@@ -186,14 +198,11 @@ class Comparisons(sources.Source):
         there &= torch.arange(LENGTH) < self.limit
         return ids.masked_fill(~there, PAD)
 
-    def best(self, batches=400):
+    def best(self, pairs=100000):
         """The loss of who knows the process, and how often that one is right.
         """
-        found = []
-        for _ in range(batches):
-            self.batch()
-            found.append(self.likely)
-        p = torch.cat(found)
+        self.draw(pairs)
+        p = self.likely
         sure = torch.maximum(p, 1 - p)
         nats = -torch.special.xlogy(p, p) - torch.special.xlogy(1 - p, 1 - p)
         return float(nats.mean()), float(sure.mean())
@@ -351,7 +360,7 @@ class RewRun(Family):
     level_seed = 400
     steps, seed, language = 200, 2700, False
     classes = 2
-    lr, warmup, schedule, clip = 3e-3, 20, "linear", 1.0
+    lr, warmup, schedule, clip = 2.5e-3, 20, "linear", 1.0
     betas, weight_decay = (0.9, 0.999), 0.01
     recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
     batch_size, context, vocab = ROWS, LENGTH, VOCAB
