@@ -377,8 +377,8 @@ class RewRun(Family):
              "block": "model.layers.{}", "head": "score"}
     blocks = DEPTH
     graded = {
-        "F05": (dict(modules=["model.layers.1"]),
-                dict(modules=["model.layers"], where="model.layers.0"),
+        "F05": (dict(modules=["model.layers"], where="model.layers.0"),
+                dict(modules=["model"], where="model.embed_tokens"),
                 dict(part="all")),
         "F13": (dict(path="model.layers.0"), dict(path="model.layers.1"),
                 dict(path="model.norm")),
