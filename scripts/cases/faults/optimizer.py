@@ -250,6 +250,7 @@ class GradientsNotZeroed(Fault):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
         if self.family in ("lora",
+                           "rew",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "dpo" and self.level < 2:  # it bears 4
