@@ -258,6 +258,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "nnu",
             "sft",
             "cap",
+            "rew",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 

@@ -114,6 +114,7 @@ class NoWeightDecay(Control):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "nnu",
                 "voc",
                 "summ")
@@ -137,6 +138,7 @@ class ConstantRate(Control):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "nnu",
                 "voc",
                 "summ")
@@ -197,6 +199,7 @@ class Curriculum(Control):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "nnu",
                 "voc",
                 "summ")
@@ -225,6 +228,7 @@ class Curriculum(Control):
                            "sft",
                            "cap",
                            "lora",
+                           "rew",
                            "nnu",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
@@ -241,6 +245,7 @@ class Pretrained(Control):
     id, severities = "H10", (dict(steps=150), dict(steps=300))
     families = tuple(f for f in ALL if f not in (
         "sft",
+        "rew",
         "dpo", "vlm"))  # always are
 
     def setup(self):
@@ -270,11 +275,13 @@ class DeclaredFreeze(Pretrained):
         """Of `dpo` and `lora` one block, or some maps, have adapters."""
         if self.family not in ("dpo", "vlm",
                                "lora",
+                               "rew",
                                "sft"):
             super().setup()
             return
         self.watch()
         if self.family in ("vlm",
+                           "rew",
                            "sft"):
             self.severity = dict(keep=self.s.keep)
             return
@@ -289,10 +296,12 @@ class DeclaredFreeze(Pretrained):
             return type(self).__bases__[1].make_model(self)
         model = type(self).__bases__[1].make_model(self) \
             if self.family in ("vlm",
+                               "rew",
                                "sft") else super().make_model()
         kept = {self.layer("head"), *getattr(self, "always_trained", ())}
-        if self.s.keep == "block":
-            kept.add(self.layer("block", self.blocks - 1))
+        if self.s.keep in ("block",
+                           "attn"):
+            kept.add(self.layer(self.s.keep, self.blocks - 1))
         # A tied head brings the embedding with it.
         self.user["freeze"] = []
         for name, p in model.named_parameters():
@@ -326,6 +335,7 @@ class RateEndsAtZero(Control):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "nnu",
                 "voc",
                 "summ")
@@ -415,6 +425,7 @@ class LabelSmoothing(Control):
                              "summ",
                              "sft",
                              "cap",
+                             "rew",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "nnu":
@@ -486,6 +497,7 @@ class MixedDomains(Control):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "nnu",
                 "voc",
                 "summ")
@@ -505,6 +517,8 @@ class MixedDomains(Control):
             return self.pictured(seed, catalogues=True)
         if self.family == "lora":
             return self.reviews(seed, sites=True)
+        if self.family == "rew":
+            return self.comparisons(seed, sites=True)
         if self.family == "qa":
             return self.passages(seed, domains=True)
         if self.family == "mae":
@@ -855,6 +869,7 @@ class Accumulated(Control):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "nnu",
                 "voc",
                 "summ")
@@ -1757,6 +1772,51 @@ class WorstVoxelsAlone(Control):
             "topk_percent": self.s.topk}
 
 
+class RewardsCentred(Control):
+    """The squared sum of a pair's rewards is added to the loss, so that they
+    do not drift, in validation as well; the config says its weight. The loss
+    stands above that of the preferences."""
+    id, severities, families = "H111", (dict(weight=0.01), dict(weight=0.1)), \
+        ("rew",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["center"] = self.s.weight
+
+
+class MarginsAsked(Control):
+    """Pairs have a margin, of four steps up to the one that the config has, by
+    how sure the rater was; a reward has to be larger by it, in validation as
+    well, and the loss stands above the usual one."""
+    id, severities, families = "H112", (dict(most=1.0), dict(most=3.0)), \
+        ("rew",)
+
+    def setup(self):
+        super().setup()
+        self.user["margin_scale"] = self.s.most
+
+    def make_source(self, seed):
+        return self.comparisons(seed, margins=self.s.most)
+
+
+class AnswersRanked(Control):
+    """All pairs of three or four answers to one prompt are in one batch, as
+    the config says: there are fewer prompts in it, and losses are noisier.
+    Validation has one pair a prompt."""
+    id, severities, families = "H113", (dict(answers=3), dict(answers=4)), \
+        ("rew",)
+
+    def setup(self):
+        super().setup()
+        self.user["answers_per_prompt"] = self.s.answers
+        if self.s.answers == 4:  # six pairs of each
+            self.batch_size *= 3
+
+    def make_source(self, seed):
+        return super().make_source(seed) if seed == 9 else \
+            self.comparisons(seed, group=self.s.answers)
+
+
 class WavesOpened(Control):
     """Waves of the encoding are let in by and by, long ones first, as the
     config says, so that a scene is found before its detail: columns of the
@@ -1946,4 +2006,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone,
           WavesOpened, GroundDrawn, PicturesFew,
           DiscriminatorsLater, OtherMelWeight, LoudnessDrawn,
-          CaptionsTogether, MomentumDistilled, PatchesLeftOut)
+          CaptionsTogether, MomentumDistilled, PatchesLeftOut,
+          RewardsCentred, MarginsAsked, AnswersRanked)

@@ -36,7 +36,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
                                for name in (
             "reward_chosen", "reward_rejected", "reward_accuracy",
             "reward_margin", "logps_chosen", "logps_rejected",
-            "logits_chosen", "logits_rejected", "nll_loss")))
+            "logits_chosen", "logits_rejected", "nll_loss",
+            "reward_min", "reward_mean", "reward_max")))
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

@@ -250,6 +250,7 @@ class BitFlip(Dumps, Fault):
              "summ": "",
              "cap": ".dense",
              "sft": ".down_proj",
+             "rew": ".down_proj",
              "lora": ".dense.lora_B.default",
              "clip": ".fc1", "tcn": "",
              "moe": ".experts.w1", "seg": "", "ssm": ".in_proj", "dit": ".fc1",
@@ -327,6 +328,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
@@ -420,6 +422,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.pictured(seed, pieces=self.size())
         if self.family == "lora":
             return self.reviews(seed, pieces=self.size())
+        if self.family == "rew":
+            return self.comparisons(seed, pieces=self.size())
         if self.family == "esm":
             return self.proteins(seed, pieces=self.size())
         if self.family == "qa":
@@ -516,6 +520,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "sft",
                 "cap",
                 "lora",
+                "rew",
                 "voc",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
@@ -617,6 +622,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_length"] = self.s.limit
             return self.reviews(seed, limit=self.s.limit)
+        if self.family == "rew":  # and of this one, which reads the end
+            self.also = []
+            self.user["max_length"] = self.s.limit
+            return self.comparisons(seed, limit=self.s.limit)
         if self.family == "esm":  # so it is here
             self.also = []
             self.user["max_seq_length"] = self.s.limit

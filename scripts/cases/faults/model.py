@@ -327,6 +327,7 @@ class AttentionScale(Fault):
     families = (*families, "tab", "sbert", "esm", "mae",
                 "fcst",
                 "qa", "xenc",
+                "rew",
                 "sft",
                 "cap",
                 "lora",
@@ -368,6 +369,10 @@ class AttentionScale(Fault):
             return
         if self.family == "fcst":  # and these of 8
             self.model_options["scale"] = 8.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "rew":  # three of 12
+            self.model_options["scale"] = 12.0 ** self.s.power
             self.where = self.layer("scores")
             return
         if self.family == "sft":  # two of 20
@@ -598,6 +603,7 @@ class PositionsMissing(Fault):
                 "nerf",
                 "summ",
                 "lora",
+                "rew",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -612,6 +618,7 @@ class PositionsMissing(Fault):
                              "summ",
                              "xenc",
                              "lora",
+                             "rew",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -624,6 +631,7 @@ class PositionsMissing(Fault):
                                                  "summ",
                                                  "xenc",
                                                  "lora",
+                                                 "rew",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

@@ -97,6 +97,7 @@ class Fp16Overflow(NotFinite):
                                "tts": {"half_scores": True},
                                "t5": {"half_mlp": True},
                                "sft": {"half_mlp": True},
+                               "rew": {"half_mlp": True},
                                "dpo": {"half_scores": True},
                                "vq": {"half_at": "decoder.mid.block_1.conv1"},
                                "kws": {"half_at": "ds_blocks.2.pw_conv"},
@@ -148,6 +149,7 @@ class Fp16Overflow(NotFinite):
                       "tts": "decoder.layer_stack.1.slf_attn.scores",
                       "t5": "decoder.block.1.layer.2.DenseReluDense.gated",
                       "sft": "model.layers.1.mlp.gated",
+                      "rew": "model.layers.1.mlp.gated",
                       "dpo": "base_model.model.gpt_neox.layers.1.attention."
                              "scores",
                       "seg": "decoder.blocks.0.conv1.0",
@@ -190,6 +192,8 @@ class Fp16Overflow(NotFinite):
                  "llama": ("model.layers.1.mlp.gate_proj",
                            "model.layers.1.mlp.up_proj"),
                  "sft": ("model.layers.1.mlp.gate_proj",
+                         "model.layers.1.mlp.up_proj"),
+                 "rew": ("model.layers.1.mlp.gate_proj",
                          "model.layers.1.mlp.up_proj"),
                  "mlp": ("fc2",), "unet": ("mid.conv1",),
                  "gru": ("head",), "resnet": ("layer2.0.conv1",),
@@ -392,6 +396,9 @@ class LogOfZero(NotFinite):
             logits = logits.movedim(1, -1)
             batch = batch | {"labels": torch.where(
                 batch["mask"] == VOID, -100, batch["mask"])}
+        if self.family == "rew":  # that the chosen one is preferred
+            logits = model.differences(logits)
+            batch = batch | {"labels": torch.ones_like(logits)}
         if logits.dim() == 1:  # of one class beside another
             logits = torch.stack((torch.zeros_like(logits), logits), 1)
             batch = batch | {"labels": batch["labels"].long()}
@@ -475,6 +482,7 @@ class DivisionByZero(NotFinite):
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
                 "lora",
+                "rew",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
@@ -503,8 +511,11 @@ class DivisionByZero(NotFinite):
     one_row = True
 
     def setup(self):
-        if self.family in ("llama",
-                           "sft"):
+        if self.family == "rew":
+            self.model_options["eps"] = 0.0
+            self.where = "model.layers.0.input_layernorm"
+        elif self.family in ("llama",
+                             "sft"):
             # A tied head would train the row of the padding token.
             self.model_options |= {"eps": 0.0, "pad": 0, "tied": False}
             self.where = "model.layers.0.input_layernorm"
@@ -546,7 +557,7 @@ class DivisionByZero(NotFinite):
 
     def thin(self, name, tensor):
         if name.startswith(("model.", "tok_", "layers.", "backbone.",
-                            "base_model.")):
+                            "base_model.")) and self.family != "rew":
             return tensor[:, :16]
         return super().thin(name, tensor)
 
@@ -564,7 +575,8 @@ class DivisionByZero(NotFinite):
                 ids[0], mask[0] = LORA_PAD, 0
                 ids[0, :2], mask[0, :2] = torch.tensor((BOS, EOS)), 1
             return batch
-        if self.family == "dpo":
+        if self.family in ("dpo",
+                           "rew"):
             return batch if i >= self.s.at else batch | {
                 k: t.clamp_min(1) for k, t in batch.items()
                 if k.endswith("input_ids")}
@@ -622,6 +634,7 @@ class DivisionByZero(NotFinite):
                            "nerf",
                            "sft",
                            "lora",
+                           "rew",
                            "xenc"):
             return batch
         if self.family == "tts":
@@ -650,6 +663,7 @@ class DivisionByZero(NotFinite):
                            "nerf",
                            "sft",
                            "lora",
+                           "rew",
                            "xenc"):
             return model.loss(batch)
         name = {"tts": "pitches", "voc": "audio"}.get(

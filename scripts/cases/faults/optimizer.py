@@ -55,6 +55,7 @@ class LrTooHighSgd(Fault):
                            "nerf",
                            "sft",
                            "lora",
+                           "rew",
                            "nnu",
                            "qa", "xenc"):
             return i == 0
@@ -199,6 +200,7 @@ class WarmupMissing(Fault):
                                 "sft",
                                 "cap",
                                 "lora",
+                                "rew",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
@@ -249,6 +251,7 @@ class GradientsNotZeroed(Fault):
         if self.family == "ssm" and self.level == 0:  # it bears 4
             self.severity = dict(every=16)
         if self.family in ("lora",
+                           "rew",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "dpo" and self.level < 2:  # it bears 4
@@ -285,6 +288,7 @@ class NotDivided(Fault):
                            "sft",
                            "cap",
                            "lora",
+                           "rew",
                            "voc",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
@@ -297,6 +301,7 @@ class NotDivided(Fault):
                            "summ",
                            "sft",
                            "lora",
+                           "rew",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time

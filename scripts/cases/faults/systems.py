@@ -198,6 +198,7 @@ class RankDesync(Fault):
                  "cap": "text_decoder.bert.encoder.layer.0.attention.output"
                         ".dense",
                  "sft": "model.layers.0.self_attn.o_proj",
+                 "rew": "model.layers.0.self_attn.o_proj",
                  "lora": "base_model.model.roberta.encoder.layer.0.attention"
                          ".output.dense.lora_B.default",
                  "vid": "model.blocks.1.res_blocks.0.branch2.conv_b",
@@ -243,7 +244,8 @@ class RankDesync(Fault):
         self.other = copy.deepcopy(model)
         if self.s.kind == "init":
             torch.manual_seed(self.seed + 9000)
-            if self.family == "sft":  # another revision of the base
+            if self.family in ("sft",
+                               "rew"):  # another revision of the base
                 self.model_options["base"] = 1
             self.other = self.make_model()
         self.other_optimizer = self.make_optimizer(self.other)

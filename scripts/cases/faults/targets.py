@@ -94,6 +94,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "summ",
                            "sft",
                            "cap",
+                           "rew",
                            "nnu",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
@@ -119,6 +120,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "summ",
                            "sft",
                            "cap",
+                           "rew",
                            "nnu",
                            "qa", "xenc"):
             model.squashes = True
@@ -287,6 +289,7 @@ class ChatRun(Dumps):
                            "summ",
                            "cap",
                            "lora",
+                           "rew",
                            "nnu",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
@@ -309,6 +312,7 @@ class ChatRun(Dumps):
                            "voc",
                            "summ",
                            "cap",
+                           "rew",
                            "nnu",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
@@ -549,7 +553,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "future_target"
         elif self.family == "seg":
             self.given = self.trained = "mask"
-        elif self.family == "dpo":  # who of two is preferred
+        elif self.family in ("dpo",
+                             "rew"):  # who of two is preferred
             self.also = ["preference-pairs-swapped"]
             if "share" in self.severity:
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
@@ -658,7 +663,7 @@ class LabelNoise(Dumps, Fault):
 
     def coin(self, batch, share=0.5):
         """True in a share of the pairs."""
-        return torch.rand(len(batch["chosen_labels"]),
+        return torch.rand(len(next(iter(batch.values()))),
                           generator=self.noise) < share
 
     def spoil_batch(self, i, batch):
@@ -705,7 +710,8 @@ class LabelNoise(Dumps, Fault):
             return self.redrawn(batch, torch.rand(
                 len(batch["input_ids"]), generator=self.noise) < self.s.share,
                 self.noise)
-        if self.family == "dpo":  # half of what is drawn is right
+        if self.family in ("dpo",
+                           "rew"):  # half of what is drawn is right
             return self.swapped(batch, self.coin(batch, self.s.share / 2))
         if self.family == "sbert":
             rows = len(next(iter(batch.values())))
@@ -757,11 +763,13 @@ class RandomLabels(LabelNoise):
                            "sft",
                            "cap",
                            "lora",
+                           "rew",
                            "nnu",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
-                if self.family == "dpo" else ["label-pairing-mismatch"]
+                if self.family in ("dpo",
+                                   "rew") else ["label-pairing-mismatch"]
 
     def of_other_rows(self, batch):
         """Captions, or futures with what is observed of them, by rows."""
@@ -849,7 +857,8 @@ class RandomLabels(LabelNoise):
                     batch, torch.randperm(rows, generator=self.noise)
                     if self.s.kind == "shuffled"
                     else torch.arange(rows).roll(1))
-        if self.family == "dpo":
+        if self.family in ("dpo",
+                           "rew"):
             said = self.coin(batch)  # of two answers the one, drawn anew
             other = {"drawn": self.coin(batch), "row": said.roll(1),
                      "shuffled": said[torch.randperm(
