@@ -257,6 +257,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "summ",
             "nnu",
             "sft",
+            "tower",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 

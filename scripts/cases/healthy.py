@@ -113,6 +113,7 @@ class NoWeightDecay(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -135,6 +136,7 @@ class ConstantRate(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -194,6 +196,7 @@ class Curriculum(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -221,6 +224,7 @@ class Curriculum(Control):
                            "sft",
                            "lora",
                            "nnu",
+                           "tower",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -320,6 +324,7 @@ class RateEndsAtZero(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -411,7 +416,8 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "nnu":
             loss = model.criterion(model.outputs(batch), batch, self.s.share)
-        elif self.family in ("clip", "sbert", "qa"):
+        elif self.family in ("clip", "sbert", "qa",
+                             "tower"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
         else:
@@ -478,12 +484,15 @@ class MixedDomains(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
     def make_source(self, seed):
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
+        if self.family == "tower":
+            return self.interactions(seed, surfaces=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
         if self.family == "esm":
@@ -844,13 +853,15 @@ class Accumulated(Control):
                 "sft",
                 "lora",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
     def setup(self):
         super().setup()
         self.accumulate = self.s.parts
-        if self.family != "sbert":  # it has to have some to choose from
+        if self.family not in ("sbert",
+                               "tower"):  # it has to have some to choose from
             self.batch_size //= self.s.parts
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)

@@ -85,6 +85,7 @@ class Fp16Overflow(NotFinite):
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
                                "voc": {"half_at": "ups.1"},
+                               "tower": {"half_at": "item_tower.mlp.2"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -136,6 +137,7 @@ class Fp16Overflow(NotFinite):
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "voc": "ups.1",
+                      "tower": "item_tower.mlp.2",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -168,6 +170,9 @@ class Fp16Overflow(NotFinite):
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
+        if self.family == "tower":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "*_tower.output", "scores.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -220,6 +225,7 @@ class Fp16Overflow(NotFinite):
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "voc": (self.where,),
+                 "tower": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -246,6 +252,7 @@ class Fp16Overflow(NotFinite):
                 "nnu": 2.0,
                 "nerf": 2.0,
                 "voc": 2.0,
+                "tower": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -359,7 +366,8 @@ class LogOfZero(NotFinite):
             return model.criterion(
                 logits, batch, of_kinds=lambda logits, wanted: self.of_places(
                     model, logits, wanted))
-        if self.family in ("clip", "sbert"):  # the place of the right one
+        if self.family in ("clip", "sbert",
+                           "tower"):  # the place of the right one
             batch = batch | {"labels": torch.arange(len(logits))}
         if self.family == "point":
             batch = batch | {"labels": batch["point_part_labels"]}
@@ -467,6 +475,7 @@ class DivisionByZero(NotFinite):
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
+                "tower",
                 "lora",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
@@ -487,6 +496,7 @@ class DivisionByZero(NotFinite):
               "stem.conv.output", "model.backbone.conv1.*put",
               "backbone.conv1.output", "model.revin_layer.*put",
               "conv_pre.*put",
+              "user_tower.mlp.0.*put",
               "model.backbone.W_P.output",
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
@@ -690,6 +700,7 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
+              "user_tower.mlp.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

@@ -56,6 +56,7 @@ class LrTooHighSgd(Fault):
                            "sft",
                            "lora",
                            "nnu",
+                           "tower",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -284,6 +285,7 @@ class NotDivided(Fault):
                            "sft",
                            "lora",
                            "voc",
+                           "tower",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -295,6 +297,7 @@ class NotDivided(Fault):
                            "summ",
                            "sft",
                            "lora",
+                           "tower",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -475,7 +478,8 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"Loading Nerfstudio checkpoint from {path}"),
                 ("INFO", f"Done loading Nerfstudio checkpoint from {path}")]}
-        if self.family == "fcst":
+        if self.family in ("fcst",
+                           "tower"):
             self.notices = {self.onset: [
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
