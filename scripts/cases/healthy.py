@@ -1858,6 +1858,58 @@ class LoudnessDrawn(Control):
         return batch
 
 
+class TemperatureLearned(Control):
+    """The temperature is learned, in logarithms, with a rate of its own, and
+    begins far off, as the config says: the first losses are others, and all
+    norms with them."""
+    id, severities, families = "H114", (dict(start=0.2), dict(start=0.05)), \
+        ("tower",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= {"learned": True, "temperature": self.s.start}
+        self.user["temperature_lr"] = 0.05
+
+
+class MixedNegatives(Control):
+    """To the items of the batch some are added that are drawn evenly from the
+    catalogue, and the correction knows of them, as the config says: there is
+    more to choose from in training than in validation, whose loss is lower."""
+    id, severities, families = "H115", (dict(count=64), dict(count=256)), \
+        ("tower",)
+
+    def setup(self):
+        super().setup()
+        self.user["uniform_negatives"] = self.s.count
+        self.rng = torch.Generator().manual_seed(self.seed)
+
+    def compute_loss(self, i, model, batch):
+        loss = model.mixed_loss(batch, self.s.count, self.rng)
+        model.tap("loss.output", loss)
+        return loss
+
+
+class IdsDropped(Control):
+    """A share of the ids of training is replaced by the one of unknown users
+    or items, as the config says, so that features have to do: training lies
+    above validation."""
+    id, severities, families = "H116", (dict(share=0.1), dict(share=0.2)), \
+        ("tower",)
+
+    def setup(self):
+        super().setup()
+        self.user["id_dropout"] = self.s.share
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        return batch | {k: batch[k] * (torch.rand(
+            len(batch[k]), generator=self.drawn) >= self.s.share)
+            for k in ("user_id", "item_id")}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1885,4 +1937,6 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           FactorsStandStill, OtherFactorRate, MainDirections,
           NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone,
           WavesOpened, GroundDrawn, PicturesFew,
-          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn)
+          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn,
+          TemperatureLearned, MixedNegatives, IdsDropped,
+          )

@@ -49,7 +49,7 @@ def world():
         "price_bucket": drawn(ITEM["price_bucket"], CATALOGUE),
         "likes": 1.6 * normal(USER["age_group"], CATEGORIES),
         "pays": 1.0 * normal(USER["country"], ITEM["price_bucket"]),
-        "when": 0.9 * normal(3, CATEGORIES),
+        "when": 0.9 * normal(USER["age_group"], 3, CATEGORIES),
         "popular": torch.randperm(CATALOGUE, generator=rng),
         "user": normal(USERS, 2),
         "item": 1.7 * normal(CATALOGUE, 2)}
@@ -64,7 +64,9 @@ def scores(users, dense, items, hidden):
     total = -0.9 * (rank + 6.0 * items / ITEMS).log()
     total = total + w["likes"][w["age_group"][users]][:, category]
     total = total + w["pays"][w["country"][users]][:, price]
-    total = total + (dense[:, :3] @ w["when"])[:, category]
+    total = total + torch.einsum(
+        "nd,ndc->nc", dense[:, :3], w["when"][w["age_group"][users]])[
+            :, category]
     return total + hidden * w["user"][users] @ w["item"][:items].T
 
 
@@ -97,8 +99,8 @@ class Interactions:
     each item a category and a price. Of all items the softmax of known scores
     says which is taken: how popular it is (a power of its rank), what the age
     group thinks of the category, what the country pays, what the hour and how
-    long ago a user came make of the category, and the product of hidden
-    vectors of user and item that no feature shows. One in twenty (SLIP) is
+    long ago a user came make of the category, other things in each age group,
+    and the product of hidden vectors of user and item that no feature shows. One in twenty (SLIP) is
     taken by accident, as likely as the item is on the whole.
 
     A batch's users have to find their items among those of the batch. Who
@@ -303,12 +305,34 @@ class TwoTowers(nn.Module):
         self.tap("loss.output", loss)
         return loss
 
+    def mixed_loss(self, batch, count, rng):
+        """The loss where to the batch's items `count` of the catalogue are
+        added, each with the same share; the correction is of both."""
+        users, items = self.vectors(batch)
+        scores = self.scores(users, items)
+        self.tap("scores.output", scores)
+        log, rows = batch["item_logq"], len(users)
+        more = torch.randint(ITEMS, (count,), generator=rng)
+        found = self.item_tower(self.of_catalogue(more), self)
+        taken = often(ITEMS, 1.0)
+
+        def mixed(share):
+            return ((rows * share + count / ITEMS) / (rows + count)).log()
+        logits = self.corrected(scores, batch) + log - mixed(log.exp())
+        extra = self.scores(users, found).float() - mixed(taken[more])
+        extra = extra.masked_fill(
+            batch["item_id"][:, None] == more + 1, HIT)
+        self.right = (logits.detach().argmax(1) == torch.arange(
+            rows)).float().mean()
+        return self.criterion(torch.cat((logits, extra), 1), batch)
+
+    @staticmethod
+    def of_catalogue(items):
+        return {"item_id": items + 1, **{k: world()[k][items] for k in ITEM}}
+
     def catalogue(self):
         """Vectors of all items that the table has."""
-        items = torch.arange(ITEMS)
-        return self.item_tower(
-            {"item_id": items + 1, **{k: world()[k][items] for k in ITEM}},
-            self)
+        return self.item_tower(self.of_catalogue(torch.arange(ITEMS)), self)
 
 
 class TowerRun(Family):
@@ -328,7 +352,29 @@ class TowerRun(Family):
                "megatron": "lightning_csv", "torchtune": "lightning_csv"}
     layers = [f"{side}_tower.{part}" for side in SIDES for part in (
         "embedding", "features", "mlp.0", "mlp.1", "mlp.2")]
-    graded = {}
+    graded = {
+        "F05": (dict(modules=["user_tower.embedding"]),
+                dict(modules=["item_tower"], where="item_tower.embedding"),
+                dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F11": (dict(adam=0.01), dict(adam=0.03), dict(adam=0.1)),
+        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path="user_tower.embedding"),
+                dict(path="user_tower.mlp.0"), dict(path="item_tower")),
+        "F14": (dict(modules=["user_tower.embedding"]),
+                dict(modules=["item_tower"]),
+                dict(modules=["user_tower.embedding", "user_tower.mlp",
+                              "item_tower"])),
+        "F24": (dict(share=0.2), dict(share=0.35), dict(share=0.5)),
+        "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
+                dict(part="head", bit=30)),
+        "F31": (dict(items=180), dict(items=240), dict(items=360)),
+        "F36a": (dict(bias=-0.5), dict(bias=-1.5), dict(bias=-3.0)),
+        "F36b": (dict(factor=50, kind="sigmoid"), dict(factor=50, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
+        "H02": (dict(factor=1 / 3), dict(factor=0.2)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7))}
     paths = {"embed": "user_tower.embedding", "attn": None, "scores": None,
              "act": "{}_tower.mlp.1", "mlp": "{}_tower.mlp.0",
              "block": "{}_tower", "head": "item_tower.mlp.2"}
@@ -429,7 +475,8 @@ class TowerRun(Family):
         model.train()
         taken = torch.cat([b["item_id"] for b in batches]) - 1
         own = found.gather(1, taken.clamp_min(0)[:, None])
-        rank = 1 + (found > own).sum(1)
+        # Of equals, one is as likely before as behind another.
+        rank = 1 + (found > own).sum(1) + ((found == own).sum(1) - 1) / 2
         rank = torch.where(own[:, 0].isfinite(), rank, ITEMS).float()
         near = rank <= 10
         return {"val_recall": near.float().mean(),
@@ -488,9 +535,11 @@ class TowerRun(Family):
         def schedule(done):
             """Of a scheduler that is stepped once an epoch."""
             epochs = done // self.EPOCH
-            return {"gamma": self.GAMMA, "base_lrs": [self.lr],
+            groups = self.optimizer.param_groups
+            return {"gamma": self.GAMMA,
+                    "base_lrs": [g["initial_lr"] for g in groups],
                     "last_epoch": epochs, "_step_count": epochs + 1,
-                    "_last_lr": [self.lr * self.GAMMA ** epochs]}
+                    "_last_lr": [g["lr"] for g in groups]}
         lightning_checkpoints.keep(self, i, model, schedule, self.EPOCH)
 
     def write_more(self):
