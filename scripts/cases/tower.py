@@ -100,8 +100,9 @@ class Interactions:
     says which is taken: how popular it is (a power of its rank), what the age
     group thinks of the category, what the country pays, what the hour and how
     long ago a user came make of the category, other things in each age group,
-    and the product of hidden vectors of user and item that no feature shows. One in twenty (SLIP) is
-    taken by accident, as likely as the item is on the whole.
+    and the product of hidden vectors of user and item that no feature shows.
+    One in twenty (SLIP) is taken by accident, as likely as the item is on the
+    whole.
 
     A batch's users have to find their items among those of the batch. Who
     knows the process has `best()` nats.
@@ -345,7 +346,7 @@ class TowerRun(Family):
     steps, seed, language = 250, 1600, False
     optimizer_name, lr, weight_decay = "adam", 2e-2, 1e-6
     warmup, schedule, clip, GAMMA = 0, "ExponentialLR", 1.0, 0.8
-    recipes = {"sgd": dict(lr=1.0, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
     batch_size, context = ROWS, 1
     # Its users have Lightning's CSVLogger.
     instead = {"nanogpt": "lightning_csv", "hf_trainer": "lightning_csv",
@@ -353,6 +354,7 @@ class TowerRun(Family):
     layers = [f"{side}_tower.{part}" for side in SIDES for part in (
         "embedding", "features", "mlp.0", "mlp.1", "mlp.2")]
     graded = {
+        "F02": (dict(lr=20.0), dict(lr=100.0), dict(lr=1000.0)),
         "F05": (dict(modules=["user_tower.embedding"]),
                 dict(modules=["item_tower"], where="item_tower.embedding"),
                 dict(part="all")),
@@ -369,6 +371,7 @@ class TowerRun(Family):
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F31": (dict(items=180), dict(items=240), dict(items=360)),
+        "F34": (dict(factor=20), dict(factor=60), dict(factor=0)),
         "F36a": (dict(bias=-0.5), dict(bias=-1.5), dict(bias=-3.0)),
         "F36b": (dict(factor=50, kind="sigmoid"), dict(factor=50, kind="tanh"),
                  dict(factor=300, kind="sigmoid")),
