@@ -346,7 +346,7 @@ class TowerRun(Family):
     steps, seed, language = 250, 1600, False
     optimizer_name, lr, weight_decay = "adam", 2e-2, 1e-6
     warmup, schedule, clip, GAMMA = 0, "ExponentialLR", 1.0, 0.8
-    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=1.0, weight_decay=0.0)}
     batch_size, context = ROWS, 1
     # Its users have Lightning's CSVLogger.
     instead = {"nanogpt": "lightning_csv", "hf_trainer": "lightning_csv",
