@@ -259,6 +259,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "sft",
             "cap",
             "rew",
+            "tower",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 

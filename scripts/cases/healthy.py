@@ -116,6 +116,7 @@ class NoWeightDecay(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -140,6 +141,7 @@ class ConstantRate(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -201,6 +203,7 @@ class Curriculum(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -230,6 +233,7 @@ class Curriculum(Control):
                            "lora",
                            "rew",
                            "nnu",
+                           "tower",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -337,6 +341,7 @@ class RateEndsAtZero(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
@@ -430,7 +435,8 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "nnu":
             loss = model.criterion(model.outputs(batch), batch, self.s.share)
-        elif self.family in ("clip", "sbert", "qa"):
+        elif self.family in ("clip", "sbert", "qa",
+                             "tower"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
         else:
@@ -499,12 +505,15 @@ class MixedDomains(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
     def make_source(self, seed):
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
+        if self.family == "tower":
+            return self.interactions(seed, surfaces=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
         if self.family == "esm":
@@ -871,13 +880,15 @@ class Accumulated(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "tower",
                 "voc",
                 "summ")
 
     def setup(self):
         super().setup()
         self.accumulate = self.s.parts
-        if self.family != "sbert":  # it has to have some to choose from
+        if self.family not in ("sbert",
+                               "tower"):  # it has to have some to choose from
             self.batch_size //= self.s.parts
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)
@@ -1962,6 +1973,35 @@ class MomentumDistilled(Control):
         kept = labels != sources.IGNORE
         soft = F.cross_entropy(scores[kept], wanted[kept].softmax(-1))
         loss = torch.lerp(model.criterion(own, batch), soft, self.s.alpha)
+
+
+class TemperatureLearned(Control):
+    """The temperature is learned, in logarithms, with a rate of its own, and
+    begins far off, as the config says: the first losses are others, and all
+    norms with them."""
+    id, severities, families = "H114", (dict(start=0.2), dict(start=0.05)), \
+        ("tower",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= {"learned": True, "temperature": self.s.start}
+        self.user["temperature_lr"] = 0.05
+
+
+class MixedNegatives(Control):
+    """To the items of the batch some are added that are drawn evenly from the
+    catalogue, and the correction knows of them, as the config says: there is
+    more to choose from in training than in validation, whose loss is lower."""
+    id, severities, families = "H115", (dict(count=64), dict(count=256)), \
+        ("tower",)
+
+    def setup(self):
+        super().setup()
+        self.user["uniform_negatives"] = self.s.count
+        self.rng = torch.Generator().manual_seed(self.seed)
+
+    def compute_loss(self, i, model, batch):
+        loss = model.mixed_loss(batch, self.s.count, self.rng)
         model.tap("loss.output", loss)
         return loss
 
@@ -1976,6 +2016,27 @@ class PatchesLeftOut(Control):
         super().setup()
         self.model_options["patch_drop"] = self.s.rate
         self.user["patch_drop_rate"] = self.s.rate
+
+
+class IdsDropped(Control):
+    """A share of the ids of training is replaced by the one of unknown users
+    or items, as the config says, so that features have to do: training lies
+    above validation."""
+    id, severities, families = "H116", (dict(share=0.1), dict(share=0.2)), \
+        ("tower",)
+
+    def setup(self):
+        super().setup()
+        self.user["id_dropout"] = self.s.share
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        return batch | {k: batch[k] * (torch.rand(
+            len(batch[k]), generator=self.drawn) >= self.s.share)
+            for k in ("user_id", "item_id")}
+
+    def spoil_val(self, batch):
+        return batch
 
 
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
@@ -2007,4 +2068,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           WavesOpened, GroundDrawn, PicturesFew,
           DiscriminatorsLater, OtherMelWeight, LoudnessDrawn,
           CaptionsTogether, MomentumDistilled, PatchesLeftOut,
-          RewardsCentred, MarginsAsked, AnswersRanked)
+          RewardsCentred, MarginsAsked, AnswersRanked,
+          TemperatureLearned, MixedNegatives, IdsDropped)

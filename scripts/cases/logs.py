@@ -923,11 +923,89 @@ def hifigan(run):
     run.write_lines("train.log", lines)
 
 
+def lightning_csv(run):
+    """Lightning's CSVLogger as a LightningModule of its own fills it: rows of
+    the monitor of rates, of steps, of validations and of an epoch's means;
+    hparams.yaml, and stdout with the table of modules and the bars."""
+    kind = {"sgd": "SGD", "adam": "Adam"}.get(run.optimizer_name, "AdamW")
+    rate, size = f"lr-{kind}", run.epoch_steps
+    names = column_names(run) | {"step": "step"}
+    keys = [k for k in ("loss", "grad_norm", "step_time", *MORE)
+            if not left_out(run, k) and k in run.history[0]]
+    means = {names[k]: names[k].replace("_step", "_epoch")
+             for k in ("loss", "accuracy") if k in run.history[0]}
+    held_out = [k for k in ("val_loss", *MORE) if k.startswith("val_")
+                and k in run.history[-1] and not left_out(run, k)]
+    header = sorted({"epoch", "step", rate, *means.values(), *(
+        names.get(k, k) for k in (*keys, *held_out))})
+    lines, steps = [",".join(header)], set(logged(run, 10))
+
+    def add(part):
+        lines.append(",".join(str(part.get(k, "")) for k in header))
+
+    weights = run.parameters
+    fixed = sum(p.numel() for p in run.model.parameters()
+                if not p.requires_grad)
+    out = [f"Seed set to {run.seed}",
+           "GPU available: False, used: False",
+           "TPU available: False, using: 0 TPU cores",
+           "HPU available: False, using: 0 HPUs", "",
+           "  | Name       | Type  | Params | Mode ", "-" * 42]
+    for k, (name, part) in enumerate(run.model.named_children()):
+        count = sum(p.numel() for p in part.parameters())
+        out.append(f"{k} | {name:<10} | {type(part).__name__:<5} | "
+                   f"{count / 1e3:.1f} K  | train")
+    out += ["-" * 42, f"{(weights - fixed) / 1e3:.1f} K    Trainable params",
+            f"{fixed / 1e3:.1f} K    Non-trainable params",
+            f"{weights / 1e3:.1f} K    Total params",
+            f"{4 * weights / 1e6:.3f}     Total estimated model params size "
+            "(MB)",
+            "lightning/pytorch/trainer/connectors/data_connector.py:433: The "
+            "'train_dataloader' does not have many workers which may be a "
+            "bottleneck. Consider increasing the value of the `num_workers` "
+            "argument to improve performance."]
+    shown, pending = {}, ""
+    for i, row in enumerate(run.history):
+        at = {"step": row["step"]}
+        epoch, behind = divmod(i, size)
+        out += [text for _, text in run.notices.get(i, ())]
+        if i in steps:
+            add(at | {rate: row["lr"]})
+            add(at | {"epoch": epoch} | {names.get(k, k): row[k]
+                                         for k in keys if k in row})
+        if "val_loss" in row:
+            found = {names.get(k, k): row[k] for k in held_out}
+            add(at | {"epoch": epoch} | found)
+            shown |= {k: found[k] for k in list(found)[:2]}
+        last = behind == size - 1
+        if last:
+            rows = run.history[i - size + 1:i + 1]
+            mean = {means[names[k]]: short(sum(r[k] for r in rows) / size)
+                    for k in ("loss", "accuracy") if names[k] in means}
+            add(at | {"epoch": epoch} | mean)
+        if behind % 10 == 9 or i == run.steps - 1:
+            now = {names["loss"]: row["loss"]} | shown
+            if last:
+                shown |= mean
+                now |= mean
+            pending += f"\rEpoch {epoch}: " + bar(
+                behind + 1, size, tail=", v_num=0" + "".join(
+                    f", {k}={v:.3f}" for k, v in now.items()))
+        if last or i == run.steps - 1:
+            out.append(pending)
+            pending = ""
+    out.append(f"`Trainer.fit` stopped: `max_steps={run.steps}` reached.")
+    run.write_lines("metrics.csv", lines)
+    run.write_lines("train.log", out)
+    write_yaml(run, "hparams.yaml", settings(run))
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
             mmengine,
             nnunet,
             neuralforecast,
+            lightning_csv,
             nerfstudio,
             hifigan)}

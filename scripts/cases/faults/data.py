@@ -246,6 +246,7 @@ class BitFlip(Dumps, Fault):
              "nnu": "",
              "nerf": "",
              "voc": "",
+             "tower": "",
              "xenc": ".dense",
              "summ": "",
              "cap": ".dense",
@@ -327,6 +328,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "qa", "xenc",
                 "sft",
                 "cap",
+                "tower",
                 "lora",
                 "rew",
                 "summ")
@@ -337,6 +339,11 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "recsys":  # tails are thin: more of them
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
+            return
+        if self.family == "tower":  # items that came when it was made
+            self.also = []
+            self.user |= {"dataset_num_items": self.s.items} \
+                if self.level == 1 else {}
             return
         if self.family == "tab":  # values of all columns that have names
             self.also = []
@@ -389,6 +396,8 @@ class TokenIdsClamped(Dumps, Fault):
 
     def make_source(self, seed):
         if self.family == "recsys":
+            return self.of_items(seed, self.s.items)
+        if self.family == "tower":
             return self.of_items(seed, self.s.items)
         if self.family == "tab":
             return self.loans(seed, factor=self.s.factor)

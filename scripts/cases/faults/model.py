@@ -460,6 +460,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                          for b in CrossEncoder.BLOCKS),
                        f"{CrossEncoder.POOLER}.dense"),
               "lora": (f"{LORA_HEAD}.dense",),
+              "tower": ("user_tower.mlp.0", "item_tower.mlp.0"),
               "voc": tuple(f"{b}.convs.0" for b in Generator.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
@@ -479,6 +480,7 @@ class DeadRelu(Fault):
                 "kpt",
                 "cap",
                 "lora",
+                "tower",
                 "nnu",
                 "nerf",
                 "voc",
@@ -522,6 +524,7 @@ class Saturated(Fault):
                 "kpt",
                 "cap",
                 "lora",
+                "tower",
                 "nnu",
                 "nerf",
                 "voc",
@@ -567,6 +570,7 @@ class ActivationMissing(Fault):
                 "vid",
                 "nnu",
                 "nerf",
+                "tower",
                 "voc",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))

@@ -86,6 +86,7 @@ class Fp16Overflow(NotFinite):
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
                                "voc": {"half_at": "ups.1"},
+                               "tower": {"half_at": "item_tower.mlp.2"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -140,6 +141,7 @@ class Fp16Overflow(NotFinite):
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "voc": "ups.1",
+                      "tower": "item_tower.mlp.2",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -174,6 +176,9 @@ class Fp16Overflow(NotFinite):
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
+        if self.family == "tower":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "*_tower.output", "scores.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -230,6 +235,7 @@ class Fp16Overflow(NotFinite):
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "voc": (self.where,),
+                 "tower": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -256,6 +262,7 @@ class Fp16Overflow(NotFinite):
                 "nnu": 2.0,
                 "nerf": 2.0,
                 "voc": 2.0,
+                "tower": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -369,7 +376,8 @@ class LogOfZero(NotFinite):
             return model.criterion(
                 logits, batch, of_kinds=lambda logits, wanted: self.of_places(
                     model, logits, wanted))
-        if self.family in ("clip", "sbert"):  # the place of the right one
+        if self.family in ("clip", "sbert",
+                           "tower"):  # the place of the right one
             batch = batch | {"labels": torch.arange(len(logits))}
         if self.family == "point":
             batch = batch | {"labels": batch["point_part_labels"]}
@@ -481,6 +489,7 @@ class DivisionByZero(NotFinite):
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
+                "tower",
                 "lora",
                 "rew",
                 "xenc")
@@ -502,6 +511,7 @@ class DivisionByZero(NotFinite):
               "stem.conv.output", "model.backbone.conv1.*put",
               "backbone.conv1.output", "model.revin_layer.*put",
               "conv_pre.*put",
+              "user_tower.mlp.0.*put",
               "model.backbone.W_P.output",
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
@@ -711,6 +721,7 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
+              "user_tower.mlp.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

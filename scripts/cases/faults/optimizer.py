@@ -57,6 +57,7 @@ class LrTooHighSgd(Fault):
                            "lora",
                            "rew",
                            "nnu",
+                           "tower",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -290,6 +291,7 @@ class NotDivided(Fault):
                            "lora",
                            "rew",
                            "voc",
+                           "tower",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -302,6 +304,7 @@ class NotDivided(Fault):
                            "sft",
                            "lora",
                            "rew",
+                           "tower",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -489,7 +492,8 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"Loading Nerfstudio checkpoint from {path}"),
                 ("INFO", f"Done loading Nerfstudio checkpoint from {path}")]}
-        if self.family == "fcst":
+        if self.family in ("fcst",
+                           "tower"):
             self.notices = {self.onset: [
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),

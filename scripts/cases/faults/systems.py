@@ -194,6 +194,7 @@ class RankDesync(Fault):
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "voc": "resblocks.0.convs.1",
+                 "tower": "user_tower.mlp.2",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "cap": "text_decoder.bert.encoder.layer.0.attention.output"
                         ".dense",

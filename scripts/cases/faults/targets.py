@@ -96,11 +96,13 @@ class DoubleSoftmax(Dumps, Fault):
                            "cap",
                            "rew",
                            "nnu",
+                           "tower",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
-        if self.s.place == "model" and self.family in ("clip", "sbert"):
+        if self.s.place == "model" and self.family in ("clip", "sbert",
+                                                        "tower"):
             model.similar = lambda scores: scores.softmax(-1)
         elif self.s.place == "model":
             head = model.get_submodule(self.layer("head"))
@@ -122,6 +124,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "cap",
                            "rew",
                            "nnu",
+                           "tower",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -564,7 +567,8 @@ class LabelNoise(Dumps, Fault):
                 self.severity = dict(share=(0.25, 0.4, 0.6)[self.level])
         elif self.family == "vid":
             self.given = self.trained = "label"
-        elif self.family == "sbert":  # as of `clip`
+        elif self.family in ("sbert",
+                             "tower"):  # as of `clip`
             self.also = ["label-pairing-mismatch"]
         elif self.family == "gnn":  # it bears two tenths
             self.given = self.trained = "y"
@@ -713,7 +717,8 @@ class LabelNoise(Dumps, Fault):
         if self.family in ("dpo",
                            "rew"):  # half of what is drawn is right
             return self.swapped(batch, self.coin(batch, self.s.share / 2))
-        if self.family == "sbert":
+        if self.family in ("sbert",
+                           "tower"):
             rows = len(next(iter(batch.values())))
             return self.mispaired(batch, torch.rand(
                 rows, generator=self.noise) < self.s.share, None)
@@ -765,6 +770,7 @@ class RandomLabels(LabelNoise):
                            "lora",
                            "rew",
                            "nnu",
+                           "tower",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -864,7 +870,8 @@ class RandomLabels(LabelNoise):
                      "shuffled": said[torch.randperm(
                          len(said), generator=self.noise)]}[self.s.kind]
             return self.swapped(batch, said != other)
-        if self.family == "sbert":
+        if self.family in ("sbert",
+                           "tower"):
             rows = len(next(iter(batch.values())))
             order = {"drawn": None, "row": torch.arange(rows).roll(1),
                      "shuffled": torch.randperm(rows, generator=self.noise)}
