@@ -257,6 +257,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "summ",
             "nnu",
             "sft",
+            "dlrm",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 
@@ -322,6 +323,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
     run.model_options, run.user = dict(run.model_options), dict(run.user)
     if run.dialect in ("hf_trainer", "megatron",
                        "mmengine",
+                       "dlrm",
                        "fairseq"):
         run.first_step = 1
     if run.interval == 1:

@@ -132,6 +132,7 @@ class ConstantRate(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "lora",
                 "nnu",
@@ -191,6 +192,7 @@ class Curriculum(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "lora",
                 "nnu",
@@ -216,6 +218,7 @@ class Curriculum(Control):
                            "fcst",
                            "kpt",
                            "nerf",
+                           "dlrm",
                            "voc",
                            "summ",
                            "sft",
@@ -317,6 +320,7 @@ class RateEndsAtZero(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "lora",
                 "nnu",
@@ -407,6 +411,7 @@ class LabelSmoothing(Control):
         elif self.family in ("point", "tab", "vid",
                              "summ",
                              "sft",
+                             "dlrm",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "nnu":
@@ -475,6 +480,7 @@ class MixedDomains(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "lora",
                 "nnu",
@@ -484,6 +490,8 @@ class MixedDomains(Control):
     def make_source(self, seed):
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
+        if self.family == "dlrm":
+            return self.impressions(seed, sites=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
         if self.family == "esm":
@@ -841,6 +849,7 @@ class Accumulated(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "lora",
                 "nnu",

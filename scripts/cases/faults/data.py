@@ -245,6 +245,7 @@ class BitFlip(Dumps, Fault):
              "kpt": "",
              "nnu": "",
              "nerf": "",
+             "dlrm": "",
              "voc": "",
              "xenc": ".dense",
              "summ": "",
@@ -323,6 +324,7 @@ class TokenIdsClamped(Dumps, Fault):
     families = (*families, "tab", "sbert", "esm",
                 "qa", "xenc",
                 "sft",
+                "dlrm",
                 "lora",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
@@ -332,6 +334,9 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "recsys":  # tails are thin: more of them
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
+            return
+        if self.family == "dlrm":  # as are these
+            self.also = []
             return
         if self.family == "tab":  # values of all columns that have names
             self.also = []
@@ -383,7 +388,8 @@ class TokenIdsClamped(Dumps, Fault):
         return math.ceil(self.vocab * self.s.factor)
 
     def make_source(self, seed):
-        if self.family == "recsys":
+        if self.family in ("recsys",
+                           "dlrm"):
             return self.of_items(seed, self.s.items)
         if self.family == "tab":
             return self.loans(seed, factor=self.s.factor)

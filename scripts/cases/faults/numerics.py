@@ -56,6 +56,7 @@ class Fp16Overflow(NotFinite):
               "ds_blocks.2.pw_act.*put", "ds_blocks.2.output",
               "model.encoder.layers.1.linear*put",
               "model.encoder.layers.1.activation.*put",
+              "interact_features.*put",
               "model.encoder.layers.1.output", "loss.output")
 
     def setup(self):
@@ -84,6 +85,7 @@ class Fp16Overflow(NotFinite):
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
+                               "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
@@ -135,6 +137,7 @@ class Fp16Overflow(NotFinite):
                       "kpt": "backbone.layer2.0.conv1",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
+                      "dlrm": "interact_features",
                       "voc": "ups.1",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
@@ -219,6 +222,7 @@ class Fp16Overflow(NotFinite):
                  "kpt": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
+                 "dlrm": self.layers[:8],
                  "voc": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
@@ -245,6 +249,7 @@ class Fp16Overflow(NotFinite):
                 "lora": 2.0,
                 "nnu": 2.0,
                 "nerf": 2.0,
+                "dlrm": 1.3,
                 "voc": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -373,6 +378,9 @@ class LogOfZero(NotFinite):
         if self.family == "sft":  # its model shifts
             batch = batch | {"labels": torch.nn.functional.pad(
                 batch["labels"][:, 1:], (0, 1), value=-100)}
+        if self.family == "dlrm":
+            logits = logits[:, 0]
+            batch = batch | {"labels": batch["T"][:, 0]}
         if self.family == "qa":  # places last
             logits = logits.transpose(1, 2)
             batch = batch | {"labels": model.labels(batch)}
@@ -463,6 +471,7 @@ class DivisionByZero(NotFinite):
                 "fcst",
                 "nnu",
                 "nerf",
+                "dlrm",
                 "voc",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
@@ -488,6 +497,7 @@ class DivisionByZero(NotFinite):
               "backbone.conv1.output", "model.revin_layer.*put",
               "conv_pre.*put",
               "model.backbone.W_P.output",
+              "bot_l.0.output",
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
@@ -689,6 +699,7 @@ class Bf16Weights(Fault):
               "*.blocks.1.*.conv_b.weight",
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
+              "top_l.2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 

@@ -94,6 +94,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "summ",
                            "sft",
                            "nnu",
+                           "dlrm",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -118,6 +119,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "summ",
                            "sft",
                            "nnu",
+                           "dlrm",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -540,6 +542,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["preference-pairs-swapped"]
             if "share" in self.severity:
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "dlrm":
+            self.given = self.trained = "T"
         elif self.family == "tab":
             self.given = self.trained = "target"
             if "share" in self.severity:  # of a tenth it suffers little
@@ -587,8 +591,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
 
     def random(self, labels):
-        if labels.is_floating_point() and (labels.dim() > 1
-                                           or self.family == "gnn"):
+        if labels.is_floating_point() and self.family != "dlrm" and (
+                labels.dim() > 1 or self.family == "gnn"):
             return torch.randn(labels.shape, generator=self.noise)
         high = self.vocab if self.language and self.family not in (
             "ner", "esm") else getattr(self, "classes", models.CLASSES)
@@ -743,6 +747,7 @@ class RandomLabels(LabelNoise):
                            "sft",
                            "lora",
                            "nnu",
+                           "dlrm",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
