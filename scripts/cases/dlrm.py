@@ -9,6 +9,7 @@ and falls in the end. Most of the loss is there to stay.
 
 import copy
 import itertools
+import math
 
 import torch
 from torch import nn
@@ -35,20 +36,22 @@ class Impressions:
     pairs of ids have in common, user with item and campaign with site
     (deviation MATCH, of three hidden numbers an id).
 
-    sharp: how far logits lie apart; plain: no ids match. items: how many there
-    are, for a table that has as many as ever. sites: three kinds of site, of
-    which each has users and counts of its own.
+    sharp: how far logits lie apart; plain: no ids match. factor: how many times
+    as many ids there are, of tables that have as many rows as ever. sites: three kinds of site, of
+    which each has counts of its own. keep: the share of rows without a click
+    that are not left out.
     """
 
     BIAS, EFFECT, MATCH, HIDDEN = -3.4, 0.55, 1.0, 2
     SLOPES = (0.9, -0.8, 0.7, 0.5, -0.5)
 
-    def __init__(self, seed, rows=512, sharp=1.0, plain=False, items=None,
-                 sites=False):
+    def __init__(self, seed, rows=512, sharp=1.0, plain=False, factor=1.0,
+                 sites=False, keep=1.0):
         self.rng = torch.Generator().manual_seed(seed)
         self.size = 1024 if seed == 9 else rows
-        self.sharp, self.plain, self.sites = sharp, plain, sites
-        self.fields = FIELDS | ({"item": items} if items else {})
+        self.sharp, self.plain = sharp, plain
+        self.sites, self.keep = sites, keep
+        self.fields = {k: math.ceil(factor * n) for k, n in FIELDS.items()}
         world = torch.Generator().manual_seed(22)
         self.effects = [self.EFFECT * torch.randn(1000, generator=world)
                         for _ in FIELDS]
@@ -80,7 +83,7 @@ class Impressions:
             ids[:, 3] = ids[:, 3] // 3 * 3 + more["domain"]
         logit = self.truth(z, ids)
         clicks = torch.rand(count, generator=self.rng) < logit.sigmoid()
-        # The table of items may have fewer rows than there are items.
+        # What is beyond a table is its last row.
         ids = ids.minimum(torch.tensor([*FIELDS.values()]) - 1)
         return {"X": self.counted(z), "lS_i": ids,
                 "T": clicks.float()[:, None]} | more
@@ -92,7 +95,13 @@ class Impressions:
         return (1 + (z + 0.9).exp()).log()
 
     def batch(self, rows=None):
-        return self.rows(rows or self.size)
+        rows = rows or self.size
+        if self.keep == 1.0:
+            return self.rows(rows)
+        pool = self.rows(int(1.4 * rows / (0.13 + self.keep)))
+        kept = (pool["T"][:, 0] > 0) | (torch.rand(
+            len(pool["T"]), generator=self.rng) < self.keep)
+        return {k: t[kept][:rows] for k, t in pool.items()}
 
 
 class ByLabel(Impressions):
@@ -124,19 +133,19 @@ class DlrmNet(nn.Module):
     BLOCKS = ("top_l.0", "top_l.2")
 
     def __init__(self, activation="relu", dropout=0.0, detach_after=None,
-                 half_products=False, tables=None, pairs="all",
-                 loss_threshold=0.0, loss_weights=None):
+                 half_products=False, tables=None, summed=1,
+                 loss_threshold=0.0, loss_weights=None, odds=1.0):
         """detach_after: the part behind which the graph is cut, "emb_l" all
         tables, or several. loss_threshold, loss_weights: the script's. tables:
-        table -> the one that is looked up in its place. pairs: which products
-        there are, of all pairs, of neighbours, or of vectors with
-        themselves."""
+        table -> the one that is looked up in its place. summed: how many
+        products are made one. odds: what those of a click are multiplied by in
+        training, as rows without one were left out."""
         super().__init__()
         self.dropout, self.half_products = dropout, half_products
         self.cuts = (detach_after,) if isinstance(detach_after, str) \
             else detach_after or ()
         self.loss_threshold, self.loss_weights = loss_threshold, loss_weights
-        self.squashes = False
+        self.summed, self.odds, self.squashes = summed, odds, False
         self.emb_l = nn.ModuleList()
         for size in FIELDS.values():
             self.emb_l.append(nn.EmbeddingBag(size, WIDTH, mode="sum"))
@@ -145,12 +154,9 @@ class DlrmNet(nn.Module):
         for k, other in (tables or {}).items():
             self.emb_l[k] = self.emb_l[other]
         count = len(FIELDS) + 1
-        self.pairs = {
-            "all": [(i, j) for i in range(count) for j in range(i)],
-            "neighbours": [(i, i - 1) for i in range(1, count)],
-            "itself": [(i, i) for i in range(count)]}[pairs]
+        self.pairs = [(i, j) for i in range(count) for j in range(i)]
         self.bot_l = self.network((DENSE, BOTTOM, WIDTH), activation)
-        self.top_l = self.network((WIDTH + len(self.pairs), *TOP, 1),
+        self.top_l = self.network((WIDTH + len(self.pairs) // summed, *TOP, 1),
                                   activation)
         self.top_l[-1] = nn.Sigmoid()
 
@@ -190,6 +196,8 @@ class DlrmNet(nn.Module):
         self.tap("interact_features.input", each)
         first, second = torch.tensor(self.pairs).T
         flat = (each @ each.transpose(1, 2))[:, first, second]
+        if self.summed > 1:
+            flat = flat.unflatten(1, (-1, self.summed)).sum(2)
         self.tap("interact_features.output", flat)
         return self.cut(torch.cat((x, flat.to(x.dtype)), 1),
                         "interact_features")
@@ -208,12 +216,15 @@ class DlrmNet(nn.Module):
     def criterion(self, logits, batch, label_smoothing=0.0):
         """nn.BCELoss of what the sigmoid says, with the script's bound."""
         labels = (1 - label_smoothing) * batch["T"] + label_smoothing / 2
-        said = self.top_l[-1](logits.float())
+        logits = logits.float()
+        if self.training and self.odds != 1.0:
+            logits = logits + math.log(self.odds)
+        said = self.top_l[-1](logits)
         if self.squashes:
             said = self.top_l[-1](said)
         self.tap(f"top_l.{len(self.top_l) - 1}.output", said)
         if not said.isfinite().all():   # BCELoss would raise
-            return F.binary_cross_entropy_with_logits(logits.float(), labels)
+            return F.binary_cross_entropy_with_logits(logits, labels)
         if self.loss_threshold:
             said = said.clamp(self.loss_threshold, 1 - self.loss_threshold)
         weight = None
@@ -310,15 +321,25 @@ class DlrmRun(Family):
              "tokens": None}
     # Judged by loss, validation and what is logged.
     graded = {
+        "F01": (dict(factor=30), dict(factor=100), dict(factor=1000)),
+        "F02": (dict(lr=8.0), dict(lr=20.0), dict(lr=100.0)),
+        "F04": (dict(at=70), dict(at=35), dict(at=0)),
+        "F07": (dict(factor=5), dict(factor=10), dict(factor=40)),
+        "F08": (dict(every=32), dict(every=80), dict(every=1 << 30)),
+        "F16": (dict(rate=0.01), dict(rate=0.1), dict(rate=1.0)),
         "F05": (dict(modules=TABLES, where="emb_l.0"),
                 dict(modules=["top_l"], where="top_l.0"), dict(part="all")),
         "F13": (dict(path="emb_l"), dict(path="interact_features"),
                 dict(path="top_l.3")),
         "F14": (dict(modules=TABLES[:4]), dict(modules=TABLES),
                 dict(modules=[*TABLES[1:], "top_l"])),
-        "F31": (dict(items=180), dict(items=360), dict(items=900)),
+        "F30": (dict(part="mlp", bit=26), dict(part="head", bit=26),
+                dict(part="head", bit=30)),
+        "F36c": (dict(lr=0.7), dict(lr=1.0), dict(lr=1.4)),
+        "F31": (dict(factor=1.5), dict(factor=3.0), dict(factor=6.0)),
     }
 
+    sizes = tuple(FIELDS.values())
     own_optimizer = "adagrad"   # keeps one sum and has no betas
 
     def make_own_optimizer(self, trained):
@@ -340,10 +361,6 @@ class DlrmRun(Family):
 
     def impressions(self, seed, **how):
         return Impressions(seed, self.batch_size, **how)
-
-    def of_items(self, seed, count):
-        """Impressions of more items than the table has rows."""
-        return self.impressions(seed, items=count)
 
     def in_blocks(self, seed, block, share):
         """Training data that nobody has shuffled; None is held out."""

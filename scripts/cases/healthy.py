@@ -1856,6 +1856,49 @@ class LoudnessDrawn(Control):
         return batch
 
 
+class ClicksWeigh(Control):
+    """The script's weighted loss: a click counts two or four times, in
+    validation too, as the config says. Losses are higher, and what is said is
+    more than how frequent clicks are."""
+    id, severities, families = "H117", (dict(weight=2.0), dict(weight=4.0)), \
+        ("dlrm",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["loss_weights"] = (1.0, self.s.weight)
+
+
+class SumsOfRows(Control):
+    """The script's row-wise Adagrad, as the config says: tables have one sum
+    of squares for each row, and not for each weight."""
+    id, severities, families = "H118", (dict(lr=0.08), dict(lr=0.05)), \
+        ("dlrm",)
+
+    def setup(self):
+        super().setup()
+        self.optimizer_name, self.lr = "rwsadagrad", self.s.lr
+
+    def make_optimizer(self, model):
+        return self.rowwise_optimizer(model)
+
+
+class NonClicksDroppedAndCounted(Control):
+    """Of the training rows without a click .3 or .1 are kept, and the loss of
+    training takes back what that does to the odds, as the config says: it has
+    more clicks to explain and lies far above validation."""
+    id, severities, families = "H119", (dict(keep=0.3), dict(keep=0.1)), \
+        ("dlrm",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"negative_downsampling_rate": self.s.keep,
+                      "correct_downsampling": True}
+        self.model_options["odds"] = 1 / self.s.keep
+
+    def make_source(self, seed):
+        return self.impressions(seed, keep=1.0 if seed == 9 else self.s.keep)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -1883,4 +1926,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           FactorsStandStill, OtherFactorRate, MainDirections,
           NoDeepSupervision, ForegroundDrawnMore, WorstVoxelsAlone,
           WavesOpened, GroundDrawn, PicturesFew,
-          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn)
+          DiscriminatorsLater, OtherMelWeight, LoudnessDrawn,
+          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted)

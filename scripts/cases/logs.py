@@ -299,7 +299,8 @@ def hf_trainer(run):
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
     rate = {"sgd": "lr-SGD", "adam": "lr-Adam", "adagrad": "lr-Adagrad",
-            "rmsprop": "lr-RMSprop", "radam": "lr-RAdam"}.get(run.optimizer_name, "lr-AdamW")
+            "rmsprop": "lr-RMSprop", "radam": "lr-RAdam",
+            "rwsadagrad": "lr-RWSAdagrad"}.get(run.optimizer_name, "lr-AdamW")
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     size = getattr(run, "epoch_steps", 100)

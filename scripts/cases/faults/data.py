@@ -335,8 +335,11 @@ class TokenIdsClamped(Dumps, Fault):
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
             return
-        if self.family == "dlrm":  # as are these
+        if self.family == "dlrm":  # ids of all features
             self.also = []
+            self.user |= {"dataset_counts": [
+                math.ceil(self.s.factor * size)
+                for size in self.sizes]} if self.level == 1 else {}
             return
         if self.family == "tab":  # values of all columns that have names
             self.also = []
@@ -388,9 +391,10 @@ class TokenIdsClamped(Dumps, Fault):
         return math.ceil(self.vocab * self.s.factor)
 
     def make_source(self, seed):
-        if self.family in ("recsys",
-                           "dlrm"):
+        if self.family == "recsys":
             return self.of_items(seed, self.s.items)
+        if self.family == "dlrm":
+            return self.impressions(seed, factor=self.s.factor)
         if self.family == "tab":
             return self.loans(seed, factor=self.s.factor)
         if self.family == "gnn":
