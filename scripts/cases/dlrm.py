@@ -133,19 +133,19 @@ class DlrmNet(nn.Module):
     BLOCKS = ("top_l.0", "top_l.2")
 
     def __init__(self, activation="relu", dropout=0.0, detach_after=None,
-                 half_products=False, tables=None, summed=1,
+                 half_products=False, tables=None,
                  loss_threshold=0.0, loss_weights=None, odds=1.0):
         """detach_after: the part behind which the graph is cut, "emb_l" all
         tables, or several. loss_threshold, loss_weights: the script's. tables:
-        table -> the one that is looked up in its place. summed: how many
-        products are made one. odds: what those of a click are multiplied by in
-        training, as rows without one were left out."""
+        table -> the one that is looked up in its place. odds: what those of a
+        click are multiplied by in training, as rows without one were left
+        out."""
         super().__init__()
         self.dropout, self.half_products = dropout, half_products
         self.cuts = (detach_after,) if isinstance(detach_after, str) \
             else detach_after or ()
         self.loss_threshold, self.loss_weights = loss_threshold, loss_weights
-        self.summed, self.odds, self.squashes = summed, odds, False
+        self.odds, self.squashes = odds, False
         self.emb_l = nn.ModuleList()
         for size in FIELDS.values():
             self.emb_l.append(nn.EmbeddingBag(size, WIDTH, mode="sum"))
@@ -156,7 +156,7 @@ class DlrmNet(nn.Module):
         count = len(FIELDS) + 1
         self.pairs = [(i, j) for i in range(count) for j in range(i)]
         self.bot_l = self.network((DENSE, BOTTOM, WIDTH), activation)
-        self.top_l = self.network((WIDTH + len(self.pairs) // summed, *TOP, 1),
+        self.top_l = self.network((WIDTH + len(self.pairs), *TOP, 1),
                                   activation)
         self.top_l[-1] = nn.Sigmoid()
 
@@ -196,8 +196,6 @@ class DlrmNet(nn.Module):
         self.tap("interact_features.input", each)
         first, second = torch.tensor(self.pairs).T
         flat = (each @ each.transpose(1, 2))[:, first, second]
-        if self.summed > 1:
-            flat = flat.unflatten(1, (-1, self.summed)).sum(2)
         self.tap("interact_features.output", flat)
         return self.cut(torch.cat((x, flat.to(x.dtype)), 1),
                         "interact_features")
@@ -335,8 +333,11 @@ class DlrmRun(Family):
                 dict(modules=[*TABLES[1:], "top_l"])),
         "F30": (dict(part="mlp", bit=26), dict(part="head", bit=26),
                 dict(part="head", bit=30)),
-        "F36c": (dict(lr=0.7), dict(lr=1.0), dict(lr=1.4)),
         "F31": (dict(factor=1.5), dict(factor=3.0), dict(factor=6.0)),
+        "F36c": (dict(lr=0.7), dict(lr=1.0), dict(lr=1.4)),
+        "H02": (dict(factor=0.6), dict(factor=0.35)),
+        "H03": (dict(part=2, factor=0.7), dict(part=4, factor=1.0)),
+        "H07": (dict(factor=0.1),),
     }
 
     sizes = tuple(FIELDS.values())

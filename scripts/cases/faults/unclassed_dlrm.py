@@ -74,8 +74,8 @@ class RareNeverSaid(OfClicks):
     below it is said, and there no row has a gradient, in validation as
     well."""
     id = "U294"
-    severities = (dict(threshold=0.15), dict(threshold=0.25),
-                  dict(threshold=0.4))
+    severities = (dict(threshold=0.12), dict(threshold=0.16),
+                  dict(threshold=0.2))
 
     def setup(self):
         super().setup()
@@ -96,20 +96,21 @@ class OffsetsLost(OfClicks):
             k: 0 for k in range(1, self.s.tables)}
 
 
-class ProductsSummed(OfClicks):
-    """The interaction is that of a factorization machine: products of pairs
-    are summed up before they go on, some or all of them, in validation as
-    well. Whose product it was cannot be told any more, and the products are
-    all that is known of ids."""
+class CountsInBuckets(OfClicks):
+    """Dense features are put into buckets, as for a table of ids, and go on as
+    the lower end of theirs, in validation as well. Buckets are as wide as for
+    counts from one to millions, and most rows are in the first or second."""
     id = "U296"
-    severities = (dict(products=6), dict(products=12), dict(products=36))
+    severities = (dict(width=1.2), dict(width=1.8), dict(width=2.5))
 
     def setup(self):
         super().setup()
-        self.user |= {"arch_interaction_op": "fm",
-                      "arch_interaction_group": self.s.products}
-        self.model_options["summed"] = self.s.products
+        self.user["dense_bucket_width"] = self.s.width
+
+    def spoil_batch(self, i, batch):
+        return batch | {"X": (batch["X"] / self.s.width).floor()
+                        * self.s.width}
 
 
 FAULTS = (NonClicksDropped, OwnChoiceAlone, PairsRanked, RareNeverSaid,
-          OffsetsLost, ProductsSummed)
+          OffsetsLost, CountsInBuckets)
