@@ -36,10 +36,10 @@ class Impressions:
     pairs of ids have in common, user with item and campaign with site
     (deviation MATCH, of three hidden numbers an id).
 
-    sharp: how far logits lie apart; plain: no ids match. factor: how many times
-    as many ids there are, of tables that have as many rows as ever. sites: three kinds of site, of
-    which each has counts of its own. keep: the share of rows without a click
-    that are not left out.
+    sharp: how far logits lie apart; plain: no ids match. factor: how many
+    times as many ids there are, of tables that have as many rows as ever.
+    sites: three kinds of site, of which each has counts of its own. keep: the
+    share of rows without a click that are not left out.
     """
 
     BIAS, EFFECT, MATCH, HIDDEN = -3.4, 0.55, 1.0, 2
@@ -320,7 +320,7 @@ class DlrmRun(Family):
     # Judged by loss, validation and what is logged.
     graded = {
         "F01": (dict(factor=30), dict(factor=100), dict(factor=1000)),
-        "F02": (dict(lr=8.0), dict(lr=20.0), dict(lr=100.0)),
+        "F02": (dict(lr=5.0), dict(lr=8.0), dict(lr=20.0)),
         "F04": (dict(at=70), dict(at=35), dict(at=0)),
         "F07": (dict(factor=5), dict(factor=10), dict(factor=40)),
         "F08": (dict(every=32), dict(every=80), dict(every=1 << 30)),
