@@ -29,12 +29,12 @@ ACTIVATIONS = models.ACTIVATIONS
 class Impressions:
     """What was shown, and whether it was clicked, a coin toss each.
 
-    Ids are drawn with weights 1 / (k + 4), k from 0; dense features are
+    Ids are drawn with weights 1 / (k + 2), k from 0; dense features are
     logarithms of 1 and a count, as the script makes them, and two of them go
     together. The logit of a click is a constant, a value of each id (deviation
     EFFECT), slopes of five dense features and a bend of two, and what two
     pairs of ids have in common, user with item and campaign with site
-    (deviation MATCH, of three hidden numbers an id).
+    (deviation MATCH, of two hidden numbers an id).
 
     sharp: how far logits lie apart; plain: no ids match. factor: how many
     times as many ids there are, of tables that have as many rows as ever.
@@ -309,7 +309,7 @@ class DlrmRun(Family):
     blocks = 2
     paths = {"embed": "emb_l", "attn": None, "scores": None,
              "act": ("top_l.1", "top_l.3"), "mlp": DlrmNet.BLOCKS,
-             "block": DlrmNet.BLOCKS, "head": "top_l.4"}
+             "block": DlrmNet.BLOCKS, "first": "top_l.0", "head": "top_l.4"}
     names = {"loss": "Train/Loss", "val_loss": "Test/Loss",
              "val_auc": "Test/AUC", "val_accuracy": "Test/Acc",
              "val_precision": "Test/Precision", "val_recall": "Test/Recall",
@@ -331,8 +331,8 @@ class DlrmRun(Family):
                 dict(path="top_l.3")),
         "F14": (dict(modules=TABLES[:4]), dict(modules=TABLES),
                 dict(modules=[*TABLES[1:], "top_l"])),
-        "F30": (dict(part="mlp", bit=26), dict(part="head", bit=26),
-                dict(part="head", bit=30)),
+        "F30": (dict(part="head", bit=26), dict(part="first", bit=26),
+                dict(part="first", bit=30)),
         "F31": (dict(factor=1.5), dict(factor=3.0), dict(factor=6.0)),
         "F36c": (dict(lr=0.7), dict(lr=1.0), dict(lr=1.4)),
         "H02": (dict(factor=0.6), dict(factor=0.35)),
