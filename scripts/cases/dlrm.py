@@ -52,6 +52,8 @@ class Impressions:
         self.sharp, self.plain = sharp, plain
         self.sites, self.keep = sites, keep
         self.fields = {k: math.ceil(factor * n) for k, n in FIELDS.items()}
+        self.often = [1 / (torch.arange(size) + 2.0)
+                      for size in self.fields.values()]
         world = torch.Generator().manual_seed(22)
         self.effects = [self.EFFECT * torch.randn(1000, generator=world)
                         for _ in FIELDS]
@@ -72,8 +74,8 @@ class Impressions:
 
     def rows(self, count):
         ids = torch.stack([torch.multinomial(
-            1 / (torch.arange(size) + 2.0), count, True, generator=self.rng)
-            for size in self.fields.values()], 1)
+            weights, count, True, generator=self.rng)
+            for weights in self.often], 1)
         z = torch.randn(count, DENSE, generator=self.rng)
         z[:, 1] = 0.8 * z[:, 1] + 0.6 * z[:, 0]
         more = {}
@@ -154,9 +156,9 @@ class DlrmNet(nn.Module):
         for k, other in (tables or {}).items():
             self.emb_l[k] = self.emb_l[other]
         count = len(FIELDS) + 1
-        self.pairs = [(i, j) for i in range(count) for j in range(i)]
+        self.pairs = torch.tril_indices(count, count, -1)
         self.bot_l = self.network((DENSE, BOTTOM, WIDTH), activation)
-        self.top_l = self.network((WIDTH + len(self.pairs), *TOP, 1),
+        self.top_l = self.network((WIDTH + self.pairs.shape[1], *TOP, 1),
                                   activation)
         self.top_l[-1] = nn.Sigmoid()
 
@@ -194,7 +196,7 @@ class DlrmNet(nn.Module):
         each = torch.stack([x, *vectors], 1)
         each = each.half() if self.half_products else each
         self.tap("interact_features.input", each)
-        first, second = torch.tensor(self.pairs).T
+        first, second = self.pairs
         flat = (each @ each.transpose(1, 2))[:, first, second]
         self.tap("interact_features.output", flat)
         return self.cut(torch.cat((x, flat.to(x.dtype)), 1),

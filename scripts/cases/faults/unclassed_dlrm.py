@@ -69,13 +69,12 @@ class PairsRanked(OfClicks):
 
 
 class RareNeverSaid(OfClicks):
-    """The script's loss_threshold, a guard against a logarithm of zero, which
-    is set as if clicks were as frequent as their absence: no probability
-    below it is said, and there no row has a gradient, in validation as
-    well."""
+    """The script's loss_threshold, a guard against a logarithm of zero, is
+    nearly as high as clicks are frequent: no probability below it is said, and
+    there no row has a gradient, in validation as well."""
     id = "U294"
-    severities = (dict(threshold=0.12), dict(threshold=0.16),
-                  dict(threshold=0.2))
+    severities = (dict(threshold=0.05), dict(threshold=0.08),
+                  dict(threshold=0.12))
 
     def setup(self):
         super().setup()
@@ -101,7 +100,7 @@ class CountsInBuckets(OfClicks):
     the lower end of theirs, in validation as well. Buckets are as wide as for
     counts from one to millions, and most rows are in the first or second."""
     id = "U296"
-    severities = (dict(width=1.2), dict(width=1.8), dict(width=2.5))
+    severities = (dict(width=2.2), dict(width=2.8), dict(width=5.0))
 
     def setup(self):
         super().setup()
