@@ -73,8 +73,8 @@ class RareNeverSaid(OfClicks):
     nearly as high as clicks are frequent: no probability below it is said, and
     there no row has a gradient, in validation as well."""
     id = "U294"
-    severities = (dict(threshold=0.05), dict(threshold=0.08),
-                  dict(threshold=0.12))
+    severities = (dict(threshold=0.1), dict(threshold=0.16),
+                  dict(threshold=0.2))
 
     def setup(self):
         super().setup()
