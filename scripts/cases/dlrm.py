@@ -183,8 +183,8 @@ class DlrmNet(nn.Module):
         layers = getattr(self, part)
         for i, layer in enumerate(layers):
             name = f"{part}.{i}"
-            if isinstance(layer, nn.Sigmoid) and i == len(layers) - 1:
-                break
+            if part == "top_l" and i == len(layers) - 1:
+                break       # its sigmoid is the criterion's
             self.tap(f"{name}.input", x)
             x = self.cut(layer(x), name)
             self.tap(f"{name}.output", x)
