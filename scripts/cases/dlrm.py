@@ -449,13 +449,15 @@ class DlrmRun(Family):
     def model_settings(self):
         options = self.model_options
         weights = options.get("loss_weights")
+        kind = options.get("activation", "relu")
         return {"arch_sparse_feature_size": WIDTH,
                 "arch_embedding_size": "-".join(map(str, FIELDS.values())),
                 "arch_mlp_bot": f"{DENSE}-{BOTTOM}-{WIDTH}",
                 "arch_mlp_top": "-".join(map(str, (*TOP, 1))),
                 "arch_interaction_op": "dot",
                 "arch_interaction_itself": False,
-                "activation_function": "relu", "qr_flag": False,
+                "activation_function": "relu" if kind == "none" else kind,
+                "qr_flag": False,
                 "md_flag": False, "max_ind_range": -1,
                 "loss_function": "wbce" if weights else "bce",
                 "loss_weights": "-".join(map(str, weights or (1.0, 1.0))),
