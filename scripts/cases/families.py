@@ -260,6 +260,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "cap",
             "rew",
             "tower",
+            "dlrm",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 
@@ -325,6 +326,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
     run.model_options, run.user = dict(run.model_options), dict(run.user)
     if run.dialect in ("hf_trainer", "megatron",
                        "mmengine",
+                       "dlrm",
                        "fairseq"):
         run.first_step = 1
     if run.interval == 1:

@@ -136,6 +136,7 @@ class ConstantRate(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "cap",
                 "lora",
@@ -198,6 +199,7 @@ class Curriculum(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "cap",
                 "lora",
@@ -226,6 +228,7 @@ class Curriculum(Control):
                            "fcst",
                            "kpt",
                            "nerf",
+                           "dlrm",
                            "voc",
                            "summ",
                            "sft",
@@ -336,6 +339,7 @@ class RateEndsAtZero(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "cap",
                 "lora",
@@ -431,6 +435,7 @@ class LabelSmoothing(Control):
                              "sft",
                              "cap",
                              "rew",
+                             "dlrm",
                              "xenc"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family == "nnu":
@@ -500,6 +505,7 @@ class MixedDomains(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "cap",
                 "lora",
@@ -514,6 +520,8 @@ class MixedDomains(Control):
             return self.cases(seed, scanners=True)
         if self.family == "tower":
             return self.interactions(seed, surfaces=True)
+        if self.family == "dlrm":
+            return self.impressions(seed, sites=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
         if self.family == "esm":
@@ -875,6 +883,7 @@ class Accumulated(Control):
                 "fcst",
                 "kpt",
                 "nerf",
+                "dlrm",
                 "sft",
                 "cap",
                 "lora",
@@ -2039,6 +2048,49 @@ class IdsDropped(Control):
         return batch
 
 
+class ClicksWeigh(Control):
+    """The script's weighted loss: a click counts two or four times, in
+    validation too, as the config says. Losses are higher, and what is said is
+    more than how frequent clicks are."""
+    id, severities, families = "H117", (dict(weight=2.0), dict(weight=4.0)), \
+        ("dlrm",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["loss_weights"] = (1.0, self.s.weight)
+
+
+class SumsOfRows(Control):
+    """The script's row-wise Adagrad, as the config says: tables have one sum
+    of squares for each row, and not for each weight."""
+    id, severities, families = "H118", (dict(lr=0.08), dict(lr=0.05)), \
+        ("dlrm",)
+
+    def setup(self):
+        super().setup()
+        self.optimizer_name, self.lr = "rwsadagrad", self.s.lr
+
+    def make_optimizer(self, model):
+        return self.rowwise_optimizer(model)
+
+
+class NonClicksDroppedAndCounted(Control):
+    """Of the training rows without a click .3 or .1 are kept, and the loss of
+    training takes back what that does to the odds, as the config says: it has
+    more clicks to explain and lies far above validation."""
+    id, severities, families = "H119", (dict(keep=0.3), dict(keep=0.1)), \
+        ("dlrm",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"negative_downsampling_rate": self.s.keep,
+                      "correct_downsampling": True}
+        self.model_options["odds"] = 1 / self.s.keep
+
+    def make_source(self, seed):
+        return self.impressions(seed, keep=1.0 if seed == 9 else self.s.keep)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2069,4 +2121,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           DiscriminatorsLater, OtherMelWeight, LoudnessDrawn,
           CaptionsTogether, MomentumDistilled, PatchesLeftOut,
           RewardsCentred, MarginsAsked, AnswersRanked,
-          TemperatureLearned, MixedNegatives, IdsDropped)
+          TemperatureLearned, MixedNegatives, IdsDropped,
+          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted)

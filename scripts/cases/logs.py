@@ -300,7 +300,8 @@ def hf_trainer(run):
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
     rate = {"sgd": "lr-SGD", "adam": "lr-Adam", "adagrad": "lr-Adagrad",
-            "rmsprop": "lr-RMSprop", "radam": "lr-RAdam"}.get(run.optimizer_name, "lr-AdamW")
+            "rmsprop": "lr-RMSprop", "radam": "lr-RAdam",
+            "rwsadagrad": "lr-RWSAdagrad"}.get(run.optimizer_name, "lr-AdamW")
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     size = getattr(run, "epoch_steps", 100)
@@ -999,6 +1000,73 @@ def lightning_csv(run):
     run.write_lines("train.log", out)
     write_yaml(run, "hparams.yaml", settings(run))
 
+def dlrm(run):
+    """dlrm_s_pytorch.py: what it prints, its arguments and MLPerf's lines
+    among it, and the scalars of its TensorBoard, which has means of the loss
+    since the last line."""
+    every, names = run.interval or 10, column_names(run)
+    steps, config = set(logged(run, 10)), settings(run)
+    keys = [k for k in CORE + MORE if not k.startswith("val_")
+            and not left_out(run, k)]
+    held_out = [k for k in CORE + MORE if k.startswith("val_")]
+    rows, best, best_auc, total = [], 0.0, 0.0, run.steps
+
+    def mark(seconds, key, value, kind="POINT_IN_TIME", **more):
+        return ":::MLLOG " + json.dumps({
+            "namespace": "", "time_ms": round(
+                1000 * (START.timestamp() + seconds)), "event_type": kind,
+            "key": key, "value": value, "metadata": {
+                "file": "dlrm_s_pytorch.py", "lineno": 1714, **more}})
+
+    lines = ["command line args:  " + json.dumps(config),
+             mark(-2.4, "submission_benchmark", "dlrm"),
+             mark(-2.4, "seed", run.seed),
+             mark(-2.4, "global_batch_size", run.batch_size * run.accumulate),
+             "Using CPU...",
+             "torch/utils/data/dataloader.py:666: UserWarning: 'pin_memory' "
+             "argument is set as true but no accelerator is found, then device "
+             "pinned memory won't be used.",
+             mark(-0.1, "run_start", None, "INTERVAL_START"),
+             "time/loss/accuracy (if enabled):"]
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        done, found = i + 1, {}
+        at = f"{done}/{total} of epoch 0,"
+        if i in steps:
+            part = run.history[max(0, done - every):done]
+            found = {k: row[k] for k in keys if k in row}
+            found["loss"] = short(sum(r["loss"] for r in part) / len(part))
+            millis = 1000 * sum(r["step_time"] for r in part) / len(part)
+            lines.append(f"Finished training it {at} {millis:.2f} ms/it, "
+                         f"loss {found['loss']:.6f}")
+        if "val_loss" in row:
+            found |= {k: row[k] for k in held_out if k in row}
+            best = max(best, row["val_accuracy"])
+            best_auc = max(best_auc, row["val_auc"])
+            lines += [
+                mark(row["wall"], "eval_start", None, "INTERVAL_START",
+                     epoch_num=done / total),
+                f"Testing at - {at} loss {row['val_loss']:.6f}, recall "
+                f"{row['val_recall']:.4f}, precision "
+                f"{row['val_precision']:.4f}, f1 {row['val_f1']:.4f}, ap "
+                f"{row['val_ap']:.4f}, auc {row['val_auc']:.4f}, best auc "
+                f"{best_auc:.4f}, accuracy {100 * row['val_accuracy']:3.3f} "
+                f"%, best accuracy {100 * best:3.3f} %",
+                mark(row["wall"], "eval_accuracy", row["val_auc"],
+                     epoch_num=done / total),
+                mark(row["wall"], "eval_stop", None, "INTERVAL_END",
+                     epoch_num=done / total)]
+        if done in run.checkpoints:
+            lines.append(f"Saving model to {run.checkpoint_path(done)}")
+        if found:
+            rows.append({"step": row["step"]} | {
+                names.get(k, k): v for k, v in found.items() if k != "step"})
+    lines.append(mark(run.history[-1]["wall"] + 0.2, "run_stop", None,
+                      "INTERVAL_END"))
+    run.write_lines("metrics.jsonl", map(json.dumps, rows))
+    run.write_json("args.json", config)
+    run.write_lines("train.log", lines)
+
 
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
@@ -1008,4 +1076,5 @@ WRITERS = {w.__name__: w for w in
             neuralforecast,
             lightning_csv,
             nerfstudio,
+            dlrm,
             hifigan)}

@@ -245,6 +245,7 @@ class BitFlip(Dumps, Fault):
              "kpt": "",
              "nnu": "",
              "nerf": "",
+             "dlrm": "",
              "voc": "",
              "tower": "",
              "xenc": ".dense",
@@ -329,6 +330,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "sft",
                 "cap",
                 "tower",
+                "dlrm",
                 "lora",
                 "rew",
                 "summ")
@@ -344,6 +346,11 @@ class TokenIdsClamped(Dumps, Fault):
             self.also = []
             self.user |= {"dataset_num_items": self.s.items} \
                 if self.level == 1 else {}
+        if self.family == "dlrm":  # ids of all features
+            self.also = []
+            self.user |= {"dataset_counts": [
+                math.ceil(self.s.factor * size)
+                for size in self.sizes]} if self.level == 1 else {}
             return
         if self.family == "tab":  # values of all columns that have names
             self.also = []
@@ -399,6 +406,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.of_items(seed, self.s.items)
         if self.family == "tower":
             return self.of_items(seed, self.s.items)
+        if self.family == "dlrm":
+            return self.impressions(seed, factor=self.s.factor)
         if self.family == "tab":
             return self.loans(seed, factor=self.s.factor)
         if self.family == "gnn":

@@ -427,6 +427,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                       "visual_encoder.blocks.0.mlp.fc1"),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
               "recsys": ("over.fc0", "over.fc1"),
+              "dlrm": ("top_l.0", "top_l.2"),
               "bert": tuple(f"{b}.intermediate.dense" for b in Bert.BLOCKS),
               "ctc": ("encoder.pre_encode.conv.0",
                       "encoder.pre_encode.conv.2"),
@@ -483,6 +484,7 @@ class DeadRelu(Fault):
                 "tower",
                 "nnu",
                 "nerf",
+                "dlrm",
                 "voc",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -527,6 +529,7 @@ class Saturated(Fault):
                 "tower",
                 "nnu",
                 "nerf",
+                "dlrm",
                 "voc",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
@@ -571,6 +574,7 @@ class ActivationMissing(Fault):
                 "nnu",
                 "nerf",
                 "tower",
+                "dlrm",
                 "voc",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
@@ -584,6 +588,9 @@ class ActivationMissing(Fault):
             self.dumped = ("batch.*", "fc*.input", "fc*.preact", "fc*.output")
             self.dump_rows, self.one_row = 64, False
             self.dump_steps = (0,)
+        elif self.family == "dlrm":
+            self.dumped, self.one_row = ("batch.*", "top_l.*put"), False
+            self.dump_rows, self.dump_steps = self.batch_size, (0,)
         elif self.family == "recsys":
             self.dumped, self.one_row = ("batch.*", "over.*put"), False
             self.dump_rows, self.dump_steps = self.batch_size, (0,)

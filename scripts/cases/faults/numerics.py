@@ -56,6 +56,7 @@ class Fp16Overflow(NotFinite):
               "ds_blocks.2.pw_act.*put", "ds_blocks.2.output",
               "model.encoder.layers.1.linear*put",
               "model.encoder.layers.1.activation.*put",
+              "interact_features.*put",
               "model.encoder.layers.1.output", "loss.output")
 
     def setup(self):
@@ -85,6 +86,7 @@ class Fp16Overflow(NotFinite):
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
+                               "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
                                "ctc": {"half": True},
@@ -140,6 +142,7 @@ class Fp16Overflow(NotFinite):
                       "kpt": "backbone.layer2.0.conv1",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
+                      "dlrm": "interact_features",
                       "voc": "ups.1",
                       "tower": "item_tower.mlp.2",
                       "ctc": "decoder.decoder_layers.0",
@@ -234,6 +237,7 @@ class Fp16Overflow(NotFinite):
                  "kpt": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
+                 "dlrm": self.layers[:8],
                  "voc": (self.where,),
                  "tower": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
@@ -261,6 +265,7 @@ class Fp16Overflow(NotFinite):
                 "lora": 2.0,
                 "nnu": 2.0,
                 "nerf": 2.0,
+                "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
@@ -392,6 +397,9 @@ class LogOfZero(NotFinite):
                            "sft"):  # its model shifts
             batch = batch | {"labels": torch.nn.functional.pad(
                 batch["labels"][:, 1:], (0, 1), value=-100)}
+        if self.family == "dlrm":
+            logits = logits[:, 0]
+            batch = batch | {"labels": batch["T"][:, 0]}
         if self.family == "qa":  # places last
             logits = logits.transpose(1, 2)
             batch = batch | {"labels": model.labels(batch)}
@@ -485,6 +493,7 @@ class DivisionByZero(NotFinite):
                 "fcst",
                 "nnu",
                 "nerf",
+                "dlrm",
                 "voc",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
@@ -513,6 +522,7 @@ class DivisionByZero(NotFinite):
               "conv_pre.*put",
               "user_tower.mlp.0.*put",
               "model.backbone.W_P.output",
+              "bot_l.0.output",
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
@@ -720,6 +730,7 @@ class Bf16Weights(Fault):
               "*.blocks.1.*.conv_b.weight",
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
+              "top_l.2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")

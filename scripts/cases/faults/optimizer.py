@@ -58,6 +58,7 @@ class LrTooHighSgd(Fault):
                            "rew",
                            "nnu",
                            "tower",
+                           "dlrm",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -290,6 +291,7 @@ class NotDivided(Fault):
                            "cap",
                            "lora",
                            "rew",
+                           "dlrm",
                            "voc",
                            "tower",
                            *PAIR_7):  # theirs divides
@@ -498,6 +500,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "dlrm":
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Loading saved model {path}"),
+                ("INFO", f"Saved at: epoch = 0/1, batch = {self.onset}/"
+                         f"{self.steps}, ntbatch = 4")]}
         if self.family == "voc":
             self.notices = {self.onset: [
                 ("INFO", text) for kind in ("g", "do") for text in (

@@ -97,6 +97,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "rew",
                            "nnu",
                            "tower",
+                           "dlrm",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -125,6 +126,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "rew",
                            "nnu",
                            "tower",
+                           "dlrm",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -561,6 +563,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["preference-pairs-swapped"]
             if "share" in self.severity:
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "dlrm":
+            self.given = self.trained = "T"
         elif self.family == "tab":
             self.given = self.trained = "target"
             if "share" in self.severity:  # of a tenth it suffers little
@@ -609,8 +613,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
 
     def random(self, labels):
-        if labels.is_floating_point() and (labels.dim() > 1
-                                           or self.family == "gnn"):
+        if labels.is_floating_point() and self.family != "dlrm" and (
+                labels.dim() > 1 or self.family == "gnn"):
             return torch.randn(labels.shape, generator=self.noise)
         high = self.vocab if self.language and self.family not in (
             "ner", "esm") else getattr(self, "classes", models.CLASSES)
@@ -771,6 +775,7 @@ class RandomLabels(LabelNoise):
                            "rew",
                            "nnu",
                            "tower",
+                           "dlrm",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
