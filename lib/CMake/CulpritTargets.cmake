@@ -2,7 +2,7 @@
 # culpritNAME of every .cpp in the folder. Globbing keeps "a reader is two files
 # and a line" true. UNITY compiles several files in one run, which halves the
 # time where headers dominate; no two files of such a folder may have a static
-# name in common.
+# constant or type of one name, nor functions of one name and parameters.
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter
   # GCC 12 sees overflows in std::string that are not there (GCC PR 105651).

@@ -43,14 +43,11 @@ Number last(ArrayRef<double> V) { return V.empty() ? Number() : V.back(); }
 
 Number first(ArrayRef<double> V) { return V.empty() ? Number() : V.front(); }
 
-static double averageOf(ArrayRef<double> V) {
-  return std::accumulate(V.begin(), V.end(), 0.0) / double(V.size());
-}
-
 Number deviation(ArrayRef<double> V) {
   if (V.empty())
     return std::nullopt;
-  const double Mean = averageOf(V);
+  const double Mean =
+      std::accumulate(V.begin(), V.end(), 0.0) / double(V.size());
   double Squares = 0;
   for (double X : V)
     Squares += (X - Mean) * (X - Mean);

@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogTables.h"
+#include "Readers/AccessLine.h"
 #include "Readers/LogDialects.h"
 #include "Readers/ScalarNames.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
 using namespace llvm;
@@ -106,34 +106,16 @@ static std::vector<std::string> columnsOf(StringRef Text) {
 /// A cell of nerfstudio's tables as a number: a counter and the part that is
 /// done, a time in seconds, thousands or millions.
 static std::optional<double> measured(StringRef Cell) {
-  double Sum = 0;
-  bool Any = false;
-  while (!(Cell = Cell.ltrim(", ")).empty()) {
-    auto [Count, Rest] = Cell.split(' ');
-    StringRef Unit = Rest.ltrim().take_until(
-        [](char C) { return C == ' ' || C == ','; });
+  auto [Count, Unit] = Cell.split(' ');
+  if (Unit.empty() || Unit.starts_with("("))
+    return parseNumber(Count);
+  if (Unit == "K" || Unit == "M") {
     std::optional<double> Value = parseNumber(Count);
-    if (!Value)
-      return std::nullopt;
-    if (Unit.starts_with("("))
-      return Value;
-    const double Times = StringSwitch<double>(Unit)
-                             .Case("", 1)
-                             .Case("ms", 1e-3)
-                             .Case("s", 1)
-                             .Case("m", 60)
-                             .Case("h", 3600)
-                             .Case("d", 86400)
-                             .Case("K", 1e3)
-                             .Case("M", 1e6)
-                             .Default(0);
-    if (Times == 0)
-      return std::nullopt;
-    Sum += Times * *Value;
-    Any = true;
-    Cell = Rest.ltrim().drop_front(Unit.size());
+    return Value ? std::optional(*Value * (Unit == "K" ? 1e3 : 1e6)) : Value;
   }
-  return Any ? std::optional(Sum) : std::nullopt;
+  std::string Time = Cell.str(); // 6 s, 295.000 ms
+  erase_if(Time, [](char C) { return C == ' ' || C == ','; });
+  return parseDuration(Time);
 }
 
 /// A cell as a number; minutes and seconds are none but no text either.

@@ -125,10 +125,8 @@ void printGoodHtml(raw_ostream &OS, const GoodReport &G) {
   OS << "</ul>\n";
 }
 
-static std::string fixed(StringRef Text) { return json::fixUTF8(Text); }
-
 static Value textOrNull(StringRef Text) {
-  return Text.empty() ? Value(nullptr) : Value(fixed(Text));
+  return Text.empty() ? Value(nullptr) : Value(json::fixUTF8(Text));
 }
 
 static double rounded(double V) { return std::round(V * 1e4) / 1e4; }
@@ -148,15 +146,15 @@ static StringRef nameOf(SymptomBeside::Kind K) {
 Value goodJson(const GoodReport &G) {
   Array Runs, Changes, Same, Symptoms, Remarks;
   for (const GoodReport::Given &R : G.Runs)
-    Runs.push_back(Object{{"path", fixed(R.Path)},
+    Runs.push_back(Object{{"path", json::fixUTF8(R.Path)},
                           {"used", R.Unused.empty()},
                           {"why", textOrNull(R.Unused)}});
   for (const GoodReport::Change &C : G.Changes) {
     Object One{{"kind", C.Kind},
-               {"name", fixed(C.Name)},
+               {"name", json::fixUTF8(C.Name)},
                {"good", textOrNull(C.Good)},
                {"bad", textOrNull(C.Bad)},
-               {"says", fixed(C.Says)},
+               {"says", json::fixUTF8(C.Says)},
                {"standing", rounded(C.Standing)}};
     if (C.From) {
       One["from_step"] = *C.From;
@@ -165,20 +163,20 @@ Value goodJson(const GoodReport &G) {
     Changes.push_back(std::move(One));
   }
   for (const std::string &S : G.Same)
-    Same.push_back(fixed(S));
+    Same.push_back(json::fixUTF8(S));
   for (const SymptomBeside &B : G.Symptoms) {
     Object One{{"symptom", B.Symptom},
                {"in_good", nameOf(B.How)},
                {"score", rounded(B.Score)}};
     if (B.How != SymptomBeside::Own) {
       One["good_score"] = rounded(B.GoodScore);
-      One["good_path"] = fixed(B.Path);
-      One["good_message"] = fixed(B.Message);
+      One["good_path"] = json::fixUTF8(B.Path);
+      One["good_message"] = json::fixUTF8(B.Message);
     }
     Symptoms.push_back(std::move(One));
   }
   for (const std::string &R : G.Remarks)
-    Remarks.push_back(fixed(R));
+    Remarks.push_back(json::fixUTF8(R));
   return Object{{"runs", std::move(Runs)},
                 {"changes", std::move(Changes)},
                 {"same", std::move(Same)},

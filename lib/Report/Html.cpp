@@ -45,7 +45,7 @@ static std::string html(StringRef Text) {
 }
 
 static void printItemRows(raw_ostream &OS, StringRef Title,
-                       ArrayRef<EvidenceItem> Items) {
+                          ArrayRef<EvidenceItem> Items) {
   for (const EvidenceItem &I : Items)
     OS << "<tr><th>" << Title << "</th><td class=n>"
        << natsText(I.Own) << "</td><td><b>" << html(I.Symptom)
@@ -59,7 +59,7 @@ static void printField(raw_ostream &OS, StringRef Title, StringRef Text) {
 }
 
 static void printSection(raw_ostream &OS, const Case &C,
-                            const ShownHypothesis &Shown, size_t Rank) {
+                         const ShownHypothesis &Shown, size_t Rank) {
   const Hypothesis &H = *Shown.What;
   const Entry *E = H.Entries.empty() ? nullptr : H.Entries.front();
   OS << "<h2>" << Rank << ". " << html(E ? E->Title : H.Title)

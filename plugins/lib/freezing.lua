@@ -613,7 +613,7 @@ end
 ---@param case culprit.Case
 ---@return boolean
 local function batch_has_zeros(case)
-  local zeros, seen = {}, {}
+  local zeros = {}
   local dumped = case.tensors:where("match(name, 'batch.*') and match(dtype, '*float*') and numel <= 1000000 and "
     .. "not match(name, '*label*|*target*|*mask*|*weight*')")
   for row in dumped:sort("step"):slice(0, 8):rows() do
@@ -622,12 +622,11 @@ local function batch_has_zeros(case)
       for place, largest in ipairs(row:along(axis, "abs_max")) do
         local key = row.name .. ":" .. place
         zeros[key] = largest == 0 and zeros[key] ~= false
-        seen[key] = true
       end
     end
   end
-  for key in pairs(seen) do
-    if zeros[key] then return true end
+  for _, always in pairs(zeros) do
+    if always then return true end
   end
   return false
 end

@@ -220,13 +220,13 @@ end
 local function contrastive(dumped)
   local judged, plain, tally = 0, 0, {}
   local squares = dumped:where("role == 'output' and nonfinite == 0 and zero_share is not null and numel >= 64 and "
-    .. "numel <= 10000 and match(dtype, 'float*|bfloat*') and not match(name, '*loss*|*attn*|*attention*')")
+    .. "numel <= 262144 and match(dtype, 'float*|bfloat*') and not match(name, '*loss*|*attn*|*attention*')")
   for logits in squares:sort("step"):slice(0, 200):rows() do
     local n = logits.shape and #logits.shape == 2 and logits.shape[1] == logits.shape[2] and logits.shape[1]
     local loss = n and dumped:where { run = logits.run, step = logits.step, variant = logits.variant }
       :where("match(name, 'loss.output') and numel == 1"):first()
     if loss and loss.mean == loss.mean then
-      local values, value = logits:values(0, logits.numel), loss.mean
+      local values, value = elements.of(logits, 0, logits.numel), loss.mean
       local once, twice = of_diagonal(values, n, false), of_diagonal(values, n, true)
       local one, kind, at = of_name(tally, logits.name), nil, nil
       for i = 1, 3 do

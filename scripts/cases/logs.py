@@ -297,11 +297,17 @@ def hf_trainer(run):
     run.write_lines("train.log", lines)
 
 
+def monitored_rate(run):
+    """What Lightning's monitor of rates calls the one of the optimizer."""
+    return "lr-" + {"sgd": "SGD", "adam": "Adam", "adagrad": "Adagrad",
+                    "rmsprop": "RMSprop", "radam": "RAdam",
+                    "rwsadagrad": "RWSAdagrad"}.get(run.optimizer_name,
+                                                    "AdamW")
+
+
 def lightning(run):
     """Lightning's CSVLogger: one sorted header, blank where not logged."""
-    rate = {"sgd": "lr-SGD", "adam": "lr-Adam", "adagrad": "lr-Adagrad",
-            "rmsprop": "lr-RMSprop", "radam": "lr-RAdam",
-            "rwsadagrad": "lr-RWSAdagrad"}.get(run.optimizer_name, "lr-AdamW")
+    rate = monitored_rate(run)
     names = {"loss": "train_loss"} | column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     size = getattr(run, "epoch_steps", 100)
@@ -534,9 +540,7 @@ def pytorch_tabular(run):
     history that Weights & Biases has of the run, and config.yml. Accuracy is
     of whole epochs."""
     names, size = column_names(run), run.epoch_steps
-    rate = {"sgd": "lr-SGD", "adam": "lr-Adam"}.get(run.optimizer_name,
-                                                    "lr-AdamW")
-    names = names | {"lr": rate}
+    names = names | {"lr": monitored_rate(run)}
     keys = [k for k in CORE + MORE if k != "step" and not left_out(run, k)
             and "accuracy" not in k and k != "val_loss"]
     steps, rows = set(logged(run, 10)), []
@@ -676,8 +680,7 @@ def neuralforecast(run):
     """What NeuralForecast leaves of fit() with Lightning's CSVLogger: a row of
     metrics.csv for the rate, one for the step, one for an epoch's mean and one
     for a validation, whose loss has two names; hparams.yaml, and stdout."""
-    kind = {"sgd": "SGD", "adam": "Adam"}.get(run.optimizer_name, "AdamW")
-    rate, size = f"lr-{kind}", run.epoch_steps
+    rate, size = monitored_rate(run), run.epoch_steps
     names = column_names(run) | {"step": "step"}
     more = [k for k in MORE if k in run.history[0] and not left_out(run, k)]
     keys = [k for k in ("loss", "grad_norm", "step_time", *more)
@@ -928,8 +931,7 @@ def lightning_csv(run):
     """Lightning's CSVLogger as a LightningModule of its own fills it: rows of
     the monitor of rates, of steps, of validations and of an epoch's means;
     hparams.yaml, and stdout with the table of modules and the bars."""
-    kind = {"sgd": "SGD", "adam": "Adam"}.get(run.optimizer_name, "AdamW")
-    rate, size = f"lr-{kind}", run.epoch_steps
+    rate, size = monitored_rate(run), run.epoch_steps
     names = column_names(run) | {"step": "step"}
     keys = [k for k in ("loss", "grad_norm", "step_time", *MORE)
             if not left_out(run, k) and k in run.history[0]]
@@ -999,6 +1001,7 @@ def lightning_csv(run):
     run.write_lines("metrics.csv", lines)
     run.write_lines("train.log", out)
     write_yaml(run, "hparams.yaml", settings(run))
+
 
 def dlrm(run):
     """dlrm_s_pytorch.py: what it prints, its arguments and MLPerf's lines
