@@ -66,6 +66,7 @@ import math
 from types import SimpleNamespace
 
 from . import llama, models
+from .afno import AfnoRun
 from .bc import BcRun
 from .bert import BertRun
 from .cap import CapRun
@@ -75,6 +76,7 @@ from .det import DetRun
 from .dit import DitRun
 from .dlrm import DlrmRun
 from .dpo import DpoRun
+from .dream import DreamRun
 from .esm import EsmRun
 from .family import Family
 from .fcst import FcstRun
@@ -85,6 +87,7 @@ from .kws import KwsRun
 from .lora import LoraRun
 from .mae import MaeRun
 from .moe import MoeRun
+from .nequip import NequipRun
 from .ner import NerRun
 from .nerf import NerfRun
 from .nnu import NnuRun
@@ -94,6 +97,7 @@ from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .rew import RewRun
 from .s2s import S2sRun
+from .sasrec import SasrecRun
 from .sbert import SbertRun
 from .seg import SegRun
 from .sft import SftRun
@@ -226,7 +230,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   VidRun, EsmRun, MaeRun, QaRun, XencRun,
                                   KptRun, SummRun, FcstRun, SftRun,
                                   LoraRun, NnuRun, NerfRun, VocRun,
-                                  CapRun, RewRun, TowerRun, DlrmRun)}
+                                  CapRun, RewRun, TowerRun, DlrmRun,
+                                  DreamRun, AfnoRun, SasrecRun, NequipRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -247,6 +252,8 @@ PAIR_19 = ("lora", "nnu")
 PAIR_20 = ("nerf", "voc")
 PAIR_21 = ("cap", "rew")
 PAIR_22 = ("tower", "dlrm")
+PAIR_23 = ("dream", "afno")
+PAIR_24 = ("sasrec", "nequip")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
