@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/JsonLines.h"
+#include "Readers/ConfigRows.h"
 #include "Readers/JsonRecords.h"
 #include "Readers/TextLines.h"
 #include "llvm/ADT/StringExtras.h"
@@ -11,11 +12,34 @@ using namespace llvm;
 
 namespace culprit {
 
+/// The object over several lines that \p Text begins with, its closing bracket
+/// on a line's end; empty if there is none. LAVIS writes its settings so in
+/// front of the records of a log, and again when a run is resumed.
+static StringRef indentedObject(StringRef Text) {
+  auto [First, Rest] = Text.split('\n');
+  if (First.trim() != "{" || Rest.empty())
+    return "";
+  LooseJson In(Text);
+  if (In.next() != LooseJson::Token::Object ||
+      !In.skip(LooseJson::Token::Object))
+    return "";
+  StringRef Behind = Text.drop_front(In.end()).split('\n').first;
+  return Behind.trim().empty() ? Text.take_front(In.end()) : "";
+}
+
 Match JsonLinesReader::matches(const InputFile &File) const {
   StringRef Head = File.head();
   Head.consume_front("\xEF\xBB\xBF");
   if (!Head.ltrim().starts_with("{"))
     return Match::No;
+  if (StringRef Settings = indentedObject(Head); !Settings.empty()) {
+    Head = Head.drop_front(Settings.size()).ltrim();
+    if (!shapeOf(Head).isMetrics())
+      return Match::No;
+    // One record behind settings is no lone object.
+    Head = Head.take_front(Head.rfind('\n') + 1);
+    return Head.empty() ? Match::No : Match::Likely;
+  }
   // Python's dicts without a step are what Transformers prints; the reader of
   // logs knows how to count those.
   if (Head.ltrim().starts_with("{'") && !shapeOf(Head.ltrim()).Step)
@@ -69,11 +93,27 @@ Error JsonLinesReader::read(InputFile &File, Source &Into) const {
     return Text.takeError();
   ScalarRows Rows(Into);
   Rows.takeSetOfPath();
+  ConfigRows Config(Into, "");
   size_t Read = 0, Broken = 0;
   int64_t LastLine = 0;
-  forEachLine(*Text, [&](StringRef Line, int64_t Number) {
-    Line = Line.trim();
+  const StringRef Whole = withoutMark(*Text);
+  size_t SettingsEnd = 0;
+  forEachLine(Whole, [&](StringRef Line, int64_t Number) {
+    const size_t At = Line.data() - Whole.data();
+    if (At < SettingsEnd)
+      return true;
     LastLine = Number;
+    if (Line.starts_with("{") && Line.trim() == "{")
+      if (StringRef Object = indentedObject(Whole.drop_front(At));
+          !Object.empty()) {
+        SettingsEnd = At + Object.size();
+        LineCounter Inner(Object, Number);
+        LooseJson In(Object);
+        In.next();
+        readSettings(In, Object, Config, Rows, Inner);
+        return true;
+      }
+    Line = Line.trim();
     if (Line.empty())
       return true;
     LooseJson In(Line);
@@ -88,6 +128,7 @@ Error JsonLinesReader::read(InputFile &File, Source &Into) const {
                  Line.end() >= Text->rtrim().end());
     return true;
   });
+  Config.finish();
   if (Broken > 3)
     Into.warn(Into.path() + ": " + Twine(Broken - 3) + " more of " +
               Twine(LastLine) + " lines are not JSON objects");

@@ -62,6 +62,13 @@ static bool endsInStep(StringRef Key) {
          fieldKind(Key.drop_front(Blank + 1)) == FieldKind::Step;
 }
 
+/// "data epoch: [0]  [ 50/100]" of LAVIS: the last of the words in front of a
+/// number in brackets.
+static bool endsInEpoch(StringRef Text, const LoggedPair &P) {
+  return P.Begin > 0 && Text[P.Begin - 1] == '[' && P.Assigned &&
+         P.Key.ends_with_insensitive(" epoch");
+}
+
 static bool isBatchKey(StringRef Key) {
   for (StringRef Word : {"batch", "batches", "minibatch", "mini-batch"})
     if (Key.equals_insensitive(Word))
@@ -242,7 +249,8 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
       Out.Step = &P;
       Out.Validation = Key.Validation;
       Out.EpochFirst = Out.Epoch && P.Of > 0;
-    } else if (!Out.Epoch && Key.Epoch && !P.isTime()) {
+    } else if (!Out.Epoch && (Key.Epoch || endsInEpoch(Text, P)) &&
+               !P.isTime()) {
       Out.Epoch = &P;
       Out.Evaluation = Key.Validation;
     } else if (P.Of > 0 && (P.Key.empty() || Key.Batch) && Whole && !Fraction) {

@@ -218,6 +218,19 @@ void ScalarRows::countOn() {
       Step_ = CounterOfRank[Rank_.value_or(-1)].step(*Step_, StepOf, F.Value);
 }
 
+bool ScalarRows::measuresHeldOut() const {
+  if (isEvaluation())
+    return true;
+  bool Held = false;
+  for (const Field &F : Fields) {
+    StringRef Name = F.Of->Scalar.Known ? F.Of->Scalar.Name : "";
+    if (Name == "loss" || Name == "lr")
+      return false;
+    Held |= Name.starts_with("val_");
+  }
+  return Held;
+}
+
 int64_t ScalarRows::stepOfRecord() {
   if (isOfEpoch())
     Step_ = LastStep;
@@ -227,6 +240,11 @@ int64_t ScalarRows::stepOfRecord() {
     return *Step_;
   if (LastStep)
     return *LastStep; // an evaluation between two steps
+  // Rows are counted; an evaluation is of the row before it.
+  const bool HeldOut = measuresHeldOut();
+  if (HeldOut && CountsTraining)
+    return Counted - 1;
+  CountsTraining |= !HeldOut;
   return Counted++;
 }
 

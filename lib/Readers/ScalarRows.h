@@ -86,6 +86,8 @@ private:
   void nameOfSet();
   bool isEvaluation() const { return !Set.empty(); }
   bool hasHeldOutName() const;
+  /// Whether all that it has is of an evaluation, by its set or its names.
+  bool measuresHeldOut() const;
   const Name *lossOfPolicy();
   bool isOfLayer() const;
   bool isOfEpoch() const;
@@ -120,7 +122,8 @@ private:
   std::optional<int64_t> FirstBatch;
   bool BatchCounts = false; ///< `batch` was not the same in all records.
   llvm::StringRef SetOfFile;
-  int64_t Counted = 0;
+  int64_t Counted = 0;         ///< Rows without a step.
+  bool CountsTraining = false; ///< One of them is of training.
   size_t Added = 0;
   unsigned TimesBack = 0;
   std::string FirstBack;
