@@ -195,14 +195,17 @@ bool LogDialects::pairsLine(const LogLine &L) {
     return epochLine(L, Place);
   if (!(Place.LossLike || Megatron || DeepSpeed))
     return false;
-  // Megatron evaluates on two sets and says so in front of the same names.
+  // Megatron evaluates on two sets and says so in front of the same names;
+  // TensorFlow's estimators and Tensor2Tensor say it with a word of their own.
+  const bool Held = Place.Validation ||
+                    L.Body.starts_with("Validation (step ") ||
+                    L.Text.contains("Saving dict for global step ");
   StringRef Set = L.Text.contains(" on test set |") ? "test/"
-                  : Place.Validation                ? "val/"
+                  : Held                            ? "val/"
                                                     : "";
   begin(L);
   if (double Step = stepOf(Place); std::fabs(Step) < 1e15)
     Rows.step(static_cast<int64_t>(Step));
-  Stepped |= Set.empty();
   bool Nan = false;
   const LineTimes Times(Pairs, Place);
   // icefall's means over many batches, behind those of the batch.
@@ -246,10 +249,38 @@ bool LogDialects::pairsLine(const LogLine &L) {
   }
   if (Megatron && Nan && !Place.LossLike)
     Rows.number("lm loss", std::nan(""));
-  return Rows.end();
+  if (!Rows.end())
+    return false;
+  Stepped |= Set.empty();
+  return true;
+}
+
+/// Lines of a known form that make it the form of the log: a lone one may be
+/// that of an evaluation before the first step.
+static constexpr unsigned FewRows = 3;
+
+/// A line that may say where those below it stand: "Learning iteration 3/100".
+static bool mayBeHeading(StringRef Text) {
+  return Text.size() <= 500 && any_of(Text, isDigit) &&
+         (Text.contains_insensitive("step") ||
+          Text.contains_insensitive("iter") ||
+          Text.contains_insensitive("epoch"));
 }
 
 bool LogDialects::line(const LogLine &L, const LineScan &Scan) {
+  if (knownLine(L, Scan)) {
+    Known += Stepped;
+    if (Known == FewRows)
+      Series.clear();
+    return true;
+  }
+  if (Known >= FewRows || !(Scan.Metric || mayBeHeading(L.Body) ||
+                   (L.Body.size() <= 200 && Series.isBelow(L.Number))))
+    return false;
+  return Series.add(L, Keys);
+}
+
+bool LogDialects::knownLine(const LogLine &L, const LineScan &Scan) {
   if (Scan.Overflow && overflowLine(L))
     return true;
   if (boxLine(L) || blockLine(L) || tableLine(L) || formLine(L) ||
@@ -303,6 +334,8 @@ int64_t LogDialects::stepsBetweenDicts(size_t TrainRows,
 void LogDialects::finish() {
   endBlock();
   endRounds();
+  if (Known < FewRows && Dicts.empty())
+    Series.finish(Rows, Keys);
   size_t TrainRows = 0;
   double LastEpoch = 0;
   for (const Dict &D : Dicts) {
@@ -312,8 +345,11 @@ void LogDialects::finish() {
   int64_t Every = stepsBetweenDicts(TrainRows, LastEpoch);
   std::vector<int64_t> Told = Bars.steps();
   int64_t Seen = 0;
+  // Some trainers call no number the loss: rows are those of any name then.
+  const bool Nameless = TrainRows == 0;
   for (const Dict &D : Dicts) {
-    bool Train = valueOf(D.Text, "loss").has_value();
+    bool Train = valueOf(D.Text, "loss").has_value() ||
+                 (Nameless && !StringRef(D.Text).contains("'eval"));
     Seen += Train;
     int64_t Step = Every > 0 ? Seen * Every : std::max<int64_t>(Seen - 1, 0);
     if (!Told.empty())

@@ -40,6 +40,7 @@
 #include "Readers/LogBars.h"
 #include "Readers/LogLine.h"
 #include "Readers/LogPlace.h"
+#include "Readers/LogSeries.h"
 #include "Readers/LogTables.h"
 #include "Readers/ScalarRows.h"
 
@@ -103,6 +104,7 @@ private:
     std::optional<double> WallTime;
   };
 
+  bool knownLine(const LogLine &L, const LineScan &Scan);
   bool dictLine(const LogLine &L);
   bool nestedLine(const LogLine &L);
   bool overflowLine(const LogLine &L);
@@ -149,6 +151,8 @@ private:
   PrintedTable Table;
   std::vector<CatBoostRound> Rounds;
   bool Paired = false; ///< DLLogger has told epoch and step of a line.
+  unsigned Known = 0;  ///< Lines of a known form, from the first step on.
+  LogSeries Series;    ///< Lines of no form that is known.
 };
 
 } // namespace culprit

@@ -77,7 +77,8 @@ bool LogDialects::epochLine(const LogLine &L, const LinePlace &Place) {
     }
     StringRef Raw = P.Key;
     if (!Raw.consume_front_insensitive("average "))
-      Raw.consume_front_insensitive("avg ");
+      for (StringRef Word : {"avg. ", "avg "})
+        Raw.consume_front_insensitive(Word);
     const LogKeys::Meaning &Key = Keys.of(Raw);
     if (!isScalarKey(P, Key) || Key.Metric == "epoch")
       continue;

@@ -7,6 +7,7 @@
 #include "Readers/DynamoLine.h"
 #include "Readers/ErrorSignatures.h"
 #include "Readers/LogDialects.h"
+#include "Readers/LogSeries.h"
 #include "Readers/LogLine.h"
 #include "Readers/StructuredLog.h"
 #include "Readers/TextLines.h"
@@ -124,6 +125,7 @@ struct Signs {
   /// Heads of tracebacks of any form, and what bash says of a killed process:
   /// not enough for a text of any name.
   unsigned Heads = 0;
+  unsigned Series = 0; ///< Lines that come again with a metric's new numbers.
   unsigned Told = 0;  ///< Exceptions and warnings of any name.
   unsigned Words = 0; ///< Lines of three words or more.
   /// A name and a sentence: `llm_load_vocab: missing ...`.
@@ -154,6 +156,8 @@ static Signs countSigns(StringRef Head, bool Whole) {
   LogLineParser Parser;
   LineScan Scan;
   PrintedTable Table;
+  LogSeries Series;
+  LogKeys Keys;
   bool TracebackHead = false, InTraceback = false, Ruled = false;
   forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t Number) {
     if (Line.trim().empty())
@@ -181,6 +185,8 @@ static Signs countSigns(StringRef Head, bool Whole) {
     Out.Metrics +=
         ((Scan.Metric || Scan.Overflow) && isMetricsLine(L.Body)) ||
         isWordlessLine(L.Body);
+    if (Scan.Metric)
+      Series.add(L, Keys);
     Out.Errors += findError(L.Text, Scan).has_value();
     Out.Told += tellsException(L.Body);
     Out.Words += hasWords(L.Text);
@@ -188,6 +194,7 @@ static Signs countSigns(StringRef Head, bool Whole) {
     Out.Heads += (Scan.Traceback && !isSpace(Line[0])) || L.Body == "Killed";
     return Out.Lines < 1000;
   });
+  Out.Series = Series.repeated();
   return Out;
 }
 
@@ -226,6 +233,9 @@ LogLikeness logLikeness(StringRef Head, bool Whole, bool Named) {
     return LogLikeness::Weak;
   // An error among much else may be a sentence about it.
   if (S.Errors * 10 >= S.Lines || (S.Errors && Good * 20 >= S.Lines))
+    return LogLikeness::Weak;
+  if (S.Series >= (Named ? 2 : 3) && S.Series * 20 >= S.Lines &&
+      S.Data * 4 < S.Lines)
     return LogLikeness::Weak;
   return Good >= 3 && Good * 20 >= S.Lines ? LogLikeness::Weak : OfName;
 }

@@ -87,7 +87,7 @@ static StringRef keyBefore(StringRef Before, bool &Assigned) {
       Key = Key.drop_front(At + Part.size());
   }
   // epoch=0/micro_step=40, "====> Epoch: 1"
-  Key = Key.trim(" -:=)%").ltrim("/> ");
+  Key = Key.trim(" -:=)%").ltrim("/<> ");
   // That took the bracket of "(ms)" and "mfu(%)" with it.
   if (Key.count('(') > Key.count(')'))
     Key = StringRef(Key.data(), std::min<size_t>(Trimmed.end() - Key.data(),

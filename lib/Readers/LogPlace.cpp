@@ -343,14 +343,17 @@ double EpochSteps::ofCounter(double Count, std::optional<double> Epoch) {
     // Behind the newest epoch; what came before it counted for itself.
     if (!Before.empty() && *Epoch > Before.rbegin()->first) {
       Steps = Before.rbegin()->second;
+      // Of batches 0, 50, ..., 450 the next would have been the 500th.
       if (Count <= Highest)
-        Steps += std::max(Highest, Length);
-      Highest = 0;
+        Steps += std::max(Count == 0 ? Highest + Gap : Highest, Length);
+      Highest = Gap = 0;
     }
     It = Before.try_emplace(*Epoch, Steps).first;
   }
-  if (*Epoch == Before.rbegin()->first)
-    Highest = std::max(Highest, Count);
+  if (*Epoch == Before.rbegin()->first && Count > Highest) {
+    Gap = Count - Highest;
+    Highest = Count;
+  }
   return It->second + Count;
 }
 

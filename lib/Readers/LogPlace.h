@@ -103,6 +103,7 @@ private:
   std::optional<double> First;
   std::map<double, double> Before; ///< Steps before each epoch.
   double Highest = 0;              ///< Count of the newest epoch.
+  double Gap = 0;                  ///< From the count before it.
   double Length = 0;
   double Rounds = 0, LastCount = 0; ///< Of totals without epochs.
 };
