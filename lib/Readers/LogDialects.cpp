@@ -102,12 +102,17 @@ void LogDialects::planLine(const LogLine &L) {
   }
 }
 
+/// "step:31K" of LeRobot, "Step: 86k".
+static double factorOfCount(StringRef Unit) {
+  return Unit == "K" || Unit == "k" ? 1e3 : Unit == "M" ? 1e6 : 1;
+}
+
 /// The factor that takes a value with a unit to the canonical one.
 static double unitFactor(const LoggedPair &P, StringRef Metric) {
   if (P.Unit == "ms" && (Metric == "step_time" || Metric == "data_time"))
     return 1e-3;
   if (Metric == "throughput" || Metric == "tokens")
-    return P.Unit == "K" || P.Unit == "k" ? 1e3 : P.Unit == "M" ? 1e6 : 1;
+    return factorOfCount(P.Unit);
   return 1;
 }
 
@@ -120,7 +125,7 @@ void LogDialects::begin(const LogLine &L) {
 }
 
 double LogDialects::stepOf(const LinePlace &Place) {
-  double Step = Place.Step->Value;
+  double Step = Place.Step->Value * factorOfCount(Place.Step->Unit);
   std::optional<double> Epoch = Heading;
   if (Place.Epoch)
     Epoch = Place.Epoch->Value;
