@@ -339,8 +339,13 @@ int64_t LogDialects::stepsBetweenDicts(size_t TrainRows,
 void LogDialects::finish() {
   endBlock();
   endRounds();
-  if (Known < FewRows && Dicts.empty())
+  if (Known < FewRows && Dicts.empty()) {
+    if (Series.left())
+      S.warn(S.path() + ": the last " + Twine(Series.left()) +
+                 " lines of metrics were not read",
+             "a log of JSON lines or of a CSV is read to its end");
     Series.finish(Rows, Keys);
+  }
   size_t TrainRows = 0;
   double LastEpoch = 0;
   for (const Dict &D : Dicts) {

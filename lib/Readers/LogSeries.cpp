@@ -22,7 +22,10 @@ void LogSeries::clear() {
   ByKeys.clear();
   Lines.clear();
   Values.clear();
+  Left = 0;
 }
+
+bool LogSeries::full() const { return Lines.size() == MaxLines; }
 
 /// The last word of \p Key, in small letters: of "Total Iter", "env_step=".
 static std::string wordOf(StringRef Key) {
@@ -57,6 +60,7 @@ static bool isBatchWord(StringRef Key) {
          Word == "batch_id" || Word == "epochiter";
 }
 
+/// Whether one of \p Words stands in \p Text, and not within another.
 static bool hasWord(StringRef Text, ArrayRef<StringRef> Words) {
   for (StringRef Word : Words)
     if (size_t At = Text.find_insensitive(Word); At != StringRef::npos) {
@@ -79,8 +83,12 @@ bool LogSeries::isBelow(int64_t Number) const {
 }
 
 bool LogSeries::add(const LogLine &L, LogKeys &Keys) {
-  if (Lines.size() == MaxLines || L.Body.size() > 2000)
+  if (L.Body.size() > 2000)
     return false;
+  if (full()) {
+    ++Left;
+    return false;
+  }
   findPairs(L.Body, Pairs);
   if (Pairs.empty() || Pairs.size() > 60)
     return false;
@@ -252,7 +260,11 @@ void LogSeries::findPlace(Group &G, LogKeys &Keys) {
     const bool Parts = Is.Batch || isBatchWord(Key);
     const bool Fraction =
         !Total && valueOf(G.Lines[0], I + Numbers) > 0;
-    int Trust = Step ? 5 : Parts ? 4 : Fraction ? 3 : C.Front ? 2 : Total ? 2 : 0;
+    int Trust = Step                 ? 5
+                : Parts              ? 4
+                : Fraction           ? 3
+                : C.Front || Total   ? 2
+                                     : 0;
     if (Key.empty() && !Trust && !C.Falls && C.Rises)
       Trust = 1;
     // One line may name its step; otherwise the lines must show it.
@@ -277,9 +289,8 @@ void LogSeries::findPlace(Group &G, LogKeys &Keys) {
     }
   }
   G.ByWord |= G.Step < 0 && G.Epoch >= 0;
-  // "[1 | 28.62]": the epoch is no other than the counter itself.
-  if (G.Step == G.Epoch)
-    G.Epoch = -1;
+  if (G.Epoch >= 0)
+    G.Columns[G.Epoch].Name.clear(); // "[train: 2, 50 / 468]"
 }
 
 /// The step of a line, where it is known, from its own numbers or those above.

@@ -39,6 +39,8 @@ public:
   /// How many of the lines kept have a metric whose number changes from one to
   /// another.
   unsigned repeated() const;
+  /// Lines that came when no more were kept.
+  size_t left() const { return Left; }
   /// Forgets all lines.
   void clear();
   /// Adds a row for each line whose step is known, in their order.
@@ -77,6 +79,7 @@ private:
     EpochSteps Steps;
   };
 
+  bool full() const;
   void describe(Group &G, llvm::ArrayRef<LoggedPair> Pairs,
                 llvm::StringRef Text);
   void findPlace(Group &G, LogKeys &Keys);
@@ -93,6 +96,7 @@ private:
   llvm::StringMap<unsigned> ByKeys;
   std::vector<Line> Lines;
   std::vector<double> Values;
+  size_t Left = 0;
   llvm::SmallVector<LoggedPair, 32> Pairs;
 
   // While rows are added.
