@@ -12,8 +12,6 @@ using namespace llvm;
 
 namespace culprit {
 
-using Kind = Expectation::Kind;
-
 /// The number that \p Key of \p R is, if it is one and is known.
 static std::optional<double> numberOf(StringRef Key, const Report &R) {
   if (Key == "score")
@@ -246,7 +244,7 @@ void Comparison::unjudged(const Expectation &Expected) {
         !U || !globMatch(F.Text, U->Needed));
   }
   // A case that is to be clear must not be so because nobody could look.
-  if (Expected.What == Kind::Clear)
+  if (Expected.What == Expectation::Kind::Clear)
     for (const UnjudgedSymptom &U : Got.Unjudged)
       if (llvm::none_of(Expected.Unjudged, [&](const ExpectedField &F) {
             return F.Key == U.Symptom;
@@ -256,17 +254,17 @@ void Comparison::unjudged(const Expectation &Expected) {
 
 void Comparison::run(const Expectation &Expected) {
   switch (Expected.What) {
-  case Kind::Any:
+  case Expectation::Kind::Any:
     break;
-  case Kind::Reports:
+  case Expectation::Kind::Reports:
     reports(Expected.Reports);
     break;
-  case Kind::Clear:
+  case Expectation::Kind::Clear:
     row("clear", outcome(), Got.Kind != OutcomeKind::Clear);
     for (const Report &R : Got.Reports)
       unexpected(R);
     break;
-  case Kind::Skipped:
+  case Expectation::Kind::Skipped:
     if (Got.Kind == OutcomeKind::Skipped) {
       texts("skipped", Expected.Texts, Got.Missing);
       break;
@@ -277,7 +275,7 @@ void Comparison::run(const Expectation &Expected) {
     for (const Report &R : Got.Reports)
       unexpected(R);
     break;
-  case Kind::Failed:
+  case Expectation::Kind::Failed:
     if (Got.Kind == OutcomeKind::Failed && Got.Error) {
       texts("failed", Expected.Texts, Got.Error->Message);
       break;

@@ -114,7 +114,7 @@ static Error searchShared(Sides &Both, PairBisection &Out) {
       Both.compare({Both.Ref}, {Both.Ours}, Out.Cases);
   if (!All)
     return All.takeError();
-  Expected<SearchResult> Search = findFirstBad(
+  Expected<FirstBadSearch> Search = findFirstBad(
       Out.Steps.size(),
       [&](size_t I) -> Expected<bool> { return differsAt(*All, Out.Steps[I]); },
       /*Every=*/true);
@@ -152,7 +152,8 @@ static Error searchFiles(Sides &Both, StepFiles &A, StepFiles &B, bool Every,
     Out.Found = std::move(*C);
     return Bad;
   };
-  Expected<SearchResult> Search = findFirstBad(Out.Steps.size(), IsBad, Every);
+  Expected<FirstBadSearch> Search =
+      findFirstBad(Out.Steps.size(), IsBad, Every);
   if (!Search)
     return Search.takeError();
   Out.Search = *Search;
@@ -203,7 +204,7 @@ bisectRun(const std::string &Path,
     Out.Steps.push_back(Step);
   Out.Files = A->Files;
   std::set<std::string> Read;
-  Expected<SearchResult> Search = findFirstBad(
+  Expected<FirstBadSearch> Search = findFirstBad(
       Out.Steps.size(),
       [&](size_t I) {
         const std::vector<std::string> &Files = A->ByStep[Out.Steps[I]];

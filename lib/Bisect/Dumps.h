@@ -20,7 +20,7 @@ namespace culprit {
 
 struct DumpBisection {
   std::vector<int64_t> Steps; ///< In common, rising.
-  SearchResult Search;        ///< Over Steps.
+  FirstBadSearch Search;      ///< Over Steps.
   size_t FilesRead = 0, Files = 0;
 
   /// The step before the first bad one that was found good.

@@ -56,7 +56,7 @@ static Expected<size_t> bisect(size_t Bad, Asked &Ask) {
   return Bad;
 }
 
-static void conclude(const Asked &Ask, SearchResult &Out) {
+static void conclude(const Asked &Ask, FirstBadSearch &Out) {
   Out.Tests = Ask.known().size();
   for (const auto &[I, Bad] : Ask.known())
     if (Bad && (!Out.First || I < *Out.First))
@@ -66,10 +66,10 @@ static void conclude(const Asked &Ask, SearchResult &Out) {
       Out.GoodAfter = I;
 }
 
-Expected<SearchResult>
+Expected<FirstBadSearch>
 findFirstBad(size_t Count, function_ref<Expected<bool>(size_t)> IsBad,
              bool Every) {
-  SearchResult Out;
+  FirstBadSearch Out;
   Asked Ask(IsBad);
   if (Count == 0)
     return Out;

@@ -21,7 +21,7 @@
 
 namespace culprit {
 
-struct SearchResult {
+struct FirstBadSearch {
   std::optional<size_t> First; ///< None: no bad one was seen.
   size_t Tests = 0;            ///< Questions asked, each once.
   /// One that is good after a bad one, where that was seen.
@@ -29,7 +29,7 @@ struct SearchResult {
 };
 
 /// Searches 0 to \p Count - 1. \p Every asks all instead, from the first on.
-llvm::Expected<SearchResult>
+llvm::Expected<FirstBadSearch>
 findFirstBad(size_t Count,
              llvm::function_ref<llvm::Expected<bool>(size_t)> IsBad,
              bool Every = false);

@@ -25,7 +25,7 @@ namespace culprit {
 static constexpr size_t LongSentence = 5;
 /// Share of the kinds of lines of the smaller log that both sides must have to
 /// be of one program.
-static constexpr double OneProgram = 0.5;
+static constexpr double OneProgramLines = 0.5;
 /// Much more frequent: so many times as often, and so many lines more.
 static constexpr double MuchMore = 4;
 static constexpr int64_t ManyLines = 5;
@@ -70,7 +70,7 @@ struct LogSide {
 
 } // namespace
 
-static LogSide sideOf(const Case &C) {
+static LogSide logSide(const Case &C) {
   LogSide Out;
   const Table &T = C.table(TableId::log_templates);
   auto text = [&](unsigned Column, size_t Row) {
@@ -121,10 +121,10 @@ static std::string quoted(const LineKind &K, StringRef Name) {
 
 void compareGoodLogs(ArrayRef<ComparedRun> Good, const ComparedRun &Bad,
                      GoodComparison &Into) {
-  const LogSide InBad = sideOf(*Bad.Evidence);
+  const LogSide InBad = logSide(*Bad.Evidence);
   std::vector<LogSide> InGood;
   for (const ComparedRun &G : Good)
-    InGood.push_back(sideOf(*G.Evidence));
+    InGood.push_back(logSide(*G.Evidence));
   if (InBad.Kinds.empty() ||
       any_of(InGood, [](const LogSide &S) { return S.Kinds.empty(); }))
     return;
@@ -135,7 +135,7 @@ void compareGoodLogs(ArrayRef<ComparedRun> Good, const ComparedRun &Bad,
   for (const LogSide &S : InGood)
     Smaller = std::min(Smaller, S.Kinds.size());
   const bool Alike = static_cast<double>(Common) >=
-                     OneProgram * static_cast<double>(Smaller);
+                     OneProgramLines * static_cast<double>(Smaller);
   if (!Alike)
     Into.Remarks.push_back("the logs are of other programs or formats: of "
                            "their lines only errors and warnings are compared");

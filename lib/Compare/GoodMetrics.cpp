@@ -25,7 +25,7 @@ static constexpr double CostMargin = 0.03, Margin = 0.01;
 /// Points in common from which on a curve inside the band says something.
 static constexpr size_t FewestShared = 4;
 /// Unchanged metrics that are named.
-static constexpr size_t MostNamed = 4;
+static constexpr size_t MostNamedMetrics = 4;
 
 /// Whether the curve of \p Name can tell that a run is other: of what is told
 /// to a run the learning rate alone.
@@ -143,7 +143,9 @@ void compareGoodMetrics(ArrayRef<ComparedRun> Good, const ComparedRun &Bad,
     addLevels(A, B, Inside, Into);
   if (Inside.empty())
     return;
-  const size_t More = Inside.size() > MostNamed ? Inside.size() - MostNamed : 0;
+  const size_t More = Inside.size() > MostNamedMetrics
+                          ? Inside.size() - MostNamedMetrics
+                          : 0;
   Inside.resize(Inside.size() - More);
   Into.Same.push_back("the curves of " + join(Inside, ", ") +
                       (More ? formatv(" and {0} more", More).str()

@@ -22,9 +22,9 @@ namespace culprit {
 
 /// Share of the keys of a file that the other side must have for a missing key
 /// to mean something.
-static constexpr double OneProgram = 0.8;
+static constexpr double OneProgramKeys = 0.8;
 /// Unchanged settings that are named, by what they are about.
-static constexpr size_t MostNamed = 5;
+static constexpr size_t MostNamedSettings = 5;
 static constexpr StringLiteral NamedKinds[] = {
     "lr", "batch-size", "precision", "optimizer", "data", "model"};
 
@@ -115,7 +115,7 @@ public:
     auto It = ByFile.find(fileOf(Row));
     return It != ByFile.end() &&
            static_cast<double>(It->second.first) >=
-               OneProgram * static_cast<double>(It->second.second);
+               OneProgramKeys * static_cast<double>(It->second.second);
   }
 
 private:
@@ -177,7 +177,9 @@ static std::string equalText(std::vector<std::string> Keys) {
   llvm::stable_sort(Keys, [&](const std::string &A, const std::string &B) {
     return weight(A) < weight(B);
   });
-  const size_t More = Keys.size() > MostNamed ? Keys.size() - MostNamed : 0;
+  const size_t More = Keys.size() > MostNamedSettings
+                          ? Keys.size() - MostNamedSettings
+                          : 0;
   Keys.resize(Keys.size() - More);
   return join(Keys, ", ") +
          (More ? " and " + std::to_string(More) + " more setting" +

@@ -58,7 +58,7 @@ static StringRef functorName(StringRef Name) {
 }
 
 /// "128x64", "32x3", "16", "f16f16": sizes and counts that a tuner chose.
-static bool isSize(StringRef Token) {
+static bool isSizeToken(StringRef Token) {
   return !Token.empty() && all_of(Token, [](char C) {
     return isDigit(C) || C == 'x' || C == 'X';
   }) && any_of(Token, [](char C) { return isDigit(C); });
@@ -66,12 +66,12 @@ static bool isSize(StringRef Token) {
 
 /// Words of a library kernel's name that tell how, not what.
 static bool isVariant(StringRef Token) {
-  if (isSize(Token))
+  if (isSizeToken(Token))
     return true;
   for (StringRef Prefix : {"sm", "ldg", "align", "stage", "stages", "sliced",
                            "splitK", "tilesize", "warpsize", "kernel"}) {
     StringRef Rest = Token;
-    if (Rest.consume_front(Prefix) && !Rest.empty() && isSize(Rest))
+    if (Rest.consume_front(Prefix) && !Rest.empty() && isSizeToken(Rest))
       return true;
   }
   return StringSwitch<bool>(Token.lower())

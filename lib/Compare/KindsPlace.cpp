@@ -127,7 +127,7 @@ MaybeKind findFewElements(const KindSearch &S) {
 
 namespace {
 /// The indices along an axis at which elements of the sample differ.
-struct Band {
+struct AxisBand {
   int64_t First = -1, Last = -1, Size = 0, Inner = 1;
   size_t Axis = 0;
 };
@@ -182,8 +182,8 @@ Box differingBox(const KindSearch &S) {
 
 /// The narrowest band of one axis that holds everything beyond the tolerance;
 /// Size 0 if no axis is narrowed.
-static Band narrowestBand(const KindSearch &S) {
-  Band Best;
+static AxisBand narrowestBand(const KindSearch &S) {
+  AxisBand Best;
   const Box B = differingBox(S);
   double Least = 1;
   int64_t Inner = 1;
@@ -294,7 +294,7 @@ MaybeKind findNonFinite(const KindSearch &S) {
 /// quarters of it: from a position on, one row of a batch, one shard. It says
 /// where, not what.
 MaybeKind findPartial(const KindSearch &S) {
-  Band B = narrowestBand(S);
+  AxisBand B = narrowestBand(S);
   if (B.Size == 0 || 4 * (B.Last - B.First + 1) > 3 * B.Size)
     return std::nullopt;
   Fit Outside = S.test([&](int64_t I) {

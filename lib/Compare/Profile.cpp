@@ -24,7 +24,7 @@ static int64_t intAt(const Table &T, unsigned Column, size_t Row) {
   return T.columns()[Column].getInt(Row);
 }
 
-static std::string textAt(const Table &T, unsigned Column, size_t Row) {
+static std::string stringAt(const Table &T, unsigned Column, size_t Row) {
   return T.pool()->text(T.columns()[Column].getString(Row)).str();
 }
 
@@ -67,7 +67,7 @@ Expected<ProfileSide> profileSide(const Table &Windows, const Table &Path) {
     auto It = Known.find({intAt(Path, critical_path::rank, I),
                           intAt(Path, critical_path::device, I)});
     if (It != Known.end() &&
-        textAt(Path, critical_path::kind, I) == "communication")
+        stringAt(Path, critical_path::kind, I) == "communication")
       Side.Windows[It->second].CommunicationNs +=
           intAt(Path, critical_path::dur, I);
   }
@@ -84,9 +84,9 @@ Expected<ProfileSide> profileSide(const Table &Windows, const Table &Path) {
     if (intAt(Path, critical_path::rank, I) != W.Rank ||
         intAt(Path, critical_path::device, I) != W.Device)
       continue;
-    std::string Kind = textAt(Path, critical_path::kind, I);
+    std::string Kind = stringAt(Path, critical_path::kind, I);
     std::string Name = isDeviceWork(Kind)
-                           ? textAt(Path, critical_path::name, I)
+                           ? stringAt(Path, critical_path::name, I)
                            : std::string();
     int64_t Ns = intAt(Path, critical_path::dur, I);
     int64_t Step = intAt(Path, critical_path::step, I);

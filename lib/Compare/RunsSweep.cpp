@@ -203,7 +203,7 @@ std::optional<LrSweep> findSweep(ArrayRef<RunRecord> Runs,
 }
 
 /// Whether \p Key says how large a run is.
-static bool isSize(StringRef Key) {
+static bool isSizeKey(StringRef Key) {
   StringRef Leaf = lastPart(Key);
   const StringRef Kind = changeKind(Key);
   return is_contained(WidthKeys, Leaf) || is_contained(DepthKeys, Leaf) ||
@@ -230,14 +230,14 @@ static std::vector<ScaledRun> scaledRuns(ArrayRef<RunRecord> Runs) {
   std::map<std::string, std::set<std::string>> Sizes;
   for (const RunRecord &R : Runs)
     for (const auto &[Key, Value] : R.Config)
-      if (isSize(Key))
+      if (isSizeKey(Key))
         Sizes[Key].insert(Value);
   std::vector<ScaledRun> Out;
   for (const RunRecord &R : Runs) {
     ScaledRun S{&R, {}, {}};
     for (const auto &[Key, Value] : R.Config) {
       const StringRef Kind = changeKind(Key);
-      if (!isSize(Key)) {
+      if (!isSizeKey(Key)) {
         if (Kind != "seed" && mattersToResults(Key))
           S.Ablation += Key + "=" + Value + "\n";
         continue;

@@ -13,11 +13,7 @@ using namespace llvm;
 namespace culprit {
 
 /// So many operators, settings and packages are named each.
-static constexpr size_t MostNamed = 8;
-
-static std::string textAt(const Table &T, unsigned Column, size_t Row) {
-  return T.cell(Row, T.columns()[Column]).text();
-}
+static constexpr size_t MostSetupNames = 8;
 
 /// "4 x Tesla V100-SXM2-16GB", models in the order of their names.
 static std::string deviceModels(const Case &C) {
@@ -33,7 +29,7 @@ static std::string deviceModels(const Case &C) {
     if (Used.count({Devices.columns()[devices::rank].getInt(I),
                     Devices.columns()[devices::device].getInt(I)}) &&
         !Devices.columns()[devices::model].isNull(I))
-      ++Models[textAt(Devices, devices::model, I)];
+      ++Models[Devices.cell(I, Devices.columns()[devices::model]).text()];
   std::string Out;
   for (auto &[Model, Count] : Models)
     Out += (Out.empty() ? "" : ", ") + std::to_string(Count) + " x " + Model;
@@ -123,7 +119,7 @@ static void compareShapes(const Case &A, const Case &B,
   llvm::stable_sort(Found, [](const auto &X, const auto &Y) {
     return X.first > Y.first;
   });
-  for (size_t I = 0; I != std::min(Found.size(), MostNamed); ++I)
+  for (size_t I = 0; I != std::min(Found.size(), MostSetupNames); ++I)
     Out.push_back(Found[I].second);
 }
 
@@ -133,7 +129,8 @@ static void addChanges(const std::vector<SettingChange> &Changes,
                        StringRef What, std::vector<SetupDifference> &Out) {
   size_t Named = 0;
   for (const SettingChange &C : Changes)
-    if ((C.effect() != KeyEffect::None || C.Package) && Named++ < MostNamed)
+    if ((C.effect() != KeyEffect::None || C.Package) &&
+        Named++ < MostSetupNames)
       Out.push_back({(What + " " + C.Key).str(), C.Before, C.After});
 }
 

@@ -150,6 +150,8 @@ void concludeDivergence(TensorComparison &C);
 
 /// Orders pairs as the program ran: step, token, order, name.
 bool runsBefore(const TensorEntry &A, const TensorEntry &B);
+/// Whether both are of one step, rank, token and variant.
+bool samePlace(const TensorEntry &A, const TensorEntry &B);
 
 /// "step 3, rank 0", or empty.
 std::string placeOf(const TensorEntry &E);

@@ -15,11 +15,6 @@ using namespace llvm;
 
 namespace culprit {
 
-static bool samePlace(const TensorEntry &A, const TensorEntry &B) {
-  return A.Step == B.Step && A.Rank == B.Rank && A.Token == B.Token &&
-         A.Variant == B.Variant;
-}
-
 /// The tensor of the reference that the ours of \p D is, if it is another's.
 static StringRef takenFor(const TensorDifference &D) {
   if (!D.Kind || D.Kind->Kind != "other-tensor")

@@ -23,11 +23,6 @@ namespace culprit {
 /// An output is that much more wrong than its input where a layer is to blame.
 static constexpr double Amplified = 10;
 
-static bool samePlace(const TensorEntry &A, const TensorEntry &B) {
-  return A.Step == B.Step && A.Rank == B.Rank && A.Token == B.Token &&
-         A.Variant == B.Variant;
-}
-
 /// The difference that went into the layer of number \p I: that of its own
 /// input, else of the last activation before it.
 static std::optional<size_t> inputOf(const TensorComparison &C, size_t I) {

@@ -42,6 +42,11 @@ bool runsBefore(const TensorEntry &A, const TensorEntry &B) {
   return Key(A) < Key(B);
 }
 
+bool samePlace(const TensorEntry &A, const TensorEntry &B) {
+  return A.Step == B.Step && A.Rank == B.Rank && A.Token == B.Token &&
+         A.Variant == B.Variant;
+}
+
 std::vector<TensorEntry> tensorEntries(const Case &C) {
   const Table &T = C.table(TableId::tensors);
   ArrayRef<ColumnView> Columns = T.columns();

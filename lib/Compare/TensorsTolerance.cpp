@@ -34,7 +34,7 @@ static double smallestOf(DType Type) {
 }
 
 namespace {
-struct Format {
+struct ValueFormat {
   double Unit;
   double Smallest;
   std::string Name;
@@ -52,9 +52,9 @@ static bool hasDigits(double X, int Digits, bool &Full) {
 
 /// The format that the values of \p View have, at most that of its type. Wants
 /// 64 numbers that are not whole and spread over several binades.
-static Format formatOf(const TensorView &View) {
-  Format Own = {unitRoundoff(View.Type), smallestOf(View.Type),
-                toString(View.Type).str()};
+static ValueFormat formatOf(const TensorView &View) {
+  ValueFormat Own = {unitRoundoff(View.Type), smallestOf(View.Type),
+                     toString(View.Type).str()};
   if (View.Type != DType::Float32 && View.Type != DType::Float64)
     return Own;
   struct Narrow {
@@ -101,8 +101,8 @@ TensorTolerance toleranceOf(const TensorPair &Pair, int64_t Terms,
     Out.Basis = "integers, exact";
     return Out;
   }
-  const Format A = formatOf(Ref), B = formatOf(Ours);
-  const Format &Coarser = B.Unit > A.Unit ? B : A;
+  const ValueFormat A = formatOf(Ref), B = formatOf(Ours);
+  const ValueFormat &Coarser = B.Unit > A.Unit ? B : A;
   Out.Unit = Coarser.Unit;
   Out.Relative = 2 * Out.Unit;
   Out.Floor = Coarser.Smallest;

@@ -13,7 +13,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
@@ -270,10 +269,6 @@ private:
 
 } // namespace
 
-static std::string place(const Entry &E) {
-  return formatv("{0}:{1}", E.Source.File, E.Source.Line);
-}
-
 /// \p First has, for each entry, the first with nearly its symptom.
 static void checkDuplicates(ArrayRef<Entry> Entries, ArrayRef<size_t> First,
                             std::vector<Diagnostic> &Out) {
@@ -283,8 +278,8 @@ static void checkDuplicates(ArrayRef<Entry> Entries, ArrayRef<size_t> First,
     auto [It, New] = Titles.try_emplace(slug(E.Title, 1000), &E);
     if (!New) {
       Out.push_back({Severity::Error,
-                     place(E) + ": '" + E.Title + "' is a duplicate",
-                     "the first one is at " + place(*It->second)});
+                     placeText(E.Source) + ": '" + E.Title + "' is a duplicate",
+                     "the first one is at " + placeText(It->second->Source)});
       continue;
     }
     if (First[I] == I)
@@ -294,7 +289,8 @@ static void checkDuplicates(ArrayRef<Entry> Entries, ArrayRef<size_t> First,
     const Entry &Other = Entries[First[I]];
     Out.push_back(
         {Severity::Warning,
-         place(E) + ": nearly the same symptom as at " + place(Other),
+         placeText(E.Source) + ": nearly the same symptom as at " +
+             placeText(Other.Source),
          E.Class == Other.Class ? "join the two entries"
                                 : "say in both what separates them"});
   }

@@ -37,6 +37,10 @@ std::optional<Frequency> parseFrequency(StringRef Word) {
       .Default(std::nullopt);
 }
 
+std::string placeText(const SourcePlace &P) {
+  return P.File + ":" + std::to_string(P.Line);
+}
+
 static bool isSlugChar(char C) {
   return isAlnum(C) || static_cast<unsigned char>(C) >= 0x80;
 }

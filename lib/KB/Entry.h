@@ -48,6 +48,8 @@ struct SourcePlace {
   std::string File; ///< As given, or relative to the root of the store.
   unsigned Line = 0;
 };
+/// `file:line`.
+std::string placeText(const SourcePlace &P);
 
 /// A section that culprit has no use for. Kept so that nothing is lost.
 struct OtherSection {

@@ -18,7 +18,7 @@ namespace culprit {
 namespace {
 
 /// Where a gram stands: in the line itself or with its numbers folded.
-enum class Form : unsigned { Folded, Exact };
+enum class GramForm : unsigned { Folded, Exact };
 
 struct Anchor {
   uint32_t Hash, Entry, Fragment;
@@ -34,7 +34,7 @@ struct Anchor {
 /// may stand in any text.
 static constexpr uint32_t Anywhere = 0;
 
-static uint32_t mix(uint64_t Gram, Form F) {
+static uint32_t mix(uint64_t Gram, GramForm F) {
   uint64_t X = (Gram ^ (static_cast<uint64_t>(F) << 63)) * 0x9E3779B97F4A7C15;
   X ^= X >> 29;
   X *= 0xBF58476D1CE4E5B9;
@@ -43,7 +43,8 @@ static uint32_t mix(uint64_t Gram, Form F) {
 
 /// Calls \p Each with the hash of every \p Size bytes of \p Text.
 template <typename Function>
-static void forEachGram(StringRef Text, size_t Size, Form F, Function Each) {
+static void forEachGram(StringRef Text, size_t Size, GramForm F,
+                        Function Each) {
   for (size_t I = 0; I + Size <= Text.size(); ++I)
     Each(mix(Size == 8 ? support::endian::read64le(Text.data() + I)
                        : support::endian::read32le(Text.data() + I),
@@ -53,7 +54,7 @@ static void forEachGram(StringRef Text, size_t Size, Form F, Function Each) {
 /// Calls \p Each with the hashes of which one becomes the anchor of \p P.
 template <typename Function>
 static void forEachChoice(const LogPieces &P, Function Each) {
-  Form F = P.Exact ? Form::Exact : Form::Folded;
+  GramForm F = P.Exact ? GramForm::Exact : GramForm::Folded;
   size_t Longest = 0;
   for (const std::string &Piece : P.Pieces)
     Longest = std::max(Longest, Piece.size());
@@ -137,10 +138,10 @@ std::vector<FragmentPlace> possibleFragments(StringRef Anchors,
     bool Numbers = any_of(Lower, isDigit);
     std::string Folded = Numbers ? foldNumbers(Lower) : std::string();
     for (size_t Size : {8, 4}) {
-      forEachGram(Numbers ? Folded : Lower, Size, Form::Folded, See);
+      forEachGram(Numbers ? Folded : Lower, Size, GramForm::Folded, See);
       // A fragment whose numbers matter has some.
       if (Numbers)
-        forEachGram(Lower, Size, Form::Exact, See);
+        forEachGram(Lower, Size, GramForm::Exact, See);
     }
   }
   for (size_t I = 0; I < Number; ++I)

@@ -44,7 +44,7 @@ static bool nestsTooDeep(StringRef Json) {
 }
 
 /// The first of \p Names that is a text in \p O.
-static StringRef text(const json::Object &O, ArrayRef<StringRef> Names) {
+static StringRef firstText(const json::Object &O, ArrayRef<StringRef> Names) {
   for (StringRef Name : Names)
     if (std::optional<StringRef> S = O.getString(Name))
       if (!S->empty())
@@ -147,7 +147,7 @@ static bool takeForm(StringRef Body, StringRef File, Entry &E) {
 static void takeComments(const json::Array &Comments, Entry &E) {
   for (const json::Value &V : Comments) {
     const json::Object *C = V.getAsObject();
-    StringRef Body = C ? text(*C, {"body"}) : StringRef();
+    StringRef Body = C ? firstText(*C, {"body"}) : StringRef();
     std::string Lower = Body.lower();
     // A reply that quotes tells what somebody else said.
     if (Body.empty() || Body.ltrim().starts_with(">"))
@@ -175,36 +175,36 @@ static void importIssue(const json::Object &O, StringRef File, unsigned Index,
   };
   if (O.get("pull_request"))
     return Skip("is a pull request");
-  StringRef Title = text(O, {"title"});
+  StringRef Title = firstText(O, {"title"});
   if (Title.trim().empty())
     return Skip("has no title");
   Entry E;
   E.Title = StringRef(escapedMarkdown(Title.trim())).str();
   E.Status = "DRAFT";
   E.Source = {File.str(), Index};
-  E.Date = text(O, {"closedAt", "closed_at", "createdAt", "created_at"})
+  E.Date = firstText(O, {"closedAt", "closed_at", "createdAt", "created_at"})
                .take_front(10)
                .str();
-  std::string Body = quoted(text(O, {"body"}));
-  if (!takeForm(text(O, {"body"}), File, E))
+  std::string Body = quoted(firstText(O, {"body"}));
+  if (!takeForm(firstText(O, {"body"}), File, E))
     E.Symptom = Body;
   takeLogLines(Body, E.LogFragments);
   if (const json::Array *Comments = O.getArray("comments"))
     takeComments(*Comments, E);
 
-  std::string About = "state " + text(O, {"state"}).lower();
+  std::string About = "state " + firstText(O, {"state"}).lower();
   if (std::optional<int64_t> Number = O.getInteger("number"))
     About = "issue " + std::to_string(*Number) + ", " + About;
   if (const json::Array *Labels = O.getArray("labels"))
     for (const json::Value &L : *Labels) {
       const json::Object *Label = L.getAsObject();
-      StringRef Name = Label ? text(*Label, {"name"}) : StringRef();
+      StringRef Name = Label ? firstText(*Label, {"name"}) : StringRef();
       if (!Name.empty())
         About += ", label " + escapedMarkdown(Name);
     }
   E.Other.push_back({"Notes", "Imported from " + About});
   // The page, not the address of the interface.
-  StringRef Url = text(O, {"html_url", "url"});
+  StringRef Url = firstText(O, {"html_url", "url"});
   if (!Url.empty() && !Url.contains(' '))
     E.References.push_back(Url.str());
   Out.Entries.push_back(std::move(E));

@@ -21,7 +21,7 @@ static constexpr std::array<bool, 256> NameChars = [] {
   return Table;
 }();
 
-static bool isNameChar(char C) {
+bool isNameChar(char C) {
   return NameChars[static_cast<unsigned char>(C)];
 }
 

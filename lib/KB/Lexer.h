@@ -36,6 +36,9 @@ struct Word {
   bool NewClause = false; ///< Punctuation that ends a clause stands before.
 };
 
+/// Whether \p C stands in names: a letter or digit of ASCII, or `_`.
+bool isNameChar(char C);
+
 /// The words of \p Text in order. Any bytes are accepted.
 std::vector<Word> lex(llvm::StringRef Text);
 

@@ -33,7 +33,7 @@ static Cells cells(StringRef Row) {
   return Out;
 }
 
-static bool isRule(StringRef Row) {
+static bool isDelimiterRow(StringRef Row) {
   return Row.contains("--") &&
          all_of(Row, [](char C) { return StringRef("|-: ").contains(C); });
 }
@@ -48,7 +48,7 @@ static bool namesTitle(StringRef Label) {
 bool readLogTable(StringRef Text, unsigned Line, EntryBuilder &Out) {
   SmallVector<StringRef, 16> Rows;
   Text.split(Rows, '\n');
-  if (Rows.size() < 2 || !isRule(Rows[1].trim()))
+  if (Rows.size() < 2 || !isDelimiterRow(Rows[1].trim()))
     return false;
   Cells Head = cells(Rows[0]);
   auto Names = [&](Section S) {

@@ -58,7 +58,7 @@ static constexpr StringRef Reported[] = {
     "information", "above", "below", "attached"};
 
 // The words of the form that people copy and forget to fill in.
-static constexpr StringRef Form[] = {
+static constexpr StringRef FormWords[] = {
     "how it manifested",  "what you observed",  "how it was resolved",
     "code changes",       "why it happened",    "the actual bug",
     "which files were",   "how to avoid similar", "describe the",
@@ -67,7 +67,7 @@ static constexpr StringRef Form[] = {
 /// Whether \p Text is what the form says and nothing of one's own.
 static bool isOfForm(StringRef Text) {
   std::string Lower = Text.ltrim("(*_`<[").lower();
-  return any_of(Form, [&](StringRef Words) {
+  return any_of(FormWords, [&](StringRef Words) {
     return StringRef(Lower).starts_with(Words) && Text.size() < 60;
   });
 }

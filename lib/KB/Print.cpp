@@ -14,12 +14,6 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr unsigned Columns = 100;
-
-static std::string place(const Entry &E) {
-  return formatv("{0}:{1}", E.Source.File, E.Source.Line);
-}
-
 /// `label      text ...` with the text wrapped behind the label.
 static void printField(raw_ostream &OS, StringRef Indent, StringRef Label,
                        StringRef Text) {
@@ -27,7 +21,7 @@ static void printField(raw_ostream &OS, StringRef Indent, StringRef Label,
     return;
   std::string Head = formatv("{0}{1,-10} ", Indent, Label).str();
   std::string Rest(Head.size(), ' ');
-  printWrapped(OS, Text, Head, Rest, Columns);
+  printWrapped(OS, Text, Head, Rest, TextWidth);
 }
 
 void printSearchText(raw_ostream &OS, const SearchResult &Result) {
@@ -43,13 +37,13 @@ void printSearchText(raw_ostream &OS, const SearchResult &Result) {
       OS << '\n';
     std::string Head = std::to_string(H.Rank) + ". ";
     std::string Title = E.Class.empty() ? E.Title : E.Class + ": " + E.Title;
-    printWrapped(OS, Title, Head, std::string(Head.size(), ' '), Columns);
+    printWrapped(OS, Title, Head, std::string(Head.size(), ' '), TextWidth);
     printField(OS, "   ", "symptom", firstSentence(E.Symptom));
     if (E.RootCause != E.Title)
       printField(OS, "   ", "cause", firstSentence(E.RootCause));
     printField(OS, "   ", "fix", firstSentence(E.Fix));
     printField(OS, "   ", "separates", H.Separates);
-    printField(OS, "   ", "entry", E.Id + "  (" + place(E) + ")");
+    printField(OS, "   ", "entry", E.Id + "  (" + placeText(E.Source) + ")");
     if (!H.Shares.empty())
       printShares(OS, H);
   }
@@ -84,7 +78,7 @@ static void printSection(raw_ostream &OS, StringRef Label, StringRef Text) {
   if (Text.trim().empty())
     return;
   OS << '\n' << Label << '\n';
-  printWrapped(OS, Text, "  ", "  ", Columns);
+  printWrapped(OS, Text, "  ", "  ", TextWidth);
 }
 
 static void printList(raw_ostream &OS, StringRef Label,
@@ -93,17 +87,18 @@ static void printList(raw_ostream &OS, StringRef Label,
     return;
   OS << '\n' << Label << '\n';
   for (const std::string &Item : Items)
-    printWrapped(OS, Item, "  - ", "    ", Columns);
+    printWrapped(OS, Item, "  - ", "    ", TextWidth);
 }
 
 void printEntryText(raw_ostream &OS, const Entry &E) {
   std::string Title =
       E.Status.empty() ? E.Title : "[" + E.Status + "] " + E.Title;
-  printWrapped(OS, Title, "", "", Columns);
+  printWrapped(OS, Title, "", "", TextWidth);
   OS << "entry  " << E.Id << '\n';
   if (!E.Class.empty())
     OS << "class  " << E.Class << '\n';
-  OS << "from   " << place(E) << (E.Date.empty() ? "" : ", ") << E.Date << '\n';
+  OS << "from   " << placeText(E.Source) << (E.Date.empty() ? "" : ", ")
+     << E.Date << '\n';
 
   printSection(OS, "Symptom", E.Symptom);
   printList(OS, "Also seen as", E.AlsoSeenAs);

@@ -12,8 +12,6 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr unsigned Columns = 100;
-
 /// `a b` for the pair `a+b`, which is how it stands in a text.
 static std::string termText(const TermShare &S) {
   std::string Out = S.Term;
@@ -37,7 +35,7 @@ void printShares(raw_ostream &OS, const SearchHit &Hit) {
     for (auto [Field, Score] : S.Fields)
       Line += formatv(" {0} {1:f1}", Field, Score).str();
     std::string Head = formatv("   {0,7:f1}  ", S.Score).str();
-    printWrapped(OS, Line, Head, std::string(Head.size(), ' '), Columns);
+    printWrapped(OS, Line, Head, std::string(Head.size(), ' '), TextWidth);
   }
 }
 

@@ -19,11 +19,10 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr unsigned Columns = 100;
 /// Two preventions that share this much of their words are one rule.
 static constexpr double SameRule = 0.8;
 /// A word of more rules than this finds none; it keeps the time linear.
-static constexpr size_t CommonWord = 256;
+static constexpr size_t MostRulesOfWord = 256;
 static constexpr StringLiteral NoGroup = "Other rules";
 
 static std::set<std::string> wordsOf(StringRef Text) {
@@ -62,7 +61,7 @@ public:
     std::set<size_t> Near;
     for (const std::string &W : Words)
       if (const std::vector<size_t> &Having = ByWord[W];
-          Having.size() <= CommonWord)
+          Having.size() <= MostRulesOfWord)
         Near.insert(Having.begin(), Having.end());
     for (size_t I : Near) {
       size_t N = static_cast<size_t>(count_if(Words, [&](const auto &W) {
@@ -156,7 +155,7 @@ void printRules(raw_ostream &OS, const RuleBook &B) {
   for (const RuleGroup &G : B.Groups) {
     OS << titleOf(G) << '\n';
     for (const Rule &R : G.Rules) {
-      printWrapped(OS, R.Text, "  - ", "    ", Columns);
+      printWrapped(OS, R.Text, "  - ", "    ", TextWidth);
       for (const Entry *E : R.Because)
         OS << "    because of " << E->Id << "  (" << E->Source.File << ':'
            << E->Source.Line << ")\n";

@@ -25,7 +25,7 @@ static constexpr double SignalShare = 0.3;
 static constexpr double TitleWeight = 2, SymptomWeight = 2, CauseWeight = 1;
 /// A word of more entries than this cannot bring two together, only add to
 /// what others did; it keeps 100,000 entries from being 5e9 pairs.
-static constexpr unsigned CommonWord = 64;
+static constexpr unsigned MostEntriesOfWord = 64;
 static constexpr size_t MostWords = 8;
 
 double roundedScore(double Score) { return std::round(Score * 1000) / 1000; }
@@ -64,13 +64,13 @@ public:
         // them, and counts all the same: as if there were eight.
         W.Weight *= std::log(1 + std::max(N, 8.0) / Df[W.Word]);
         Sum += W.Weight * W.Weight;
-        if (Df[W.Word] > CommonWord)
+        if (Df[W.Word] > MostEntriesOfWord)
           Common += W.Weight * W.Weight;
       }
       CommonPart.push_back(Sum > 0 ? std::sqrt(Common / Sum) : 0);
       for (WordWeight &W : Rows[I]) {
         W.Weight /= std::sqrt(Sum);
-        if (Df[W.Word] <= CommonWord)
+        if (Df[W.Word] <= MostEntriesOfWord)
           Where[W.Word].push_back({static_cast<unsigned>(I), W.Weight});
       }
     }

@@ -16,7 +16,6 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr unsigned Columns = 100;
 /// Rows of a table for people; all stand in the JSON.
 static constexpr size_t MostRows = 12;
 
@@ -135,7 +134,7 @@ static void printNames(raw_ostream &OS, StringRef Title,
   std::string Text = join(Names.take_front(40), ", ");
   if (Names.size() > 40)
     Text += formatv(" and {0} more", Names.size() - 40);
-  printWrapped(OS, Text, "  ", "  ", Columns);
+  printWrapped(OS, Text, "  ", "  ", TextWidth);
 }
 
 void printStats(raw_ostream &OS, const KbStats &S) {

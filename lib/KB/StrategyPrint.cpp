@@ -12,16 +12,11 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr unsigned Columns = 100;
 /// Of a priority, for people; all stand in the JSON.
 static constexpr size_t MostIssues = 8;
 
 static StringRef titleOf(const Priority &P) {
   return P.What ? P.What->Title : "Fits no kind of test";
-}
-
-static std::string place(const SourcePlace &S) {
-  return formatv("{0}:{1}", S.File, S.Line);
 }
 
 static std::string count(size_t N, StringRef One) {
@@ -37,7 +32,7 @@ static std::string measure(const Priority &P, const Strategy &S) {
 /// What is known of the test of \p T, or empty.
 static std::string testState(const TestedPrevention &T, bool Looked) {
   if (!T.Found.empty())
-    return "test: " + T.Found + " at " + place(T.Where);
+    return "test: " + T.Found + " at " + placeText(T.Where);
   std::string Out;
   if (!T.Names.empty())
     Out = Looked ? "no test: " + T.Names.front() + " was not found"
@@ -45,7 +40,7 @@ static std::string testState(const TestedPrevention &T, bool Looked) {
   else if (Looked)
     Out = "no test named";
   if (!T.Candidate.empty())
-    Out += "; perhaps " + T.Candidate + " at " + place(T.Where);
+    Out += "; perhaps " + T.Candidate + " at " + placeText(T.Where);
   return Out;
 }
 
@@ -56,14 +51,14 @@ static void printIssue(raw_ostream &OS, const StrategyIssue &I, bool Looked) {
     Head += E.Date + " ";
   if (!E.Status.empty())
     Head += "[" + E.Status + "] ";
-  printWrapped(OS, Head + E.Title, "", "     ", Columns);
-  OS << "     " << E.Id << "  (" << place(E.Source) << "), "
+  printWrapped(OS, Head + E.Title, "", "     ", TextWidth);
+  OS << "     " << E.Id << "  (" << placeText(E.Source) << "), "
      << formatv("{0:f1} h, {1}\n", I.Cost.Hours, I.Cost.From);
   for (const TestedPrevention &T : I.Preventions) {
-    printWrapped(OS, T.Text, "     * ", "       ", Columns);
+    printWrapped(OS, T.Text, "     * ", "       ", TextWidth);
     std::string State = testState(T, Looked);
     if (!State.empty())
-      printWrapped(OS, State, "       ", "       ", Columns);
+      printWrapped(OS, State, "       ", "       ", TextWidth);
   }
 }
 
@@ -80,7 +75,7 @@ void printStrategy(raw_ostream &OS, const Strategy &S) {
       OS << ", " << P.Covered << " with a test";
     OS << '\n';
     if (P.What)
-      printWrapped(OS, P.What->Do, "   ", "   ", Columns);
+      printWrapped(OS, P.What->Do, "   ", "   ", TextWidth);
     for (const StrategyIssue &I : ArrayRef(P.Issues).take_front(MostIssues))
       printIssue(OS, I, S.LookedForTests);
     if (P.Issues.size() > MostIssues)

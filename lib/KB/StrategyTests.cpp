@@ -23,8 +23,6 @@ static constexpr uint64_t MostBytes = 2 << 20;
 static constexpr size_t SharedWords = 2;
 static constexpr double SharedShare = 0.6;
 
-static bool isNameChar(char C) { return isAlnum(C) || C == '_'; }
-
 /// Whether \p Name by itself sounds like a test or an assertion.
 static bool soundsLikeTest(StringRef Name) {
   std::string Lower = Name.lower();

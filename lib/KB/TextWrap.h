@@ -19,6 +19,9 @@ class raw_ostream;
 
 namespace culprit {
 
+/// Columns of a text for people where nothing tells the terminal's.
+inline constexpr unsigned TextWidth = 100;
+
 /// Prints \p Text in lines of at most \p Columns characters, the first behind
 /// \p First, the others behind \p Next. A line that is longer as a single
 /// word, a fenced block or a row of a table is not broken.

@@ -29,7 +29,7 @@ public:
         const Weights &W);
 
   Network N;
-  std::vector<Observation> Seen; ///< One a symptom of N.
+  std::vector<SymptomObservation> Seen; ///< One a symptom of N.
   std::map<std::string, std::vector<const Entry *>> ByClass;
 
   /// Evidence behind the node \p Symptom; null for a log node.

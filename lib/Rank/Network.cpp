@@ -48,7 +48,7 @@ struct Likelihood {
   double Level = 1, Slope = 0;
   double Never = 1; ///< What a cause that suppresses the leak does to Off.
 
-  Likelihood(const Network &N, unsigned Symptom, const Observation &O) {
+  Likelihood(const Network &N, unsigned Symptom, const SymptomObservation &O) {
     double Ratio = O.State == Presence::Present
                        ? std::pow(N.CertainRatio, std::clamp(O.Score, 0.0, 1.0))
                        : 1 / N.CertainRatio;
@@ -71,7 +71,8 @@ double typical(const Likelihood &Seen, const Link &L) {
 
 /// Causes that a present symptom speaks for and no clear one rules out, the
 /// likeliest alone first; the unknown one always, where anything is present.
-std::vector<unsigned> candidates(const Network &N, ArrayRef<Observation> Seen,
+std::vector<unsigned> candidates(const Network &N,
+                                 ArrayRef<SymptomObservation> Seen,
                                  ArrayRef<Likelihood> Likelihoods) {
   std::vector<std::pair<double, unsigned>> Scored;
   for (unsigned C = 0; C != N.Causes.size(); ++C) {
@@ -130,7 +131,7 @@ struct Column {
 /// three do beyond their pairs: a set is then seven sums, whatever was seen.
 class Scorer {
 public:
-  Scorer(const Network &N, ArrayRef<Observation> Seen,
+  Scorer(const Network &N, ArrayRef<SymptomObservation> Seen,
          ArrayRef<Likelihood> All, ArrayRef<unsigned> Candidates)
       : K(Candidates.size()), More(std::log(N.Together)), One(K), Two(K * K),
         Three(K * K * K) {
@@ -316,8 +317,9 @@ private:
 
 } // namespace
 
-double worthOf(const Network &N, const Link &L, ArrayRef<Observation> Seen) {
-  const Observation &O = Seen[L.Symptom];
+double worthOf(const Network &N, const Link &L,
+               ArrayRef<SymptomObservation> Seen) {
+  const SymptomObservation &O = Seen[L.Symptom];
   return O.State == Presence::Unknown
              ? 0
              : typical(Likelihood(N, L.Symptom, O), L);
@@ -329,7 +331,7 @@ static void sortInfluences(CausePosterior &P) {
   });
 }
 
-CausePosterior alone(const Network &N, ArrayRef<Observation> Seen,
+CausePosterior alone(const Network &N, ArrayRef<SymptomObservation> Seen,
                      unsigned Cause) {
   CausePosterior P;
   P.Cause = Cause;
@@ -347,7 +349,7 @@ CausePosterior alone(const Network &N, ArrayRef<Observation> Seen,
   return P;
 }
 
-Beliefs posterior(const Network &N, ArrayRef<Observation> Seen) {
+Beliefs posterior(const Network &N, ArrayRef<SymptomObservation> Seen) {
   assert(Seen.size() == N.Symptoms.size() && "one observation a symptom");
   std::vector<Likelihood> Likelihoods;
   Likelihoods.reserve(Seen.size());

@@ -95,7 +95,7 @@ llvm::StringRef toString(Presence P);
 std::optional<Presence> parsePresence(llvm::StringRef Word);
 
 /// What was seen of one symptom. Score matters for Present only.
-struct Observation {
+struct SymptomObservation {
   Presence State = Presence::Unknown;
   double Score = 0;
 };
@@ -172,17 +172,17 @@ private:
 /// Posterior of every cause that a present symptom speaks for and whose
 /// required symptoms are not clear, and of the unknown one. \p Seen has one
 /// observation a symptom of \p N.
-Beliefs posterior(const Network &N, llvm::ArrayRef<Observation> Seen);
+Beliefs posterior(const Network &N, llvm::ArrayRef<SymptomObservation> Seen);
 
 /// The posterior of \p Cause if it were the only one there is: of what no
 /// symptom need speak for.
-CausePosterior alone(const Network &N, llvm::ArrayRef<Observation> Seen,
+CausePosterior alone(const Network &N, llvm::ArrayRef<SymptomObservation> Seen,
                      unsigned Cause);
 
 /// What was seen of the symptom of \p L is worth for its cause alone, against
 /// no cause: the log of a likelihood ratio, 0 where nobody looked.
 double worthOf(const Network &N, const Link &L,
-               llvm::ArrayRef<Observation> Seen);
+               llvm::ArrayRef<SymptomObservation> Seen);
 
 /// P(\p Symptom on) where the causes of \p S are present and no others.
 double chanceOf(const Network &N, const Beliefs &B, const CauseSet &S,

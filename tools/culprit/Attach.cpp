@@ -25,7 +25,7 @@ static cl::SubCommand AttachCommand("attach",
                                     "GPU");
 static cl::list<std::string> Pids(cl::Positional, cl::sub(AttachCommand),
                                   cl::desc("PID"));
-static CaptureFlags Flags(AttachCommand);
+static CaptureFlags AttachFlags(AttachCommand);
 
 static std::atomic<unsigned> Interruptions;
 
@@ -145,7 +145,7 @@ static Expected<attach::Control> inject(const attach::Preflight &P,
                                            Options);
   if (!I)
     return I.takeError();
-  if (Flags.Verbose)
+  if (AttachFlags.Verbose)
     errs() << "the agent came in by thread " << I->Thread << " ("
            << attach::printable(I->ThreadName) << "), which was stopped for "
            << formatDuration(I->Stopped.count()) << '\n';
@@ -171,20 +171,22 @@ static Expected<attach::Control> inject(const attach::Preflight &P,
 /// Until the recording is over. False when culprit is to leave at once.
 static bool watch(CaptureSession &S,
                   ArrayRef<std::unique_ptr<CaptureSession>> All) {
-  CaptureStatus Status(
-      CaptureStatus::choose(Flags.Verbose, Flags.Quiet, /*Shared=*/false));
-  auto Seconds = std::chrono::duration<double>(Flags.Duration);
-  bool Told = Flags.Quiet;
+  CaptureStatus Status(CaptureStatus::choose(
+      AttachFlags.Verbose, AttachFlags.Quiet, /*Shared=*/false));
+  auto Seconds = std::chrono::duration<double>(AttachFlags.Duration);
+  bool Told = AttachFlags.Quiet;
   while (!S.isOver()) {
     S.receive(milliseconds(100));
     if (S.started() && !std::exchange(Told, true)) {
       Status.wipe();
       errs() << "attached to " << S.who()
-             << (Flags.Duration > 0 ? "\n" : "; Ctrl-C ends the recording\n");
+             << (AttachFlags.Duration > 0 ? "\n"
+                                          : "; Ctrl-C ends the recording\n");
     }
     if (Interruptions > 1)
       return false;
-    if (Interruptions > 0 || (Flags.Duration > 0 && S.elapsed() >= Seconds))
+    if (Interruptions > 0 ||
+        (AttachFlags.Duration > 0 && S.elapsed() >= Seconds))
       S.stop();
     // It answers within 2 s, or is held up by CUPTI.
     if (S.stopping() > std::chrono::seconds(30))
@@ -215,7 +217,8 @@ static int record(const attach::Preflight &P, CapturePlan Plan) {
   }
   // Without CUDA yet, it waits for it.
   constexpr double ForEver = 4e9;
-  double Wait = Flags.Duration > 0 ? Flags.Duration * 1000 : ForEver;
+  double Wait =
+      AttachFlags.Duration > 0 ? AttachFlags.Duration * 1000 : ForEver;
   Plan.Start.WaitForCuda = uint32_t(std::min(Wait, ForEver));
   Expected<std::unique_ptr<CaptureSession>> Begun = CaptureSession::begin(
       std::move(*Talk), Plan.Names.next(P.Process.Info.Pid), Plan.Start);
@@ -234,14 +237,14 @@ static int record(const attach::Preflight &P, CapturePlan Plan) {
                             shellWord(S.path())});
     return ExitInterrupted;
   }
-  if (!reportEnd(S, Flags.Quiet))
+  if (!reportEnd(S, AttachFlags.Quiet))
     return ExitRefused;
   // From here on Ctrl-C ends culprit as ever.
   Folder->remove();
   Held.reset();
-  if (Flags.Diagnose)
+  if (AttachFlags.Diagnose)
     return diagnoseFiles({S.path()});
-  if (!Flags.Quiet)
+  if (!AttachFlags.Quiet)
     reportNext({&S});
   return ExitDone;
 }
@@ -250,18 +253,18 @@ int runAttach() {
   Expected<pid_t> Pid = wantedPid();
   if (!Pid)
     return report(Pid.takeError());
-  Expected<CapturePlan> Plan = Flags.plan();
+  Expected<CapturePlan> Plan = AttachFlags.plan();
   if (!Plan)
     return report(Plan.takeError());
   attach::Preflight P = attach::examine(*Pid, agentVersion());
-  if (Flags.DryRun)
+  if (AttachFlags.DryRun)
     return dryRun(P, Plan->Agent);
   if (Error E = P.refusal()) {
     report(std::move(E));
     return ExitRefused;
   }
   for (const attach::Finding &F : P.Findings)
-    if (!Flags.Quiet || attach::checkLevel(F.Id) != Severity::Note)
+    if (!AttachFlags.Quiet || attach::checkLevel(F.Id) != Severity::Note)
       report(Diagnostic{attach::checkLevel(F.Id), F.Reason, F.Remedy});
   return record(P, std::move(*Plan));
 }

@@ -25,30 +25,30 @@ static cl::SubCommand
     BisectCommand("bisect", "Find the first bad step of dumps, or the first "
                             "bad commit");
 static cl::list<std::string>
-    Words(cl::Positional, cl::sub(BisectCommand),
-          cl::desc("REF OURS | RUN | run -- CMD... | oracle -- CMD..."));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(BisectCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("Form of the answer on steps"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For a terminal"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+    BisectWords(cl::Positional, cl::sub(BisectCommand),
+                cl::desc("REF OURS | RUN | run -- CMD... | oracle -- CMD..."));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> BisectFormat(
+    "format", cl::sub(BisectCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json"), cl::desc("Form of the answer on steps"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For a terminal"),
+               clEnumValN(OutputFormat::Json, "json", "For programs")));
 static cl::opt<std::string>
     Where("where", cl::sub(BisectCommand), cl::value_desc("EXPR"),
           cl::desc("One run: a step is bad where some tensor fulfils EXPR "
                    "('nonfinite > 0')"));
-static cl::opt<std::string>
-    Detector("detector", cl::sub(BisectCommand), cl::value_desc("ID"),
-             cl::desc("One run: a step is bad where this detector matches"));
+static cl::opt<std::string> BisectDetector(
+    "detector", cl::sub(BisectCommand), cl::value_desc("ID"),
+    cl::desc("One run: a step is bad where this detector matches"));
 static cl::opt<bool>
     Every("every", cl::sub(BisectCommand),
           cl::desc("Ask every step: where a bad one may be followed by a good "
                    "one"));
 static cl::opt<unsigned, false, CountParser>
-    Top("top", cl::sub(BisectCommand), cl::init(5), cl::value_desc("N"),
-        cl::desc("Tensors shown (5)"));
+    BisectTop("top", cl::sub(BisectCommand), cl::init(5), cl::value_desc("N"),
+              cl::desc("Tensors shown (5)"));
 static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(BisectCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
+    BisectJobs("jobs", cl::sub(BisectCommand), cl::init(0), cl::value_desc("N"),
+               cl::desc("Threads (one a core)"));
 
 static cl::list<std::string> Good("good", cl::sub(BisectCommand),
                                   cl::value_desc("REV"),
@@ -69,19 +69,19 @@ static cl::opt<std::string> Above("above", cl::sub(BisectCommand),
                                   cl::value_desc("X"),
                                   cl::desc("Good where the metric ends above"));
 static cl::opt<std::string>
-    Symptom("symptom", cl::sub(BisectCommand), cl::value_desc("ID"),
-            cl::desc("Bad where 'diagnose' reports this symptom"));
+    BisectSymptom("symptom", cl::sub(BisectCommand), cl::value_desc("ID"),
+                  cl::desc("Bad where 'diagnose' reports this symptom"));
 static cl::opt<std::string>
-    Class("class", cl::sub(BisectCommand), cl::value_desc("NAME"),
-          cl::desc("Bad where 'diagnose' names this class of cause"));
+    BisectClass("class", cl::sub(BisectCommand), cl::value_desc("NAME"),
+                cl::desc("Bad where 'diagnose' names this class of cause"));
 static cl::opt<double, false, ProbabilityParser>
     Probability("probability", cl::sub(BisectCommand), cl::init(0.5),
                 cl::value_desc("P"),
                 cl::desc("--class: with this probability or more (0.5)"));
 static cl::opt<std::string>
-    Folder("in", cl::sub(BisectCommand), cl::value_desc("DIR"),
-           cl::desc("Folder that the command writes its run to "
-                    "($CULPRIT_RUN_DIR, made for each commit)"));
+    BisectFolder("in", cl::sub(BisectCommand), cl::value_desc("DIR"),
+                 cl::desc("Folder that the command writes its run to "
+                          "($CULPRIT_RUN_DIR, made for each commit)"));
 static cl::opt<unsigned, false, CountParser>
     Repeat("repeat", cl::sub(BisectCommand), cl::init(1), cl::value_desc("K"),
            cl::desc("Run the command up to K times; the majority counts"));
@@ -98,9 +98,9 @@ static cl::opt<double, false, ProbabilityParser>
               cl::value_desc("E"),
               cl::desc("Error rate of the sequential test (0.05)"));
 static cl::opt<double, false, SecondsParser>
-    Timeout("timeout", cl::sub(BisectCommand), cl::init(0),
-            cl::value_desc("SECONDS"),
-            cl::desc("A run that takes longer is skipped (never)"));
+    BisectTimeout("timeout", cl::sub(BisectCommand), cl::init(0),
+                  cl::value_desc("SECONDS"),
+                  cl::desc("A run that takes longer is skipped (never)"));
 
 /// Runs of the sequential test at most, where --repeat says nothing.
 static constexpr unsigned MostRuns = 100;
@@ -119,7 +119,7 @@ static Error numberOption(StringRef Name, const std::string &Text,
 
 /// The oracle's settings.
 static Error takeSettings(OracleSettings &Out) {
-  Out.Command.assign(Words.begin() + 1, Words.end());
+  Out.Command.assign(BisectWords.begin() + 1, BisectWords.end());
   if (Out.Command.empty() || Out.Command[0].empty())
     return failure("bisect: no command is given",
                    "write it after '--': culprit bisect run --good v1 --bad "
@@ -132,15 +132,15 @@ static Error takeSettings(OracleSettings &Out) {
     return E;
   Out.Expect = Expect;
   Out.Metric = Metric;
-  Out.Symptom = Symptom;
-  Out.Class = Class;
+  Out.Symptom = BisectSymptom;
+  Out.Class = BisectClass;
   Out.Probability = Probability;
-  Out.Folder = Folder;
-  Out.TimeoutSeconds = unsigned(std::ceil(std::min(+Timeout, 1e9)));
+  Out.Folder = BisectFolder;
+  Out.TimeoutSeconds = unsigned(std::ceil(std::min(+BisectTimeout, 1e9)));
   Out.Plan.Most = Repeat;
   Out.Plan.ErrorRate = ErrorRate;
-  const int Ways = !Expect.empty() + !Metric.empty() + !Symptom.empty() +
-                   !Class.empty();
+  const int Ways = !Expect.empty() + !Metric.empty() + !BisectSymptom.empty() +
+                   !BisectClass.empty();
   if (Ways > 1)
     return failure("bisect: a commit is judged in one way, not in several",
                    "give one of --expect, --metric, --symptom and --class");
@@ -179,9 +179,9 @@ static std::vector<std::string> forwardedOptions() {
   Add("metric", Metric);
   Add("below", Below);
   Add("above", Above);
-  Add("symptom", Symptom);
-  Add("class", Class);
-  Add("in", Folder);
+  Add("symptom", BisectSymptom);
+  Add("class", BisectClass);
+  Add("in", BisectFolder);
   Add("good-fails", GoodFails);
   if (Probability.getNumOccurrences())
     Add("probability", Number(Probability));
@@ -191,8 +191,8 @@ static std::vector<std::string> forwardedOptions() {
     Add("bad-fails", Number(BadFails));
   if (ErrorRate.getNumOccurrences())
     Add("error", Number(ErrorRate));
-  if (Timeout.getNumOccurrences())
-    Add("timeout", Number(Timeout));
+  if (BisectTimeout.getNumOccurrences())
+    Add("timeout", Number(BisectTimeout));
   return Forwarded;
 }
 
@@ -247,14 +247,14 @@ static json::Object searchJson(const DumpBisection &B, StringRef Kind) {
 
 static int bisectTwo(const std::string &Ref, const std::string &Ours) {
   DumpOptions Options;
-  Options.Threads = threadCount(Jobs);
+  Options.Threads = threadCount(BisectJobs);
   Options.Every = Every;
   std::optional<Progress> Waiting(std::in_place, "comparing");
   Expected<PairBisection> B = bisectPair(Ref, Ours, Options);
   Waiting.reset();
   if (!B)
     return report(B.takeError());
-  if (Format == OutputFormat::Json) {
+  if (BisectFormat == OutputFormat::Json) {
     json::Object Out = searchJson(*B, "bisect-pair");
     Out["comparison"] = B->Found ? tensorsJson(*B->Found) : nullptr;
     outs() << formatv("{0:2}", json::Value(std::move(Out))) << '\n';
@@ -263,20 +263,20 @@ static int bisectTwo(const std::string &Ref, const std::string &Ours) {
   outs() << stepText(*B, "differs") << '\n' << searchText(*B) << '\n';
   if (B->Found) {
     outs() << '\n';
-    printTensors(outs(), *B->Found, Top);
+    printTensors(outs(), *B->Found, BisectTop);
   }
   return ExitDone;
 }
 
 /// Whether \p Detector matches on \p Files.
 static Expected<bool> detectorMatches(ArrayRef<std::string> Files) {
-  Expected<json::Value> Report = diagnoseOutside(Files, Detector);
+  Expected<json::Value> Report = diagnoseOutside(Files, BisectDetector);
   if (!Report)
     return Report.takeError();
   const json::Object *Root = Report->getAsObject();
   const json::Array *Outcomes = Root ? Root->getArray("outcomes") : nullptr;
   if (!Outcomes || Outcomes->empty())
-    return failure("--detector: '" + Detector + "' gave no outcome",
+    return failure("--detector: '" + BisectDetector + "' gave no outcome",
                    "'culprit list detectors' names them");
   for (const json::Value &O : *Outcomes) {
     const std::optional<StringRef> Kind =
@@ -284,9 +284,9 @@ static Expected<bool> detectorMatches(ArrayRef<std::string> Files) {
     if (Kind == StringRef("matched"))
       return true;
     if (Kind == StringRef("skipped"))
-      return failure("--detector: '" + Detector +
+      return failure("--detector: '" + BisectDetector +
                          "' cannot tell from the dump of one step",
-                     "'culprit explain " + Detector +
+                     "'culprit explain " + BisectDetector +
                          "' says what it needs; --where asks tensors");
   }
   return false;
@@ -294,7 +294,7 @@ static Expected<bool> detectorMatches(ArrayRef<std::string> Files) {
 
 static int bisectOne(const std::string &Path) {
   DumpOptions Options;
-  Options.Threads = threadCount(Jobs);
+  Options.Threads = threadCount(BisectJobs);
   Options.Every = Every;
   std::string Condition = Where;
   if (Condition.empty())
@@ -306,7 +306,7 @@ static int bisectOne(const std::string &Path) {
   Expected<DumpBisection> B = bisectRun(
       Path,
       [&](ArrayRef<std::string> Files, int64_t Step) -> Expected<bool> {
-        if (!Detector.empty())
+        if (!BisectDetector.empty())
           return detectorMatches(Files);
         std::optional<Case> Keep;
         Expected<Table> Rows =
@@ -324,10 +324,10 @@ static int bisectOne(const std::string &Path) {
     return report(B.takeError());
   if (B->Search.First)
     Names = Found[B->step(*B->Search.First)];
-  const std::string What =
-      Detector.empty() ? "has tensors with " + Condition
-                       : "the detector " + Detector + " matches";
-  if (Format == OutputFormat::Json) {
+  const std::string What = BisectDetector.empty()
+                               ? "has tensors with " + Condition
+                               : "the detector " + BisectDetector + " matches";
+  if (BisectFormat == OutputFormat::Json) {
     json::Object Out = searchJson(*B, "bisect-run");
     json::Array List;
     for (const std::string &N : Names)
@@ -336,28 +336,29 @@ static int bisectOne(const std::string &Path) {
     outs() << formatv("{0:2}", json::Value(std::move(Out))) << '\n';
     return ExitDone;
   }
-  outs() << stepText(*B, Detector.empty() ? StringRef(What)
-                                          : StringRef("it matches"))
-         << (Detector.empty() ? "" : " (" + Detector + ")") << '\n'
+  outs() << stepText(*B, BisectDetector.empty() ? StringRef(What)
+                                                : StringRef("it matches"))
+         << (BisectDetector.empty() ? "" : " (" + BisectDetector + ")") << '\n'
          << searchText(*B) << '\n';
   if (!Names.empty())
     outs() << "in execution order: "
            << join(ArrayRef(Names).take_front(
-                       std::min<size_t>(Names.size(), Top)),
+                       std::min<size_t>(Names.size(), BisectTop)),
                    ", ")
-           << (Names.size() > Top
-                   ? formatv(" and {0} more", Names.size() - Top).str()
+           << (Names.size() > BisectTop
+                   ? formatv(" and {0} more", Names.size() - BisectTop).str()
                    : std::string())
            << '\n';
   return ExitDone;
 }
 
 int runBisect() {
-  if (Words.empty())
+  if (BisectWords.empty())
     return report(failure("bisect: nothing to search",
                           "give two folders of dumps, one with --where, or "
                           "'run --good REV --bad REV -- COMMAND'"));
-  const bool Commits = Words[0] == "run", Oracle = Words[0] == "oracle";
+  const bool Commits = BisectWords[0] == "run",
+             Oracle = BisectWords[0] == "oracle";
   if (Commits || Oracle) {
     OracleSettings Settings;
     if (Error E = takeSettings(Settings)) {
@@ -377,12 +378,12 @@ int runBisect() {
   }
   for (const std::reference_wrapper<cl::Option> &O :
        std::initializer_list<std::reference_wrapper<cl::Option>>{
-           Good, Bad, Expect, Metric, Symptom, Class})
+           Good, Bad, Expect, Metric, BisectSymptom, BisectClass})
     if (O.get().getNumOccurrences())
       return report(failure("bisect: --" + O.get().ArgStr + " is for commits",
                             "write 'culprit bisect run' and the command after "
                             "'--'"));
-  std::vector<std::string> Given(Words.begin(), Words.end());
+  std::vector<std::string> Given(BisectWords.begin(), BisectWords.end());
   if (Error E = checkPaths("bisect", Given))
     return report(std::move(E));
   if (Given.size() > 2)
@@ -390,7 +391,7 @@ int runBisect() {
                           Twine(Given.size())));
   if (Given.size() == 1)
     return bisectOne(Given[0]);
-  if (!Where.empty() || !Detector.empty())
+  if (!Where.empty() || !BisectDetector.empty())
     return report(failure("bisect: --where and --detector are for one run",
                           "two runs are compared with each other"));
   return bisectTwo(Given[0], Given[1]);

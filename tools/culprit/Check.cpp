@@ -27,14 +27,14 @@ static cl::SubCommand CheckCommand("check", "Check detectors before they run");
 static cl::list<std::string> Given(cl::Positional, cl::sub(CheckCommand),
                                    cl::desc("[PATH|ID...]"));
 static cl::list<std::string>
-    Plugins("plugins", cl::sub(CheckCommand), cl::value_desc("DIR"),
-            cl::desc("Also know the detectors of DIR (repeatable)"));
-static ConfigOption Config(CheckCommand);
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(CheckCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("Form of the remarks"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+    CheckPlugins("plugins", cl::sub(CheckCommand), cl::value_desc("DIR"),
+                 cl::desc("Also know the detectors of DIR (repeatable)"));
+static ConfigOption CheckConfig(CheckCommand);
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> CheckFormat(
+    "format", cl::sub(CheckCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json"), cl::desc("Form of the remarks"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs")));
 
 /// Adds the Lua files that \p Path is or has below it.
 static Error addFiles(StringRef Path, std::vector<std::string> &Into) {
@@ -68,7 +68,7 @@ static Error addDefault(StringRef Checkout, std::vector<std::string> &Into) {
   if (!Checkout.empty() && (*P)->Folder.empty())
     Folders.push_back(Checkout == "." ? "plugins"
                                       : Checkout.str() + "/plugins");
-  Folders.insert(Folders.end(), Plugins.begin(), Plugins.end());
+  Folders.insert(Folders.end(), CheckPlugins.begin(), CheckPlugins.end());
   for (const std::string &Folder : Folders)
     if (Error E = addFiles(Folder, Into))
       return E;
@@ -95,7 +95,7 @@ static Expected<std::vector<std::string>> filesToCheck(const Vocabulary &Words,
       continue;
     }
     if (!Set) {
-      Expected<DetectorSet> Opened = openDetectors(Plugins, Words);
+      Expected<DetectorSet> Opened = openDetectors(CheckPlugins, Words);
       if (!Opened)
         return Opened.takeError();
       Set.emplace(std::move(*Opened));
@@ -261,7 +261,7 @@ int runCheck() {
   for (const std::string &File : *Files)
     if (Error E = checkFile(File, *Settings, Remarks))
       return report(std::move(E));
-  if (Format == OutputFormat::Json) {
+  if (CheckFormat == OutputFormat::Json) {
     printJson(Files->size(), Remarks);
   } else {
     for (const LintRemark &R : Remarks)

@@ -24,18 +24,16 @@ static cl::SubCommand CompareCommand(
     "compare", "Say what makes one profile slower or faster than another, how "
                "tensors differ from a reference, which run is better, or what "
                "was changed in a configuration");
-static cl::list<std::string> Paths(cl::Positional, cl::sub(CompareCommand),
-                                   cl::desc("A B..."));
+static cl::list<std::string>
+    ComparePaths(cl::Positional, cl::sub(CompareCommand), cl::desc("A B..."));
 static cl::opt<std::string>
     Noise("noise", cl::sub(CompareCommand), cl::value_desc("PATH"),
           cl::desc("Tensors: a second run of the reference; what the two "
                    "differ by is noise"));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(CompareCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json|markdown"),
-           cl::desc("Form of the comparison"),
-           cl::values(
-               clEnumValN(OutputFormat::Text, "text", "For a terminal"),
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> CompareFormat(
+    "format", cl::sub(CompareCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json|markdown"), cl::desc("Form of the comparison"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For a terminal"),
                clEnumValN(OutputFormat::Json, "json", "For programs"),
                clEnumValN(OutputFormat::Markdown, "markdown", "For an issue")));
 static cl::opt<bool>
@@ -46,26 +44,26 @@ static cl::opt<std::string>
     Group("group", cl::sub(CompareCommand), cl::value_desc("KEY,..."),
           cl::desc("Runs: put those with the same values of these settings "
                    "into one group (all settings but the seed)"));
+static cl::opt<unsigned, false, CountParser> CompareTop(
+    "top", cl::sub(CompareCommand), cl::init(10), cl::value_desc("N"),
+    cl::desc("Contributions, tensors, metrics or groups shown (10)"));
 static cl::opt<unsigned, false, CountParser>
-    Top("top", cl::sub(CompareCommand), cl::init(10), cl::value_desc("N"),
-        cl::desc("Contributions, tensors, metrics or groups shown (10)"));
-static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(CompareCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
+    CompareJobs("jobs", cl::sub(CompareCommand), cl::init(0),
+                cl::value_desc("N"), cl::desc("Threads (one a core)"));
 namespace {
 enum class FailureKind { Never, Different };
 } // namespace
 static cl::opt<FailureKind, false, ChoiceParser<FailureKind>>
-    FailOn("fail-on", cl::sub(CompareCommand), cl::init(FailureKind::Never),
-           cl::value_desc("different"),
-           cl::desc("Exit 1 if the verdict is different"),
-           cl::values(clEnumValN(FailureKind::Different, "different",
-                                 "Beyond the noise")));
+    CompareFailOn("fail-on", cl::sub(CompareCommand),
+                  cl::init(FailureKind::Never), cl::value_desc("different"),
+                  cl::desc("Exit 1 if the verdict is different"),
+                  cl::values(clEnumValN(FailureKind::Different, "different",
+                                        "Beyond the noise")));
 
 /// Reads \p Given side by side: a dump is mostly one large file.
 static Expected<std::vector<Case>> readSides(ArrayRef<std::string> Given) {
   Progress Waiting("reading");
-  const unsigned Threads = threadCount(Jobs);
+  const unsigned Threads = threadCount(CompareJobs);
   const unsigned Each =
       std::max<unsigned>(1, Threads / static_cast<unsigned>(Given.size()));
   std::vector<std::optional<Expected<Case>>> Read(Given.size());
@@ -100,14 +98,15 @@ static Expected<std::vector<Case>> readSides(ArrayRef<std::string> Given) {
 }
 
 static int exitFor(CompareVerdict V) {
-  return FailOn == FailureKind::Different && V == CompareVerdict::Different
+  return CompareFailOn == FailureKind::Different &&
+                 V == CompareVerdict::Different
              ? ExitRefused
              : ExitDone;
 }
 
 static int compareDumps(ArrayRef<std::string> Given, ArrayRef<Case> Sides) {
   TensorOptions Options;
-  Options.Threads = threadCount(Jobs);
+  Options.Threads = threadCount(CompareJobs);
   if (Sides.size() > 2)
     Options.Noise = &Sides[2];
   Expected<TensorComparison> Compared =
@@ -115,15 +114,15 @@ static int compareDumps(ArrayRef<std::string> Given, ArrayRef<Case> Sides) {
   if (!Compared)
     return report(Compared.takeError());
   Compared->NoisePath = Noise;
-  switch (Format) {
+  switch (CompareFormat) {
   case OutputFormat::Json:
     outs() << formatv("{0:2}", tensorsJson(*Compared)) << '\n';
     break;
   case OutputFormat::Markdown:
-    printTensorsMarkdown(outs(), *Compared, Top);
+    printTensorsMarkdown(outs(), *Compared, CompareTop);
     break;
   default:
-    printTensors(outs(), *Compared, Top);
+    printTensors(outs(), *Compared, CompareTop);
     break;
   }
   return exitFor(Compared->Verdict);
@@ -135,15 +134,15 @@ static int compareOperators(ArrayRef<std::string> Given, const Case &Ref,
       compareOperatorLogs(Ref, Given[0], Ours, Given[1]);
   if (!Compared)
     return report(Compared.takeError());
-  switch (Format) {
+  switch (CompareFormat) {
   case OutputFormat::Json:
     outs() << formatv("{0:2}", operatorsJson(*Compared)) << '\n';
     break;
   case OutputFormat::Markdown:
-    printOperatorsMarkdown(outs(), *Compared, Top);
+    printOperatorsMarkdown(outs(), *Compared, CompareTop);
     break;
   default:
-    printOperators(outs(), *Compared, Top);
+    printOperators(outs(), *Compared, CompareTop);
     break;
   }
   return exitFor(Compared->Verdict);
@@ -171,15 +170,15 @@ static int compareMetrics(ArrayRef<std::string> Given, ArrayRef<Case> Sides) {
   Expected<RunsComparison> Compared = compareRuns(std::move(Runs), Options);
   if (!Compared)
     return report(Compared.takeError());
-  switch (Format) {
+  switch (CompareFormat) {
   case OutputFormat::Json:
     outs() << formatv("{0:2}", runsJson(*Compared)) << '\n';
     break;
   case OutputFormat::Markdown:
-    printRunsMarkdown(outs(), *Compared, Top);
+    printRunsMarkdown(outs(), *Compared, CompareTop);
     break;
   default:
-    printRuns(outs(), *Compared, Top);
+    printRuns(outs(), *Compared, CompareTop);
     break;
   }
   return exitFor(Compared->Verdict);
@@ -200,15 +199,15 @@ static bool areRuns(ArrayRef<Case> Sides) {
 }
 
 static int printSettings(const ConfigComparison &Compared) {
-  switch (Format) {
+  switch (CompareFormat) {
   case OutputFormat::Json:
     outs() << formatv("{0:2}", configsJson(Compared)) << '\n';
     break;
   case OutputFormat::Markdown:
-    printConfigsMarkdown(outs(), Compared, Top);
+    printConfigsMarkdown(outs(), Compared, CompareTop);
     break;
   default:
-    printConfigs(outs(), Compared, Top);
+    printConfigs(outs(), Compared, CompareTop);
     break;
   }
   return exitFor(Compared.verdict());
@@ -251,7 +250,7 @@ static int compareMany(ArrayRef<std::string> Given) {
 }
 
 int runCompare() {
-  std::vector<std::string> Given(Paths.begin(), Paths.end());
+  std::vector<std::string> Given(ComparePaths.begin(), ComparePaths.end());
   if (Error E = checkPaths("compare", Given))
     return report(std::move(E));
   if (Given.size() != 2) {
@@ -305,15 +304,15 @@ int runCompare() {
       compareCases(A, Given[0], B, Given[1]);
   if (!Compared)
     return report(Compared.takeError());
-  switch (Format) {
+  switch (CompareFormat) {
   case OutputFormat::Json:
     outs() << formatv("{0:2}", comparisonJson(*Compared)) << '\n';
     break;
   case OutputFormat::Markdown:
-    printComparisonMarkdown(outs(), *Compared, Top);
+    printComparisonMarkdown(outs(), *Compared, CompareTop);
     break;
   default:
-    printComparison(outs(), *Compared, Top);
+    printComparison(outs(), *Compared, CompareTop);
     break;
   }
   return exitFor(Compared->Verdict);

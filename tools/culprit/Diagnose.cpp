@@ -37,47 +37,48 @@ namespace culprit {
 static cl::SubCommand DiagnoseCommand("diagnose",
                                       "Say why a run broke, from the files it "
                                       "left");
-static cl::list<std::string> Paths(cl::Positional, cl::sub(DiagnoseCommand),
-                                   cl::desc("PATH..."));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(DiagnoseCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json|markdown|html|sarif"),
-           cl::desc("Form of the report"),
-           cl::values(
-               clEnumValN(OutputFormat::Text, "text", "For a terminal"),
+static cl::list<std::string> DiagnosePaths(cl::Positional,
+                                           cl::sub(DiagnoseCommand),
+                                           cl::desc("PATH..."));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> DiagnoseFormat(
+    "format", cl::sub(DiagnoseCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json|markdown|html|sarif"),
+    cl::desc("Form of the report"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For a terminal"),
                clEnumValN(OutputFormat::Json, "json", "For programs"),
                clEnumValN(OutputFormat::Markdown, "markdown", "For an issue"),
                clEnumValN(OutputFormat::Html, "html", "One page, no links"),
                clEnumValN(OutputFormat::Sarif, "sarif", "For viewers")));
 static cl::opt<std::string>
-    Only("only", cl::sub(DiagnoseCommand), cl::value_desc("GLOBS"),
-         cl::desc("Run these detectors: 'gpu/*,-gpu/idle'"));
+    DiagnoseOnly("only", cl::sub(DiagnoseCommand), cl::value_desc("GLOBS"),
+                 cl::desc("Run these detectors: 'gpu/*,-gpu/idle'"));
 static cl::list<std::string>
-    Plugins("plugins", cl::sub(DiagnoseCommand), cl::value_desc("DIR"),
-            cl::desc("Also run the detectors of DIR (repeatable)"));
+    DiagnosePlugins("plugins", cl::sub(DiagnoseCommand), cl::value_desc("DIR"),
+                    cl::desc("Also run the detectors of DIR (repeatable)"));
 static cl::list<std::string>
-    KbPaths("kb", cl::sub(DiagnoseCommand), cl::value_desc("PATH"),
-            cl::desc("Also use the issues log PATH (repeatable)"));
+    DiagnoseKbPaths("kb", cl::sub(DiagnoseCommand), cl::value_desc("PATH"),
+                    cl::desc("Also use the issues log PATH (repeatable)"));
 static cl::list<std::string>
-    Options("option", cl::sub(DiagnoseCommand), cl::value_desc("ID.NAME=VALUE"),
-            cl::desc("Set an option of a detector (repeatable)"));
+    DiagnoseOptions("option", cl::sub(DiagnoseCommand),
+                    cl::value_desc("ID.NAME=VALUE"),
+                    cl::desc("Set an option of a detector (repeatable)"));
 static cl::list<std::string>
     GoodPaths("good", cl::sub(DiagnoseCommand), cl::value_desc("PATH"),
               cl::desc("Compare with the run PATH, which worked (repeatable)"));
 static cl::opt<std::string>
     SincePath("since", cl::sub(DiagnoseCommand), cl::value_desc("REPORT.json"),
               cl::desc("Say what changed since an earlier report of the run"));
-static ConfigOption Config(DiagnoseCommand);
+static ConfigOption DiagnoseConfig(DiagnoseCommand);
+static cl::opt<unsigned, false, CountParser> DiagnoseTop(
+    "top", cl::sub(DiagnoseCommand), cl::init(3), cl::value_desc("N"),
+    cl::desc("Hypotheses shown in full (3), besides those from 50 %"));
 static cl::opt<unsigned, false, CountParser>
-    Top("top", cl::sub(DiagnoseCommand), cl::init(3), cl::value_desc("N"),
-        cl::desc("Hypotheses shown in full (3), besides those from 50 %"));
-static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(DiagnoseCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
+    DiagnoseJobs("jobs", cl::sub(DiagnoseCommand), cl::init(0),
+                 cl::value_desc("N"), cl::desc("Threads (one a core)"));
 static cl::opt<double, false, ProbabilityParser>
-    FailOn("fail-on", cl::sub(DiagnoseCommand), cl::init(2.0),
-           cl::value_desc("P"),
-           cl::desc("Exit 1 if a hypothesis reaches this probability"));
+    DiagnoseFailOn("fail-on", cl::sub(DiagnoseCommand), cl::init(2.0),
+                   cl::value_desc("P"),
+                   cl::desc("Exit 1 if a hypothesis reaches this probability"));
 static cl::opt<bool>
     TimeDetectors("time-detectors", cl::sub(DiagnoseCommand),
                   cl::desc("Print the time and memory of each detector, and "
@@ -97,7 +98,7 @@ static bool reportInputs(const Case &C) {
 }
 
 static void print(const RunReport &R) {
-  switch (Format) {
+  switch (DiagnoseFormat) {
   case OutputFormat::Json:
     outs() << formatv("{0:2}", toJson(R)) << '\n';
     return;
@@ -105,17 +106,17 @@ static void print(const RunReport &R) {
     outs() << formatv("{0:2}", toSarif(R)) << '\n';
     return;
   case OutputFormat::Markdown:
-    printMarkdown(outs(), R, Top);
+    printMarkdown(outs(), R, DiagnoseTop);
     return;
   case OutputFormat::Html:
-    printHtml(outs(), R, Top);
+    printHtml(outs(), R, DiagnoseTop);
     return;
   case OutputFormat::Text:
     break;
   }
   TextStyle Style;
   Style.Width = outputWidth();
-  Style.Top = Top;
+  Style.Top = DiagnoseTop;
   Style.Color = WithColor(outs()).colorsEnabled();
   printText(outs(), R, Style);
 }
@@ -155,19 +156,19 @@ static size_t countOwn(ArrayRef<Entry> Entries) {
 }
 
 int runDiagnose() {
-  if (Paths.empty())
+  if (DiagnosePaths.empty())
     return report(failure("diagnose: nothing to read",
                           "give files or folders that a run left behind: "
                           "culprit diagnose runs/42"));
-  if (Error E = checkPaths("diagnose", Paths))
+  if (Error E = checkPaths("diagnose", DiagnosePaths))
     return report(std::move(E));
-  std::vector<std::string> Given(Paths.begin(), Paths.end());
+  std::vector<std::string> Given(DiagnosePaths.begin(), DiagnosePaths.end());
 
   // A mistake in the settings is told before minutes of reading.
   Expected<const Project *> P = project();
   if (!P)
     return report(P.takeError());
-  std::vector<std::string> Logs(KbPaths.begin(), KbPaths.end());
+  std::vector<std::string> Logs(DiagnoseKbPaths.begin(), DiagnoseKbPaths.end());
   std::optional<SavedReport> Before;
   if (!SincePath.empty()) {
     Expected<std::vector<SavedReport>> Saved = SavedReport::load(SincePath);
@@ -186,7 +187,7 @@ int runDiagnose() {
   // and reading leaves a core half idle.
   std::optional<Expected<KnowledgeBase>> Opened;
   std::thread Opening([&] { Opened.emplace(openKnowledge(Logs)); });
-  Expected<Case> C = readEvidence(Given, Jobs);
+  Expected<Case> C = readEvidence(Given, DiagnoseJobs);
   Opening.join();
   Expected<KnowledgeBase> KB = std::move(*Opened);
   if (!C) {
@@ -199,29 +200,31 @@ int runDiagnose() {
   report(KB->remarks());
   // Recorded runs were looked at by all detectors: what a selection did not
   // look for would count as not there.
-  const ShapeFigures Shape = Only.empty() ? runShape(*C) : ShapeFigures();
+  const ShapeFigures Shape =
+      DiagnoseOnly.empty() ? runShape(*C) : ShapeFigures();
   // They need not be read where neither this run nor a good one has curves.
   Expected<Weights> W = rankingWeights(
       "", "", Shape.empty() && GoodPaths.empty() ? "none" : "");
   if (!W)
     return report(W.takeError());
-  Expected<DetectorSet> Detectors = openDetectors(Plugins, KB->vocabulary());
+  Expected<DetectorSet> Detectors =
+      openDetectors(DiagnosePlugins, KB->vocabulary());
   if (!Detectors)
     return report(Detectors.takeError());
 
   // The text names those it selected itself.
   reportBroken(*Detectors, [](StringRef Id) {
-    return Format != OutputFormat::Text ||
-           (!Only.empty() && !GlobList(Only).contains(Id));
+    return DiagnoseFormat != OutputFormat::Text ||
+           (!DiagnoseOnly.empty() && !GlobList(DiagnoseOnly).contains(Id));
   });
 
   RunSettings Settings;
-  Settings.Only = Only;
-  if (auto Chosen = optionSettings(*Detectors, Options))
+  Settings.Only = DiagnoseOnly;
+  if (auto Chosen = optionSettings(*Detectors, DiagnoseOptions))
     Settings.Options = asTexts(*Chosen);
   else
     return report(Chosen.takeError());
-  Settings.Threads = threadCount(Jobs);
+  Settings.Threads = threadCount(DiagnoseJobs);
   Settings.Bounds.Timed = TimeDetectors;
   std::optional<Progress> Waiting(std::in_place, "diagnosing");
   Expected<std::vector<Outcome>> Outcomes =
@@ -234,7 +237,7 @@ int runDiagnose() {
   std::vector<LogEvidence> Quoted = quotedEntries(*C, KB->entries());
   std::optional<GoodRuns> Good;
   if (!GoodPaths.empty()) {
-    Good.emplace(std::vector<std::string>(GoodPaths), Given, Jobs);
+    Good.emplace(std::vector<std::string>(GoodPaths), Given, DiagnoseJobs);
     Good->weigh(*Detectors, Settings, *KB, *C, *Outcomes, Symptoms, Quoted, *W);
   }
   OwnDiagnosis Own;
@@ -270,7 +273,7 @@ int runDiagnose() {
     errs() << timingTable(*Outcomes);
   int Exit = NothingRead ? ExitBadUse : ExitDone;
   if (!NothingRead && llvm::any_of(D.Hypotheses, [](const Hypothesis &H) {
-        return H.Probability >= FailOn;
+        return H.Probability >= DiagnoseFailOn;
       }))
     Exit = ExitRefused;
   if (llvm::any_of(*Outcomes, [](const Outcome &O) { return O.Abandoned; }) ||
@@ -281,7 +284,7 @@ int runDiagnose() {
 
 int diagnoseFiles(ArrayRef<std::string> Files) {
   for (const std::string &File : Files)
-    Paths.push_back(File);
+    DiagnosePaths.push_back(File);
   return runDiagnose();
 }
 

@@ -16,11 +16,11 @@ namespace culprit {
 static cl::SubCommand DoctorCommand("doctor",
                                     "Say whether this machine can record, and "
                                     "what is in the way");
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(DoctorCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("Form of the result"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> DoctorFormat(
+    "format", cl::sub(DoctorCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json"), cl::desc("Form of the result"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs")));
 
 static StringRef word(Health H) {
   switch (H) {
@@ -40,7 +40,7 @@ int runDoctor() {
   std::vector<DoctorCheck> Checks = examineMachine();
   bool Works = none_of(
       Checks, [](const DoctorCheck &C) { return C.State == Health::Bad; });
-  if (Format == OutputFormat::Json) {
+  if (DoctorFormat == OutputFormat::Json) {
     json::Array All;
     for (const DoctorCheck &C : Checks)
       All.push_back(json::Object{{"check", C.Name},

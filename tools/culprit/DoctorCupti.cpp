@@ -26,7 +26,7 @@ namespace culprit {
 
 namespace {
 /// What a library says of itself, and where it lies.
-struct Answer {
+struct LibraryAnswer {
   uint32_t Version;
   char Path[PATH_MAX];
 };
@@ -34,14 +34,14 @@ struct Answer {
 
 /// Loads \p Library in a child and asks \p Function: libraries of other people
 /// run code when they are loaded, and two CUPTIs do not belong in one process.
-static Answer ask(const std::string &Library, const char *Function) {
-  Answer Out = {};
+static LibraryAnswer ask(const std::string &Library, const char *Function) {
+  LibraryAnswer Out = {};
   int Ends[2];
   if (::pipe2(Ends, O_CLOEXEC) != 0)
     return Out;
   pid_t Child = ::fork();
   if (Child == 0) {
-    Answer A = {};
+    LibraryAnswer A = {};
     if (void *Handle = dlopen(Library.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
       // Both take a pointer to 32 bits and return 0.
       auto Get = reinterpret_cast<int (*)(uint32_t *)>(dlsym(Handle, Function));
@@ -57,7 +57,7 @@ static Answer ask(const std::string &Library, const char *Function) {
   ::close(Ends[1]);
   pollfd P = {Ends[0], POLLIN, 0};
   if (Child > 0 && ::poll(&P, 1, 10000) > 0) {
-    Answer A = {};
+    LibraryAnswer A = {};
     // Less than PIPE_BUF would be whole; a longer one comes in parts.
     size_t Done = 0;
     while (Done < sizeof A) {
@@ -167,7 +167,7 @@ std::vector<CuptiCandidate> findCupti() {
   StringSet<> Known;
   for (const std::string &Path : Paths) {
     // A name without a folder is looked up by the loader.
-    Answer A = {};
+    LibraryAnswer A = {};
     SmallString<256> Real;
     if (Path.front() == '/') {
       if (sys::fs::real_path(Path, Real) || Known.contains(Real))

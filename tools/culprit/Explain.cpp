@@ -25,23 +25,22 @@ static cl::SubCommand ExplainCommand("explain", "Explain a detector, symptom, "
 static cl::list<std::string> Ids(cl::Positional, cl::sub(ExplainCommand),
                                  cl::desc("ID..."));
 static cl::list<std::string>
-    Plugins("plugins", cl::sub(ExplainCommand), cl::value_desc("DIR"),
-            cl::desc("Also know the detectors of DIR (repeatable)"));
+    ExplainPlugins("plugins", cl::sub(ExplainCommand), cl::value_desc("DIR"),
+                   cl::desc("Also know the detectors of DIR (repeatable)"));
 static cl::list<std::string>
-    KbPaths("kb", cl::sub(ExplainCommand), cl::value_desc("PATH"),
-            cl::desc("Also know the entries of PATH (repeatable)"));
-static cl::list<std::string>
-    Options("option", cl::sub(ExplainCommand), cl::value_desc("ID.NAME=VALUE"),
-            cl::desc("Show an option of a detector as so set (repeatable)"));
-static ConfigOption Config(ExplainCommand);
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(ExplainCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json|markdown"),
-           cl::desc("Form of what is said"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs"),
-                      clEnumValN(OutputFormat::Markdown, "markdown",
-                                 "For docs (detectors only)")));
+    ExplainKbPaths("kb", cl::sub(ExplainCommand), cl::value_desc("PATH"),
+                   cl::desc("Also know the entries of PATH (repeatable)"));
+static cl::list<std::string> ExplainOptions(
+    "option", cl::sub(ExplainCommand), cl::value_desc("ID.NAME=VALUE"),
+    cl::desc("Show an option of a detector as so set (repeatable)"));
+static ConfigOption ExplainConfig(ExplainCommand);
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> ExplainFormat(
+    "format", cl::sub(ExplainCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json|markdown"), cl::desc("Form of what is said"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs"),
+               clEnumValN(OutputFormat::Markdown, "markdown",
+                          "For docs (detectors only)")));
 
 namespace {
 
@@ -141,7 +140,7 @@ static void explainClass(const ClassTerm &C, ArrayRef<const Entry *> Entries) {
 static bool explain(StringRef Id, const Known &K) {
   const Vocabulary &Words = K.KB.vocabulary();
   if (const Detector *D = K.Detectors.find(Id)) {
-    if (Format == OutputFormat::Markdown)
+    if (ExplainFormat == OutputFormat::Markdown)
       printDetectorPage(outs(), D->info(), Words, K.KB.entries());
     else
       explainDetector(D->info(), K);
@@ -229,32 +228,33 @@ int runExplain() {
     return report(failure("explain: nothing named",
                           "name a detector (gpu/idle), a symptom, a class or "
                           "an entry"));
-  Expected<KnowledgeBase> KB = openKnowledge(KbPaths);
+  Expected<KnowledgeBase> KB = openKnowledge(ExplainKbPaths);
   if (!KB)
     return report(KB.takeError());
-  Expected<DetectorSet> Detectors = openDetectors(Plugins, KB->vocabulary());
+  Expected<DetectorSet> Detectors =
+      openDetectors(ExplainPlugins, KB->vocabulary());
   if (!Detectors)
     return report(Detectors.takeError());
   reportBroken(*Detectors);
   Expected<std::vector<OptionSetting>> Settings =
-      optionSettings(*Detectors, Options);
+      optionSettings(*Detectors, ExplainOptions);
   if (!Settings)
     return report(Settings.takeError());
   Known K{std::move(*KB), std::move(*Detectors),
-          cantFail(detectorFolders(Plugins)), std::move(*Settings)};
+          cantFail(detectorFolders(ExplainPlugins)), std::move(*Settings)};
 
   int Exit = ExitDone;
   json::Array All;
   for (const std::string &Id : Ids) {
     std::optional<json::Object> O;
-    if (Format == OutputFormat::Json)
+    if (ExplainFormat == OutputFormat::Json)
       O = explainJson(Id, K);
     if (O)
       All.push_back(std::move(*O));
-    else if (Format == OutputFormat::Json || !explain(Id, K))
+    else if (ExplainFormat == OutputFormat::Json || !explain(Id, K))
       Exit = reportUnknown(Id, K);
   }
-  if (Format == OutputFormat::Json)
+  if (ExplainFormat == OutputFormat::Json)
     outs() << formatv("{0:2}", json::Value(std::move(All))) << '\n';
   return Exit;
 }

@@ -25,9 +25,9 @@ enum class TraceFormat { Chrome, Perfetto, Nsys };
 static cl::SubCommand ExportCommand("export", "Write a profile for viewers: "
                                               "Perfetto, Chrome, Nsight "
                                               "Systems");
-static cl::list<std::string> Paths(cl::Positional, cl::sub(ExportCommand),
-                                   cl::desc("FILE|FOLDER"));
-static cl::opt<TraceFormat, false, ChoiceParser<TraceFormat>> Format(
+static cl::list<std::string> ExportPaths(cl::Positional, cl::sub(ExportCommand),
+                                         cl::desc("FILE|FOLDER"));
+static cl::opt<TraceFormat, false, ChoiceParser<TraceFormat>> ExportFormat(
     "format", cl::sub(ExportCommand), cl::init(TraceFormat::Chrome),
     cl::value_desc("chrome|perfetto|nsys"), cl::desc("Form of the file"),
     cl::values(clEnumValN(TraceFormat::Chrome, "chrome",
@@ -36,14 +36,14 @@ static cl::opt<TraceFormat, false, ChoiceParser<TraceFormat>> Format(
                           "The same: ui.perfetto.dev opens it"),
                clEnumValN(TraceFormat::Nsys, "nsys",
                           "SQLite as of nsys export --type sqlite")));
-static cl::opt<std::string> Output("o", cl::sub(ExportCommand),
-                                   cl::value_desc("OUT"),
-                                   cl::desc("The file to write"));
+static cl::opt<std::string> ExportOutput("o", cl::sub(ExportCommand),
+                                         cl::value_desc("OUT"),
+                                         cl::desc("The file to write"));
 static cl::opt<std::string> Rank("rank", cl::sub(ExportCommand),
                                  cl::value_desc("N"),
                                  cl::desc("Only this rank of several"));
-static cl::opt<bool> Force("force", cl::sub(ExportCommand),
-                           cl::desc("Replace OUT when it is there"));
+static cl::opt<bool> ExportForce("force", cl::sub(ExportCommand),
+                                 cl::desc("Replace OUT when it is there"));
 
 /// Whether the file at \p Path is a profile, by what it begins with.
 static bool isProfile(StringRef Path) {
@@ -84,21 +84,21 @@ static Expected<std::vector<std::string>> profilesAt(StringRef Path) {
 
 /// Refuses what would lose a file.
 static Error checkOutput(ArrayRef<std::string> Inputs) {
-  if (!sys::fs::exists(Output))
+  if (!sys::fs::exists(ExportOutput))
     return Error::success();
   for (StringRef Input : Inputs) {
     bool Same = false;
-    if (!sys::fs::equivalent(Input, Output, Same) && Same)
-      return failure("export: " + Output + " is " +
+    if (!sys::fs::equivalent(Input, ExportOutput, Same) && Same)
+      return failure("export: " + ExportOutput + " is " +
                          (Inputs.size() == 1 ? "the file" : "a file") +
                          " to read",
                      "name another with -o OUT");
   }
-  if (!sys::fs::is_regular_file(Output))
-    return failure("export: " + Output + " is no regular file",
+  if (!sys::fs::is_regular_file(ExportOutput))
+    return failure("export: " + ExportOutput + " is no regular file",
                    "name a file with -o OUT");
-  if (!Force)
-    return failure("export: " + Output + " is there already",
+  if (!ExportForce)
+    return failure("export: " + ExportOutput + " is there already",
                    "give --force to replace it");
   return Error::success();
 }
@@ -106,9 +106,9 @@ static Error checkOutput(ArrayRef<std::string> Inputs) {
 static Error writeJson(const Case &C, int64_t OfRank,
                        const ExportOptions &Options) {
   std::error_code EC;
-  raw_fd_ostream OS(Output, EC);
+  raw_fd_ostream OS(ExportOutput, EC);
   if (EC)
-    return failure("export: " + Output + ": " + EC.message());
+    return failure("export: " + ExportOutput + ": " + EC.message());
   OS.SetBufferSize(1 << 20);
   writeChromeTrace(OS, C, OfRank, Options);
   OS.close();
@@ -116,7 +116,7 @@ static Error writeJson(const Case &C, int64_t OfRank,
     return Error::success();
   EC = OS.error();
   OS.clear_error();
-  return failure("export: " + Output + ": " + EC.message(),
+  return failure("export: " + ExportOutput + ": " + EC.message(),
                  "is there room on the disk?");
 }
 
@@ -131,7 +131,7 @@ static std::string ranksText(ArrayRef<int64_t> Ranks) {
 static Error writeExport(const Case &C, bool &Begun) {
   std::vector<int64_t> Ranks = profiledRanks(C);
   if (Ranks.empty())
-    return failure("export: " + Paths.front() + " holds no profile",
+    return failure("export: " + ExportPaths.front() + " holds no profile",
                    "give a capture, a trace or an nsys export");
   ExportOptions Options;
   Options.Version = versionString();
@@ -139,36 +139,37 @@ static Error writeExport(const Case &C, bool &Begun) {
     int64_t Wanted;
     if (StringRef(Rank).getAsInteger(10, Wanted) ||
         !is_contained(Ranks, Wanted))
-      return failure("export: " + Paths.front() + " has no rank '" + Rank + "'",
+      return failure("export: " + ExportPaths.front() + " has no rank '" +
+                         Rank + "'",
                      "it has " + ranksText(Ranks));
     Options.Rank = Wanted;
   }
-  bool OneTrace = Format != TraceFormat::Nsys;
+  bool OneTrace = ExportFormat != TraceFormat::Nsys;
   if (OneTrace && Ranks.size() > 1 && !Options.Rank)
-    return failure("export: " + Paths.front() + " holds " +
+    return failure("export: " + ExportPaths.front() + " holds " +
                        formatCount(int64_t(Ranks.size())) +
                        " ranks, and such a trace is of one",
                    "choose it with --rank: it has " + ranksText(Ranks));
-  if (sys::fs::exists(Output))
-    if (std::error_code EC = sys::fs::remove(Output))
-      return failure("export: " + Output + ": " + EC.message());
+  if (sys::fs::exists(ExportOutput))
+    if (std::error_code EC = sys::fs::remove(ExportOutput))
+      return failure("export: " + ExportOutput + ": " + EC.message());
   Begun = true;
-  if (Format == TraceFormat::Nsys)
-    return writeNsightExport(Output, C, Options);
+  if (ExportFormat == TraceFormat::Nsys)
+    return writeNsightExport(ExportOutput, C, Options);
   return writeJson(C, Options.Rank.value_or(Ranks.front()), Options);
 }
 
 int runExport() {
-  if (Paths.size() != 1)
-    return report(failure(Paths.empty() ? "export: nothing to read"
-                                        : "export: one file at a time",
+  if (ExportPaths.size() != 1)
+    return report(failure(ExportPaths.empty() ? "export: nothing to read"
+                                              : "export: one file at a time",
                           "culprit export FILE --format chrome -o OUT"));
-  if (Error E = checkPaths("export", Paths))
+  if (Error E = checkPaths("export", ExportPaths))
     return report(std::move(E));
-  if (Output.empty())
+  if (ExportOutput.empty())
     return report(
         failure("export: no file to write to", "name it with -o OUT"));
-  Expected<std::vector<std::string>> Inputs = profilesAt(Paths.front());
+  Expected<std::vector<std::string>> Inputs = profilesAt(ExportPaths.front());
   if (!Inputs)
     return report(Inputs.takeError());
   if (Error E = checkOutput(*Inputs))
@@ -182,7 +183,7 @@ int runExport() {
   if (Error E = writeExport(*C, Begun)) {
     // No half a file that looks like a whole one.
     if (Begun)
-      sys::fs::remove(Output);
+      sys::fs::remove(ExportOutput);
     return report(std::move(E));
   }
   return ExitDone;

@@ -23,17 +23,18 @@ namespace culprit {
 static cl::SubCommand
     GoldenCommand("golden", "Hold what a good run did in a lock file, and "
                             "check later runs against it");
-static cl::list<std::string> Words(cl::Positional, cl::sub(GoldenCommand),
-                                   cl::desc("record PATH... | verify LOCK "
-                                            "PATH..."));
+static cl::list<std::string>
+    GoldenWords(cl::Positional, cl::sub(GoldenCommand),
+                cl::desc("record PATH... | verify LOCK "
+                         "PATH..."));
 static cl::opt<std::string>
-    Output("o", cl::sub(GoldenCommand), cl::init("golden.lock.yaml"),
-           cl::value_desc("FILE"),
-           cl::desc("record: the lock to write (golden.lock.yaml; - for "
-                    "standard output)"));
-static cl::opt<bool>
-    Force("force", cl::sub(GoldenCommand),
-          cl::desc("record: write over a lock, with what was edited in it"));
+    GoldenOutput("o", cl::sub(GoldenCommand), cl::init("golden.lock.yaml"),
+                 cl::value_desc("FILE"),
+                 cl::desc("record: the lock to write (golden.lock.yaml; - for "
+                          "standard output)"));
+static cl::opt<bool> GoldenForce(
+    "force", cl::sub(GoldenCommand),
+    cl::desc("record: write over a lock, with what was edited in it"));
 static cl::opt<bool>
     Greedy("greedy", cl::sub(GoldenCommand),
            cl::desc("Answers are greedy where no file tells the temperature"));
@@ -41,14 +42,14 @@ static cl::list<std::string>
     Accept("accept", cl::sub(GoldenCommand), cl::value_desc("GLOB"),
            cl::desc("verify: take what the run has for these items into the "
                     "lock (repeatable)"));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(GoldenCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("verify: form of the result"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> GoldenFormat(
+    "format", cl::sub(GoldenCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json"), cl::desc("verify: form of the result"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs")));
 static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(GoldenCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
+    GoldenJobs("jobs", cl::sub(GoldenCommand), cl::init(0), cl::value_desc("N"),
+               cl::desc("Threads (one a core)"));
 
 static Error writeLock(StringRef Path, StringRef Text) {
   if (Error E = writeToOutput(Path, [&](raw_ostream &OS) {
@@ -69,7 +70,7 @@ static std::optional<GoldenRun> observeRun(ArrayRef<std::string> Paths,
     report(std::move(E));
     return std::nullopt;
   }
-  Expected<Case> C = readEvidence(Paths, Jobs);
+  Expected<Case> C = readEvidence(Paths, GoldenJobs);
   if (!C) {
     report(C.takeError());
     return std::nullopt;
@@ -80,7 +81,7 @@ static std::optional<GoldenRun> observeRun(ArrayRef<std::string> Paths,
   Options.Greedy = Greedy;
   for (const GoldenItem &I : Locked)
     Options.Wanted.insert(I.Id);
-  Options.Threads = threadCount(Jobs);
+  Options.Threads = threadCount(GoldenJobs);
   return observe(*C, Paths, Options);
 }
 
@@ -104,10 +105,10 @@ static int record(ArrayRef<std::string> Paths) {
                           "golden.lock.yaml"));
   if (!Accept.empty())
     return report(failure("golden record: --accept is for verify"));
-  if (Output != "-" && !Force && sys::fs::exists(Output))
-    return report(failure(Output + ": is there already",
+  if (GoldenOutput != "-" && !GoldenForce && sys::fs::exists(GoldenOutput))
+    return report(failure(GoldenOutput + ": is there already",
                           "to renew values and keep what was edited: culprit "
-                          "golden verify " + Output + " PATH... "
+                          "golden verify " + GoldenOutput + " PATH... "
                           "--accept='*'; to begin anew: --force"));
   std::optional<GoldenRun> Run = observeRun(Paths, {});
   if (!Run)
@@ -129,13 +130,13 @@ static int record(ArrayRef<std::string> Paths) {
                           "what can be held: answers, token ids, latencies, "
                           "tensors, metrics, settings, API responses; "
                           "'culprit inspect' lists what was read"));
-  if (Error E = writeLock(Output, lockText(Items)))
+  if (Error E = writeLock(GoldenOutput, lockText(Items)))
     return report(std::move(E));
-  if (Output != "-")
-    outs() << Output << ": " << formatCount(int64_t(Items.size()))
+  if (GoldenOutput != "-")
+    outs() << GoldenOutput << ": " << formatCount(int64_t(Items.size()))
            << (Items.size() == 1 ? " item: " : " items: ") << kindsText(Items)
            << "\nreview it, commit it, and let CI run: culprit golden verify "
-           << Output << " PATH...\n";
+           << GoldenOutput << " PATH...\n";
   return ExitDone;
 }
 
@@ -231,7 +232,7 @@ static int verify(ArrayRef<std::string> Arguments) {
     }
   }
   Report.Lock = Path;
-  if (Format == OutputFormat::Json)
+  if (GoldenFormat == OutputFormat::Json)
     outs() << formatv("{0:2}", goldenJson(Report)) << '\n';
   else
     printGolden(outs(), Report, outputWidth());
@@ -239,9 +240,10 @@ static int verify(ArrayRef<std::string> Arguments) {
 }
 
 int runGolden() {
-  const StringRef Verb = Words.empty() ? StringRef() : StringRef(Words[0]);
+  const StringRef Verb =
+      GoldenWords.empty() ? StringRef() : StringRef(GoldenWords[0]);
   const std::vector<std::string> Rest(
-      Words.begin() + (Words.empty() ? 0 : 1), Words.end());
+      GoldenWords.begin() + (GoldenWords.empty() ? 0 : 1), GoldenWords.end());
   if (Verb == "record")
     return record(Rest);
   if (Verb == "verify")

@@ -18,23 +18,24 @@ namespace culprit {
 
 static cl::SubCommand InspectCommand("inspect", "List the evidence there is, "
                                                 "table by table");
-static cl::list<std::string> Paths(cl::Positional, cl::sub(InspectCommand),
-                                   cl::desc("PATH..."));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(InspectCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("Form of the list"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+static cl::list<std::string>
+    InspectPaths(cl::Positional, cl::sub(InspectCommand), cl::desc("PATH..."));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> InspectFormat(
+    "format", cl::sub(InspectCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json"), cl::desc("Form of the list"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs")));
 static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(InspectCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
+    InspectJobs("jobs", cl::sub(InspectCommand), cl::init(0),
+                cl::value_desc("N"), cl::desc("Threads (one a core)"));
 
 static cl::opt<bool> Decode("decode", cl::sub(InspectCommand),
                             cl::desc("Print rows of the dumped batches as "
                                      "text, with what the loss counts"));
 static cl::opt<unsigned, false, CountParser>
-    Examples("examples", cl::sub(InspectCommand), cl::init(3),
-             cl::value_desc("N"), cl::desc("Rows that --decode prints (3)"));
+    InspectExamples("examples", cl::sub(InspectCommand), cl::init(3),
+                    cl::value_desc("N"),
+                    cl::desc("Rows that --decode prints (3)"));
 
 static cl::opt<std::string>
     Replay("replay", cl::sub(InspectCommand), cl::ValueOptional,
@@ -63,7 +64,7 @@ static Error decode(const Case &C) {
   if (!Words)
     return Words.takeError();
   ExampleStyle Style;
-  Style.Most = Examples;
+  Style.Most = InspectExamples;
   Style.Color = WithColor(outs()).colorsEnabled();
   if (printExamples(outs(), C, *Words, Style) == 0)
     return failure("inspect: no dumped batch to decode",
@@ -73,13 +74,14 @@ static Error decode(const Case &C) {
 }
 
 int runInspect() {
-  if (Paths.empty())
+  if (InspectPaths.empty())
     return report(failure("inspect: nothing to read",
                           "give files or folders that a run left behind"));
-  if (Error E = checkPaths("inspect", Paths))
+  if (Error E = checkPaths("inspect", InspectPaths))
     return report(std::move(E));
   Expected<Case> C = readEvidence(
-      std::vector<std::string>(Paths.begin(), Paths.end()), Jobs);
+      std::vector<std::string>(InspectPaths.begin(), InspectPaths.end()),
+      InspectJobs);
   if (!C)
     return report(C.takeError());
   bool AnyRead = reportUnread(*C);
@@ -95,7 +97,7 @@ int runInspect() {
     outs() << *Command;
     return ExitDone;
   }
-  if (Format == OutputFormat::Json) {
+  if (InspectFormat == OutputFormat::Json) {
     outs() << formatv("{0:2}", inspectionJson(*C)) << '\n';
   } else {
     TextStyle Style;

@@ -26,32 +26,32 @@ cl::SubCommand &kbCommand() {
   return Command;
 }
 
-static cl::list<std::string> Words(cl::Positional, cl::sub(kbCommand()),
-                                   cl::desc("VERB [...]"));
+static cl::list<std::string> KbWords(cl::Positional, cl::sub(kbCommand()),
+                                     cl::desc("VERB [...]"));
 static cl::list<std::string>
     KbPaths("kb", cl::sub(kbCommand()), cl::value_desc("PATH"),
             cl::desc("Also read PATH: a log, a folder of logs, or a built "
                      "store (repeatable)"));
-static ConfigOption Config(kbCommand());
+static ConfigOption KbConfig(kbCommand());
 static cl::opt<unsigned, false, CountParser>
     Limit("limit", cl::sub(kbCommand()), cl::init(5), cl::value_desc("N"),
           cl::desc("search: results"));
-static cl::opt<std::string>
-    Output("o", cl::sub(kbCommand()), cl::value_desc("FILE"),
-           cl::desc("build: the store; rules, export: where the result goes"));
+static cl::opt<std::string> KbOutput(
+    "o", cl::sub(kbCommand()), cl::value_desc("FILE"),
+    cl::desc("build: the store; rules, export: where the result goes"));
 static cl::opt<bool> Curated("curated", cl::sub(kbCommand()),
                              cl::desc("check: ask for the sections of a "
                                       "curated entry too"));
-static cl::opt<bool> Fix("fix", cl::sub(kbCommand()),
-                         cl::desc("check: bring labels, statuses, dates and "
-                                  "line ends to the common form first"));
+static cl::opt<bool> KbFix("fix", cl::sub(kbCommand()),
+                           cl::desc("check: bring labels, statuses, dates and "
+                                    "line ends to the common form first"));
 static cl::opt<std::string>
     Layer("layer", cl::sub(kbCommand()), cl::value_desc("LAYER"),
           cl::desc("Only entries of this layer, such as numerics"));
 static cl::opt<std::string>
-    Class("class", cl::sub(kbCommand()), cl::value_desc("CLASS"),
-          cl::desc("Only entries of this class; add: its class"));
-static cl::opt<KbFormat, false, ChoiceParser<KbFormat>> Format(
+    KbClass("class", cl::sub(kbCommand()), cl::value_desc("CLASS"),
+            cl::desc("Only entries of this class; add: its class"));
+static cl::opt<KbFormat, false, ChoiceParser<KbFormat>> KbOutputFormat(
     "format", cl::sub(kbCommand()), cl::init(KbFormat::Text),
     cl::desc("Form of the result"),
     cl::values(clEnumValN(KbFormat::Text, "text", "For people"),
@@ -63,21 +63,22 @@ static cl::opt<KbFormat, false, ChoiceParser<KbFormat>> Format(
                           "into the folder -o")));
 
 const KbOptions &kbOptions() {
-  static const KbOptions Options = {KbPaths, Format, Limit,
-                                    Output,  Layer,  Class};
+  static const KbOptions Options = {KbPaths,  KbOutputFormat, Limit,
+                                    KbOutput, Layer,          KbClass};
   return Options;
 }
 
 Error checkFormat(StringRef Verb, ArrayRef<KbFormat> Allowed) {
   static constexpr StringRef Names[] = {"text", "json", "markdown", "tsv",
                                          "index"};
-  if (is_contained(Allowed, Format))
+  if (is_contained(Allowed, KbOutputFormat))
     return Error::success();
   std::vector<StringRef> Known;
   for (KbFormat F : Allowed)
     Known.push_back(Names[static_cast<size_t>(F)]);
   return failure("kb " + Verb + ": there is no form '" +
-                     Names[static_cast<size_t>(Format.getValue())] + "' of it",
+                     Names[static_cast<size_t>(KbOutputFormat.getValue())] +
+                     "' of it",
                  "one of " + join(Known, ", "));
 }
 
@@ -102,13 +103,13 @@ static int show(ArrayRef<std::string> Arguments) {
                                           : "did you mean '" + Close + "'?"));
     }
     for (const Entry *E : Entries) {
-      if (Format == KbFormat::Json)
+      if (KbOutputFormat == KbFormat::Json)
         All.push_back(entryJson(*E));
       else
         printEntryText(outs(), *E);
     }
   }
-  if (Format == KbFormat::Json)
+  if (KbOutputFormat == KbFormat::Json)
     outs() << formatv("{0:2}", json::Value(std::move(All))) << '\n';
   return Exit;
 }
@@ -157,7 +158,7 @@ static int check(ArrayRef<std::string> Arguments) {
   std::vector<std::string> Paths = std::move(*Given);
   if (Paths.empty()) {
     // Nobody means to rewrite the installation.
-    if (Fix)
+    if (KbFix)
       return report(failure("kb check --fix: no log of a project here",
                             "name it: culprit kb check --fix ISSUES.md"));
     Expected<std::string> Home = homeFolder();
@@ -166,7 +167,7 @@ static int check(ArrayRef<std::string> Arguments) {
     Paths.push_back(*Home + "/kb");
     noteShipped();
   }
-  if (Fix)
+  if (KbFix)
     if (Error E = fixLogs(Paths))
       return report(std::move(E));
   CheckOptions Options;
@@ -180,7 +181,7 @@ static int check(ArrayRef<std::string> Arguments) {
 }
 
 static int build(ArrayRef<std::string> Arguments) {
-  if (Output.empty())
+  if (KbOutput.empty())
     return report(failure("kb build: no store named",
                           "say where to write it: culprit kb build -o "
                           "team.sqlite ISSUES.md"));
@@ -204,15 +205,14 @@ static int build(ArrayRef<std::string> Arguments) {
   Expected<std::vector<std::string>> Files = expandLogs(Paths);
   if (!Files)
     return report(Files.takeError());
-  Expected<BuildResult> Built = buildStore(*Files, Output, *V, Root);
+  Expected<BuildResult> Built = buildStore(*Files, KbOutput, *V, Root);
   if (!Built)
     return report(Built.takeError());
   report(Built->Remarks);
-  outs() << Output << ": "
-         << (Built->Written ? "built" : "up to date") << ", "
-         << Built->Entries << (Built->Entries == 1 ? " entry" : " entries")
-         << " of " << Built->Files
-         << (Built->Files == 1 ? " file, " : " files, ")
+  outs() << KbOutput << ": " << (Built->Written ? "built" : "up to date")
+         << ", " << Built->Entries
+         << (Built->Entries == 1 ? " entry" : " entries") << " of "
+         << Built->Files << (Built->Files == 1 ? " file, " : " files, ")
          << Built->Parsed << " of them read\n";
   return ExitDone;
 }
@@ -254,12 +254,12 @@ static std::string verbNames() {
 }
 
 int runKb() {
-  if (Words.empty())
+  if (KbWords.empty())
     return report(failure("kb: nothing to do",
                           "one of these follows: " + verbNames() +
                               "; 'culprit kb help' says what they do"));
-  std::vector<std::string> Arguments(Words.begin() + 1, Words.end());
-  StringRef Name = Words[0];
+  std::vector<std::string> Arguments(KbWords.begin() + 1, KbWords.end());
+  StringRef Name = KbWords[0];
   if (Name == "help") {
     for (const Verb &V : Verbs)
       outs() << formatv("culprit kb {0,-9}{1,-26} {2}\n", V.Name, V.Arguments,

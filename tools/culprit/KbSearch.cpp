@@ -27,9 +27,9 @@ static cl::opt<bool>
     Batch("batch", cl::sub(kbCommand()),
           cl::desc("search: a query on each line of standard input; one with "
                    "line breaks as a JSON string"));
-static cl::opt<std::string>
-    Weights("weights", cl::sub(kbCommand()), cl::value_desc("NAME=X,..."),
-            cl::desc("search: other weights of the ranking, to try them out"));
+static cl::opt<std::string> KbWeights(
+    "weights", cl::sub(kbCommand()), cl::value_desc("NAME=X,..."),
+    cl::desc("search: other weights of the ranking, to try them out"));
 
 /// The words, with `-` for standard input, and the logs behind them.
 static Expected<std::string> query(ArrayRef<std::string> Words) {
@@ -124,7 +124,7 @@ int kbSearch(ArrayRef<std::string> Words) {
   if (Error E = checkFormat("search", {KbFormat::Text, KbFormat::Json}))
     return report(std::move(E));
   SearchWeights W;
-  if (Error E = W.set(Weights))
+  if (Error E = W.set(KbWeights))
     return report(std::move(E));
   if (Batch && (!Words.empty() || !Logs.empty()))
     return report(failure("kb search: --batch reads its queries from standard "

@@ -24,15 +24,15 @@ namespace culprit {
 
 static cl::SubCommand ListCommand("list", "List detectors, symptoms, classes, "
                                           "tables, formats, entries or modules");
-static cl::opt<std::string>
-    What(cl::Positional, cl::sub(ListCommand), cl::init("detectors"),
-         cl::desc("[detectors|symptoms|classes|tables|formats|entries|modules]"));
+static cl::opt<std::string> ListWhat(
+    cl::Positional, cl::sub(ListCommand), cl::init("detectors"),
+    cl::desc("[detectors|symptoms|classes|tables|formats|entries|modules]"));
 static cl::list<std::string>
-    Plugins("plugins", cl::sub(ListCommand), cl::value_desc("DIR"),
-            cl::desc("Also list the detectors of DIR (repeatable)"));
+    ListPlugins("plugins", cl::sub(ListCommand), cl::value_desc("DIR"),
+                cl::desc("Also list the detectors of DIR (repeatable)"));
 static cl::opt<std::string>
-    Only("only", cl::sub(ListCommand), cl::value_desc("GLOBS"),
-         cl::desc("These detectors: 'gpu/*,-gpu/idle'"));
+    ListOnly("only", cl::sub(ListCommand), cl::value_desc("GLOBS"),
+             cl::desc("These detectors: 'gpu/*,-gpu/idle'"));
 static cl::opt<std::string>
     OfGroup("group", cl::sub(ListCommand), cl::value_desc("NAME"),
             cl::desc("Detectors of a group: gpu, training, ..."));
@@ -42,17 +42,17 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     OfTable("table", cl::sub(ListCommand), cl::value_desc("NAME"),
             cl::desc("Detectors that need a table"));
-static ConfigOption Config(ListCommand);
+static ConfigOption ListConfig(ListCommand);
 static cl::list<std::string>
-    KbPaths("kb", cl::sub(ListCommand), cl::value_desc("PATH"),
-            cl::desc("Also list the entries of PATH (repeatable)"));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(ListCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json|markdown"), cl::desc("Form of the list"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs"),
-                      clEnumValN(OutputFormat::Markdown, "markdown",
-                                 "For docs (tables, detectors)")));
+    ListKbPaths("kb", cl::sub(ListCommand), cl::value_desc("PATH"),
+                cl::desc("Also list the entries of PATH (repeatable)"));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> ListFormat(
+    "format", cl::sub(ListCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json|markdown"), cl::desc("Form of the list"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs"),
+               clEnumValN(OutputFormat::Markdown, "markdown",
+                          "For docs (tables, detectors)")));
 
 namespace {
 
@@ -63,7 +63,7 @@ struct Row {
 } // namespace
 
 static int print(ArrayRef<Row> Rows) {
-  if (Format == OutputFormat::Json) {
+  if (ListFormat == OutputFormat::Json) {
     json::Array Out;
     for (const Row &R : Rows)
       Out.push_back(json::Object{{"name", R.Name}, {"text", R.Text}});
@@ -120,8 +120,8 @@ static bool needsTable(const Needs &N, StringRef Table) {
 /// The detectors that the filters leave.
 static std::vector<const DetectorInfo *> wanted(const DetectorSet &Set) {
   std::optional<GlobList> Globs;
-  if (!Only.empty())
-    Globs.emplace(Only);
+  if (!ListOnly.empty())
+    Globs.emplace(ListOnly);
   std::vector<const DetectorInfo *> Out;
   for (const auto &D : Set.all()) {
     const DetectorInfo &I = D->info();
@@ -138,19 +138,19 @@ static int listDetectors() {
   Expected<Vocabulary> V = openVocabulary();
   if (!V)
     return report(V.takeError());
-  Expected<DetectorSet> Set = openDetectors(Plugins, *V);
+  Expected<DetectorSet> Set = openDetectors(ListPlugins, *V);
   if (!Set)
     return report(Set.takeError());
   if (Error E = checkFilters(*Set, *V))
     return report(std::move(E));
-  std::vector<std::string> Folders = cantFail(detectorFolders(Plugins));
+  std::vector<std::string> Folders = cantFail(detectorFolders(ListPlugins));
   Expected<std::vector<OptionSetting>> Settings = optionSettings(*Set, {});
   if (!Settings)
     return report(Settings.takeError());
   std::vector<const DetectorInfo *> Wanted = wanted(*Set);
-  if (Format == OutputFormat::Markdown) {
+  if (ListFormat == OutputFormat::Markdown) {
     printDetectorIndex(outs(), Set->all());
-  } else if (Format == OutputFormat::Json) {
+  } else if (ListFormat == OutputFormat::Json) {
     json::Array Out;
     for (const DetectorInfo *I : Wanted)
       Out.push_back(detectorJson(*I, cantFail(chooseOptions(*I, *Settings)),
@@ -187,7 +187,7 @@ static int listVocabulary(bool Symptoms) {
 }
 
 static int listEntries() {
-  Expected<KnowledgeBase> KB = openKnowledge(KbPaths);
+  Expected<KnowledgeBase> KB = openKnowledge(ListKbPaths);
   if (!KB)
     return report(KB.takeError());
   std::vector<Row> Rows;
@@ -198,7 +198,7 @@ static int listEntries() {
 
 /// What detectors may require, with the first words of each file.
 static int listModules() {
-  Expected<std::vector<std::string>> Folders = detectorFolders(Plugins);
+  Expected<std::vector<std::string>> Folders = detectorFolders(ListPlugins);
   if (!Folders)
     return report(Folders.takeError());
   ModuleSet Modules;
@@ -244,7 +244,7 @@ static int listTablesAsMarkdown() {
 }
 
 static int listTables() {
-  if (Format == OutputFormat::Markdown)
+  if (ListFormat == OutputFormat::Markdown)
     return listTablesAsMarkdown();
   std::vector<Row> Rows;
   for (const TableSchema &T : schemas()) {
@@ -258,11 +258,11 @@ static int listTables() {
 }
 
 int runList() {
-  StringRef Kind = What;
+  StringRef Kind = ListWhat;
   if (Kind == "detectors")
     return listDetectors();
   for (const cl::opt<std::string> *Filter :
-       {&Only, &OfGroup, &OfSymptom, &OfTable})
+       {&ListOnly, &OfGroup, &OfSymptom, &OfTable})
     if (!Filter->empty())
       return report(failure("list: --" + Filter->ArgStr +
                                 " chooses detectors, not " + Kind,

@@ -22,15 +22,15 @@ static cl::SubCommand NewCommand("new", "Write a detector and its test to "
 static cl::opt<std::string> Id(cl::Positional, cl::sub(NewCommand),
                                cl::desc("GROUP/NAME"));
 static cl::opt<std::string>
-    Folder("plugins", cl::sub(NewCommand), cl::value_desc("DIR"),
-           cl::desc("Write into DIR, not .culprit/plugins of the project"));
+    NewFolder("plugins", cl::sub(NewCommand), cl::value_desc("DIR"),
+              cl::desc("Write into DIR, not .culprit/plugins of the project"));
 static cl::opt<std::string>
-    Symptom("symptom", cl::sub(NewCommand), cl::value_desc("ID"),
-            cl::desc("What it reports ('culprit list symptoms')"));
-static cl::opt<std::string>
-    Table("table", cl::sub(NewCommand), cl::value_desc("NAME"),
-          cl::desc("What it looks at (gpu_work, or what suits the symptom)"));
-static ConfigOption Config(NewCommand);
+    NewSymptom("symptom", cl::sub(NewCommand), cl::value_desc("ID"),
+               cl::desc("What it reports ('culprit list symptoms')"));
+static cl::opt<std::string> NewTable(
+    "table", cl::sub(NewCommand), cl::value_desc("NAME"),
+    cl::desc("What it looks at (gpu_work, or what suits the symptom)"));
+static ConfigOption NewConfig(NewCommand);
 
 namespace {
 
@@ -48,8 +48,8 @@ static Expected<Target> findTarget() {
   auto In = [](const Twine &Folder, const Twine &Extension) {
     return (Folder + "/" + Id + Extension).str();
   };
-  if (!Folder.empty()) {
-    std::string Dir = StringRef(Folder).rtrim('/').str();
+  if (!NewFolder.empty()) {
+    std::string Dir = StringRef(NewFolder).rtrim('/').str();
     T.Lua = In(Dir, ".lua");
     T.Test = In(Dir, ".test");
     return T;
@@ -140,19 +140,19 @@ int runNew() {
   Expected<Vocabulary> Words = openVocabulary();
   if (!Words)
     return report(Words.takeError());
-  if (!Symptom.empty() && !Words->symptom(Symptom)) {
-    std::string Close = Words->closestSymptom(Symptom);
-    return report(failure("new: there is no symptom '" + Symptom + "'",
+  if (!NewSymptom.empty() && !Words->symptom(NewSymptom)) {
+    std::string Close = Words->closestSymptom(NewSymptom);
+    return report(failure("new: there is no symptom '" + NewSymptom + "'",
                           (Close.empty() ? "'culprit list symptoms' names them "
                                            "all;"
                                          : "did you mean '" + Close + "'?") +
                               " one of your own is a line of "
                               ".culprit/symptoms.md: - `" +
-                              Symptom + "`: what was observed"));
+                              NewSymptom + "`: what was observed"));
   }
   std::vector<std::string> More;
-  if (!Folder.empty() && sys::fs::is_directory(Folder))
-    More.push_back(Folder);
+  if (!NewFolder.empty() && sys::fs::is_directory(NewFolder))
+    More.push_back(NewFolder);
   Expected<DetectorSet> Set = openDetectors(More, *Words);
   if (!Set)
     return report(Set.takeError());
@@ -170,11 +170,11 @@ int runNew() {
                           "choose another name; to change that one, copy the "
                           "file to " +
                               T->Lua));
-  std::string From = Table;
+  std::string From = NewTable;
   if (From.empty())
-    From = Symptom.empty() ? scaffoldTables().front()
-                           : tableFor(Symptom, *Set);
-  Expected<Scaffold> S = makeScaffold(Id, From, Symptom, T->InCheckout);
+    From = NewSymptom.empty() ? scaffoldTables().front()
+                              : tableFor(NewSymptom, *Set);
+  Expected<Scaffold> S = makeScaffold(Id, From, NewSymptom, T->InCheckout);
   if (!S)
     return report(addContext("new", S.takeError()));
   if (Error E = write(T->Lua, S->Lua))
@@ -184,7 +184,7 @@ int runNew() {
   if (!T->Project.empty())
     writeEditorSettings(T->Project);
 
-  std::string Also = Folder.empty() ? "" : " --plugins " + Folder;
+  std::string Also = NewFolder.empty() ? "" : " --plugins " + NewFolder;
   std::pair<std::string, StringRef> Next[] = {
       {"test" + Also + " " + Id, "run its cases; they pass as they are"},
       {"check" + Also + " " + Id, "what is still to be said and mended"},

@@ -23,11 +23,11 @@ namespace culprit {
 
 static cl::SubCommand RankCommand("rank", "Rank the evidence of saved reports "
                                           "again");
-static cl::list<std::string> Paths(cl::Positional, cl::sub(RankCommand),
-                                   cl::desc("REPORT.json..."));
+static cl::list<std::string> RankPaths(cl::Positional, cl::sub(RankCommand),
+                                       cl::desc("REPORT.json..."));
 static cl::list<std::string>
-    KbPaths("kb", cl::sub(RankCommand), cl::value_desc("PATH"),
-            cl::desc("Also use the issues log PATH (repeatable)"));
+    RankKbPaths("kb", cl::sub(RankCommand), cl::value_desc("PATH"),
+                cl::desc("Also use the issues log PATH (repeatable)"));
 static cl::opt<std::string>
     WeightsPath("weights", cl::sub(RankCommand), cl::value_desc("FILE"),
                 cl::desc("Weights instead of kb/ranking.yaml"));
@@ -37,7 +37,7 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     RecordedPath("recorded", cl::sub(RankCommand), cl::value_desc("FILE|none"),
                  cl::desc("Recorded runs instead of kb/recorded-runs.txt"));
-static ConfigOption Config(RankCommand);
+static ConfigOption RankConfig(RankCommand);
 
 static json::Value rounded(double V) { return std::round(V * 1e6) / 1e6; }
 
@@ -90,7 +90,7 @@ static Diagnosis rank(const SavedReport &R, const KnowledgeBase &KB,
 }
 
 int runRank() {
-  if (Paths.empty())
+  if (RankPaths.empty())
     return report(failure("rank: no report given",
                           "give files that 'culprit diagnose --format json' "
                           "wrote"));
@@ -98,7 +98,7 @@ int runRank() {
   if (!P)
     return report(P.takeError());
   Expected<KnowledgeBase> KB = openKnowledge(
-      std::vector<std::string>(KbPaths.begin(), KbPaths.end()));
+      std::vector<std::string>(RankKbPaths.begin(), RankKbPaths.end()));
   if (!KB)
     return report(KB.takeError());
   report(KB->remarks());
@@ -106,7 +106,7 @@ int runRank() {
   if (!W)
     return report(W.takeError());
   int Exit = ExitDone;
-  for (const std::string &Path : Paths) {
+  for (const std::string &Path : RankPaths) {
     Expected<std::vector<SavedReport>> Reports = SavedReport::load(Path);
     if (!Reports) {
       Exit = report(Reports.takeError());

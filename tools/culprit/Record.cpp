@@ -29,9 +29,10 @@ static cl::SubCommand RecordCommand("record",
 static cl::opt<std::string> Program(cl::Positional, cl::sub(RecordCommand),
                                     cl::desc("-- COMMAND..."));
 /// Its words are its own, also without a `--` before it.
-static cl::list<std::string> Words(cl::ConsumeAfter, cl::sub(RecordCommand));
-static std::vector<std::string> Command;
-static CaptureFlags Flags(RecordCommand);
+static cl::list<std::string> RecordWords(cl::ConsumeAfter,
+                                         cl::sub(RecordCommand));
+static std::vector<std::string> RecordedCommand;
+static CaptureFlags RecordFlags(RecordCommand);
 
 /// A folder for the control socket.
 static Expected<attach::SessionFolder> makeFolder() {
@@ -142,9 +143,10 @@ void Recorder::step(milliseconds Timeout) {
 
 std::optional<attach::ExitStatus> Recorder::run() {
   // The command writes to the terminal as it likes.
-  CaptureStatus Status(CaptureStatus::choose(
-      Flags.Verbose, Flags.Quiet, sys::Process::StandardOutIsDisplayed()));
-  auto Seconds = std::chrono::duration<double>(Flags.Duration);
+  CaptureStatus Status(
+      CaptureStatus::choose(RecordFlags.Verbose, RecordFlags.Quiet,
+                            sys::Process::StandardOutIsDisplayed()));
+  auto Seconds = std::chrono::duration<double>(RecordFlags.Duration);
   std::optional<attach::ExitStatus> Ended;
   while (!(Ended = Running.wait(milliseconds(0)))) {
     step(milliseconds(20));
@@ -154,7 +156,7 @@ std::optional<attach::ExitStatus> Recorder::run() {
     if (attach::Launch::interruptions() > 1)
       return std::nullopt;
     for (const auto &S : Sessions)
-      if (Flags.Duration > 0 && S->elapsed() >= Seconds)
+      if (RecordFlags.Duration > 0 && S->elapsed() >= Seconds)
         S->stop();
     Status.show(Sessions);
   }
@@ -178,7 +180,7 @@ static std::vector<std::string> reportAll(const Recorder &R,
   std::vector<const CaptureSession *> Good;
   unsigned Missed = R.missed();
   for (const auto &S : Sessions) {
-    if (reportEnd(*S, Flags.Quiet)) {
+    if (reportEnd(*S, RecordFlags.Quiet)) {
       Files.push_back(S->path());
       Good.push_back(S.get());
     } else {
@@ -190,7 +192,7 @@ static std::vector<std::string> reportAll(const Recorder &R,
           return sys::fs::equivalent(S->path(), Path);
         }))
       continue;
-    if (!Flags.Quiet)
+    if (!RecordFlags.Quiet)
       errs() << "recorded by a process that could not reach culprit\n"
              << "  file: " << Path << '\n';
     Files.push_back(Path);
@@ -203,12 +205,12 @@ static std::vector<std::string> reportAll(const Recorder &R,
                        " processes that used CUDA could not be recorded")
                           .str(),
                       ""});
-  if (!Flags.Quiet && !Flags.Diagnose && !Files.empty())
+  if (!RecordFlags.Quiet && !RecordFlags.Diagnose && !Files.empty())
     reportNext(Good, Others);
   if (Missed == 0 && Files.empty())
     report(Diagnostic{Severity::Warning,
-                      "nothing was recorded: no process of " + Command.front() +
-                          " used CUDA",
+                      "nothing was recorded: no process of " +
+                          RecordedCommand.front() + " used CUDA",
                       "a process counts once it initialises CUDA, and keeps "
                       "CUDA_INJECTION64_PATH in its environment (sudo and "
                       "docker do not pass it on, a `culprit record` within "
@@ -222,17 +224,19 @@ static bool wantsRanges(const capture::StartMessage &Start) {
 
 static int dryRun(StringRef Agent, StringRef Pattern,
                   const capture::StartMessage &Start) {
-  outs() << "command " << join(Command, " ") << '\n'
+  outs() << "command " << join(RecordedCommand, " ") << '\n'
          << "with    " << attach::CudaInjection << '=' << Agent << '\n';
   if (wantsRanges(Start))
     outs() << "        " << attach::NvtxInjection << '=' << Agent << '\n';
   outs() << "        " << capture::OptionsVariable << '='
-         << fallbackOptions(Start, Flags.Duration, 0) << '\n';
+         << fallbackOptions(Start, RecordFlags.Duration, 0) << '\n';
   if (Start.CuptiPath[0])
     outs() << "        " << capture::CuptiVariable << '=' << Start.CuptiPath
            << '\n';
   outs() << "to      "
-         << (Flags.Output.empty() ? Pattern : StringRef(Flags.Output)) << '\n';
+         << (RecordFlags.Output.empty() ? Pattern
+                                        : StringRef(RecordFlags.Output))
+         << '\n';
   return ExitDone;
 }
 
@@ -261,11 +265,12 @@ recordCommand(CapturePlan &Plan, std::vector<std::string> &Files) {
   if (!Sign)
     return Sign.takeError();
   attach::LaunchOptions Options;
-  Options.Command.assign(Command.begin(), Command.end());
+  Options.Command.assign(RecordedCommand.begin(), RecordedCommand.end());
   Options.Agent = Plan.Agent;
   Options.Control = Folder->path() + "/" + capture::ControlFile;
   Options.Fallback = Pattern;
-  Options.Options = fallbackOptions(Start, Flags.Duration, Sign->number());
+  Options.Options =
+      fallbackOptions(Start, RecordFlags.Duration, Sign->number());
   Options.Cupti = Start.CuptiPath;
   Options.Nvtx = wantsRanges(Start);
   // The agent is called at cuInit; until then there is nothing to record.
@@ -274,10 +279,10 @@ recordCommand(CapturePlan &Plan, std::vector<std::string> &Files) {
   Expected<attach::Launch> Running = attach::Launch::start(Options);
   if (!Running)
     return Running.takeError();
-  if (!Flags.Quiet && sys::Process::StandardErrIsDisplayed())
+  if (!RecordFlags.Quiet && sys::Process::StandardErrIsDisplayed())
     errs() << "recording to "
-           << (Flags.Output.empty() ? "culprit-PID-TIME.cprt"
-                                    : StringRef(Flags.Output))
+           << (RecordFlags.Output.empty() ? "culprit-PID-TIME.cprt"
+                                          : StringRef(RecordFlags.Output))
            << "; Ctrl-C goes to the command\n";
   Recorder R(std::move(*Running), Listener->get(), Plan.Names, Start);
   std::optional<attach::ExitStatus> Ended = R.run();
@@ -288,16 +293,16 @@ recordCommand(CapturePlan &Plan, std::vector<std::string> &Files) {
 
 int runRecord() {
   if (Program.getNumOccurrences()) {
-    Command = {Program};
-    llvm::append_range(Command, Words);
+    RecordedCommand = {Program};
+    llvm::append_range(RecordedCommand, RecordWords);
   }
-  if (Command.empty())
+  if (RecordedCommand.empty())
     return report(failure("record: no command",
                           "culprit record -- python train.py --epochs 1"));
-  Expected<CapturePlan> Plan = Flags.plan();
+  Expected<CapturePlan> Plan = RecordFlags.plan();
   if (!Plan)
     return report(Plan.takeError());
-  if (Flags.DryRun)
+  if (RecordFlags.DryRun)
     return dryRun(Plan->Agent, Plan->Names.pattern(), Plan->Start);
   warnOfOuter();
   std::vector<std::string> Files;
@@ -311,7 +316,7 @@ int runRecord() {
     return ExitInterrupted;
   }
   // From here on Ctrl-C ends culprit as ever.
-  if (!Files.empty() && Flags.Diagnose)
+  if (!Files.empty() && RecordFlags.Diagnose)
     (void)diagnoseFiles(Files);
   return (*Ended)->Code;
 }

@@ -20,8 +20,8 @@ namespace culprit {
 
 static cl::SubCommand RunLuaCommand("run-lua",
                                     "Try a piece of Lua on a case");
-static cl::list<std::string> Words(cl::Positional, cl::sub(RunLuaCommand),
-                                   cl::desc("FILE|-e CODE [PATH...]"));
+static cl::list<std::string> RunLuaWords(cl::Positional, cl::sub(RunLuaCommand),
+                                         cl::desc("FILE|-e CODE [PATH...]"));
 static cl::opt<std::string>
     Code("e", cl::sub(RunLuaCommand), cl::value_desc("CODE"),
          cl::desc("Run CODE and print what it gives: -e 'case'"));
@@ -29,27 +29,27 @@ static cl::list<std::string>
     CasePaths("case", cl::sub(RunLuaCommand), cl::value_desc("PATH"),
               cl::desc("Read the case from PATH (repeatable)"));
 static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(RunLuaCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
-static ConfigOption Config(RunLuaCommand);
+    RunLuaJobs("jobs", cl::sub(RunLuaCommand), cl::init(0), cl::value_desc("N"),
+               cl::desc("Threads (one a core)"));
+static ConfigOption RunLuaConfig(RunLuaCommand);
 
 /// The snippet that was given, and the paths of the case.
 static Expected<Snippet> readSnippet(std::vector<std::string> &Paths) {
   if (Code.getNumOccurrences()) {
-    Paths.insert(Paths.begin(), Words.begin(), Words.end());
+    Paths.insert(Paths.begin(), RunLuaWords.begin(), RunLuaWords.end());
     return Snippet{"-e", Code, /*Typed=*/true};
   }
-  if (Words.empty())
+  if (RunLuaWords.empty())
     return failure("run-lua: nothing to run",
                    "give a file of Lua, or code: culprit run-lua -e "
                    "'case.gpu_work:top(3, \"dur\")' trace.json");
-  Paths.insert(Paths.begin(), Words.begin() + 1, Words.end());
+  Paths.insert(Paths.begin(), RunLuaWords.begin() + 1, RunLuaWords.end());
   ErrorOr<std::unique_ptr<MemoryBuffer>> Text =
-      MemoryBuffer::getFileOrSTDIN(Words.front(), /*IsText=*/true);
+      MemoryBuffer::getFileOrSTDIN(RunLuaWords.front(), /*IsText=*/true);
   if (!Text)
-    return failure(Words.front() + ": " + Text.getError().message(),
+    return failure(RunLuaWords.front() + ": " + Text.getError().message(),
                    "give a file of Lua, or code with -e");
-  return Snippet{Words.front(), (*Text)->getBuffer().str()};
+  return Snippet{RunLuaWords.front(), (*Text)->getBuffer().str()};
 }
 
 /// Adds the modules that lie in `lib` beside the detectors of the project and
@@ -122,7 +122,7 @@ int runRunLua() {
   } else {
     if (Error E = checkPaths("run-lua", Paths))
       return report(std::move(E));
-    Expected<Case> Read = readEvidence(Paths, Jobs);
+    Expected<Case> Read = readEvidence(Paths, RunLuaJobs);
     if (!Read)
       return report(Read.takeError());
     if (!reportUnread(*Read))

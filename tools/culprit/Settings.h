@@ -21,7 +21,7 @@ std::string &configFile();
 
 /// `--config FILE|none` of one command:
 ///
-///   static ConfigOption Config(ListCommand);
+///   static ConfigOption ListConfig(ListCommand);
 struct ConfigOption : llvm::cl::opt<std::string, true> {
   explicit ConfigOption(llvm::cl::SubCommand &Command)
       : opt("config", llvm::cl::sub(Command), llvm::cl::location(configFile()),

@@ -23,24 +23,24 @@ enum class RowFormat { Text, Csv, Json };
 } // namespace
 
 static cl::SubCommand SqlCommand("sql", "Ask the evidence in SQL, read-only");
-static cl::list<std::string> Words(cl::Positional, cl::sub(SqlCommand),
-                                   cl::desc("PATH... [QUERY|-]"));
+static cl::list<std::string> SqlWords(cl::Positional, cl::sub(SqlCommand),
+                                      cl::desc("PATH... [QUERY|-]"));
 static cl::opt<std::string> File("file", cl::sub(SqlCommand),
                                  cl::value_desc("FILE"),
                                  cl::desc("Read the query from FILE"));
 static cl::opt<RowFormat, false, ChoiceParser<RowFormat>>
-    Format("format", cl::sub(SqlCommand), cl::init(RowFormat::Text),
-           cl::value_desc("text|csv|json"), cl::desc("Form of the rows"),
-           cl::values(clEnumValN(RowFormat::Text, "text", "For people"),
-                      clEnumValN(RowFormat::Csv, "csv", "RFC 4180"),
-                      clEnumValN(RowFormat::Json, "json", "For programs")));
+    SqlFormat("format", cl::sub(SqlCommand), cl::init(RowFormat::Text),
+              cl::value_desc("text|csv|json"), cl::desc("Form of the rows"),
+              cl::values(clEnumValN(RowFormat::Text, "text", "For people"),
+                         clEnumValN(RowFormat::Csv, "csv", "RFC 4180"),
+                         clEnumValN(RowFormat::Json, "json", "For programs")));
 static cl::opt<double, false, SecondsParser>
-    Timeout("timeout", cl::sub(SqlCommand), cl::init(0),
-            cl::value_desc("SECONDS"),
-            cl::desc("Stop the query after so long (never)"));
+    SqlTimeout("timeout", cl::sub(SqlCommand), cl::init(0),
+               cl::value_desc("SECONDS"),
+               cl::desc("Stop the query after so long (never)"));
 static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(SqlCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
+    SqlJobs("jobs", cl::sub(SqlCommand), cl::init(0), cl::value_desc("N"),
+            cl::desc("Threads (one a core)"));
 
 /// The text of the query file, or of standard input for "-".
 static Expected<std::string> readQuery(StringRef Path) {
@@ -154,22 +154,21 @@ static void printTables(const Case &C) {
 }
 
 static int printRows(QueryRows &Rows) {
-  Expected<size_t> Count = Format == RowFormat::Json
-                               ? printRowsAsJson(outs(), Rows)
-                           : Format == RowFormat::Csv
-                               ? printRowsAsCsv(outs(), Rows)
-                               : printRowsAsText(outs(), Rows);
+  Expected<size_t> Count =
+      SqlFormat == RowFormat::Json  ? printRowsAsJson(outs(), Rows)
+      : SqlFormat == RowFormat::Csv ? printRowsAsCsv(outs(), Rows)
+                                    : printRowsAsText(outs(), Rows);
   outs().flush();
   if (!Count)
     return report(Count.takeError());
-  if (Format == RowFormat::Text && outs().is_displayed())
+  if (SqlFormat == RowFormat::Text && outs().is_displayed())
     outs() << formatCount(static_cast<int64_t>(*Count))
            << (*Count == 1 ? " row\n" : " rows\n");
   return ExitDone;
 }
 
 int runSql() {
-  std::vector<std::string> Paths(Words.begin(), Words.end());
+  std::vector<std::string> Paths(SqlWords.begin(), SqlWords.end());
   Expected<std::optional<std::string>> Sql = takeQuery(Paths);
   if (!Sql)
     return report(Sql.takeError());
@@ -179,7 +178,7 @@ int runSql() {
                           "runs/42 \"SELECT count(*) FROM gpu_work\""));
   if (Error E = checkPaths("sql", Paths))
     return report(std::move(E));
-  Expected<Case> C = readEvidence(Paths, Jobs);
+  Expected<Case> C = readEvidence(Paths, SqlJobs);
   if (!C)
     return report(C.takeError());
   if (!reportUnread(*C))
@@ -191,9 +190,9 @@ int runSql() {
   Expected<std::unique_ptr<CaseQuery>> Query = CaseQuery::open(*C);
   if (!Query)
     return report(Query.takeError());
-  if (Timeout > 0)
+  if (SqlTimeout > 0)
     (*Query)->setTimeout(
-        std::chrono::milliseconds(static_cast<int64_t>(Timeout * 1000)));
+        std::chrono::milliseconds(static_cast<int64_t>(SqlTimeout * 1000)));
   Expected<QueryRows> Rows = (*Query)->run(**Sql);
   if (!Rows)
     return report(Rows.takeError());

@@ -24,8 +24,8 @@ namespace culprit {
 
 static cl::SubCommand TestCommand("test", "Run the cases of detectors");
 static cl::list<std::string>
-    What(cl::Positional, cl::sub(TestCommand),
-         cl::desc("[ID|FILE.lua|FILE.test|FOLDER...]"));
+    TestWhat(cl::Positional, cl::sub(TestCommand),
+             cl::desc("[ID|FILE.lua|FILE.test|FOLDER...]"));
 static cl::opt<bool>
     Watch("watch", cl::sub(TestCommand),
           cl::desc("Run again whenever a file of theirs changes"));
@@ -38,17 +38,17 @@ static cl::opt<std::string>
     Filter("filter", cl::sub(TestCommand), cl::value_desc("GLOB"),
            cl::desc("Run only the cases so named: '*idle*'"));
 static cl::list<std::string>
-    Plugins("plugins", cl::sub(TestCommand), cl::value_desc("DIR"),
-            cl::desc("Also know the detectors of DIR (repeatable)"));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(TestCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("Form of the results"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+    TestPlugins("plugins", cl::sub(TestCommand), cl::value_desc("DIR"),
+                cl::desc("Also know the detectors of DIR (repeatable)"));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> TestFormat(
+    "format", cl::sub(TestCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json"), cl::desc("Form of the results"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs")));
 static cl::opt<unsigned, false, CountParser>
-    Jobs("jobs", cl::sub(TestCommand), cl::init(0), cl::value_desc("N"),
-         cl::desc("Threads (one a core)"));
-static ConfigOption Config(TestCommand);
+    TestJobs("jobs", cl::sub(TestCommand), cl::init(0), cl::value_desc("N"),
+             cl::desc("Threads (one a core)"));
+static ConfigOption TestConfig(TestCommand);
 
 namespace {
 /// The results of one go, and the files that they depend on.
@@ -71,10 +71,10 @@ static void addFiles(StringRef Path, std::set<std::string> &Into) {
 
 static Results runAll(const Vocabulary &Words) {
   Results Out;
-  std::vector<std::string> Folders(Plugins.begin(), Plugins.end());
+  std::vector<std::string> Folders(TestPlugins.begin(), TestPlugins.end());
   auto Held = std::make_unique<KnownDetectors>(Folders, Words);
   KnownDetectors &Known = *Held;
-  std::vector<std::string> Arguments(What.begin(), What.end());
+  std::vector<std::string> Arguments(TestWhat.begin(), TestWhat.end());
   for (const std::string &Given : Arguments)
     if (sys::fs::exists(Given))
       addFiles(Given, Out.Files);
@@ -84,7 +84,7 @@ static Results runAll(const Vocabulary &Words) {
     return Out;
   }
   Out.Runs.resize(Targets->size());
-  inParallel(Targets->size(), threadCount(Jobs), [&](size_t I) {
+  inParallel(Targets->size(), threadCount(TestJobs), [&](size_t I) {
     Out.Runs[I] = runTarget((*Targets)[I], Filter, Known);
   });
   if (llvm::any_of(Out.Runs, [](const TestRun &R) { return R.abandoned(); }))
@@ -113,8 +113,8 @@ static int print(const Results &All) {
   Style.Width = outputWidth();
   Style.Verbose = Verbose;
   Style.Color = WithColor(outs()).colorsEnabled();
-  int Exit = Format == OutputFormat::Json ? printRunsAsJson(All.Runs)
-                                          : printRuns(All.Runs, Style);
+  int Exit = TestFormat == OutputFormat::Json ? printRunsAsJson(All.Runs)
+                                              : printRuns(All.Runs, Style);
   outs().flush();
   return Exit;
 }
@@ -177,7 +177,7 @@ int runTest() {
   Expected<Vocabulary> Words = openVocabulary();
   if (!Words)
     return report(Words.takeError());
-  if (Watch && Format == OutputFormat::Json)
+  if (Watch && TestFormat == OutputFormat::Json)
     return report(failure("test: --watch and --format=json do not go together",
                           "leave one of them out"));
   if (Watch)

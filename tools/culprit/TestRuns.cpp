@@ -18,8 +18,6 @@ using namespace llvm;
 
 namespace culprit {
 
-using Verdict = TestResult::Verdict;
-
 bool TestRun::abandoned() const {
   return llvm::any_of(
       Results, [](const TestResult &T) { return T.Got.Abandoned; });
@@ -111,9 +109,9 @@ static Counts count(ArrayRef<TestRun> Runs) {
     Out.LitTests += R.What == TestRun::Kind::LitTest;
     Out.Mistakes |= !R.Problems.empty();
     for (const TestResult &T : R.Results)
-      ++(T.What == Verdict::Passed   ? Out.Passed
-         : T.What == Verdict::Failed ? Out.Failed
-                                     : Out.Broken);
+      ++(T.What == TestResult::Verdict::Passed   ? Out.Passed
+         : T.What == TestResult::Verdict::Failed ? Out.Failed
+                                                 : Out.Broken);
   }
   return Out;
 }
@@ -188,7 +186,7 @@ static void printOne(const TestRun &R, size_t Width, const TestStyle &Style) {
   // Mistakes first: they may be why a case is not among the others.
   std::vector<Diagnostic> Mistakes = R.Problems;
   for (const TestResult &T : R.Results)
-    if (T.What == Verdict::Broken)
+    if (T.What == TestResult::Verdict::Broken)
       append_range(Mistakes, T.Problems);
   llvm::stable_sort(Mistakes, [&](const Diagnostic &A, const Diagnostic &B) {
     return lineIn(R.Test, A) < lineIn(R.Test, B);
@@ -213,11 +211,11 @@ static void printOne(const TestRun &R, size_t Width, const TestStyle &Style) {
     return Line("no case of its test can be read");
   Line(countsText(C));
   for (const TestResult &T : R.Results) {
-    if (T.What == Verdict::Failed) {
+    if (T.What == TestResult::Verdict::Failed) {
       printFailed(R, T, Style);
     } else if (Style.Verbose) {
-      OS << (T.What == Verdict::Passed ? "  ok   " : "  ----  ") << T.Name
-         << '\n';
+      OS << (T.What == TestResult::Verdict::Passed ? "  ok   " : "  ----  ")
+         << T.Name << '\n';
       printLog(T.Got);
     }
   }
@@ -266,9 +264,9 @@ int printRunsAsJson(ArrayRef<TestRun> Runs) {
       Cases.push_back(json::Object{
           {"name", jsonText(T.Name)},
           {"line", T.Line},
-          {"result", T.What == Verdict::Passed   ? "passed"
-                     : T.What == Verdict::Failed ? "failed"
-                                                 : "broken"},
+          {"result", T.What == TestResult::Verdict::Passed   ? "passed"
+                     : T.What == TestResult::Verdict::Failed ? "failed"
+                                                             : "broken"},
           {"rows", std::move(Rows)},
           {"error", T.Got.Error ? jsonText(describeFailure(T.Got))
                                 : json::Value(nullptr)},

@@ -16,13 +16,13 @@ namespace culprit {
 static cl::SubCommand VerifyCommand("verify",
                                     "Check that captures hold what they "
                                     "promise");
-static cl::list<std::string> Paths(cl::Positional, cl::sub(VerifyCommand),
-                                   cl::desc("CAPTURE..."));
-static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>>
-    Format("format", cl::sub(VerifyCommand), cl::init(OutputFormat::Text),
-           cl::value_desc("text|json"), cl::desc("Form of the result"),
-           cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
-                      clEnumValN(OutputFormat::Json, "json", "For programs")));
+static cl::list<std::string> VerifyPaths(cl::Positional, cl::sub(VerifyCommand),
+                                         cl::desc("CAPTURE..."));
+static cl::opt<OutputFormat, false, ChoiceParser<OutputFormat>> VerifyFormat(
+    "format", cl::sub(VerifyCommand), cl::init(OutputFormat::Text),
+    cl::value_desc("text|json"), cl::desc("Form of the result"),
+    cl::values(clEnumValN(OutputFormat::Text, "text", "For people"),
+               clEnumValN(OutputFormat::Json, "json", "For programs")));
 
 static void print(StringRef Path, const CaptureCheck &C) {
   outs() << Path << ": "
@@ -94,13 +94,13 @@ static Expected<CaptureCheck> checkFile(StringRef Path) {
 }
 
 int runVerify() {
-  if (Paths.empty())
+  if (VerifyPaths.empty())
     return report(failure("verify: nothing to check", "give captures: *.cprt"));
-  if (Error E = checkPaths("verify", Paths))
+  if (Error E = checkPaths("verify", VerifyPaths))
     return report(std::move(E));
   int Exit = ExitDone;
   json::Array All;
-  for (const std::string &Path : Paths) {
+  for (const std::string &Path : VerifyPaths) {
     Expected<CaptureCheck> C = checkFile(Path);
     if (!C) {
       Exit = report(C.takeError());
@@ -108,12 +108,12 @@ int runVerify() {
     }
     if (!C->Broken.empty() && Exit == ExitDone)
       Exit = ExitRefused;
-    if (Format == OutputFormat::Json)
+    if (VerifyFormat == OutputFormat::Json)
       All.push_back(asJson(Path, *C));
     else
       print(Path, *C);
   }
-  if (Format == OutputFormat::Json)
+  if (VerifyFormat == OutputFormat::Json)
     outs() << formatv("{0:2}", json::Value(std::move(All))) << '\n';
   return Exit;
 }

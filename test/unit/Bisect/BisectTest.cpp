@@ -10,7 +10,7 @@ using namespace culprit;
 
 namespace {
 
-SearchResult search(const std::vector<bool> &Bad, bool Every = false) {
+FirstBadSearch search(const std::vector<bool> &Bad, bool Every = false) {
   return llvm::cantFail(findFirstBad(
       Bad.size(), [&](size_t I) -> llvm::Expected<bool> { return Bad[I]; },
       Every));
@@ -31,7 +31,7 @@ TEST(SearchTest, FindsEveryPlace) {
       std::vector<bool> Bad(Count);
       for (size_t I = First; I < Count; ++I)
         Bad[I] = true;
-      SearchResult R = search(Bad);
+      FirstBadSearch R = search(Bad);
       if (First == Count)
         EXPECT_FALSE(R.First);
       else
@@ -45,7 +45,7 @@ TEST(SearchTest, LongRowsTakeFewTests) {
   std::vector<bool> Bad(100'000);
   for (size_t I = 77'777; I < Bad.size(); ++I)
     Bad[I] = true;
-  SearchResult R = search(Bad);
+  FirstBadSearch R = search(Bad);
   EXPECT_EQ(R.First, 77'777u);
   EXPECT_LE(R.Tests, 1u + 17 + 5);
 }
@@ -56,7 +56,7 @@ TEST(SearchTest, NotMonotone) {
   for (size_t I = 5; I < 16; ++I)
     Bad[I] = true;
   Bad[6] = false; // the one after the first bad one is always asked
-  SearchResult R = search(Bad);
+  FirstBadSearch R = search(Bad);
   EXPECT_EQ(R.First, 5u);
   EXPECT_EQ(R.GoodAfter, 6u);
 }
@@ -66,7 +66,7 @@ TEST(SearchTest, GoodAtTheEnd) {
   std::vector<bool> Bad(16);
   for (size_t I = 6; I < 12; ++I)
     Bad[I] = true;
-  SearchResult R = search(Bad);
+  FirstBadSearch R = search(Bad);
   EXPECT_EQ(R.First, 6u);
   EXPECT_TRUE(R.GoodAfter);
 }
@@ -81,7 +81,7 @@ TEST(SearchTest, Every) {
 }
 
 TEST(SearchTest, ErrorsArePassedOn) {
-  llvm::Expected<SearchResult> R =
+  llvm::Expected<FirstBadSearch> R =
       findFirstBad(4, [](size_t) -> llvm::Expected<bool> {
         return llvm::createStringError(llvm::inconvertibleErrorCode(), "no");
       });

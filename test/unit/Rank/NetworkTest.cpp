@@ -12,8 +12,8 @@ using namespace culprit;
 namespace {
 
 std::vector<CausePosterior> ranked(const Network &N,
-                                      std::vector<Observation> Seen) {
-  return culprit::posterior(N, llvm::ArrayRef<Observation>(Seen)).Causes;
+                                   std::vector<SymptomObservation> Seen) {
+  return culprit::posterior(N, llvm::ArrayRef<SymptomObservation>(Seen)).Causes;
 }
 
 Network oneCause(unsigned Symptoms) {
@@ -27,9 +27,9 @@ Network oneCause(unsigned Symptoms) {
   return N;
 }
 
-const Observation Seen{Presence::Present, 1.0};
-const Observation Clear{Presence::Absent, 0.0};
-const Observation Unknown{};
+const SymptomObservation Seen{Presence::Present, 1.0};
+const SymptomObservation Clear{Presence::Absent, 0.0};
+const SymptomObservation Unknown{};
 
 // on = 1 - 0.98 * 0.05 = 0.951.
 // present: 0.951 * 200/201 + 0.049 / 201 = 0.946512
@@ -164,11 +164,11 @@ TEST(NetworkTest, LogOddsAreTheSumOfTheirParts) {
 // symptom does is what the posterior loses once nobody has looked for it.
 TEST(NetworkTest, AnInfluenceIsWhatIsLostWithoutTheSymptom) {
   Network N;
-  std::vector<Observation> All;
+  std::vector<SymptomObservation> All;
   for (unsigned S = 0; S != 11; ++S) {
     N.Symptoms.push_back({"s" + std::to_string(S), 0.02 + 0.03 * S});
     bool There = S < 6 || S % 2;
-    All.push_back(There ? Observation{Presence::Present, 0.3 + 0.06 * S}
+    All.push_back(There ? SymptomObservation{Presence::Present, 0.3 + 0.06 * S}
                         : Clear);
   }
   for (unsigned C = 0; C != 6; ++C) {
@@ -184,7 +184,7 @@ TEST(NetworkTest, AnInfluenceIsWhatIsLostWithoutTheSymptom) {
   ASSERT_EQ(With.size(), 6u);
   unsigned Compared = 0;
   for (unsigned S = 6; S != 11; ++S) {
-    std::vector<Observation> Less = All;
+    std::vector<SymptomObservation> Less = All;
     Less[S] = Unknown;
     for (const CausePosterior &After : ranked(N, Less))
       for (const CausePosterior &Before : With)
@@ -208,7 +208,7 @@ TEST(NetworkTest, InfluencesBesideACertainCauseStaySmall) {
   auto lot = [&] { return double(Random() % 10000) / 10000; };
   for (unsigned Round = 0; Round != 400; ++Round) {
     Network N;
-    std::vector<Observation> All;
+    std::vector<SymptomObservation> All;
     for (unsigned S = 0; S != 60; ++S) {
       N.Symptoms.push_back({"s" + std::to_string(S), 0.001 + 0.05 * lot()});
       All.push_back(lot() < 0.9 ? Seen : lot() < 0.9 ? Clear : Unknown);
@@ -281,7 +281,7 @@ TEST(NetworkTest, WhatAnOutcomeWouldDo) {
   N.Symptoms = {{"s0", 0.02}, {"s1", 0.02}, {"s2", 0.02}};
   N.Causes = {{"a", 0.02, {{0, 0.95, false}, {1, 0.95, false}}},
               {"b", 0.02, {{0, 0.95, false}}}};
-  std::vector<Observation> Looked{Seen, Unknown, Unknown};
+  std::vector<SymptomObservation> Looked{Seen, Unknown, Unknown};
   Beliefs B = culprit::posterior(N, Looked);
   EXPECT_GT(informationOf(N, B, 1), 0.1);
   EXPECT_NEAR(informationOf(N, B, 2), 0, 1e-12); // nobody shows it
@@ -294,9 +294,10 @@ TEST(NetworkTest, WhatAnOutcomeWouldDo) {
   // Seeing s1 is what the network says of it: the chance given is that of the
   // observation with a certain detector.
   auto On = B.after([&](const CauseSet &S) { return chanceOf(N, B, S, 1); });
-  std::vector<Observation> Both{Seen, Seen, Unknown};
+  std::vector<SymptomObservation> Both{Seen, Seen, Unknown};
   N.CertainRatio = 1e12;
-  B = culprit::posterior(N, std::vector<Observation>{Seen, Unknown, Unknown});
+  B = culprit::posterior(
+      N, std::vector<SymptomObservation>{Seen, Unknown, Unknown});
   On = B.after([&](const CauseSet &S) { return chanceOf(N, B, S, 1); });
   auto Later = culprit::posterior(N, Both);
   EXPECT_NEAR(On[B.Candidates[0] == 0 ? 0 : 1], Later.Causes[0].Probability,
@@ -308,7 +309,8 @@ TEST(NetworkTest, WhatAnOutcomeWouldDo) {
 TEST(NetworkTest, SetsAddUp) {
   Network N = oneCause(2);
   N.Causes.push_back({"twin", 0.02, {{0, 0.95, false}}});
-  Beliefs B = culprit::posterior(N, std::vector<Observation>{Seen, Clear});
+  Beliefs B =
+      culprit::posterior(N, std::vector<SymptomObservation>{Seen, Clear});
   double Sum = 0, Empty = 0;
   for (const CauseSet &S : B.Sets) {
     Sum += S.Weight;
