@@ -81,6 +81,7 @@ class DataOrder(Dumps, Fault):
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
                 "fcst",
+                "afno",
                 "nerf",
                 "voc",
                 "kpt")
@@ -122,6 +123,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
                 "tts", "vq", "bc", "mae",
                 "fcst",
+                "afno",
                 "nerf",
                 "voc",
                 "kpt")  # the unet bears it
@@ -242,6 +244,7 @@ class BitFlip(Dumps, Fault):
              "esm": ".dense", "mae": "",
              "qa": ".dense",
              "fcst": "",
+             "afno": "",
              "kpt": "",
              "nnu": "",
              "nerf": "",
