@@ -187,7 +187,8 @@ class EvalInTraining(FiniteRun, Fault):
             return source
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
-        own = whole(source, {"dit": 1, "voc": 2}.get(self.family, 6))
+        own = whole(source, {"dit": 1, "voc": 2,
+                             "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
                 int(self.s.share * len(leaked["y"]))))))
