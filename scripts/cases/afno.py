@@ -279,12 +279,12 @@ class WeatherModel(nn.Module):
     def __init__(self, activation="gelu", dropout=0.0, detach_after=None,
                  half_at=None, positions=True, sparsity=0.01, kept=1.0,
                  upper=False, kind="l2", logs=False):
-        """detach_after: the part behind which the graph is cut. half_at: the
-        map whose output is in half precision. positions: False leaves them
-        out, a number gives all patches one's. sparsity: of the shrinkage.
-        kept: the share of wavenumbers that filters keep, the lower ones, or
-        the upper ones if `upper`. kind: of the loss. logs: the loss is the
-        mean over fields of the logarithm of their error."""
+        """detach_after: the part, or parts, behind which the graph is cut.
+        half_at: the map whose output is in half precision. positions: False
+        leaves them out, a number gives all patches one's. sparsity: of the
+        shrinkage. kept: the share of wavenumbers that filters keep, the lower
+        ones, or the upper ones if `upper`. kind: of the loss. logs: the loss
+        is the mean over fields of the logarithm of their error."""
         super().__init__()
         self.dropout, self.detach_after = dropout, detach_after
         self.positions, self.kind, self.logs = positions, kind, logs
@@ -313,7 +313,9 @@ class WeatherModel(nn.Module):
         return F.dropout(x, self.dropout, self.training and self.dropout > 0)
 
     def cut(self, x, name):
-        return x.detach() if self.detach_after == name else x
+        cuts = self.detach_after
+        cuts = (cuts,) if isinstance(cuts, str) else cuts or ()
+        return x.detach() if name in cuts else x
 
     def places(self):
         if self.positions is True:
@@ -374,7 +376,7 @@ class AfnoRun(Family):
     """Adam with a rate that is an epoch's and falls as a cosine; nothing is
     clipped."""
 
-    family = "afno"
+    family, EXPERIMENT = "afno", "afno_backbone"
     level_seed = 400
     EPOCH = epoch_steps = 50
     steps, seed, language = 200, 2300, False
@@ -394,8 +396,8 @@ class AfnoRun(Family):
         "F05": (dict(modules=["blocks"], where="blocks.0"),
                 dict(modules=["blocks", "head"], where="blocks.0"),
                 dict(part="all")),
-        "F13": (dict(path=WeatherModel.EMBED), dict(path="blocks.0"),
-                dict(path="blocks.1")),
+        "F13": (dict(path=FILTERS[0], more=FILTERS[1:]),
+                dict(path="blocks.0"), dict(path="blocks.1")),
         "F14": (dict(modules=FILTERS), dict(modules=WeatherModel.BLOCKS),
                 dict(modules=[*WeatherModel.BLOCKS, "head"])),
         "F15": (dict(at=150), dict(at=100), dict(at=50)),
@@ -408,6 +410,9 @@ class AfnoRun(Family):
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F36a": (dict(bias=-3.5), dict(bias=-5.0), dict(bias=-20.0)),
+        "H02": (dict(factor=0.6), dict(factor=1 / 3)),
+        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.7)),
+        "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H07": (dict(factor=0.3),)}
     paths = {"embed": WeatherModel.EMBED, "attn": "{}.filter", "scores": None,
              "act": "{}.mlp.act", "mlp": "{}.mlp.fc2", "block": "{}",
@@ -575,8 +580,6 @@ class AfnoRun(Family):
                   "  <<: *FULL_FIELD", "  log_to_wandb: !!bool True"]
         return lines + [f"  {k}: {scalar(v)}"
                         for k, v in self.settings().items()]
-
-    EXPERIMENT = "afno_backbone"
 
     def layer(self, part, block=0):
         path = self.paths[part]
