@@ -759,7 +759,6 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "top_l.2.weight",
-              "blocks.0.mlp.fc2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
@@ -769,6 +768,8 @@ class Bf16Weights(Fault):
             self.severity = dict(lr=(0.1, 0.03, 0.01)[self.level])
         if self.family == "dpo":  # what begins at zero bears more
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
+        if self.family == "afno":
+            self.dumped = (*self.dumped, "blocks.0.mlp.fc2.weight")
         if self.family in ("point", "bc"):  # they bear .3
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         self.lr *= self.s.lr
