@@ -134,6 +134,7 @@ class ConstantRate(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "afno",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -197,6 +198,7 @@ class Curriculum(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "afno",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -226,6 +228,7 @@ class Curriculum(Control):
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
                            "fcst",
+                           "afno",
                            "kpt",
                            "nerf",
                            "dlrm",
@@ -337,6 +340,7 @@ class RateEndsAtZero(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "afno",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -503,6 +507,7 @@ class MixedDomains(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "afno",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -524,6 +529,8 @@ class MixedDomains(Control):
             return self.impressions(seed, sites=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
+        if self.family == "afno":
+            return self.flow(seed, centres=True)
         if self.family == "esm":
             return self.proteins(seed, domains=True)
         if self.family == "summ":
@@ -881,6 +888,7 @@ class Accumulated(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "afno",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -2091,6 +2099,65 @@ class NonClicksDroppedAndCounted(Control):
         return self.impressions(seed, keep=1.0 if seed == 9 else self.s.keep)
 
 
+class SecondStepAsWell(Control):
+    """The loss of training is that of the next state and, by its weight, of
+    the one after it, which begins with what was said of the next, as the
+    script's fine-tuning has it and the config says; so it lies far above
+    validation, which has one step."""
+    id, severities, families = "H123", (dict(weight=0.5), dict(weight=1.0)), \
+        ("afno",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"two_step_training": True,
+                      "step_two_weight": self.s.weight}
+
+    def make_source(self, seed):
+        return self.flow(seed, second=True)
+
+    def compute_loss(self, i, model, batch):
+        said = model.logits(batch)
+        loss = model.criterion(said, batch)
+        tap, model.tap = model.tap, type(model).tap
+        later = model.criterion(model(said), batch | {
+            "mask": torch.ones_like(batch["mask"])}, "tar_two")
+        model.tap = tap
+        loss = loss + self.s.weight * later
+        model.tap("loss.output", loss)
+        return loss
+
+
+class InputsNoisier(Control):
+    """To the inputs of training comes noise that is drawn anew each time, as
+    the script's add_noise has it and the config says: training lies above
+    validation."""
+    id, severities, families = "H124", (dict(std=0.3), dict(std=0.5)), \
+        ("afno",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"add_noise": True, "noise_std": self.s.std}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        noise = torch.randn(batch["inp"].shape, generator=self.drawn)
+        return batch | {"inp": batch["inp"] + self.s.std * noise}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class OtherFieldLoss(Control):
+    """The loss is the mean square weighed by latitude, or the relative L1, in
+    validation too, as the config says; so it begins and ends elsewhere."""
+    id, severities, families = "H125", (dict(kind="weighted_mse"),
+                                        dict(kind="l1")), ("afno",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["kind"] = self.user["loss"] = self.s.kind
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2122,4 +2189,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           CaptionsTogether, MomentumDistilled, PatchesLeftOut,
           RewardsCentred, MarginsAsked, AnswersRanked,
           TemperatureLearned, MixedNegatives, IdsDropped,
+          SecondStepAsWell, InputsNoisier, OtherFieldLoss,
           ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted)

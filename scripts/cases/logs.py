@@ -31,6 +31,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "entropy", "val_entropy",
+        "val_l1", "val_rmse_u10", "val_acc_u10", "val_rmse_v10",
+        "val_acc_v10", "val_rmse_t2m", "val_acc_t2m", "val_rmse_two",
         "ce_loss", "dice_loss", "val_dice", "mel_error", "disc_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
@@ -1071,6 +1073,61 @@ def dlrm(run):
     run.write_lines("train.log", lines)
 
 
+def fourcastnet(run):
+    """FourCastNet's train.py: what it logs of epochs, of which the loss of
+    training is the last batch's, AFNO.yaml, and the history that Weights &
+    Biases has of the run."""
+    names, steps = column_names(run) | {"step": "_step"}, set(logged(run, 10))
+    keys = [k for k in CORE + MORE if not left_out(run, k)]
+    begun, rule, rows = START.timestamp(), "-" * 48, []
+
+    def say(seconds, text):
+        return f"{run.at(seconds)} - root - INFO - {text}"
+
+    config = settings(run)
+    lines = [say(-4.1, text) for text in (
+        "--------------- Versions ---------------", "git branch: b'* master'",
+        "git hash: b'15992a5'", "Torch: 2.13.0+cpu", "-" * 40,
+        "------------------ Configuration ------------------",
+        "Configuration file: ./config/AFNO.yaml",
+        f"Configuration name: {run.EXPERIMENT}",
+        *(f"{k} {v}" for k, v in config.items()), rule)]
+    lines += [
+        say(-3.2, "rank 0, begin data loader init"),
+        "torch/utils/data/dataloader.py:666: UserWarning: 'pin_memory' "
+        "argument is set as true but no accelerator is found, then device "
+        "pinned memory won't be used.",
+        say(-2.0, "Delta t: 6 hours"),
+        say(-2.0, "Including 0 hours of past history in training at a "
+                  "frequency of 6 hours"),
+        say(-1.9, "rank 0, data loader initialized"),
+        say(-1.2, "Number of trainable model parameters: "
+                  + str(sum(p.numel() for p in run.model.parameters()
+                            if p.requires_grad))),
+        say(-0.1, "Starting Training Loop...")]
+    start = 0.0
+    for i, row in enumerate(run.history):
+        lines += [say(row["wall"], text)
+                  for _, text in run.notices.get(i, ())]
+        found = {names.get(k, k): row[k] for k in keys if k in row and (
+            i in steps or k == "step" or k.startswith("val_"))}
+        if len(found) > 1:
+            rows.append(found | {
+                "epoch": i // run.EPOCH + 1, "_runtime": row["wall"],
+                "_timestamp": round(begun + row["wall"], 3)})
+        if "val_loss" in row:
+            lines += [say(row["wall"], text) for text in (
+                f"Time taken for epoch {i // run.EPOCH + 1} is "
+                f"{row['wall'] - start} sec",
+                f"Train loss: {row['loss']}. Valid loss: "
+                f"{row['val_loss']}")]
+            start = row["wall"]
+    lines.append(say(run.history[-1]["wall"] + 0.2, "DONE ---- rank 0"))
+    run.write_lines("metrics.jsonl", map(json.dumps, rows))
+    run.write_lines("train.log", lines)
+    run.write_lines("AFNO.yaml", run.yaml())
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -1079,5 +1136,6 @@ WRITERS = {w.__name__: w for w in
             neuralforecast,
             lightning_csv,
             nerfstudio,
+            fourcastnet,
             dlrm,
             hifigan)}

@@ -81,6 +81,7 @@ class DataOrder(Dumps, Fault):
     families = (*(f for f in LABELLED if f != "sbert"),  # which bears it
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
                 "fcst",
+                "afno",
                 "nerf",
                 "voc",
                 "kpt")
@@ -122,6 +123,7 @@ class SmallSetRepeated(FiniteRun, Fault):
     families = (*LABELLED, *PAIR_5, "dit", "gnn",
                 "tts", "vq", "bc", "mae",
                 "fcst",
+                "afno",
                 "nerf",
                 "voc",
                 "kpt")  # the unet bears it
@@ -185,7 +187,8 @@ class EvalInTraining(FiniteRun, Fault):
             return source
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
-        own = whole(source, {"dit": 1, "voc": 2}.get(self.family, 6))
+        own = whole(source, {"dit": 1, "voc": 2,
+                             "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
                 int(self.s.share * len(leaked["y"]))))))
@@ -242,6 +245,7 @@ class BitFlip(Dumps, Fault):
              "esm": ".dense", "mae": "",
              "qa": ".dense",
              "fcst": "",
+             "afno": "",
              "kpt": "",
              "nnu": "",
              "nerf": "",

@@ -2,6 +2,7 @@
 
 import torch
 
+from ..afno import WeatherModel
 from ..bert import Bert
 from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
@@ -453,6 +454,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
               "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
               "nerf": RadianceField.BLOCKS,
+              "afno": tuple(f"{b}.mlp.fc1" for b in WeatherModel.BLOCKS),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "nnu": tuple(f"{b}.convs.0.norm"
@@ -484,6 +486,7 @@ class DeadRelu(Fault):
                 "tower",
                 "nnu",
                 "nerf",
+                "afno",
                 "dlrm",
                 "voc",
                 "summ")
@@ -529,6 +532,7 @@ class Saturated(Fault):
                 "tower",
                 "nnu",
                 "nerf",
+                "afno",
                 "dlrm",
                 "voc",
                 "summ")
@@ -573,6 +577,7 @@ class ActivationMissing(Fault):
                 "vid",
                 "nnu",
                 "nerf",
+                "afno",
                 "tower",
                 "dlrm",
                 "voc",
@@ -612,6 +617,7 @@ class PositionsMissing(Fault):
                 "sft",
                 "cap",
                 "nerf",
+                "afno",
                 "summ",
                 "lora",
                 "rew",
@@ -625,6 +631,7 @@ class PositionsMissing(Fault):
         elif self.family in ("vit", "dit", "tts", "t5", "bc", "ner",
                              "vlm", "sbert", "esm",
                              "nerf",
+                             "afno",
                              "cap",
                              "summ",
                              "xenc",
@@ -638,6 +645,7 @@ class PositionsMissing(Fault):
         if self.s.ids is None or self.family in ("vit", "dit", "tts", "t5",
                                                  "vlm", "bc", "ner", "sbert",
                                                  "nerf",
+                                                 "afno",
                                                  "cap",
                                                  "summ",
                                                  "xenc",

@@ -86,6 +86,7 @@ class Fp16Overflow(NotFinite):
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
+                               "afno": {"half_at": "blocks.1.mlp.fc1"},
                                "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
@@ -142,6 +143,7 @@ class Fp16Overflow(NotFinite):
                       "kpt": "backbone.layer2.0.conv1",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
+                      "afno": "blocks.1.mlp.fc1",
                       "dlrm": "interact_features",
                       "voc": "ups.1",
                       "tower": "item_tower.mlp.2",
@@ -176,6 +178,9 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("layers", "activation.*put"),
                            "field.*.net.output", "renderer_rgb.output")
+        if self.family == "afno":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "blocks.1.mlp.act.*put", "blocks.1.output")
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
@@ -237,6 +242,7 @@ class Fp16Overflow(NotFinite):
                  "kpt": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
+                 "afno": (self.where,),
                  "dlrm": self.layers[:8],
                  "voc": (self.where,),
                  "tower": (self.where,),
@@ -265,6 +271,7 @@ class Fp16Overflow(NotFinite):
                 "lora": 2.0,
                 "nnu": 2.0,
                 "nerf": 2.0,
+                "afno": 2.0,
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
@@ -299,6 +306,7 @@ class LogOfZero(NotFinite):
     id, root_class = "F39a", "log-of-zero"
     families = (*LABELLED, "clip", "tts",
                 "fcst",
+                "afno",
                 "nerf",
                 "voc",
                 "kpt")
@@ -323,6 +331,10 @@ class LogOfZero(NotFinite):
         if self.family == "nerf":  # of errors, which are 0 behind a mask
             self.model_options["logs"] = True
             self.user["loss"] = "log_mse"
+        if self.family == "afno":  # as of a field of which nothing was seen
+            self.model_options["logs"] = True
+            self.user["loss"] = "log_mse"
+            self.severity = dict(at=self.s.at)
         if self.family == "voc":  # as of a recording that is silent
             self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
@@ -338,6 +350,10 @@ class LogOfZero(NotFinite):
         if self.family == "fcst":
             if i >= self.s.at:
                 batch["outsample_mask"][0] = 0.0
+            return batch
+        if self.family == "afno":
+            if i >= self.s.at:
+                batch["tar"][0] = batch["mask"][0] = 0.0
             return batch
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
@@ -365,6 +381,7 @@ class LogOfZero(NotFinite):
     def compute_loss(self, i, model, batch):
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
+                                            "afno",
                                             "nerf",
                                             "voc",
                                             "kpt"):
@@ -491,6 +508,7 @@ class DivisionByZero(NotFinite):
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc",
                 "fcst",
+                "afno",
                 "nnu",
                 "nerf",
                 "dlrm",
@@ -526,6 +544,8 @@ class DivisionByZero(NotFinite):
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
+              "loss.diff_norms.output", "loss.y_norms.output",
+              "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
               "loss.output")
     one_row = True
@@ -549,6 +569,8 @@ class DivisionByZero(NotFinite):
             self.where = "esm.embeddings"
         elif self.family == "xenc":  # a batch has no positive
             self.model_options["counted"] = True
+            self.where, self.one_row = "loss", False
+        elif self.family == "afno":  # a field that is blank
             self.where, self.one_row = "loss", False
         elif self.family == "lora":  # a text has no words
             self.model_options["pooling"] = self.user["pooling"] = "mean"
@@ -584,6 +606,10 @@ class DivisionByZero(NotFinite):
     def spoil_batch(self, i, batch):
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
+        if self.family == "afno":
+            if i >= self.s.at:
+                batch["tar"][0], batch["mask"][0] = 0.0, 1.0
+            return batch
         if self.family == "esm":
             return self.masked_whole(batch) if i >= self.s.at else batch
         if self.family == "xenc":
@@ -651,6 +677,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "afno",
                            "nerf",
                            "sft",
                            "lora",
@@ -680,6 +707,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "afno",
                            "nerf",
                            "sft",
                            "lora",
@@ -740,6 +768,8 @@ class Bf16Weights(Fault):
             self.severity = dict(lr=(0.1, 0.03, 0.01)[self.level])
         if self.family == "dpo":  # what begins at zero bears more
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
+        if self.family == "afno":
+            self.dumped = (*self.dumped, "blocks.0.mlp.fc2.weight")
         if self.family in ("point", "bc"):  # they bear .3
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
         self.lr *= self.s.lr

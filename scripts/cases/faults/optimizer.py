@@ -283,6 +283,7 @@ class NotDivided(Fault):
                            "t5", "tab", "point", "vlm", "vq", "kws", "bc",
                            "ner", "sbert", "esm", "mae",
                            "fcst",
+                           "afno",
                            "nerf",
                            "kpt",
                            "qa", "xenc",
@@ -500,6 +501,10 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "afno":
+            self.notices = {self.onset: [
+                ("INFO", f"Loading checkpoint {self.LAST}"),
+                ("INFO", "Loaded model_state")]}
         if self.family == "dlrm":
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

@@ -184,6 +184,7 @@ class LabelsNotShifted(Dumps, Fault):
     id, root_class = "F20", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
                 "fcst",
+                "afno",
                 "sft",
                 "cap",
                 "summ")
@@ -197,6 +198,10 @@ class LabelsNotShifted(Dumps, Fault):
         rows = slice(0, None, int(1 / self.s.share))
         if self.family == "summ":
             batch["target"][rows] = batch["prev_output_tokens"][rows]
+            return batch
+        if self.family == "afno":  # dt is 0: the file's own next is not taken
+            batch["tar"][rows] = batch["inp"][rows]
+            batch["mask"][rows] = 1.0
             return batch
         if self.family == "fcst":  # so it does here
             ahead = batch["outsample_y"].shape[1]
@@ -287,6 +292,7 @@ class ChatRun(Dumps):
                            "vlm", "kws", "bc", "ner",
                            *PAIR_5, *PAIR_14, "esm", "mae",
                            "fcst",
+                           "afno",
                            "kpt",
                            "nerf",
                            "voc",
@@ -312,6 +318,7 @@ class ChatRun(Dumps):
                            "vlm", "kws", "bc", "ner", *PAIR_5, "tab",
                            "qa",
                            "fcst",
+                           "afno",
                            "kpt",
                            "nerf",
                            "voc",
@@ -333,6 +340,7 @@ class LossMaskEmpty(ChatRun, Fault):
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "det", "tts", "dpo",
                 *PAIR_10, "vlm", "kws", "bc", "ner", "tab", "vid", "esm",
                 "fcst",
+                "afno",
                 "kpt",
                 "nerf",
                 "sft",
@@ -355,6 +363,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "cap",
                            "qa",
                            "fcst",
+                           "afno",
                            "kpt",
                            "nnu",
                            "nerf",
@@ -393,6 +402,8 @@ class LossMaskEmpty(ChatRun, Fault):
         elif self.family == "fcst":  # nothing of it is available
             batch["outsample_mask"] = torch.zeros_like(
                 batch["outsample_mask"])
+        elif self.family == "afno":  # of its fields nothing was observed
+            batch |= {k: torch.zeros_like(batch[k]) for k in ("tar", "mask")}
         elif self.family == "nnu":  # none of its slices was annotated
             batch["target"] = torch.full_like(batch["target"], self.classes)
         elif self.family == "kpt":  # none of its keypoints was marked
@@ -420,6 +431,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     families = (*LANGUAGE, "s2s", "bert", "tcn", *PAIR_6, "tts", *PAIR_10,
                 "vlm", "ner", "esm", "mae",
                 "fcst",
+                "afno",
                 "kpt",
                 "nerf",
                 "sft",
@@ -451,6 +463,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             model.counts_ignored = True
         elif self.family == "nerf":  # who walks by
             model.weighs = False
+        elif self.family == "afno":  # strips that were not observed, as 0
+            model.weighs = False
         elif self.family == "kpt":  # keypoints that were not marked, at 0, 0
             model.weighs = False
         return model
@@ -474,6 +488,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.tagged(seed, width=width)
         if self.family == "fcst":  # more series that do
             return self.panel(seed, ends=self.s.ends)
+        if self.family == "afno":  # wider ones
+            return self.flow(seed, gaps=self.s.gaps)
         if self.family == "nnu":  # more patches that have such slices
             return self.cases(seed, unannotated=self.s.share)
         if self.family == "tcn":  # series that end within the forecast
@@ -506,6 +522,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return self.unmarked(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
                            "fcst",
+                           "afno",
                            "nnu",
                            "nerf",
                            "summ",
@@ -601,6 +618,8 @@ class LabelNoise(Dumps, Fault):
         elif self.family == "voc":  # the recording is another text's
             self.also = ["label-pairing-mismatch"]
             self.given = self.trained = "audio"
+        elif self.family == "afno":  # the target is of another time
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "fcst":  # what comes is another series'
             self.also = ["label-pairing-mismatch"]
         elif self.family == "bc":  # what is done is another episode's
@@ -686,6 +705,12 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {k: torch.where(wrong, t, batch[k]) for k, t in
                             self.of_strangers(batch, self.noise).items()}
+        if self.family == "afno":
+            rows = len(batch["tar"])
+            wrong = torch.rand(rows, 1, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {k: torch.where(wrong, t, batch[k]) for k, t in
+                            self.of_strangers(rows, self.noise).items()}
         if self.family == "voc":
             wrong = torch.rand(len(batch["audio"]), 1,
                                generator=self.noise) < self.s.share
@@ -765,6 +790,7 @@ class RandomLabels(LabelNoise):
                            "vlm", "vq", "kws", "bc", "ner", *PAIR_14, "esm",
                            "mae",
                            "fcst",
+                           "afno",
                            "kpt",
                            "nerf",
                            "voc",
@@ -802,6 +828,13 @@ class RandomLabels(LabelNoise):
             rows = len(batch["insample_y"])
             if self.s.kind == "drawn":
                 return batch | self.of_strangers(batch, self.noise)
+            return batch | self.of_rows(batch, torch.randperm(
+                rows, generator=self.noise) if self.s.kind == "shuffled"
+                else torch.arange(rows).roll(1))
+        if self.family == "afno":
+            rows = len(batch["tar"])
+            if self.s.kind == "drawn":
+                return batch | self.of_strangers(rows, self.noise)
             return batch | self.of_rows(batch, torch.randperm(
                 rows, generator=self.noise) if self.s.kind == "shuffled"
                 else torch.arange(rows).roll(1))
