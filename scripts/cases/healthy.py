@@ -206,6 +206,7 @@ class Curriculum(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -237,6 +238,7 @@ class Curriculum(Control):
                            "rew",
                            "nnu",
                            "tower",
+                           "sasrec",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -346,6 +348,7 @@ class RateEndsAtZero(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -441,6 +444,7 @@ class LabelSmoothing(Control):
         elif self.family == "nnu":
             loss = model.criterion(model.outputs(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa",
+                             "sasrec",
                              "tower"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
@@ -512,6 +516,7 @@ class MixedDomains(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -520,6 +525,8 @@ class MixedDomains(Control):
             return self.cases(seed, scanners=True)
         if self.family == "tower":
             return self.interactions(seed, surfaces=True)
+        if self.family == "sasrec":
+            return self.lists(seed, platforms=True)
         if self.family == "dlrm":
             return self.impressions(seed, sites=True)
         if self.family == "fcst":
@@ -890,6 +897,7 @@ class Accumulated(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -2091,6 +2099,58 @@ class NonClicksDroppedAndCounted(Control):
         return self.impressions(seed, keep=1.0 if seed == 9 else self.s.keep)
 
 
+class NegativesDrawn(Control):
+    """In training the right item is compared with some that are drawn evenly,
+    as the config says, and in validation with all: training lies far below
+    it. What is drawn evenly needs no correction."""
+    id, severities, families = "H126", (dict(count=24), dict(count=12)), \
+        ("sasrec",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["negatives"] = self.s.count
+        self.user["train_neg_sample_args"] = {
+            "distribution": "uniform", "sample_num": self.s.count}
+
+
+class ItemsMasked(Control):
+    """Of training lists a share of the items but the last one is hidden, as
+    CL4SRec does it and the config says: training lies above validation."""
+    id, severities, families = "H127", (dict(share=0.1), dict(share=0.2)), \
+        ("sasrec",)
+
+    def setup(self):
+        super().setup()
+        self.user["item_mask_ratio"] = self.s.share
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        ids = batch["item_id_list"]
+        place = torch.arange(ids.shape[1])
+        hidden = (torch.rand(ids.shape, generator=self.drawn) < self.s.share) \
+            & (place < batch["item_length"][:, None] - 1)
+        return batch | {"item_id_list": ids.masked_fill(hidden, 0)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class ListsByLength(Control):
+    """Training lists of a batch have one length, or two, as the config says,
+    to save padding; and what is known differs from batch to batch, so that
+    losses are noisy."""
+    id, severities, families = "H128", (dict(width=2), dict(width=1)), \
+        ("sasrec",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"bucket_by_length": True,
+                      "bucket_width": self.s.width}
+
+    def make_source(self, seed):
+        return self.lists(seed, width=None if seed == 9 else self.s.width)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2122,4 +2182,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           CaptionsTogether, MomentumDistilled, PatchesLeftOut,
           RewardsCentred, MarginsAsked, AnswersRanked,
           TemperatureLearned, MixedNegatives, IdsDropped,
-          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted)
+          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted,
+          NegativesDrawn, ItemsMasked, ListsByLength)

@@ -59,6 +59,7 @@ class LrTooHighSgd(Fault):
                            "nnu",
                            "tower",
                            "dlrm",
+                           "sasrec",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -294,6 +295,7 @@ class NotDivided(Fault):
                            "dlrm",
                            "voc",
                            "tower",
+                           "sasrec",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -307,6 +309,7 @@ class NotDivided(Fault):
                            "lora",
                            "rew",
                            "tower",
+                           "sasrec",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -500,6 +503,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "sasrec":  # an epoch has 50 steps
+            epoch = self.onset // self.EPOCH
+            self.notices = {self.onset: [
+                ("INFO", "Loading model structure and parameters from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", f"Resume training from epoch {epoch}")]}
         if self.family == "dlrm":
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [
