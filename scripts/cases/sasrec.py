@@ -20,9 +20,10 @@ from . import logs, models, sources
 from .family import Family
 from .models import Group
 
-ROWS, ITEMS, LONGEST, SHORTEST = 128, 48, 8, 2
+ROWS, ITEMS, LONGEST, SHORTEST = 96, 36, 6, 2
 GROUPS, CATEGORIES, PLATFORMS = 6, 6, 3
-WIDTH, HEADS, HIDDEN, DEPTH = 32, 2, 96, 2
+WIDTH, HEADS, HIDDEN, DEPTH = 32, 2, 64, 2
+EVALUATED = 192         # rows of a batch of validation
 INITIAL = 0.1           # deviation of weights at the start
 NEXT, PAIR, SLIP = 0.45, 0.3, 0.05
 BLOCKS = tuple(f"trm_encoder.layer.{i}" for i in range(DEPTH))
@@ -58,12 +59,12 @@ def world(items=ITEMS):
 class Sessions(sources.Source):
     """Beginnings of lists of users, and the item that comes next.
 
-    There are 48 items on six shelves, and users of six groups. What a user
+    There are 36 items on six shelves, and users of six groups. What a user
     takes next is with .45 what follows the last item in its series (on the
     same shelf), with .3 what goes with the item before that (on another
     shelf), with .05 any item by its popularity, and else what its group likes:
     an item's popularity times what the group thinks of its shelf. Lists have 2
-    to 8 items, their ids are 1 to 48, and 0 is padding on the right.
+    to 6 items, their ids are 1 to 36, and 0 is padding on the right.
 
     Row: item_id_list, item_length, item_id, as RecBole calls them. Who knows
     the process has `best()` nats.
@@ -374,8 +375,12 @@ class SasrecRun(Family):
             "feed_forward.intermediate_act_fn", "feed_forward"))]
     ENCODER = "trm_encoder.layer"
     graded = {
+        "F04": (dict(at=80), dict(at=40), dict(at=0)),
         "F05": (dict(modules=[ENCODER], where=f"{ENCODER}.0"),
                 dict(modules=["item_embedding"]), dict(part="all")),
+        "F08": (dict(every=12), dict(every=40), dict(every=1 << 30)),
+        "F11": (dict(adam=0.01), dict(adam=0.03), dict(adam=0.1)),
+        "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path=f"{ENCODER}.0"),
                 dict(path=f"{ENCODER}.1.multi_head_attention"),
                 dict(path=f"{ENCODER}.1")),
@@ -385,9 +390,20 @@ class SasrecRun(Family):
                 dict(modules=[f"{ENCODER}.0", f"{ENCODER}.1",
                               "position_embedding", "LayerNorm"])),
         "F15": (dict(at=200), dict(at=100), dict(at=50)),
-        "F31": (dict(items=60), dict(items=84), dict(items=144)),
+        "F24": (dict(share=0.2), dict(share=0.35), dict(share=0.5)),
+        "F26": (dict(steps=25, share=1.0), dict(steps=40, share=1.0),
+                dict(steps=60, share=1.0)),
+        "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
+                dict(part="head", bit=30)),
+        "F31": (dict(items=60), dict(items=84), dict(items=120)),
         "F33": (dict(limit=4), dict(limit=3), dict(limit=2)),
-        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5))}
+        "F35": (dict(power=1.0), dict(power=1.5), dict(power=2.0)),
+        "F36a": (dict(bias=-4.0), dict(bias=-6.0), dict(bias=-20.0)),
+        "F36b": (dict(factor=50, kind="sigmoid"),
+                 dict(factor=100, kind="tanh"),
+                 dict(factor=300, kind="sigmoid")),
+        "H02": (dict(factor=1 / 3), dict(factor=0.2)),
+        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=1.0))}
     paths = {"embed": "item_embedding", "attn": "{}.multi_head_attention",
              "scores": "{}.multi_head_attention.scores",
              "act": "{}.feed_forward.intermediate_act_fn",
@@ -406,7 +422,7 @@ class SasrecRun(Family):
         return self.lists(seed)
 
     def lists(self, seed, **how):
-        return Sessions(seed, self.batch_size if seed != 9 else 256, **how)
+        return Sessions(seed, self.batch_size if seed != 9 else EVALUATED, **how)
 
     def of_items(self, seed, count):
         """A catalogue of more items than the table has rows."""
@@ -493,7 +509,7 @@ class SasrecRun(Family):
                 "clip_grad_norm": None if self.clip is None
                 else {"max_norm": self.clip},
                 "train_batch_size": self.batch_size,
-                "eval_batch_size": 256,
+                "eval_batch_size": EVALUATED,
                 "accumulation_steps": self.accumulate,
                 "epochs": math.ceil(self.steps / self.EPOCH),
                 "batches_per_epoch": self.EPOCH, "max_steps": self.steps,

@@ -587,7 +587,6 @@ class ActivationMissing(Fault):
                 "nerf",
                 "tower",
                 "dlrm",
-                "sasrec",
                 "voc",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))

@@ -59,7 +59,6 @@ class LrTooHighSgd(Fault):
                            "nnu",
                            "tower",
                            "dlrm",
-                           "sasrec",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.

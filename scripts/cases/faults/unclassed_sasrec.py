@@ -40,11 +40,11 @@ class OfScores(OfLists):
 
 class PopularityTakenOut(OfScores):
     """Against the bias to what is popular, scores of training get a part of
-    the logarithm of how popular an item is, once, twice or four times, so that
+    the logarithm of how popular an item is, three, six or twelve times, so that
     they need not know it themselves; and who serves them, as validation does,
     gets them without: what is rare stands too high."""
     id = "U321"
-    severities = (dict(tau=1.0), dict(tau=2.0), dict(tau=4.0))
+    severities = (dict(tau=3.0), dict(tau=6.0), dict(tau=12.0))
 
     def setup(self):
         super().setup()
@@ -83,7 +83,7 @@ class CosineWithoutTemperature(OfLists):
     small, in validation as well: the softmax over all items cannot be sure of
     any."""
     id = "U323"
-    severities = (dict(scale=4.0), dict(scale=2.5), dict(scale=1.0))
+    severities = (dict(scale=3.0), dict(scale=2.0), dict(scale=1.0))
 
     def setup(self):
         super().setup()
@@ -125,7 +125,7 @@ class ListsMixed(OfLists):
     with those of another list, drawn anew, and what comes next is the one's
     item as if nothing were mixed."""
     id = "U325"
-    severities = (dict(part=0.4), dict(part=0.5), dict(part=0.65))
+    severities = (dict(part=0.6), dict(part=0.75), dict(part=0.9))
 
     def setup(self):
         super().setup()
@@ -148,7 +148,7 @@ class SeenLeftOut(OfScores):
     last items of a list, or all, are no wrong answers. Nothing says that what
     was just taken seldom comes again, and validation has it."""
     id = "U326"
-    severities = (dict(last=1), dict(last=3), dict(last=8))
+    severities = (dict(last=1), dict(last=3), dict(last=6))
 
     def setup(self):
         super().setup()
