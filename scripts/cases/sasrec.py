@@ -71,10 +71,10 @@ class Sessions(sources.Source):
 
     items: of the catalogue; what the table has no row for is the last. limit:
     of a list its first items alone are kept. easy: what follows comes with
-    .9, nothing goes with anything, and nobody slips. block, share: that share
-    of the rows is of one group, one group after the other. platforms: three
-    on which other shares of the shelves are to be had. width: lists of a batch
-    have lengths that differ by less than that.
+    .9, nothing goes with anything, and nobody slips. block, share: in that
+    share of the rows what comes next is on one shelf, one after the other, so
+    many batches each. platforms: three on which other shelves are to be had.
+    width: lists of a batch have lengths that differ by less than that.
     """
 
     def __init__(self, seed, rows=ROWS, items=ITEMS, limit=None, easy=False,
@@ -88,12 +88,18 @@ class Sessions(sources.Source):
         return torch.multinomial(weights, rows, True, generator=self.rng)
 
     def draw(self, rows):
+        if not self.block:
+            return self.drawn(rows)
+        many = self.drawn(10 * rows)
+        here = self.number // self.block % CATEGORIES
+        fits = world()["category"][many["item_id"] - 1] == here
+        picked = torch.cat((fits.nonzero()[:int(self.share * rows), 0],
+                            torch.arange(rows)))[:rows]
+        return {k: t[picked] for k, t in many.items()}
+
+    def drawn(self, rows):
         w = world(self.items)
         group = torch.randint(GROUPS, (rows,), generator=self.rng)
-        if self.block:
-            here = self.number // self.block % GROUPS
-            kept = torch.rand(rows, generator=self.rng) < self.share
-            group = torch.where(kept, torch.tensor(here), group)
         platform = torch.randint(PLATFORMS, (rows,), generator=self.rng)
         steps, taste = LONGEST + 1, w["taste"][group]
         if self.platforms:
@@ -391,8 +397,8 @@ class SasrecRun(Family):
                               "position_embedding", "LayerNorm"])),
         "F15": (dict(at=200), dict(at=100), dict(at=50)),
         "F24": (dict(share=0.2), dict(share=0.35), dict(share=0.5)),
-        "F26": (dict(steps=25, share=1.0), dict(steps=40, share=1.0),
-                dict(steps=60, share=1.0)),
+        "F26": (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
+                dict(steps=40, share=1.0)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F31": (dict(items=60), dict(items=84), dict(items=120)),
@@ -429,7 +435,7 @@ class SasrecRun(Family):
         return self.lists(seed, items=count)
 
     def in_blocks(self, seed, block, share):
-        """A log sorted by the group of users; None is held out."""
+        """A log sorted by shelves; None is held out."""
         return self.lists(seed, block=block, share=share)
 
     def easy(self, seed):
