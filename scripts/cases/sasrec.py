@@ -428,7 +428,8 @@ class SasrecRun(Family):
         return self.lists(seed)
 
     def lists(self, seed, **how):
-        return Sessions(seed, self.batch_size if seed != 9 else EVALUATED, **how)
+        rows = self.batch_size if seed != 9 else EVALUATED
+        return Sessions(seed, rows, **how)
 
     def of_items(self, seed, count):
         """A catalogue of more items than the table has rows."""
