@@ -382,8 +382,9 @@ class SasrecRun(Family):
     ENCODER = "trm_encoder.layer"
     graded = {
         "F04": (dict(at=80), dict(at=40), dict(at=0)),
-        "F05": (dict(modules=[ENCODER], where=f"{ENCODER}.0"),
-                dict(modules=["item_embedding"]), dict(part="all")),
+        "F05": (dict(modules=["item_embedding"]),
+                dict(modules=[ENCODER], where=f"{ENCODER}.0"),
+                dict(part="all")),
         "F08": (dict(every=12), dict(every=40), dict(every=1 << 30)),
         "F11": (dict(adam=0.01), dict(adam=0.03), dict(adam=0.1)),
         "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
