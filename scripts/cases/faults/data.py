@@ -349,6 +349,8 @@ class TokenIdsClamped(Dumps, Fault):
             self.also = []
             self.user |= {"dataset_num_items": self.s.items} \
                 if self.level == 1 else {}
+            if self.family == "sasrec":
+                return
         if self.family == "dlrm":  # ids of all features
             self.also = []
             self.user |= {"dataset_counts": [
