@@ -292,7 +292,8 @@ class SASRec(nn.Module):
         if self.positions is not False:
             place = torch.arange(ids.shape[1])
             if self.positions is not True:
-                place = torch.full_like(place, self.positions)
+                place = torch.full_like(place, min(self.positions,
+                                                   LONGEST - 1))
             places = self.position_embedding(place)
             self.tap("position_embedding.output", places[None])
             x = x + places
