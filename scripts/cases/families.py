@@ -268,6 +268,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "rew",
             "tower",
             "dlrm",
+            "sasrec",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 

@@ -208,6 +208,7 @@ class Curriculum(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -240,6 +241,7 @@ class Curriculum(Control):
                            "rew",
                            "nnu",
                            "tower",
+                           "sasrec",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -350,6 +352,7 @@ class RateEndsAtZero(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -445,6 +448,7 @@ class LabelSmoothing(Control):
         elif self.family == "nnu":
             loss = model.criterion(model.outputs(batch), batch, self.s.share)
         elif self.family in ("clip", "sbert", "qa",
+                             "sasrec",
                              "tower"):
             loss = model.criterion(model.logits(batch), batch,
                                    label_smoothing=self.s.share)
@@ -517,6 +521,7 @@ class MixedDomains(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -525,6 +530,8 @@ class MixedDomains(Control):
             return self.cases(seed, scanners=True)
         if self.family == "tower":
             return self.interactions(seed, surfaces=True)
+        if self.family == "sasrec":
+            return self.lists(seed, platforms=True)
         if self.family == "dlrm":
             return self.impressions(seed, sites=True)
         if self.family == "fcst":
@@ -898,6 +905,7 @@ class Accumulated(Control):
                 "rew",
                 "nnu",
                 "tower",
+                "sasrec",
                 "voc",
                 "summ")
 
@@ -2143,6 +2151,39 @@ class InputsNoisier(Control):
         noise = torch.randn(batch["inp"].shape, generator=self.drawn)
         return batch | {"inp": batch["inp"] + self.s.std * noise}
 
+
+class NegativesDrawn(Control):
+    """In training the right item is compared with some that are drawn evenly,
+    as the config says, and in validation with all: training lies far below
+    it. What is drawn evenly needs no correction."""
+    id, severities, families = "H126", (dict(count=16), dict(count=8)), \
+        ("sasrec",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["negatives"] = self.s.count
+        self.user["train_neg_sample_args"] = {
+            "distribution": "uniform", "sample_num": self.s.count}
+
+
+class ItemsMasked(Control):
+    """Of training lists a share of the items but the last one is hidden, as
+    CL4SRec does it and the config says: training lies above validation."""
+    id, severities, families = "H127", (dict(share=0.1), dict(share=0.2)), \
+        ("sasrec",)
+
+    def setup(self):
+        super().setup()
+        self.user["item_mask_ratio"] = self.s.share
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        ids = batch["item_id_list"]
+        place = torch.arange(ids.shape[1])
+        hidden = (torch.rand(ids.shape, generator=self.drawn) < self.s.share) \
+            & (place < batch["item_length"][:, None] - 1)
+        return batch | {"item_id_list": ids.masked_fill(hidden, 0)}
+
     def spoil_val(self, batch):
         return batch
 
@@ -2156,6 +2197,22 @@ class OtherFieldLoss(Control):
     def setup(self):
         super().setup()
         self.model_options["kind"] = self.user["loss"] = self.s.kind
+
+
+class ListsByLength(Control):
+    """Training lists of a batch have one length, or two, as the config says,
+    to save padding; and what is known differs from batch to batch, so that
+    losses are noisy."""
+    id, severities, families = "H128", (dict(width=2), dict(width=1)), \
+        ("sasrec",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"bucket_by_length": True,
+                      "bucket_width": self.s.width}
+
+    def make_source(self, seed):
+        return self.lists(seed, width=None if seed == 9 else self.s.width)
 
 
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
@@ -2189,5 +2246,6 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           CaptionsTogether, MomentumDistilled, PatchesLeftOut,
           RewardsCentred, MarginsAsked, AnswersRanked,
           TemperatureLearned, MixedNegatives, IdsDropped,
+          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted,
           SecondStepAsWell, InputsNoisier, OtherFieldLoss,
-          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted)
+          NegativesDrawn, ItemsMasked, ListsByLength)

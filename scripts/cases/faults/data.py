@@ -252,6 +252,7 @@ class BitFlip(Dumps, Fault):
              "dlrm": "",
              "voc": "",
              "tower": "",
+             "sasrec": ".dense_2",
              "xenc": ".dense",
              "summ": "",
              "cap": ".dense",
@@ -335,6 +336,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "cap",
                 "tower",
                 "dlrm",
+                "sasrec",
                 "lora",
                 "rew",
                 "summ")
@@ -346,10 +348,13 @@ class TokenIdsClamped(Dumps, Fault):
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
             return
-        if self.family == "tower":  # items that came when it was made
+        if self.family in ("tower",
+                           "sasrec"):  # items that came when it was made
             self.also = []
             self.user |= {"dataset_num_items": self.s.items} \
                 if self.level == 1 else {}
+            if self.family == "sasrec":
+                return
         if self.family == "dlrm":  # ids of all features
             self.also = []
             self.user |= {"dataset_counts": [
@@ -408,7 +413,8 @@ class TokenIdsClamped(Dumps, Fault):
     def make_source(self, seed):
         if self.family == "recsys":
             return self.of_items(seed, self.s.items)
-        if self.family == "tower":
+        if self.family in ("tower",
+                           "sasrec"):
             return self.of_items(seed, self.s.items)
         if self.family == "dlrm":
             return self.impressions(seed, factor=self.s.factor)
@@ -544,6 +550,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "lora",
                 "rew",
                 "voc",
+                "sasrec",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -640,6 +647,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_length"] = self.s.limit
             return self.pairs(seed, limit=self.s.limit)
+        if self.family == "sasrec":  # and of this one, whose end is lost
+            self.also = []
+            self.user["MAX_ITEM_LIST_LENGTH"] = self.s.limit
+            return self.lists(seed, limit=self.s.limit)
         if self.family == "lora":  # and of this one, whose verdict is last
             self.also = []
             self.user["max_length"] = self.s.limit

@@ -21,6 +21,7 @@ from ..nerf import RadianceField
 from ..point import PointNet2
 from ..qa import Reader
 from ..resnet import Resnet
+from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
 from ..tts import FastSpeech2
 from ..unet import Unet
@@ -332,6 +333,7 @@ class AttentionScale(Fault):
                 "sft",
                 "cap",
                 "lora",
+                "sasrec",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -345,7 +347,9 @@ class AttentionScale(Fault):
               "*.0.attention.scores.*put", "*.0.attention.probs.output",
               "*coder.layer_stack.0.slf_attn.scores.*put",
               "*coder.layer_stack.0.slf_attn.probs.output",
-              "*.mha_block_0.mha.scores.*put", "*.mha_block_0.mha.probs.output")
+              "*.mha_block_0.mha.scores.*put", "*.mha_block_0.mha.probs.output",
+              "*.0.multi_head_attention.scores.*put",
+              "*.0.multi_head_attention.probs.output")
     dump_rows = 1
 
     def setup(self):
@@ -370,6 +374,10 @@ class AttentionScale(Fault):
             return
         if self.family == "fcst":  # and these of 8
             self.model_options["scale"] = 8.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
+        if self.family == "sasrec":  # two of 16
+            self.model_options["scale"] = 16.0 ** self.s.power
             self.where = self.layer("scores")
             return
         if self.family == "rew":  # three of 12
@@ -464,6 +472,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                        f"{CrossEncoder.POOLER}.dense"),
               "lora": (f"{LORA_HEAD}.dense",),
               "tower": ("user_tower.mlp.0", "item_tower.mlp.0"),
+              "sasrec": tuple(f"{b}.feed_forward.dense_1"
+                              for b in SASREC_BLOCKS),
               "voc": tuple(f"{b}.convs.0" for b in Generator.BLOCKS),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
@@ -488,6 +498,7 @@ class DeadRelu(Fault):
                 "nerf",
                 "afno",
                 "dlrm",
+                "sasrec",
                 "voc",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -534,6 +545,7 @@ class Saturated(Fault):
                 "nerf",
                 "afno",
                 "dlrm",
+                "sasrec",
                 "voc",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
@@ -621,6 +633,7 @@ class PositionsMissing(Fault):
                 "summ",
                 "lora",
                 "rew",
+                "sasrec",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -637,6 +650,7 @@ class PositionsMissing(Fault):
                              "xenc",
                              "lora",
                              "rew",
+                             "sasrec",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -651,6 +665,7 @@ class PositionsMissing(Fault):
                                                  "xenc",
                                                  "lora",
                                                  "rew",
+                                                 "sasrec",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

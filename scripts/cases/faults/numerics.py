@@ -90,6 +90,7 @@ class Fp16Overflow(NotFinite):
                                "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
+                               "sasrec": {"half_scores": True},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
                                "tcn": {"half_at": "res_blocks.2"},
@@ -147,6 +148,8 @@ class Fp16Overflow(NotFinite):
                       "dlrm": "interact_features",
                       "voc": "ups.1",
                       "tower": "item_tower.mlp.2",
+                      "sasrec": "trm_encoder.layer.1.multi_head_attention"
+                                ".scores",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
                               "self_attn.scores",
@@ -171,6 +174,7 @@ class Fp16Overflow(NotFinite):
                       }[self.family]
         if self.family in ("mae",
                            "cap",
+                           "sasrec",
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
@@ -246,6 +250,8 @@ class Fp16Overflow(NotFinite):
                  "dlrm": self.layers[:8],
                  "voc": (self.where,),
                  "tower": (self.where,),
+                 "sasrec": [self.where.replace("scores", part)
+                            for part in ("query", "key")],
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
                  "seg": (self.where,), "ssm": (self.where,),
@@ -405,6 +411,8 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": batch["point_part_labels"]}
         if self.family == "tab":
             batch = batch | {"labels": batch["target"]}
+        if self.family == "sasrec":
+            batch = batch | {"labels": batch["item_id"]}
         if self.family == "vid":
             batch = batch | {"labels": batch["label"]}
         if self.family == "summ":
@@ -518,6 +526,7 @@ class DivisionByZero(NotFinite):
                 "sft",
                 "tower",
                 "lora",
+                "sasrec",
                 "rew",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
@@ -576,6 +585,10 @@ class DivisionByZero(NotFinite):
             self.model_options["pooling"] = self.user["pooling"] = "mean"
             self.where, self.one_row = POOLING, False
             self.dumped = (*self.dumped, f"{POOLING}.*put")
+        elif self.family == "sasrec":  # a user is new
+            self.model_options["pooling"] = self.user["pooling"] = "mean"
+            self.where, self.one_row = "pooling", False
+            self.dumped = (*self.dumped, "pooling.*put", "scores.output")
         elif self.family == "dpo":  # its padding is EOS until then
             self.model_options["eps"] = 0.0
             self.where = "base_model.model.gpt_neox.layers.0.input_layernorm"
@@ -612,6 +625,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "esm":
             return self.masked_whole(batch) if i >= self.s.at else batch
+        if self.family == "sasrec":
+            return self.emptied(batch) if i >= self.s.at else batch
         if self.family == "xenc":
             return batch if i < self.s.at else batch | {
                 "labels": torch.zeros_like(batch["labels"])}
@@ -682,6 +697,7 @@ class DivisionByZero(NotFinite):
                            "sft",
                            "lora",
                            "rew",
+                           "sasrec",
                            "xenc"):
             return batch
         if self.family == "tts":
@@ -712,6 +728,7 @@ class DivisionByZero(NotFinite):
                            "sft",
                            "lora",
                            "rew",
+                           "sasrec",
                            "xenc"):
             return model.loss(batch)
         name = {"tts": "pitches", "voc": "audio"}.get(
@@ -761,6 +778,7 @@ class Bf16Weights(Fault):
               "top_l.2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight",
+              "*.layer.0.multi_head_attention.dense.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

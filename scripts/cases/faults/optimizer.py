@@ -295,6 +295,7 @@ class NotDivided(Fault):
                            "dlrm",
                            "voc",
                            "tower",
+                           "sasrec",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -308,6 +309,7 @@ class NotDivided(Fault):
                            "lora",
                            "rew",
                            "tower",
+                           "sasrec",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -505,6 +507,12 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"Loading checkpoint {self.LAST}"),
                 ("INFO", "Loaded model_state")]}
+        if self.family == "sasrec":  # an epoch has 50 steps
+            epoch = self.onset // self.EPOCH
+            self.notices = {self.onset: [
+                ("INFO", "Loading model structure and parameters from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", f"Resume training from epoch {epoch}")]}
         if self.family == "dlrm":
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

@@ -62,7 +62,8 @@ class Pair(Fault):
         model.tap = tap
         for name, tensor in taps.items():
             tap(name, tensor)
-        logits = taps[f"{self.layer('head')}.output"]
+        logits = taps["scores.output" if self.family == "sasrec"
+                      else f"{self.layer('head')}.output"]
         self.check.put("forward", logits[:1, :4] if self.language
                        else logits[:4])
         if i < self.checked:
@@ -197,6 +198,7 @@ class RankDesync(Fault):
                  "dlrm": "top_l.2",
                  "voc": "resblocks.0.convs.1",
                  "tower": "user_tower.mlp.2",
+                 "sasrec": "trm_encoder.layer.0.multi_head_attention.dense",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "cap": "text_decoder.bert.encoder.layer.0.attention.output"
                         ".dense",

@@ -98,11 +98,13 @@ class DoubleSoftmax(Dumps, Fault):
                            "nnu",
                            "tower",
                            "dlrm",
+                           "sasrec",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
             return set_loss(model, self.twice)
         if self.s.place == "model" and self.family in ("clip", "sbert",
+                                                        "sasrec",
                                                         "tower"):
             model.similar = lambda scores: scores.softmax(-1)
         elif self.s.place == "model":
@@ -127,6 +129,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "nnu",
                            "tower",
                            "dlrm",
+                           "sasrec",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -187,6 +190,7 @@ class LabelsNotShifted(Dumps, Fault):
                 "afno",
                 "sft",
                 "cap",
+                "sasrec",
                 "summ")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
@@ -196,6 +200,8 @@ class LabelsNotShifted(Dumps, Fault):
 
     def spoil_batch(self, i, batch):
         rows = slice(0, None, int(1 / self.s.share))
+        if self.family == "sasrec":  # a list is not cut before its item
+            return self.own_last(batch, rows)
         if self.family == "summ":
             batch["target"][rows] = batch["prev_output_tokens"][rows]
             return batch
@@ -241,6 +247,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm",
                 "sft",
                 "cap",
+                "sasrec",
                 "summ")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
@@ -256,6 +263,7 @@ class LabelsShiftedTwice(Dumps, Fault):
         model = super().make_model()
         if self.s.place == "loss" and self.family in ("dpo",
                                                       "cap",
+                                                      "sasrec",
                                                       "sft"):
             model.late = 1
         elif self.s.place == "loss" and self.family == "summ":
@@ -270,6 +278,8 @@ class LabelsShiftedTwice(Dumps, Fault):
     def spoil_batch(self, i, batch):
         if self.s.place != "loss" and self.family == "dpo":
             return self.relabelled(batch, self.again)
+        if self.s.place != "loss" and self.family == "sasrec":
+            return self.one_less(batch)
         if self.s.place != "loss" and self.family == "summ":
             return batch | {"target": F.pad(batch["target"][:, 1:], (0, 1),
                                             value=self.pad)}
@@ -582,6 +592,8 @@ class LabelNoise(Dumps, Fault):
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family == "dlrm":
             self.given = self.trained = "T"
+        elif self.family == "sasrec":
+            self.given = self.trained = "item_id"
         elif self.family == "tab":
             self.given = self.trained = "target"
             if "share" in self.severity:  # of a tenth it suffers little
@@ -802,6 +814,7 @@ class RandomLabels(LabelNoise):
                            "nnu",
                            "tower",
                            "dlrm",
+                           "sasrec",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
