@@ -134,6 +134,7 @@ class ConstantRate(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -197,6 +198,7 @@ class Curriculum(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -225,6 +227,7 @@ class Curriculum(Control):
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
+                           "nequip",
                            "fcst",
                            "kpt",
                            "nerf",
@@ -337,6 +340,7 @@ class RateEndsAtZero(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -503,6 +507,7 @@ class MixedDomains(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -524,6 +529,8 @@ class MixedDomains(Control):
             return self.impressions(seed, sites=True)
         if self.family == "fcst":
             return self.panel(seed, regions=True)
+        if self.family == "nequip":
+            return self.frames(seed, domains=True)
         if self.family == "esm":
             return self.proteins(seed, domains=True)
         if self.family == "summ":
@@ -881,6 +888,7 @@ class Accumulated(Control):
                 "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -2091,6 +2099,49 @@ class NonClicksDroppedAndCounted(Control):
         return self.impressions(seed, keep=1.0 if seed == 9 else self.s.keep)
 
 
+class ForcesWeigh(Control):
+    """Forces count 10 or 100 times in the loss, in validation too, as the
+    config says: losses and norms are that much larger."""
+    id, severities, families = "H129", (dict(weight=10.0),
+                                        dict(weight=100.0)), ("nequip",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["forces"] = self.s.weight
+
+
+class DrawnHotter(Control):
+    """Frames of training are of a higher temperature than those of the
+    validation, as the config says, so that seldom ones are learned as well:
+    forces are larger, and training lies above validation."""
+    id, severities, families = "H130", (dict(heat=1.5), dict(heat=2.0)), \
+        ("nequip",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"sampling_temperature": self.s.heat,
+                      "validation_temperature": 1.0}
+
+    def make_source(self, seed):
+        return self.frames(seed, heat=1.0 if seed == 9 else self.s.heat)
+
+
+class OneFormulaEach(Control):
+    """Batches are of one formula each, another in the next one, or .7 of a
+    batch is, as the config says: losses and norms go up and down with what is
+    in a batch. Validation has all in each."""
+    id, severities, families = "H131", (dict(share=0.7), dict(share=1.0)), \
+        ("nequip",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"batch_sampler": "one_formula_per_batch",
+                      "batch_sampler_share": self.s.share}
+
+    def make_source(self, seed):
+        return self.in_blocks(seed, None if seed == 9 else 1, self.s.share)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2122,4 +2173,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           CaptionsTogether, MomentumDistilled, PatchesLeftOut,
           RewardsCentred, MarginsAsked, AnswersRanked,
           TemperatureLearned, MixedNegatives, IdsDropped,
-          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted)
+          ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted,
+          ForcesWeigh, DrawnHotter, OneFormulaEach)

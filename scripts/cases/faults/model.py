@@ -16,6 +16,7 @@ from ..lora import HEAD as LORA_HEAD
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
 from ..nnu import PlainConvUNet
+from ..nequip import Potential
 from ..nerf import RadianceField
 from ..point import PointNet2
 from ..qa import Reader
@@ -453,6 +454,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ner": tuple(f"{b}.ffn.lin1" for b in DistilBert.BLOCKS),
               "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
               "nerf": RadianceField.BLOCKS,
+              "nequip": tuple(f"{b}.conv.linear_2"
+                              for b in Potential.BLOCKS),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "nnu": tuple(f"{b}.convs.0.norm"
@@ -523,6 +526,7 @@ class Saturated(Fault):
     families = (*families, "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "cap",
                 "lora",
@@ -572,6 +576,7 @@ class ActivationMissing(Fault):
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
                 "vid",
                 "nnu",
+                "nequip",
                 "nerf",
                 "tower",
                 "dlrm",

@@ -86,6 +86,9 @@ class Fp16Overflow(NotFinite):
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
+                               "nequip": {"half_at":
+                                          "model.func.layer1_convnet.conv"
+                                          ".linear_2"},
                                "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
@@ -142,6 +145,7 @@ class Fp16Overflow(NotFinite):
                       "kpt": "backbone.layer2.0.conv1",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
+                      "nequip": "model.func.layer1_convnet.conv.linear_2",
                       "dlrm": "interact_features",
                       "voc": "ups.1",
                       "tower": "item_tower.mlp.2",
@@ -176,6 +180,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("layers", "activation.*put"),
                            "field.*.net.output", "renderer_rgb.output")
+        if self.family == "nequip":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "*.layer1_convnet.equivariant_nonlin.*put",
+                           "*.layer1_convnet.output", "forces.output")
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
@@ -237,6 +245,7 @@ class Fp16Overflow(NotFinite):
                  "kpt": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
+                 "nequip": (self.where,),
                  "dlrm": self.layers[:8],
                  "voc": (self.where,),
                  "tower": (self.where,),
@@ -265,6 +274,7 @@ class Fp16Overflow(NotFinite):
                 "lora": 2.0,
                 "nnu": 2.0,
                 "nerf": 2.0,
+                "nequip": 2.0,
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
@@ -299,6 +309,7 @@ class LogOfZero(NotFinite):
     id, root_class = "F39a", "log-of-zero"
     families = (*LABELLED, "clip", "tts",
                 "fcst",
+                "nequip",
                 "nerf",
                 "voc",
                 "kpt")
@@ -323,6 +334,10 @@ class LogOfZero(NotFinite):
         if self.family == "nerf":  # of errors, which are 0 behind a mask
             self.model_options["logs"] = True
             self.user["loss"] = "log_mse"
+        if self.family == "nequip":  # of forces, one of which is zero
+            self.model_options["logs"] = True
+            self.user["loss_forces"] = "LogMagnitudeMSELoss"
+            self.severity = dict(at=self.s.at)
         if self.family == "voc":  # as of a recording that is silent
             self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
@@ -341,6 +356,8 @@ class LogOfZero(NotFinite):
             return batch
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
+        if self.family == "nequip":
+            return self.at_rest(batch) if i >= self.s.at else batch
         if self.family == "kpt":
             if i >= self.s.at:
                 batch["keypoint_weights"][0, 2] = 0.0
@@ -365,6 +382,7 @@ class LogOfZero(NotFinite):
     def compute_loss(self, i, model, batch):
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
+                                            "nequip",
                                             "nerf",
                                             "voc",
                                             "kpt"):
@@ -491,6 +509,7 @@ class DivisionByZero(NotFinite):
                 "clip", "tcn", "moe", "seg", *PAIR_7, "det", "gnn", "tts",
                 "dpo", "point", "vlm", "vq", "kws", "bc",
                 "fcst",
+                "nequip",
                 "nnu",
                 "nerf",
                 "dlrm",
@@ -563,6 +582,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "fcst":  # as does its
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "model.revin_layer", False
+        elif self.family == "nequip":  # an atom is listed twice
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "normalize", False
         elif self.family == "nerf":  # a pixel has no direction
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "normalize", False
@@ -623,6 +645,8 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 batch["insample_y"][0] = 2.0
             return batch
+        if self.family == "nequip":
+            return self.doubled(batch) if i >= self.s.at else batch
         if self.family == "nerf":  # a picture's undistortion has failed there
             if i >= self.s.at:
                 batch["directions"][0] = 0.0
@@ -651,6 +675,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "nequip",
                            "nerf",
                            "sft",
                            "lora",
@@ -680,6 +705,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("llama", "tcn", "moe", "ssm", "gnn", "dpo", "esm",
                            "mae",
                            "fcst",
+                           "nequip",
                            "nerf",
                            "sft",
                            "lora",
@@ -731,6 +757,7 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "top_l.2.weight",
+              "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")

@@ -193,6 +193,7 @@ class RankDesync(Fault):
                  "kpt": "backbone.layer2.0.conv2",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
+                 "nequip": "model.func.layer0_convnet.conv.linear_2",
                  "dlrm": "top_l.2",
                  "voc": "resblocks.0.convs.1",
                  "tower": "user_tower.mlp.2",
