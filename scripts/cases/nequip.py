@@ -19,6 +19,7 @@ from .family import Family
 from .recorder import short
 
 ROWS, ATOMS, TYPES, KINDS, DOMAINS = 12, 6, 3, 4, 3
+MANY = 16               # kinds, where there are more elements
 WIDTH, LAYERS, BASIS, INNER, NARROW = 16, 2, 8, 32, 8
 R_MAX, POWER = 5.0, 6               # of the cutoff
 FUNC = "model.func"
@@ -42,7 +43,7 @@ def world():
     return radii, wells, alone, bent
 
 
-def energy(pos, types, bent=True):
+def energy(pos, types):
     """Of clusters: Morse pairs, a term of each atom that grows where its
     neighbours lie on one side of it, and the energies of single atoms."""
     radii, wells, alone, strength = world()
@@ -52,35 +53,35 @@ def energy(pos, types, bent=True):
     r = (off.square().sum(-1) + eye).sqrt()
     rest = radii[types][:, :, None] + radii[types][:, None]
     well = (wells[types][:, :, None] * wells[types][:, None]).sqrt()
-    x = (-1.7 * (r - rest)).exp()
+    x = (-1.5 * (r - rest)).exp()
     pairs = (well * (x * x - 2 * x) * (1 - eye)).sum((1, 2)) / 2
     total = pairs + alone[types].sum(1)
-    if bent:
-        near = (-(r / rest / 1.2).square()).exp() * (1 - eye)
-        lean = (near[..., None] * off / r[..., None]).sum(2)
-        total = total + (strength[types] * lean.square().sum(-1)).sum(1)
-    return total
+    near = (-(r / rest / 1.2).square()).exp() * (1 - eye)
+    lean = (near[..., None] * off / r[..., None]).sum(2)
+    return total + (strength[types] * lean.square().sum(-1)).sum(1)
 
 
-def with_forces(pos, types, bent=True):
+def with_forces(pos, types):
     """(energies, forces)"""
     with torch.enable_grad():
         pos = pos.detach().requires_grad_(True)
-        total = energy(pos, types, bent)
+        total = energy(pos, types)
         return total.detach(), -torch.autograd.grad(total.sum(), pos)[0]
 
 
 @functools.cache
-def minima(types, bent=True):
-    """(elements, positions) of each kind of cluster, where it is at rest."""
+def minima(types):
+    """(elements, positions) of each kind of cluster, where it is at rest; of
+    more elements there are more kinds."""
     rng = torch.Generator().manual_seed(31)
-    kinds = torch.stack([torch.cat((
-        torch.arange(3), torch.randint(types, (ATOMS - 3,), generator=rng)))
-        for _ in range(KINDS)]) if types == TYPES else torch.randint(
-            types, (KINDS, ATOMS), generator=rng)
-    pos = 1.3 * torch.randn(KINDS, ATOMS, 3, generator=rng)
+    if types == TYPES:
+        kinds = torch.stack([torch.cat((torch.arange(3), torch.randint(
+            types, (ATOMS - 3,), generator=rng))) for _ in range(KINDS)])
+    else:
+        kinds = torch.randint(types, (MANY, ATOMS), generator=rng)
+    pos = 1.3 * torch.randn(*kinds.shape, 3, generator=rng)
     for _ in range(1500):
-        force = with_forces(pos, kinds, bent)[1]
+        force = with_forces(pos, kinds)[1]
         pos = pos + 0.02 * force.clamp(-2, 2)
     return kinds, pos - pos.mean(1, keepdim=True)
 
@@ -90,24 +91,25 @@ class Frames:
 
     A kind is a formula of three elements and the place of rest of its atoms.
     A frame is turned at random, and each atom is off its place by a normal
-    number of `SWAY` in each direction, times the square root of the
-    temperature. Energy and forces are the potential's (see energy()), with
+    number of `SWAY` in each direction, twice that at most, times the square
+    root of the temperature. Energy and forces are the potential's (see energy()), with
     noise of `NOISE` on each force and of `PER_ATOM` for each atom on the
     energy. Who knows the potential is left with the noise, see best().
 
     types: elements there are; those that the model has no number for get its
-    last one. bent: the three-body term is there. heat: the temperature.
+    last one, and there are sixteen kinds. heat: the temperature.
     domains: three sources of another temperature each, whose number is in the
-    batch. block, share: see BySpecies.
+    batch. kinds: how many there are.
     """
 
     SWAY, NOISE, PER_ATOM = 0.12, 0.35, 0.1
 
-    def __init__(self, seed, rows=ROWS, types=TYPES, bent=True, heat=1.0,
-                 domains=False, kinds=KINDS):
+    def __init__(self, seed, rows=ROWS, types=TYPES, heat=1.0,
+                 domains=False, kinds=None):
         self.rng = torch.Generator().manual_seed(seed)
-        self.rows, self.types, self.bent = rows, types, bent
-        self.heat, self.domains, self.kinds = heat, domains, kinds
+        self.rows, self.types, self.heat = rows, types, heat
+        self.domains = domains
+        self.kinds = kinds or (KINDS if types == TYPES else MANY)
 
     def batch(self, rows=None):
         return self.of(torch.randint(self.kinds, (rows or self.rows,),
@@ -115,17 +117,18 @@ class Frames:
 
     def of(self, kind):
         """Frames of these kinds."""
-        formulas, places = minima(self.types, self.bent)
+        formulas, places = minima(self.types)
         types, pos, rows = formulas[kind], places[kind], len(kind)
         heat = torch.full((rows,), float(self.heat))
         if self.domains:
             domain = torch.randint(DOMAINS, (rows,), generator=self.rng)
             heat = heat * torch.tensor((0.7, 1.0, 1.4))[domain]
         sway = self.SWAY * heat.sqrt()[:, None, None]
-        pos = pos + sway * torch.randn(pos.shape, generator=self.rng)
+        off = torch.randn(pos.shape, generator=self.rng).clamp(-2, 2)
+        pos = pos + sway * off
         turn = torch.linalg.qr(torch.randn(rows, 3, 3, generator=self.rng))[0]
         pos = pos @ turn
-        total, forces = with_forces(pos, types, self.bent)
+        total, forces = with_forces(pos, types)
         forces = forces + self.NOISE * torch.randn(forces.shape,
                                                    generator=self.rng)
         total = total + self.PER_ATOM * ATOMS * torch.randn(
@@ -141,10 +144,9 @@ class Frames:
 
 class ByFormula(sources.ByClass, Frames):
     """One kind of cluster after the other, as their trajectories lie."""
-    classes, rows, types, bent, heat = KINDS, ROWS, TYPES, True, 1.0
-    domains = False
+    classes = KINDS
 
-    def __init__(self, seed, block, share, rows=ROWS):
+    def __init__(self, seed, block, share, rows):
         super().__init__(seed, block, share)
         self.rows = rows
 
@@ -193,6 +195,8 @@ class Convolution(nn.Module):
         scalars, gates = slice(0, 2 * WIDTH), slice(2 * WIDTH, 3 * WIDTH)
         h = F.silu(conv.fc.layer0(basis))
         radial = conv.fc.layer1(h)
+        if f"{name}.conv.fc" in self.options["cuts"]:
+            radial = radial.detach()
         tap(f"{name}.conv.fc.output", radial)
         radial = radial.split(WIDTH, -1)
         own = conv.linear_1(s, slice(0, WIDTH))
@@ -240,26 +244,26 @@ class Potential(nn.Module):
 
     def __init__(self, activation="silu", dropout=0.0, detach_after=None,
                  half_at=None, eps=None, logs=False, r_max=R_MAX,
-                 forces=1.0, cell=None, half_list=0.0, most=None, grid=None,
+                 forces=1.0, cell=None, most=None, grid=None,
                  net_of_types=0.0, decay=0.98):
-        """detach_after: the part behind which the graph is cut. half_at: the
-        map whose output is in half precision. eps: what is added to the
-        distance by which the way to a neighbour is divided, which is not
-        tapped if None. logs: the loss has the logarithms of forces' sizes as
+        """detach_after: the part or parts behind which the graph is cut.
+        half_at: the map whose output is in half precision. eps: what is added
+        to the distance by which the way to a neighbour is divided, which is
+        not tapped if None. logs: the loss has the logarithms of forces' sizes as
         well. forces: weight of their loss. cell: edge of a periodic box.
-        half_list: share of the pairs that are listed in one direction alone.
-        most: neighbours that are kept of an atom. grid: distances are rounded
+        most: neighbours of an atom that are kept, the first ones. grid: distances are rounded
         to its multiples. net_of_types: share of the mean force of its own
         type that is taken off each atom. decay: of the moving average that is
         validated, None is none."""
         super().__init__()
-        self.dropout, self.detach_after = dropout, detach_after
+        self.dropout, self.cuts = dropout, detach_after \
+            if isinstance(detach_after, tuple) else (detach_after,)
         self.eps, self.logs, self.r_max = eps, logs, r_max
         self.coefficient, self.cell, self.decay = forces, cell, decay
-        self.half_list, self.most, self.grid = half_list, most, grid
+        self.most, self.grid = most, grid
         self.net_of_types = net_of_types
         options = {"activation": activation, "half_at": half_at,
-                   "neighbours": 5.0}
+                   "cuts": self.cuts, "neighbours": 5.0}
         mean, size = statistics()
         basis = models.Group()
         basis.bessel_weights = nn.Parameter(
@@ -274,7 +278,7 @@ class Potential(nn.Module):
                for k in range(LAYERS)},
             conv_to_output_hidden=models.Group(linear=Map(WIDTH, NARROW)),
             output_hidden_to_scalar=models.Group(
-                linear=Map(NARROW, 1, 0.3)),
+                linear=Map(NARROW, 1, 0.15)),
             per_type_energy_scale_shift=shift))
         self.average, self.updates, self.kept = None, 0, None
         self.parts, self.held_out, self.seen = {}, [], []
@@ -320,7 +324,7 @@ class Potential(nn.Module):
         return F.dropout(x, self.dropout, self.training and self.dropout > 0)
 
     def cut(self, x, name):
-        return x.detach() if self.detach_after == name else x
+        return x.detach() if name in self.cuts else x
 
     def part(self, name, x):
         x = self.get_submodule(name)(x)
@@ -342,16 +346,8 @@ class Potential(nn.Module):
             unit = way / (r + self.eps)[..., None]
             self.tap("normalize.output", unit)
         listed = 1 - eye
-        if self.half_list:
-            order = torch.arange(count)
-            number = order[:, None] * count + order
-            missing = (order[:, None] > order) & (
-                (number * 0.381966) % 1 < self.half_list)
-            listed = listed * (1 - missing.float())
         if self.most:
-            away = (r + 1e6 * eye).detach()
-            least = away.topk(self.most, largest=False).values[..., -1:]
-            listed = listed * (away <= least)
+            listed = listed * (listed.cumsum(-1) <= self.most)
         x = r
         if self.grid:
             x = r + ((r / self.grid).round() * self.grid - r).detach()
@@ -386,8 +382,9 @@ class Potential(nn.Module):
         with torch.enable_grad():
             pos = batch["pos"].detach().requires_grad_(True)
             total = self.atomic(pos, batch["atom_types"]).sum(1, keepdim=True)
-            forces, = torch.autograd.grad(total.sum(), pos, create_graph=True)
-        forces = -forces
+            forces, = torch.autograd.grad(total.sum(), pos, create_graph=True,
+                                          allow_unused=True)
+        forces = torch.zeros_like(pos) if forces is None else -forces
         if self.net_of_types:
             kind = F.one_hot(batch["atom_types"], TYPES).float()
             mean = kind.transpose(1, 2) @ forces / kind.sum(
@@ -438,10 +435,10 @@ class NequipRun(Family):
     level_seed = 460
     EPOCH = epoch_steps = 25
     steps, seed, language = 200, 2300, False
-    optimizer_name, lr, weight_decay = "adam", 3e-2, 0.0
+    optimizer_name, lr, weight_decay = "adam", 2e-2, 0.0
     warmup, schedule, clip = 0, "ReduceLROnPlateau", None
-    PATIENCE, FACTOR, THRESHOLD = 0, 0.5, 0.03
-    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
+    PATIENCE, GAMMA, THRESHOLD = 0, 0.5, 0.03
+    recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
     batch_size, context = ROWS, ATOMS
     # Its users have NequIP's own trainer.
     instead = {"nanogpt": "nequip", "hf_trainer": "nequip",
@@ -451,20 +448,36 @@ class NequipRun(Family):
         for part in (".conv.fc", ".conv.linear_2", ".equivariant_nonlin", "")),
         Potential.HIDDEN, Potential.HEAD, Potential.SHIFT]
     graded = {
-        "F05": (dict(modules=[f"{FUNC}.layer1_convnet"],
-                     where=Potential.BLOCKS[1]),
-                dict(modules=Potential.BLOCKS, where=Potential.BLOCKS[0]),
-                dict(part="all")),
-        "F13": (dict(path=Potential.EMBED), dict(path=Potential.BLOCKS[0]),
+        "F04": (dict(at=75), dict(at=35), dict(at=0)),
+        "F05": (dict(modules=Potential.BLOCKS),
+                dict(modules=[*Potential.BLOCKS, Potential.HIDDEN,
+                              Potential.HEAD]), dict(part="all")),
+        "F07": (dict(factor=20), dict(factor=60), dict(factor=200)),
+        "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
+        "F10": (dict(adamw=3e-8, sgd=1e-2), dict(adamw=1e-8, sgd=1e-3),
+                dict(adamw=1e-9, sgd=1e-5)),
+        "F11": (dict(adam=0.01), dict(adam=0.05), dict(adam=0.3)),
+        "F12": (dict(eps=0.1), dict(eps=1.0), dict(eps=10.0)),
+        "F13": (dict(path=Potential.BLOCKS[0]),
+                dict(path=Potential.BLOCKS[0],
+                     more=[f"{Potential.BLOCKS[1]}.conv.fc"]),
                 dict(path=Potential.BLOCKS[1])),
-        "F14": (dict(modules=[Potential.BLOCKS[1]]),
-                dict(modules=Potential.BLOCKS),
-                dict(modules=[*Potential.BLOCKS, Potential.HIDDEN])),
+        "F14": (dict(modules=Potential.BLOCKS),
+                dict(modules=[*Potential.BLOCKS, Potential.HIDDEN]),
+                dict(modules=[*Potential.BLOCKS, Potential.HIDDEN,
+                              Potential.HEAD])),
         "F15": (dict(at=175), dict(at=100), dict(at=50)),
-        "F31": (dict(types=4), dict(types=6), dict(types=10)),
+        "F31": (dict(types=5), dict(types=7), dict(types=10)),
         "F33": (dict(limit=5), dict(limit=4), dict(limit=3)),
+        "F26": (dict(steps=25, share=1.0), dict(steps=40, share=1.0),
+                dict(steps=50, share=1.0)),
+        "F27": (dict(epochs=40), dict(epochs=80), dict(epochs=150)),
+        "F34": (dict(factor=1.25), dict(factor=2), dict(factor=0)),
+        "F36b": (dict(factor=3, kind="sigmoid"), dict(factor=20, kind="tanh"),
+                 dict(factor=100, kind="sigmoid")),
         "H04": (dict(rate=0.02), dict(rate=0.05)),
         "H02": (dict(factor=0.5), dict(factor=1 / 3)),
+        "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.5)),
         "H07": (dict(factor=0.2),)}
     paths = {"embed": Potential.EMBED, "attn": None, "scores": None,
              "act": "{}.equivariant_nonlin", "mlp": "{}.conv.linear_2",
@@ -503,13 +516,13 @@ class NequipRun(Family):
     def lr_factor(self, i):
         """Of the plateau: at an epoch's end its mean loss is compared with the
         best one so far."""
-        if self.schedule != "ReduceLROnPlateau" or i < self.warmup:
-            return super().lr_factor(i)
         seen = self.model.seen
         if i == 0:
             self.plateau = dict(best=math.inf, num_bad_epochs=0, factor=1.0)
             seen.clear()
-        elif i % self.EPOCH == 0 and seen:
+        if self.schedule != "ReduceLROnPlateau" or i < self.warmup:
+            return super().lr_factor(i)
+        if i % self.EPOCH == 0 and seen:
             mean, now = sum(seen) / len(seen), self.plateau
             seen.clear()
             if mean < now["best"] * (1 - self.THRESHOLD):
@@ -518,7 +531,7 @@ class NequipRun(Family):
                 now["num_bad_epochs"] += 1
             if now["num_bad_epochs"] > self.PATIENCE:
                 now |= dict(num_bad_epochs=0,
-                            factor=now["factor"] * self.FACTOR)
+                            factor=now["factor"] * self.GAMMA)
         return self.plateau["factor"]
 
     def update(self, i):
@@ -614,7 +627,7 @@ class NequipRun(Family):
         schedule = {"lr_scheduler_name": self.schedule}
         if self.schedule == "ReduceLROnPlateau":
             schedule |= {"lr_scheduler_patience": self.PATIENCE,
-                         "lr_scheduler_factor": self.FACTOR,
+                         "lr_scheduler_factor": self.GAMMA,
                          "lr_scheduler_threshold": self.THRESHOLD}
         options = self.model_options
         decay = options.get("decay", 0.98)
@@ -677,7 +690,7 @@ class NequipRun(Family):
         return copy.deepcopy(kept)
 
     def train(self):
-        self.best = (math.inf, None)
+        self.best, self.last = (math.inf, None), None
         super().train()
 
     def keep_checkpoint(self, i, model):

@@ -576,7 +576,6 @@ class ActivationMissing(Fault):
                 *PAIR_5, "seg", "dit", "det", "gnn", "tts", "kws",
                 "vid",
                 "nnu",
-                "nequip",
                 "nerf",
                 "tower",
                 "dlrm",

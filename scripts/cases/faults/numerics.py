@@ -274,7 +274,7 @@ class Fp16Overflow(NotFinite):
                 "lora": 2.0,
                 "nnu": 2.0,
                 "nerf": 2.0,
-                "nequip": 2.0,
+                "nequip": 3.0,
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
