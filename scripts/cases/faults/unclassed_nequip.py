@@ -18,7 +18,7 @@ class CutoffTooShort(OfNequip):
     """The cutoff was typed in another unit of length: atoms see few or none of
     the neighbours that pull at them, in validation as well."""
     id, option, typed = "U331", "r_max", "r_max"
-    severities = (dict(r_max=2.2), dict(r_max=1.9), dict(r_max=1.6))
+    severities = (dict(r_max=2.1), dict(r_max=1.9), dict(r_max=1.6))
 
 
 class CutoffTooLong(OfNequip):
