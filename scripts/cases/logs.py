@@ -1086,8 +1086,8 @@ def nequip(run):
             and k in run.history[0] and not left_out(run, k)]
 
     def cells(values):
-        return "".join(f", {v:>12.5g}" if v != "" else f", {v:>12}"
-                       for v in values)
+        return "".join(f", {v:>12.5g}" if isinstance(v, float)
+                       else f", {v:>12}" for v in values)
 
     def table(values):
         return "".join(f" {v:>12.3g}" for v in values)

@@ -20,7 +20,7 @@ from .recorder import short
 
 ROWS, ATOMS, TYPES, KINDS, DOMAINS = 12, 6, 3, 4, 3
 MANY = 16               # kinds, where there are more elements
-WIDTH, LAYERS, BASIS, INNER, NARROW = 16, 2, 8, 32, 8
+WIDTH, LAYERS, BASIS, INNER, NARROW = 16, 2, 8, 64, 8
 R_MAX, POWER = 5.0, 6               # of the cutoff
 FUNC = "model.func"
 SYMBOLS = ("H", "C", "O", "N", "F", "S", "P", "Cl", "Br", "I")
@@ -178,21 +178,23 @@ class Convolution(nn.Module):
     are products of a neighbour's features and the direction to it, times what
     a network says of the distance."""
 
-    def __init__(self, first, options):
+    def __init__(self, first, last, options):
+        """The first one gets no vectors, the last one says none."""
         super().__init__()
-        self.first, self.options = first, options
-        paths = 1 if first else 2
+        self.first, self.last, self.options = first, last, options
+        paths, wide = 1 if first else 2, 1 if last else 3
         self.conv = models.Group(
             linear_1=Map(WIDTH, paths * WIDTH),
-            fc=models.Group(layer0=Map(BASIS, INNER),
-                            layer1=Map(INNER, 2 * paths * WIDTH)),
-            linear_2=Map(paths * WIDTH, 3 * WIDTH),
-            sc=Map(TYPES * WIDTH, (2 if first else 3) * WIDTH))
+            fc=models.Group(layer0=Map(BASIS, INNER), layer1=Map(
+                INNER, (1 if last else 2) * paths * WIDTH)),
+            linear_2=Map(paths * WIDTH, wide * WIDTH),
+            sc=Map(TYPES * WIDTH, min(wide, 2 if first else 3) * WIDTH))
         self.act = models.ACTIVATIONS[options["activation"]]()
 
     def forward(self, s, v, edges, name, tap, drop):
         conv, (basis, unit, kind) = self.conv, edges
-        scalars, gates = slice(0, 2 * WIDTH), slice(2 * WIDTH, 3 * WIDTH)
+        scalars = slice(0, (1 if self.last else 2) * WIDTH)
+        gates = slice(2 * WIDTH, 3 * WIDTH)
         h = F.silu(conv.fc.layer0(basis))
         radial = conv.fc.layer1(h)
         if f"{name}.conv.fc" in self.options["cuts"]:
@@ -202,33 +204,32 @@ class Convolution(nn.Module):
         own = conv.linear_1(s, slice(0, WIDTH))
         unit = unit.to(own.dtype)
         near = own[:, None]
-        said = [(radial[0] * near).sum(2)]
-        along = radial[1] * near
-        arrows = [(along[..., None, :] * unit[..., None]).sum(2)]
+        said, arrows = [(radial[0] * near).sum(2)], []
         if not self.first:
             own = conv.linear_1(v, slice(WIDTH, None))[:, None]
-            said.append((radial[2] * (own * unit[..., None]).sum(3)).sum(2))
-            arrows.append((radial[3][..., None, :] * own).sum(2))
+            said.append((radial[1] * (own * unit[..., None]).sum(3)).sum(2))
+        if not self.last:
+            along = radial[-1] * near
+            arrows.append((along[..., None, :] * unit[..., None]).sum(2))
+            if not self.first:
+                arrows.append((radial[2][..., None, :] * own).sum(2))
         size = self.options["neighbours"] ** 0.5
-        said, arrows = torch.cat(said, -1) / size, torch.cat(arrows, -1) / size
+        said = torch.cat(said, -1) / size
         part = f"{name}.conv.linear_2"
         tap(f"{part}.input", said)
         y = conv.linear_2(said, scalars)
         if self.options["half_at"] == part:
             y = y.half()
         tap(f"{part}.output", y)
-        arrows = conv.linear_2(arrows, gates)
         kept = (s[..., None] * kind[..., None, :].to(s.dtype)).flatten(-2)
         y = y.to(s.dtype) + conv.sc(kept, scalars)
-        if not self.first:
-            kept = (v[..., None] * kind[:, :, None, None].to(v.dtype)
-                    ).flatten(-2)
-            arrows = arrows + conv.sc(kept, gates)
         tap(f"{name}.equivariant_nonlin.input", y)
         y = self.act(y)
         tap(f"{name}.equivariant_nonlin.output", y)
-        s, gate = y.split(WIDTH, -1)
-        s, v = drop(s), gate[:, :, None] * arrows
+        s, v = drop(y[..., :WIDTH]), None
+        if not self.last:
+            arrows = conv.linear_2(torch.cat(arrows, -1) / size, gates)
+            v = y[:, :, None, WIDTH:] * arrows
         tap(f"{name}.output", s)
         return s, v
 
@@ -274,7 +275,7 @@ class Potential(nn.Module):
         self.model = models.Group(func=models.Group(
             radial_basis=models.Group(basis=basis),
             chemical_embedding=models.Group(linear=Map(TYPES, WIDTH)),
-            **{f"layer{k}_convnet": Convolution(k == 0, options)
+            **{f"layer{k}_convnet": Convolution(k == 0, k == LAYERS - 1, options)
                for k in range(LAYERS)},
             conv_to_output_hidden=models.Group(linear=Map(WIDTH, NARROW)),
             output_hidden_to_scalar=models.Group(
@@ -369,7 +370,8 @@ class Potential(nn.Module):
         for name in self.BLOCKS:
             s, v = self.get_submodule(name)(s, v, edges, name, self.tap,
                                             self.drop)
-            s, v = self.cut(s, name), self.cut(v, name)
+            s = self.cut(s, name)
+            v = v if v is None else self.cut(v, name)
         x = self.part(self.HEAD, self.part(self.HIDDEN, s))[..., 0].float()
         shift = self.model.func.per_type_energy_scale_shift
         x = x * (kind @ shift.scales.float()) + kind @ shift.shifts.float()
