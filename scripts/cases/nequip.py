@@ -520,7 +520,6 @@ class NequipRun(Family):
         best one so far."""
         seen = self.model.seen
         if i == 0:
-            self.plateau = dict(best=math.inf, num_bad_epochs=0, factor=1.0)
             seen.clear()
         if self.schedule != "ReduceLROnPlateau" or i < self.warmup:
             return super().lr_factor(i)
@@ -693,6 +692,7 @@ class NequipRun(Family):
 
     def train(self):
         self.best, self.last = (math.inf, None), None
+        self.plateau = dict(best=math.inf, num_bad_epochs=0, factor=1.0)
         super().train()
 
     def keep_checkpoint(self, i, model):
