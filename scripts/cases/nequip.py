@@ -92,9 +92,10 @@ class Frames:
     A kind is a formula of three elements and the place of rest of its atoms.
     A frame is turned at random, and each atom is off its place by a normal
     number of `SWAY` in each direction, twice that at most, times the square
-    root of the temperature. Energy and forces are the potential's (see energy()), with
-    noise of `NOISE` on each force and of `PER_ATOM` for each atom on the
-    energy. Who knows the potential is left with the noise, see best().
+    root of the temperature. Energy and forces are the potential's (see
+    energy()), with noise of `NOISE` on each force and of `PER_ATOM` for each
+    atom on the energy. Who knows the potential is left with the noise, see
+    best().
 
     types: elements there are; those that the model has no number for get its
     last one, and there are sixteen kinds. heat: the temperature.
@@ -250,12 +251,12 @@ class Potential(nn.Module):
         """detach_after: the part or parts behind which the graph is cut.
         half_at: the map whose output is in half precision. eps: what is added
         to the distance by which the way to a neighbour is divided, which is
-        not tapped if None. logs: the loss has the logarithms of forces' sizes as
-        well. forces: weight of their loss. cell: edge of a periodic box.
-        most: neighbours of an atom that are kept, the first ones. grid: distances are rounded
-        to its multiples. net_of_types: share of the mean force of its own
-        type that is taken off each atom. decay: of the moving average that is
-        validated, None is none."""
+        not tapped if None. logs: the loss has the logarithms of forces' sizes
+        as well. forces: weight of their loss. cell: edge of a periodic box.
+        most: neighbours of an atom that are kept, the first ones. grid:
+        distances are rounded to its multiples. net_of_types: share of the
+        mean force of its own type that is taken off each atom. decay: of the
+        moving average that is validated, None is none."""
         super().__init__()
         self.dropout, self.cuts = dropout, detach_after \
             if isinstance(detach_after, tuple) else (detach_after,)
@@ -275,8 +276,8 @@ class Potential(nn.Module):
         self.model = models.Group(func=models.Group(
             radial_basis=models.Group(basis=basis),
             chemical_embedding=models.Group(linear=Map(TYPES, WIDTH)),
-            **{f"layer{k}_convnet": Convolution(k == 0, k == LAYERS - 1, options)
-               for k in range(LAYERS)},
+            **{f"layer{k}_convnet": Convolution(
+                k == 0, k == LAYERS - 1, options) for k in range(LAYERS)},
             conv_to_output_hidden=models.Group(linear=Map(WIDTH, NARROW)),
             output_hidden_to_scalar=models.Group(
                 linear=Map(NARROW, 1, 0.15)),
