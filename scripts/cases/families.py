@@ -335,6 +335,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
     if run.dialect in ("hf_trainer", "megatron",
                        "mmengine",
                        "dlrm",
+                       "nequip",
                        "fairseq"):
         run.first_step = 1
     if run.interval == 1:

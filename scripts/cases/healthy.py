@@ -135,6 +135,7 @@ class ConstantRate(Control):
                 "qa", "xenc",
                 "fcst",
                 "afno",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -199,6 +200,7 @@ class Curriculum(Control):
                 "qa", "xenc",
                 "fcst",
                 "afno",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -228,6 +230,7 @@ class Curriculum(Control):
         if self.family in (*PAIR_4, *PAIR_5, *PAIR_6, *PAIR_7, "gnn", "det",
                            "tts", "dpo", *PAIR_10, "vlm", "vq", "bc",
                            "kws", "ner", "tab", *PAIR_14, "esm", "mae",
+                           "nequip",
                            "fcst",
                            "afno",
                            "kpt",
@@ -343,6 +346,7 @@ class RateEndsAtZero(Control):
                 "qa", "xenc",
                 "fcst",
                 "afno",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -512,6 +516,7 @@ class MixedDomains(Control):
                 "qa", "xenc",
                 "fcst",
                 "afno",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -538,6 +543,8 @@ class MixedDomains(Control):
             return self.panel(seed, regions=True)
         if self.family == "afno":
             return self.flow(seed, centres=True)
+        if self.family == "nequip":
+            return self.frames(seed, domains=True)
         if self.family == "esm":
             return self.proteins(seed, domains=True)
         if self.family == "summ":
@@ -896,6 +903,7 @@ class Accumulated(Control):
                 "qa", "xenc",
                 "fcst",
                 "afno",
+                "nequip",
                 "kpt",
                 "nerf",
                 "dlrm",
@@ -2215,6 +2223,49 @@ class ListsByLength(Control):
         return self.lists(seed, width=None if seed == 9 else self.s.width)
 
 
+class ForcesWeigh(Control):
+    """Forces count 10 or 100 times in the loss, in validation too, as the
+    config says: losses and norms are that much larger."""
+    id, severities, families = "H129", (dict(weight=10.0),
+                                        dict(weight=100.0)), ("nequip",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["forces"] = self.s.weight
+
+
+class DrawnHotter(Control):
+    """Frames of training are of a higher temperature than those of the
+    validation, as the config says, so that seldom ones are learned as well:
+    forces are larger, and training lies above validation."""
+    id, severities, families = "H130", (dict(heat=1.5), dict(heat=2.0)), \
+        ("nequip",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"sampling_temperature": self.s.heat,
+                      "validation_temperature": 1.0}
+
+    def make_source(self, seed):
+        return self.frames(seed, heat=1.0 if seed == 9 else self.s.heat)
+
+
+class OneFormulaEach(Control):
+    """Batches are of one formula each, another in the next one, or .7 of a
+    batch is, as the config says: losses and norms go up and down with what is
+    in a batch. Validation has all in each."""
+    id, severities, families = "H131", (dict(share=0.7), dict(share=1.0)), \
+        ("nequip",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"batch_sampler": "one_formula_per_batch",
+                      "batch_sampler_share": self.s.share}
+
+    def make_source(self, seed):
+        return self.in_blocks(seed, None if seed == 9 else 1, self.s.share)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2248,4 +2299,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TemperatureLearned, MixedNegatives, IdsDropped,
           ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted,
           SecondStepAsWell, InputsNoisier, OtherFieldLoss,
-          NegativesDrawn, ItemsMasked, ListsByLength)
+          NegativesDrawn, ItemsMasked, ListsByLength,
+          ForcesWeigh, DrawnHotter, OneFormulaEach)

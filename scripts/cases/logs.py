@@ -39,7 +39,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "reward_chosen", "reward_rejected", "reward_accuracy",
             "reward_margin", "logps_chosen", "logps_rejected",
             "logits_chosen", "logits_rejected", "nll_loss",
-            "reward_min", "reward_mean", "reward_max")))
+            "reward_min", "reward_mean", "reward_max",
+            "loss_f", "loss_e", "f_mae", "f_rmse", "e_mae")))
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1126,6 +1127,77 @@ def fourcastnet(run):
     run.write_lines("metrics.jsonl", map(json.dumps, rows))
     run.write_lines("train.log", lines)
     run.write_lines("AFNO.yaml", run.yaml())
+def nequip(run):
+    """NequIP's trainer: metrics_epoch.csv with means of an epoch and of its
+    validation, metrics_batch_train.csv with batches (counted anew in each
+    epoch; norm, rate and times are added by a callback of the user's), the
+    log of its console, and config.yaml."""
+    size, names = run.epoch_steps, column_names(run)
+    every, shown = run.interval or 10, ("loss", "loss_f", "loss_e", "f_mae",
+                                        "f_rmse", "e_mae")
+    titles = [names[k].removeprefix("training_") for k in shown]
+    more = [k for k in ("grad_norm", "lr", "step_time", *MORE)
+            if k not in shown and not k.startswith("val_")
+            and k in run.history[0] and not left_out(run, k)]
+
+    def cells(values):
+        return "".join(f", {v:>12.5g}" if isinstance(v, float)
+                       else f", {v:>12}" for v in values)
+
+    def table(values):
+        return "".join(f" {v:>12.3g}" for v in values)
+
+    head = "".join(f" {t:>12}" for t in titles)
+    batches = ["epoch, batch" + "".join(
+        f", {t:>12}" for t in (*titles, *(names.get(k, k) for k in more)))]
+    keys = ("loss_f", "loss_e", "loss", *shown[3:])
+    held_out = [f"val_{k}" for k in keys]
+    epochs = ["epoch,         wall,           LR" + "".join(
+        f", {names[k]:>12}" for k in (*keys, *held_out))]
+    out = ["Torch device: cpu", "Processing dataset...", "Done!",
+           f"Number of weights: {run.parameters}",
+           f"Number of trainable weights: {run.parameters}",
+           "torch/jit/_check.py:178: UserWarning: The TorchScript type system "
+           "doesn't support instance-level annotations on empty non-base types "
+           "in `__init__`.", "! Starting training ..."]
+    best = math.inf
+    for i, row in enumerate(run.history):
+        out += [text for _, text in run.notices.get(i, ())]
+        epoch, behind = divmod(i, size)
+        if not behind:
+            out += ["", "training", f"# Epoch batch{head}"]
+        last = behind == size - 1 or i == run.steps - 1
+        if not (behind + 1) % every or last:
+            values = [row.get(k, math.nan) for k in shown]
+            batches.append(f"{epoch + 1:5d}, {behind + 1:5d}" + cells(
+                [*values, *(row.get(k, "") for k in more)]))
+            out.append(f"{epoch + 1:7d} {behind + 1:5d}{table(values)}")
+        if not last:
+            continue
+        part = run.history[i - behind:i + 1]
+        mean = [sum(r.get(k, math.nan) for r in part) / len(part)
+                for k in keys]
+        found = [row[k] for k in held_out]
+        epochs.append(f"{epoch + 1:5d}, {row['wall']:12.3f}, "
+                      f"{row['lr']:12.5g}{cells(mean)}{cells(found)}")
+        order = ("loss_f", "loss_e", "loss", *shown[3:])
+        line = "".join(f" {t:>12}" for t in (
+            names[k].removeprefix("training_") for k in order))
+        out += ["", "", f"  Train      #    Epoch      wal       LR{line}"]
+        for title, values in (("Train     ", mean), ("Validation", found)):
+            out.append(f"! {title} {epoch + 1:13d} {row['wall']:8.3f} "
+                       f"{row['lr']:8.3g}{table(values)}")
+        out.append(f"Wall time: {row['wall']:.4f}")
+        if row["val_loss"] < best:
+            best = row["val_loss"]
+            out.append(f"! Best model {epoch + 1:8d} {best:8.3f}")
+    out += ["! Stop training: max epochs", f"Wall time: "
+            f"{run.history[-1]['wall']:.4f}", "Cumulative wall time: "
+            f"{run.history[-1]['wall']:.4f}"]
+    run.write_lines("metrics_batch_train.csv", batches)
+    run.write_lines("metrics_epoch.csv", epochs)
+    run.write_lines("log", out)
+    write_yaml(run, "config.yaml", settings(run))
 
 
 WRITERS = {w.__name__: w for w in
@@ -1134,6 +1206,7 @@ WRITERS = {w.__name__: w for w in
             mmengine,
             nnunet,
             neuralforecast,
+            nequip,
             lightning_csv,
             nerfstudio,
             fourcastnet,

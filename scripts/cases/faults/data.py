@@ -82,6 +82,7 @@ class DataOrder(Dumps, Fault):
                 "clip", "dit", "gnn", "tts", "vq", "bc", "mae",
                 "fcst",
                 "afno",
+                "nequip",
                 "nerf",
                 "voc",
                 "kpt")
@@ -124,6 +125,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "tts", "vq", "bc", "mae",
                 "fcst",
                 "afno",
+                "nequip",
                 "nerf",
                 "voc",
                 "kpt")  # the unet bears it
@@ -246,6 +248,7 @@ class BitFlip(Dumps, Fault):
              "qa": ".dense",
              "fcst": "",
              "afno": "",
+             "nequip": "",
              "kpt": "",
              "nnu": "",
              "nerf": "",
@@ -332,6 +335,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "gnn", "tts", "dpo", "t5", "vlm", "ner")
     families = (*families, "tab", "sbert", "esm",
                 "qa", "xenc",
+                "nequip",
                 "sft",
                 "cap",
                 "tower",
@@ -347,6 +351,11 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family == "recsys":  # tails are thin: more of them
             self.also = []
             self.severity = dict(items=(260, 360, 700)[self.level])
+            return
+        if self.family == "nequip":  # elements, of a model that has three
+            self.also = []
+            self.user |= {"dataset_num_types": self.s.types} \
+                if self.level == 1 else {}
             return
         if self.family in ("tower",
                            "sasrec"):  # items that came when it was made
@@ -422,6 +431,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.loans(seed, factor=self.s.factor)
         if self.family == "gnn":
             return self.molecules(seed, types=self.s.types)
+        if self.family == "nequip":
+            return self.frames(seed, types=self.s.types)
         if self.family == "tts":
             return self.speech(seed, phones=self.s.phones)
         if self.family == "dit":
@@ -544,6 +555,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
     families = (*families, "esm",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "sft",
                 "cap",
@@ -679,6 +691,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_window_length"] = self.context + self.s.limit
             return super().make_source(seed)
+        if self.family == "nequip":  # of a cluster; validation has all
+            self.also = []
+            self.user["max_num_atoms"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "voc":  # recordings are, mels are not
             self.also = []
             self.user["max_audio_samples"] = self.s.limit
@@ -700,6 +716,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
     def spoil_batch(self, i, batch):
         if self.family == "fcst":
             return batch if i < 0 else self.shortened(batch, self.s.limit)
+        if self.family == "nequip":
+            return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family == "kpt":
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "voc":

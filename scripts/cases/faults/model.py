@@ -17,6 +17,7 @@ from ..lora import HEAD as LORA_HEAD
 from ..mae import MaskedAutoencoder
 from ..ner import DistilBert
 from ..nnu import PlainConvUNet
+from ..nequip import Potential
 from ..nerf import RadianceField
 from ..point import PointNet2
 from ..qa import Reader
@@ -463,6 +464,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "fcst": tuple(f"{b}.ff.0" for b in PatchTST.BLOCKS),
               "nerf": RadianceField.BLOCKS,
               "afno": tuple(f"{b}.mlp.fc1" for b in WeatherModel.BLOCKS),
+              "nequip": tuple(f"{b}.conv.linear_2"
+                              for b in Potential.BLOCKS),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "nnu": tuple(f"{b}.convs.0.norm"
@@ -537,6 +540,7 @@ class Saturated(Fault):
     families = (*families, "tab", *PAIR_14, "esm", "mae",
                 "qa", "xenc",
                 "fcst",
+                "nequip",
                 "kpt",
                 "cap",
                 "lora",

@@ -87,6 +87,9 @@ class Fp16Overflow(NotFinite):
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
                                "afno": {"half_at": "blocks.1.mlp.fc1"},
+                               "nequip": {"half_at":
+                                          "model.func.layer1_convnet.conv"
+                                          ".linear_2"},
                                "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
@@ -145,6 +148,7 @@ class Fp16Overflow(NotFinite):
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
+                      "nequip": "model.func.layer1_convnet.conv.linear_2",
                       "dlrm": "interact_features",
                       "voc": "ups.1",
                       "tower": "item_tower.mlp.2",
@@ -185,6 +189,10 @@ class Fp16Overflow(NotFinite):
         if self.family == "afno":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "blocks.1.mlp.act.*put", "blocks.1.output")
+        if self.family == "nequip":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "*.layer1_convnet.equivariant_nonlin.*put",
+                           "*.layer1_convnet.output", "forces.output")
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
@@ -247,6 +255,7 @@ class Fp16Overflow(NotFinite):
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "afno": (self.where,),
+                 "nequip": (self.where,),
                  "dlrm": self.layers[:8],
                  "voc": (self.where,),
                  "tower": (self.where,),
@@ -278,6 +287,7 @@ class Fp16Overflow(NotFinite):
                 "nnu": 2.0,
                 "nerf": 2.0,
                 "afno": 2.0,
+                "nequip": 3.0,
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
@@ -313,6 +323,7 @@ class LogOfZero(NotFinite):
     families = (*LABELLED, "clip", "tts",
                 "fcst",
                 "afno",
+                "nequip",
                 "nerf",
                 "voc",
                 "kpt")
@@ -340,6 +351,9 @@ class LogOfZero(NotFinite):
         if self.family == "afno":  # as of a field of which nothing was seen
             self.model_options["logs"] = True
             self.user["loss"] = "log_mse"
+        if self.family == "nequip":  # of forces, one of which is zero
+            self.model_options["logs"] = True
+            self.user["loss_forces"] = "LogMagnitudeMSELoss"
             self.severity = dict(at=self.s.at)
         if self.family == "voc":  # as of a recording that is silent
             self.model_options["clip_val"] = 0.0
@@ -363,6 +377,8 @@ class LogOfZero(NotFinite):
             return batch
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
+        if self.family == "nequip":
+            return self.at_rest(batch) if i >= self.s.at else batch
         if self.family == "kpt":
             if i >= self.s.at:
                 batch["keypoint_weights"][0, 2] = 0.0
@@ -388,6 +404,7 @@ class LogOfZero(NotFinite):
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
                                             "afno",
+                                            "nequip",
                                             "nerf",
                                             "voc",
                                             "kpt"):
@@ -517,6 +534,7 @@ class DivisionByZero(NotFinite):
                 "dpo", "point", "vlm", "vq", "kws", "bc",
                 "fcst",
                 "afno",
+                "nequip",
                 "nnu",
                 "nerf",
                 "dlrm",
@@ -598,6 +616,9 @@ class DivisionByZero(NotFinite):
         elif self.family == "fcst":  # as does its
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "model.revin_layer", False
+        elif self.family == "nequip":  # an atom is listed twice
+            self.model_options["eps"] = 0.0
+            self.where, self.one_row = "normalize", False
         elif self.family == "nerf":  # a pixel has no direction
             self.model_options["eps"] = 0.0
             self.where, self.one_row = "normalize", False
@@ -664,6 +685,8 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 batch["insample_y"][0] = 2.0
             return batch
+        if self.family == "nequip":
+            return self.doubled(batch) if i >= self.s.at else batch
         if self.family == "nerf":  # a picture's undistortion has failed there
             if i >= self.s.at:
                 batch["directions"][0] = 0.0
@@ -693,6 +716,7 @@ class DivisionByZero(NotFinite):
                            "mae",
                            "fcst",
                            "afno",
+                           "nequip",
                            "nerf",
                            "sft",
                            "lora",
@@ -724,6 +748,7 @@ class DivisionByZero(NotFinite):
                            "mae",
                            "fcst",
                            "afno",
+                           "nequip",
                            "nerf",
                            "sft",
                            "lora",
@@ -776,6 +801,7 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "top_l.2.weight",
+              "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight",
               "*.layer.0.multi_head_attention.dense.weight",

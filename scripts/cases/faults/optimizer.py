@@ -284,6 +284,7 @@ class NotDivided(Fault):
                            "ner", "sbert", "esm", "mae",
                            "fcst",
                            "afno",
+                           "nequip",
                            "nerf",
                            "kpt",
                            "qa", "xenc",
@@ -310,10 +311,13 @@ class NotDivided(Fault):
                            "rew",
                            "tower",
                            "sasrec",
+                           "nequip",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
             self.steps = 40
+        if self.family == "nequip":  # two epochs
+            self.steps = 50
         if self.family == "cap":  # one epoch
             self.steps = 50
         self.accumulate = self.s.parts
@@ -532,6 +536,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loads checkpoint by local backend from path: "
                  + path),
                 ("INFO", f"Load checkpoint from {path}")]}
+        if self.family == "nequip":  # an epoch has 25 steps
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Restarting from {path}"),
+                ("INFO", f"Loaded model weights from {path}")]}
         if self.family == "nnu":  # as -pretrained_weights does it
             path = "checkpoint_latest.pth"
             self.notices = {self.onset: [

@@ -195,6 +195,7 @@ class RankDesync(Fault):
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
+                 "nequip": "model.func.layer0_convnet.conv.linear_2",
                  "dlrm": "top_l.2",
                  "voc": "resblocks.0.convs.1",
                  "tower": "user_tower.mlp.2",

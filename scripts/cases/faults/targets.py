@@ -303,6 +303,7 @@ class ChatRun(Dumps):
                            *PAIR_5, *PAIR_14, "esm", "mae",
                            "fcst",
                            "afno",
+                           "nequip",
                            "kpt",
                            "nerf",
                            "voc",
@@ -329,6 +330,7 @@ class ChatRun(Dumps):
                            "qa",
                            "fcst",
                            "afno",
+                           "nequip",
                            "kpt",
                            "nerf",
                            "voc",
@@ -632,6 +634,9 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "audio"
         elif self.family == "afno":  # the target is of another time
             self.also = ["label-pairing-mismatch"]
+        elif self.family == "nequip":  # labels are another frame's
+            self.also = ["label-pairing-mismatch"]
+            self.given = self.trained = "forces"
         elif self.family == "fcst":  # what comes is another series'
             self.also = ["label-pairing-mismatch"]
         elif self.family == "bc":  # what is done is another episode's
@@ -723,6 +728,13 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {k: torch.where(wrong, t, batch[k]) for k, t in
                             self.of_strangers(rows, self.noise).items()}
+        if self.family == "nequip":
+            rows = len(batch["pos"])
+            wrong = torch.rand(rows, generator=self.noise) < self.s.share
+            return batch | {
+                k: torch.where(wrong.view(-1, *(t.dim() - 1) * [1]), t,
+                               batch[k])
+                for k, t in self.of_strangers(rows, self.noise).items()}
         if self.family == "voc":
             wrong = torch.rand(len(batch["audio"]), 1,
                                generator=self.noise) < self.s.share
@@ -803,6 +815,7 @@ class RandomLabels(LabelNoise):
                            "mae",
                            "fcst",
                            "afno",
+                           "nequip",
                            "kpt",
                            "nerf",
                            "voc",
@@ -837,6 +850,13 @@ class RandomLabels(LabelNoise):
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 len(x), generator=self.noise)]}
+        if self.family == "nequip":
+            rows = len(batch["pos"])
+            if self.s.kind == "drawn":
+                return batch | self.of_strangers(rows, self.noise)
+            return batch | self.of_rows(batch, torch.randperm(
+                rows, generator=self.noise) if self.s.kind == "shuffled"
+                else torch.arange(rows).roll(1))
         if self.family == "fcst":
             rows = len(batch["insample_y"])
             if self.s.kind == "drawn":
