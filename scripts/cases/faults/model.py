@@ -6,6 +6,7 @@ from ..bert import Bert
 from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
 from ..det import Detector
+from ..dream import Dreamer
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
@@ -463,6 +464,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "lora": (f"{LORA_HEAD}.dense",),
               "tower": ("user_tower.mlp.0", "item_tower.mlp.0"),
               "voc": tuple(f"{b}.convs.0" for b in Generator.BLOCKS),
+              "dream": Dreamer.NORMS,
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -486,6 +488,7 @@ class DeadRelu(Fault):
                 "nerf",
                 "dlrm",
                 "voc",
+                "dream",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -531,6 +534,7 @@ class Saturated(Fault):
                 "nerf",
                 "dlrm",
                 "voc",
+                "dream",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -576,6 +580,7 @@ class ActivationMissing(Fault):
                 "tower",
                 "dlrm",
                 "voc",
+                "dream",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

@@ -88,6 +88,8 @@ class Fp16Overflow(NotFinite):
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
                                "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
+                               "dream": {"half_at": "_wm.heads.decoder._mlp"
+                                                    ".layers.Decoder_linear1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
@@ -144,6 +146,8 @@ class Fp16Overflow(NotFinite):
                       "nerf": "field.mlp_base.layers.2",
                       "dlrm": "interact_features",
                       "voc": "ups.1",
+                      "dream": "_wm.heads.decoder._mlp.layers"
+                               ".Decoder_linear1",
                       "tower": "item_tower.mlp.2",
                       "ctc": "decoder.decoder_layers.0",
                       "clip": "vision_model.encoder.layers.1."
@@ -176,6 +180,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("layers", "activation.*put"),
                            "field.*.net.output", "renderer_rgb.output")
+        if self.family == "dream":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "*.Decoder_act?.*put", "*.mean_layer.vector.output",
+                           "loss.vector.output")
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
@@ -239,6 +247,7 @@ class Fp16Overflow(NotFinite):
                  "nerf": (self.where,),
                  "dlrm": self.layers[:8],
                  "voc": (self.where,),
+                 "dream": (self.where,),
                  "tower": (self.where,),
                  "ctc": (self.where,), "tcn": (self.where,),
                  "gnn": (self.where,),
@@ -265,6 +274,7 @@ class Fp16Overflow(NotFinite):
                 "lora": 2.0,
                 "nnu": 2.0,
                 "nerf": 2.0,
+                "dream": 2.0,
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
@@ -301,6 +311,7 @@ class LogOfZero(NotFinite):
                 "fcst",
                 "nerf",
                 "voc",
+                "dream",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -363,6 +374,11 @@ class LogOfZero(NotFinite):
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
+        if self.family == "dream":  # of the reward's two bins
+            model.keeps = self.s.keep if i >= self.s.at else None
+            loss = model.loss(batch)
+            model.keeps = None
+            return loss
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
                                             "nerf",
@@ -495,6 +511,7 @@ class DivisionByZero(NotFinite):
                 "nerf",
                 "dlrm",
                 "voc",
+                "dream",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -531,7 +548,9 @@ class DivisionByZero(NotFinite):
     one_row = True
 
     def setup(self):
-        if self.family == "rew":
+        if self.family == "dream":
+            self.where, self.one_row = "normalize", False
+        elif self.family == "rew":
             self.model_options["eps"] = 0.0
             self.where = "model.layers.0.input_layernorm"
         elif self.family in ("llama",
@@ -582,6 +601,10 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "dream":  # a sensor stands still
+            if i >= self.s.at:
+                batch["vector"][..., 3] = 0.0
+            return batch
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "esm":
@@ -659,6 +682,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
+        if self.family == "dream":
+            return self.standardised(batch)
         if self.family == "voc":
             return self.normalized_audio(batch)
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
@@ -695,6 +720,7 @@ class DivisionByZero(NotFinite):
         else:
             model.tap("normalize.std.output", tts.spread(batch)
                       if self.family == "tts" else x.std(0) if x.dim() == 2
+                      else x.std((0, 1)) if self.family == "dream"
                       else x.std(tuple(range(1, x.dim()))))
         batch = self.normalized(batch)
         model.tap("normalize.output", batch[name])

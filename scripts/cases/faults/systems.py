@@ -195,6 +195,7 @@ class RankDesync(Fault):
                  "nerf": "field.mlp_base.layers.1",
                  "dlrm": "top_l.2",
                  "voc": "resblocks.0.convs.1",
+                 "dream": "_wm.dynamics._cell.layers.GRU_linear",
                  "tower": "user_tower.mlp.2",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "cap": "text_decoder.bert.encoder.layer.0.attention.output"
@@ -240,6 +241,7 @@ class RankDesync(Fault):
             "*attention.LayerNorm.weight",
             "*.layernorm_before.weight",
             "encoder.stages.*.norm.weight",
+            "*_norm0.weight",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):
