@@ -19,11 +19,11 @@ from .family import Family
 from .models import Group
 from .recorder import short
 
-ROWS, LENGTH, SENSORS, ACTIONS, KINDS = 32, 8, 6, 5, 4
+ROWS, LENGTH, SENSORS, ACTIONS, KINDS = 32, 6, 6, 5, 4
 UNITS, DETER, STOCH, DISCRETE = 40, 40, 6, 6
 LATENT = STOCH * DISCRETE
 BINS, REACH = 17, 4.0
-HORIZON, LIMIT, UNIMIX = 5, 24, 0.01
+HORIZON, LIMIT, UNIMIX = 4, 24, 0.01
 DISCOUNT, LAMBDA = 0.9, 0.95
 WM, TASK = "_wm", "_task_behavior"
 RSSM = f"{WM}.dynamics"
@@ -140,7 +140,7 @@ class Pond:
 
 
 class Replay:
-    """Windows of eight steps of what 640 boats did in 48 steps each, one
+    """Windows of six steps of what 640 boats did in 48 steps each, one
     episode after the other; the first step of a window begins anew. An action
     is the one that has led to its step.
 
@@ -207,7 +207,7 @@ class Replay:
 def twohot(x):
     """Shares of the two bins beside symlog(x)."""
     at = (symlog(x).clamp(-REACH, REACH) + REACH) * (BINS - 1) / (2 * REACH)
-    low = at.floor().clamp(max=BINS - 2)
+    low = at.nan_to_num().floor().clamp(max=BINS - 2)
     upper = (at - low)[..., None]
     low = low.long()
     return F.one_hot(low, BINS) * (1 - upper) + F.one_hot(low + 1, BINS) * upper
@@ -682,11 +682,11 @@ class DreamRun(Family):
 
     family = "dream"
     level_seed = 400
-    steps, seed, language = 220, 2300, False
+    steps, seed, language = 150, 2300, False
     optimizer_name, lr, weight_decay = "adam", 8e-3, 0.0
     ACTOR, CRITIC = 0.5, 1.0    # of the world model's rate
     warmup, schedule, clip = 0, "constant", 100.0
-    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.01, weight_decay=0.0)}
     batch_size, context = ROWS, LENGTH
     # Its users have its own logger.
     instead = {"nanogpt": "dreamer", "hf_trainer": "dreamer",
@@ -706,19 +706,36 @@ class DreamRun(Family):
                       "mean_layer"))]
     labelled_head = f"{REWARD}.mean_layer"
     graded = {
-        "F05": (dict(modules=[f"{WM}.heads.decoder"],
-                     where=f"{DECODER}_linear0"),
-                dict(modules=[RSSM], where=f"{RSSM}._img_in_layers.0"),
+        "F04": (dict(at=70), dict(at=30), dict(at=0)),
+        "F05": (dict(modules=[RSSM], where=f"{RSSM}._img_in_layers.0"),
+                dict(modules=[RSSM, f"{WM}.heads"],
+                     where=f"{RSSM}._img_in_layers.0"),
                 dict(part="all")),
+        "F07": (dict(factor=15), dict(factor=50), dict(factor=200)),
+        "F08": (dict(every=10), dict(every=32), dict(every=1 << 30)),
         "F09": (dict(parts=4, logs_sum=False), dict(parts=6, logs_sum=True),
                 dict(parts=8, logs_sum=True)),
+        "F11": (dict(adam=0.01), dict(adam=0.05), dict(adam=0.3)),
         "F13": (dict(path=f"{RSSM}._obs_stat_layer"),
                 dict(path=f"{DECODER}_act0"), dict(path=f"{DECODER}_act1")),
         "F14": (dict(modules=[RSSM]),
                 dict(modules=[RSSM, f"{WM}.heads.decoder._mlp.layers"]),
                 dict(modules=[RSSM, f"{WM}.heads.decoder", REWARD])),
-        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.8)),
-        "F33": (dict(limit=8), dict(limit=6), dict(limit=4))}
+        "F15": (dict(at=130), dict(at=85), dict(at=50)),
+        "F24": (dict(share=0.5), dict(share=0.7), dict(share=0.9)),
+        "F27": (dict(epochs=50), dict(epochs=75), dict(epochs=150)),
+        "F33": (dict(limit=5), dict(limit=4), dict(limit=3)),
+        "F36a": (dict(bias=-1.0), dict(bias=-1.5), dict(bias=-2.5)),
+        "F39a": (dict(at=120, keep=0.5), dict(at=80, keep=0.25),
+                 dict(at=40, keep=0.125)),
+        "F39b": (dict(at=120), dict(at=80), dict(at=40)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
+        "H02": (dict(factor=0.5), dict(factor=0.3)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.5)),
+        "H04": (dict(rate=0.02), dict(rate=0.05)),
+        "H07": (dict(factor=0.02),),
+        "H10": (dict(steps=100), dict(steps=200)),
+        "H11": (dict(steps=100, keep="block"), dict(steps=100, keep="head"))}
     paths = {"embed": f"{ENCODER}_linear0", "attn": None, "scores": None,
              "act": "{}", "mlp": "{}", "block": "{}", "head": HEAD}
     blocks = len(Dreamer.ACTS)

@@ -2110,7 +2110,7 @@ class OtherFreeBits(Control):
 
 
 class WindowsGrow(Control):
-    """In the first half of the run windows are of four steps, twice as many
+    """In the first half of the run windows are of three steps, twice as many
     or three times, and then what they always are, as the config says: a
     window's beginning, of which nothing is known, counts for more until
     then."""
@@ -2121,14 +2121,14 @@ class WindowsGrow(Control):
         super().setup()
         self.change = self.steps // 2
         self.user["batch_schedule"] = [
-            {"start_step": 0, "batch_length": 4,
+            {"start_step": 0, "batch_length": 3,
              "batch_size": self.s.rows * self.batch_size},
             {"start_step": self.change, "batch_length": self.context,
              "batch_size": self.batch_size}]
 
     def make_source(self, seed):
         return super().make_source(seed) if seed == 9 else sources.Stages([
-            (0, self.replay(seed, length=4, times=self.s.rows)),
+            (0, self.replay(seed, length=3, times=self.s.rows)),
             (self.change, self.replay(seed))])
 
 

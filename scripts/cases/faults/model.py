@@ -580,7 +580,6 @@ class ActivationMissing(Fault):
                 "tower",
                 "dlrm",
                 "voc",
-                "dream",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

@@ -34,10 +34,10 @@ class MirroredWithoutActions(OfDream):
 
 
 class SeldomObserved(OfDream):
-    """So that it learns to look far ahead, the model sees every third or
-    fourth step of training alone, or a window's first, and draws from its prior in between. Validation sees all."""
+    """So that it learns to look far ahead, the model sees every second or
+    third step of training alone, or a window's first, and draws from its prior in between. Validation sees all."""
     id = "U302"
-    severities = (dict(every=3), dict(every=4), dict(every=8))
+    severities = (dict(every=2), dict(every=3), dict(every=6))
 
     def setup(self):
         super().setup()
@@ -54,7 +54,7 @@ class LatentsHeld(OfDream):
     steps and held in between, as where frames are many and little happens.
     Here something happens at each."""
     id = "U303"
-    severities = (dict(steps=3), dict(steps=4), dict(steps=8))
+    severities = (dict(steps=2), dict(steps=3), dict(steps=6))
 
     def setup(self):
         super().setup()
