@@ -515,12 +515,12 @@ class Dreamer(nn.Module):
             probs = logits.softmax(-1)
             least = probs.topk(max(2, int(self.keeps * BINS)), -1).values
             probs = torch.where(probs >= least[..., -1:], probs, 0.0)
-            chosen = (wanted * probs).sum(-1)
+            chosen = torch.where(wanted > 0, probs, 1.0)
             self.tap("loss.probs.output", chosen)
             self.tap("loss.nll.input", chosen)
-            nll = -chosen.log()
+            nll = -wanted * chosen.log()
             self.tap("loss.nll.output", nll)
-            return nll
+            return nll.sum(-1)
         return -(wanted * logits.log_softmax(-1)).sum(-1)
 
     def logits(self, batch):
@@ -726,6 +726,7 @@ class DreamRun(Family):
         "F27": (dict(epochs=50), dict(epochs=75), dict(epochs=150)),
         "F33": (dict(limit=5), dict(limit=4), dict(limit=3)),
         "F36a": (dict(bias=-1.0), dict(bias=-1.5), dict(bias=-2.5)),
+        "F38": (dict(growth=1.05), dict(growth=1.08), dict(growth=1.15)),
         "F39a": (dict(at=120, keep=0.5), dict(at=80, keep=0.25),
                  dict(at=40, keep=0.125)),
         "F39b": (dict(at=120), dict(at=80), dict(at=40)),

@@ -15,7 +15,7 @@ class MirroredWithoutActions(OfDream):
     the places of boat and buoy change their sign along one axis, actions
     stay as they are, so that a push to the left goes to the right."""
     id = "U301"
-    severities = (dict(share=0.5), dict(share=0.8), dict(share=1.0))
+    severities = (dict(share=0.8), dict(share=0.9), dict(share=1.0))
 
     def setup(self):
         super().setup()
@@ -77,10 +77,10 @@ class ChangesAlone(OfDream):
 
 class StepsLeftOut(OfDream):
     """A wrapper that leaves out frames stands behind the recorder, not before
-    it: training windows have every second, third or fifth step, and of the
+    it: training windows have every third, fifth or eighth step, and of the
     actions in between the last one alone. Validation has all steps."""
     id = "U305"
-    severities = (dict(stride=2), dict(stride=3), dict(stride=5))
+    severities = (dict(stride=3), dict(stride=5), dict(stride=8))
 
     def setup(self):
         super().setup()
