@@ -202,6 +202,7 @@ class Curriculum(Control):
                 "afno",
                 "nequip",
                 "kpt",
+                "dream",
                 "nerf",
                 "dlrm",
                 "sft",
@@ -234,6 +235,7 @@ class Curriculum(Control):
                            "fcst",
                            "afno",
                            "kpt",
+                           "dream",
                            "nerf",
                            "dlrm",
                            "voc",
@@ -348,6 +350,7 @@ class RateEndsAtZero(Control):
                 "afno",
                 "nequip",
                 "kpt",
+                "dream",
                 "nerf",
                 "dlrm",
                 "sft",
@@ -518,6 +521,7 @@ class MixedDomains(Control):
                 "afno",
                 "nequip",
                 "kpt",
+                "dream",
                 "nerf",
                 "dlrm",
                 "sft",
@@ -531,6 +535,8 @@ class MixedDomains(Control):
                 "summ")
 
     def make_source(self, seed):
+        if self.family == "dream":
+            return self.replay(seed, boats=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -905,6 +911,7 @@ class Accumulated(Control):
                 "afno",
                 "nequip",
                 "kpt",
+                "dream",
                 "nerf",
                 "dlrm",
                 "sft",
@@ -2266,6 +2273,56 @@ class OneFormulaEach(Control):
         return self.in_blocks(seed, None if seed == 9 else 1, self.s.share)
 
 
+class OtherFreeBits(Control):
+    """Of the divergence .3 or 2 nats cost nothing, in validation too, where
+    1 is usual, as the config says: the total is another one."""
+    id, severities, families = "H120", (dict(free=0.3), dict(free=2.0)), \
+        ("dream",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["free"] = self.s.free
+
+
+class WindowsGrow(Control):
+    """In the first half of the run windows are of three steps, twice as many
+    or three times, and then what they always are, as the config says: a
+    window's beginning, of which nothing is known, counts for more until
+    then."""
+    id, severities, families = "H121", (dict(rows=2), dict(rows=3)), \
+        ("dream",)
+
+    def setup(self):
+        super().setup()
+        self.change = self.steps // 2
+        self.user["batch_schedule"] = [
+            {"start_step": 0, "batch_length": 3,
+             "batch_size": self.s.rows * self.batch_size},
+            {"start_step": self.change, "batch_length": self.context,
+             "batch_size": self.batch_size}]
+
+    def make_source(self, seed):
+        return super().make_source(seed) if seed == 9 else sources.Stages([
+            (0, self.replay(seed, length=3, times=self.s.rows)),
+            (self.change, self.replay(seed))])
+
+
+class BehaviourLater(Control):
+    """Actor and critic begin behind 60 or 120 steps, when there is something
+    to imagine, as the config says: until then they stand still, and have
+    neither losses nor norms."""
+    id, severities, families = "H122", (dict(at=60), dict(at=120)), \
+        ("dream",)
+
+    def setup(self):
+        super().setup()
+        self.user["pretrain_model_steps"] = self.s.at
+
+    def compute_loss(self, i, model, batch):
+        model.behaves = i >= self.s.at
+        return super().compute_loss(i, model, batch)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2300,4 +2357,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           ClicksWeigh, SumsOfRows, NonClicksDroppedAndCounted,
           SecondStepAsWell, InputsNoisier, OtherFieldLoss,
           NegativesDrawn, ItemsMasked, ListsByLength,
-          ForcesWeigh, DrawnHotter, OneFormulaEach)
+          ForcesWeigh, DrawnHotter, OneFormulaEach,
+          OtherFreeBits, WindowsGrow, BehaviourLater)

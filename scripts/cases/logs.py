@@ -31,8 +31,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_exact", "val_has_ans_exact", "val_has_ans_f1", "val_no_ans_exact",
         "duration_loss", "val_mel_loss", "val_postnet_loss", "val_pitch_loss",
         "entropy", "val_entropy",
-        "val_l1", "val_rmse_u10", "val_acc_u10", "val_rmse_v10",
-        "val_acc_v10", "val_rmse_t2m", "val_acc_t2m", "val_rmse_two",
+        "val_l1", "val_rmse_u10", "val_acc_u10", "val_rmse_v10", "val_acc_v10", "val_rmse_t2m", "val_acc_t2m", "val_rmse_two", "kl", "dyn_loss", "rep_loss", "vector_loss", "reward_loss", "cont_loss", "prior_ent", "post_ent", "actor_loss", "value_loss", "actor_entropy", "imag_reward", "imag_return", "actor_grad_norm", "value_grad_norm", "eval_return",
         "ce_loss", "dice_loss", "val_dice", "mel_error", "disc_loss",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
@@ -1198,6 +1197,46 @@ def nequip(run):
     run.write_lines("metrics_epoch.csv", epochs)
     run.write_lines("log", out)
     write_yaml(run, "config.yaml", settings(run))
+def dreamer(run):
+    """dreamerv3-torch's logger: metrics.jsonl and the console with all that
+    was collected since the last line, as means; configs.yaml. It has no
+    rate."""
+    every, names = run.interval or 10, column_names(run)
+    steps, rows = set(logged(run, 10)), []
+    keys = [k for k in ("loss", "grad_norm", *MORE)
+            if k not in ("eval_return", "batch_hash", "data_time")
+            and not left_out(run, k)]
+    lines = ["Logdir logdir/pond_reach", "Create envs.",
+             "Encoder CNN shapes: {}", "Encoder MLP shapes: {'vector': (6,)}",
+             "Decoder CNN shapes: {}", "Decoder MLP shapes: {'vector': (6,)}"]
+    for part, name in (("_wm", "model_opt"), ("_task_behavior.actor", "actor"),
+                       ("_task_behavior.value", "value")):
+        count = sum(p.numel() for p in
+                    run.model.get_submodule(part).parameters())
+        lines.append(f"Optimizer {name} has {count} variables.")
+    lines.append("Simulate agent.")
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        found = {}
+        if i in steps:
+            part = run.history[max(0, i + 1 - every):i + 1]
+            for k in keys:
+                if any(k in r for r in part):
+                    own = [r[k] for r in part if k in r]
+                    found[names.get(k, k)] = short(sum(own) / len(own))
+            found["fps"] = short(len(part) / sum(r["step_time"]
+                                                 for r in part))
+        if "val_loss" in row:
+            lines.append("Start evaluation.")
+            found |= {names.get(k, k): row[k]
+                      for k in ("val_loss", "eval_return") if k in row}
+        if found:
+            lines.append(f"[{row['step']}] " + " / ".join(
+                f"{k} {v:.1f}" for k, v in found.items()))
+            rows.append({"step": row["step"]} | found)
+    run.write_lines("metrics.jsonl", map(json.dumps, rows))
+    run.write_lines("train.log", lines)
+    write_yaml(run, "configs.yaml", {"defaults": settings(run)})
 
 
 WRITERS = {w.__name__: w for w in
@@ -1208,6 +1247,7 @@ WRITERS = {w.__name__: w for w in
             neuralforecast,
             nequip,
             lightning_csv,
+            dreamer,
             nerfstudio,
             fourcastnet,
             dlrm,

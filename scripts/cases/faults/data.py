@@ -85,6 +85,7 @@ class DataOrder(Dumps, Fault):
                 "nequip",
                 "nerf",
                 "voc",
+                "dream",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -128,6 +129,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "nequip",
                 "nerf",
                 "voc",
+                "dream",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -254,6 +256,7 @@ class BitFlip(Dumps, Fault):
              "nerf": "",
              "dlrm": "",
              "voc": "",
+             "dream": "",
              "tower": "",
              "sasrec": ".dense_2",
              "xenc": ".dense",
@@ -563,6 +566,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "rew",
                 "voc",
                 "sasrec",
+                "dream",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -695,6 +699,11 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_num_atoms"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "dream":  # of an episode; validation has all
+            self.also = []
+            self.user["dataset_episode_length"] = self.s.limit
+            return self.replay(
+                seed, **{} if seed == 9 else {"limit": self.s.limit})
         if self.family == "voc":  # recordings are, mels are not
             self.also = []
             self.user["max_audio_samples"] = self.s.limit

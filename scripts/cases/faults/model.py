@@ -7,6 +7,7 @@ from ..bert import Bert
 from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
 from ..det import Detector
+from ..dream import Dreamer
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
@@ -478,6 +479,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "sasrec": tuple(f"{b}.feed_forward.dense_1"
                               for b in SASREC_BLOCKS),
               "voc": tuple(f"{b}.convs.0" for b in Generator.BLOCKS),
+              "dream": Dreamer.NORMS,
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -503,6 +505,7 @@ class DeadRelu(Fault):
                 "dlrm",
                 "sasrec",
                 "voc",
+                "dream",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -551,6 +554,7 @@ class Saturated(Fault):
                 "dlrm",
                 "sasrec",
                 "voc",
+                "dream",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),

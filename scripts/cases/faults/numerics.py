@@ -92,6 +92,8 @@ class Fp16Overflow(NotFinite):
                                           ".linear_2"},
                                "dlrm": {"half_products": True},
                                "voc": {"half_at": "ups.1"},
+                               "dream": {"half_at": "_wm.heads.decoder._mlp"
+                                                    ".layers.Decoder_linear1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
                                "sasrec": {"half_scores": True},
                                "ctc": {"half": True},
@@ -151,6 +153,8 @@ class Fp16Overflow(NotFinite):
                       "nequip": "model.func.layer1_convnet.conv.linear_2",
                       "dlrm": "interact_features",
                       "voc": "ups.1",
+                      "dream": "_wm.heads.decoder._mlp.layers"
+                               ".Decoder_linear1",
                       "tower": "item_tower.mlp.2",
                       "sasrec": "trm_encoder.layer.1.multi_head_attention"
                                 ".scores",
@@ -193,6 +197,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "*.layer1_convnet.equivariant_nonlin.*put",
                            "*.layer1_convnet.output", "forces.output")
+        if self.family == "dream":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "*.Decoder_act?.*put", "*.mean_layer.vector.output",
+                           "loss.vector.output")
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
@@ -258,6 +266,7 @@ class Fp16Overflow(NotFinite):
                  "nequip": (self.where,),
                  "dlrm": self.layers[:8],
                  "voc": (self.where,),
+                 "dream": (self.where,),
                  "tower": (self.where,),
                  "sasrec": [self.where.replace("scores", part)
                             for part in ("query", "key")],
@@ -288,6 +297,7 @@ class Fp16Overflow(NotFinite):
                 "nerf": 2.0,
                 "afno": 2.0,
                 "nequip": 3.0,
+                "dream": 2.0,
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
@@ -326,6 +336,7 @@ class LogOfZero(NotFinite):
                 "nequip",
                 "nerf",
                 "voc",
+                "dream",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -401,6 +412,11 @@ class LogOfZero(NotFinite):
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
+        if self.family == "dream":  # of the reward's two bins
+            model.keeps = self.s.keep if i >= self.s.at else None
+            loss = model.loss(batch)
+            model.keeps = None
+            return loss
         if i < self.s.at or self.family in ("tts",
                                             "fcst",
                                             "afno",
@@ -539,6 +555,7 @@ class DivisionByZero(NotFinite):
                 "nerf",
                 "dlrm",
                 "voc",
+                "dream",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -578,7 +595,9 @@ class DivisionByZero(NotFinite):
     one_row = True
 
     def setup(self):
-        if self.family == "rew":
+        if self.family == "dream":
+            self.where, self.one_row = "normalize", False
+        elif self.family == "rew":
             self.model_options["eps"] = 0.0
             self.where = "model.layers.0.input_layernorm"
         elif self.family in ("llama",
@@ -638,6 +657,10 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "dream":  # a sensor stands still
+            if i >= self.s.at:
+                batch["vector"][..., 3] = 0.0
+            return batch
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "afno":
@@ -726,6 +749,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
+        if self.family == "dream":
+            return self.standardised(batch)
         if self.family == "voc":
             return self.normalized_audio(batch)
         if self.family in ("unet", "resnet", "vit", "ctc", "clip", "seg",
@@ -765,6 +790,7 @@ class DivisionByZero(NotFinite):
         else:
             model.tap("normalize.std.output", tts.spread(batch)
                       if self.family == "tts" else x.std(0) if x.dim() == 2
+                      else x.std((0, 1)) if self.family == "dream"
                       else x.std(tuple(range(1, x.dim()))))
         batch = self.normalized(batch)
         model.tap("normalize.output", batch[name])

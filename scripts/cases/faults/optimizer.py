@@ -59,6 +59,7 @@ class LrTooHighSgd(Fault):
                            "nnu",
                            "tower",
                            "dlrm",
+                           "dream",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -318,6 +319,9 @@ class NotDivided(Fault):
             self.steps = 40
         if self.family == "nequip":  # two epochs
             self.steps = 50
+        if self.family == "dream":  # three, and what is said step by step
+            vars(self).update(self.recipes["sgd"], optimizer_name="sgd",
+                              clip=None, steps=40)
         if self.family == "cap":  # one epoch
             self.steps = 50
         self.accumulate = self.s.parts
@@ -523,6 +527,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", f"Loading saved model {path}"),
                 ("INFO", f"Saved at: epoch = 0/1, batch = {self.onset}/"
                          f"{self.steps}, ntbatch = 4")]}
+        if self.family == "dream":
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Load agent_state_dict of {path}."),
+                ("INFO", "Start training.")]}
         if self.family == "voc":
             self.notices = {self.onset: [
                 ("INFO", text) for kind in ("g", "do") for text in (

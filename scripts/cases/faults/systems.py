@@ -198,6 +198,7 @@ class RankDesync(Fault):
                  "nequip": "model.func.layer0_convnet.conv.linear_2",
                  "dlrm": "top_l.2",
                  "voc": "resblocks.0.convs.1",
+                 "dream": "_wm.dynamics._cell.layers.GRU_linear",
                  "tower": "user_tower.mlp.2",
                  "sasrec": "trm_encoder.layer.0.multi_head_attention.dense",
                  "summ": "decoder.layers.0.self_attn.out_proj",
@@ -244,6 +245,7 @@ class RankDesync(Fault):
             "*attention.LayerNorm.weight",
             "*.layernorm_before.weight",
             "encoder.stages.*.norm.weight",
+            "*_norm0.weight",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):

@@ -76,7 +76,8 @@ class DoubleSoftmax(Dumps, Fault):
     """Cross-entropy gets probabilities instead of logits: a softmax in the
     training loop alone, in the loss function, or at the end of the model."""
     id, root_class = "F17", "double-softmax"
-    families = (*LABELLED, "clip")
+    families = (*LABELLED, "clip",
+                "dream")
     severities = (dict(place="training"), dict(place="loss"),
                   dict(place="model"))
 
@@ -99,6 +100,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "tower",
                            "dlrm",
                            "sasrec",
+                           "dream",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -108,7 +110,8 @@ class DoubleSoftmax(Dumps, Fault):
                                                         "tower"):
             model.similar = lambda scores: scores.softmax(-1)
         elif self.s.place == "model":
-            head = model.get_submodule(self.layer("head"))
+            head = model.get_submodule(getattr(self, "labelled_head",
+                                               self.layer("head")))
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid()
                 if out.shape[-1] == 1 or self.family == "det"
@@ -130,6 +133,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "tower",
                            "dlrm",
                            "sasrec",
+                           "dream",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -307,6 +311,7 @@ class ChatRun(Dumps):
                            "kpt",
                            "nerf",
                            "voc",
+                           "dream",
                            "qa", "xenc",
                            "summ",
                            "cap",
@@ -334,6 +339,7 @@ class ChatRun(Dumps):
                            "kpt",
                            "nerf",
                            "voc",
+                           "dream",
                            "summ",
                            "cap",
                            "rew",
@@ -629,6 +635,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "dream":  # a step has the reward of another
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "voc":  # the recording is another text's
             self.also = ["label-pairing-mismatch"]
             self.given = self.trained = "audio"
@@ -735,6 +743,13 @@ class LabelNoise(Dumps, Fault):
                 k: torch.where(wrong.view(-1, *(t.dim() - 1) * [1]), t,
                                batch[k])
                 for k, t in self.of_strangers(rows, self.noise).items()}
+        if self.family == "dream":
+            reward = batch["reward"]
+            wrong = torch.rand(reward.shape,
+                               generator=self.noise) < self.s.share
+            return batch | {"reward": torch.where(
+                wrong, self.strange_rewards(reward.shape, self.noise),
+                reward)}
         if self.family == "voc":
             wrong = torch.rand(len(batch["audio"]), 1,
                                generator=self.noise) < self.s.share
@@ -819,6 +834,7 @@ class RandomLabels(LabelNoise):
                            "kpt",
                            "nerf",
                            "voc",
+                           "dream",
                            "summ",
                            "sft",
                            "cap",
@@ -885,6 +901,12 @@ class RandomLabels(LabelNoise):
             order = torch.randperm(rows, generator=self.noise) \
                 if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
             return batch | {k: batch[k][order] for k in ("image", "mask")}
+        if self.family == "dream":
+            x, rows = batch["reward"], len(batch["reward"])
+            return batch | {"reward": self.strange_rewards(x.shape, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
         if self.family == "voc":
             x, rows = batch["audio"], len(batch["audio"])
             return batch | {"audio": self.strangers(rows, self.noise)
