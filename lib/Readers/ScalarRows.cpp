@@ -428,12 +428,20 @@ bool ScalarRows::isOfLayer() const {
 /// it is a record of another kind. Its loss hovers about nought by
 /// construction and says nothing of how well the model does. A trainer that
 /// logs the policy's own loss beside it (Stable-Baselines3) means the sum.
+/// Whether \p Raw names the loss of a world model: of Dreamer, MBPO, PlaNet.
+static bool isOfModel(StringRef Raw) {
+  return Raw.ends_with("model_loss") || Raw.contains("world_model");
+}
+
 const ScalarRows::Name *ScalarRows::lossOfPolicy() {
   bool Loss = false, Policy = false, Reward = false, Pairs = false;
   for (const Field &F : Fields) {
     if (!F.Of->Scalar.Known)
       continue;
     StringRef Is = F.Of->Scalar.Name;
+    // What a world model learns of its recordings is no loss of a policy.
+    if (Is == "loss" && isOfModel(S.pool().text(F.Of->Raw)))
+      return nullptr;
     Loss |= Is == "loss";
     Policy |= Is == "policy_loss";
     Reward |= Is == "reward";

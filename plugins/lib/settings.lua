@@ -107,6 +107,11 @@ end
 ---@return culprit.Row?
 ---@return string?  what it is called
 function settings.moving(case)
+  -- A world model learns what was recorded, whatever its actor and critic are after.
+  if case.scalars:where("name == 'loss' and (match(raw_name, '*model_loss') or match(raw_name, '*world_model*'))"):first()
+  then
+    return nil
+  end
   -- A layer may be called a generator.
   local logged = case.scalars:where("match(name, ?) and not match(name, '*chosen*|*rejected*|*margin*|*accurac*') and "
     .. "not match(metric, 'grad_*|weight_*|update_*|activation_*|*_share|nonfinite|exp_avg*|optimizer_*')", AGAINST)

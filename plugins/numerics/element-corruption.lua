@@ -69,8 +69,8 @@ return {
 
   run = function(case)
     local opt = case.options
-    local weights = case.tensors:where("role == 'weight' and numel >= 16 and match(dtype, 'float*|bfloat16')")
-      :sort("step")
+    local weights = case.tensors:where("role == 'weight' and step is not null and numel >= 16 and "
+      .. "match(dtype, 'float*|bfloat16')"):sort("step")
     local pairs_seen, worst = 0, nil
     for _, series in weights:group("name") do
       local before

@@ -22,11 +22,12 @@
 --- A lone large layer may be so for small inputs or for a sine; norms that biases make are told by outputs of one sign,
 --- and what no module takes inputs by is left out. So are tables by any name, that put out as many numbers as they have
 --- columns, and layers that put out far less than their weights make of what goes in, since they scale them when they
---- are used. Outputs of a run without classes are no logits, nor are cosines.
---- What begins at zero on purpose, as a bias does, stays there where nothing moves it: a layer that has a gradient is
---- kept at zero by its optimizer or its rate, one for which none is on record is frozen or cut off, and where nothing
---- in the model has one, the loss may be what is cut off. An activation all of whose outputs are zero stops the
---- gradient too: where it is the first to put out zeros alone, the weights behind it are not judged by their gradients.
+--- are used; where no output is on record, matrices that all have a deviation of 1 may be such. Outputs of a run
+--- without classes are no logits, nor are cosines. What begins at zero on purpose, as a bias does, stays there where
+--- nothing moves it: a layer that has a gradient is kept at zero by its optimizer or its rate, one for which none is on
+--- record is frozen or cut off, and where nothing in the model has one, the loss may be what is cut off. An activation
+--- all of whose outputs are zero stops the gradient too: where it is the first to put out zeros alone, the weights
+--- behind it are not judged by their gradients.
 ---
 --- ## References
 --- https://arxiv.org/abs/1502.01852, https://proceedings.mlr.press/v9/glorot10a.html
@@ -69,6 +70,19 @@ local function gains_alone(layered, step)
     evidence = { layered:where { metric = "weight_norm", layer = found }:slice(0, 5),
       layered:where { metric = "activation_rms", layer = found }:slice(0, 5) },
   }
+end
+
+--- Whether all these matrices have a standard deviation of 1, of one output as of many inputs, and nothing that they
+--- put out is dumped: e3nn, StyleGAN and others draw at 1 and divide by the root of the inputs on the way.
+---@param large { row: culprit.Row, inputs: number, put: culprit.Row? }[]
+---@return boolean
+local function drawn_at_one(large)
+  local least, most = math.huge, 0
+  for _, one in ipairs(large) do
+    if one.put or math.abs(one.row.std - 1) > 0.1 then return false end
+    least, most = math.min(least, one.inputs), math.max(most, one.inputs)
+  end
+  return #large >= 3 and most >= 2 * least
 end
 
 --- Whether logits are far larger than the dumped matrix that gives them makes of what is dumped before it: then a scale
@@ -316,12 +330,15 @@ return {
             .. "*freq*") then
             judged = judged + 1
             if gain > opt.gain and not scaled then
-              large[#large + 1] = { row = row, inputs = inputs, gain = gain }
+              large[#large + 1] = { row = row, inputs = inputs, gain = gain, put = put }
             end
           end
         end
       end
-      if 2 * #large > judged and not (kinds and kinds["weights-constant"]) then
+      if 2 * #large > judged and drawn_at_one(large) then
+        skip("what layers put out: weights that are drawn at 1 whatever their inputs are scaled where they are used",
+          "weights-large-at-start")
+      elseif 2 * #large > judged and not (kinds and kinds["weights-constant"]) then
         local one = large[1]
         found {
           symptom  = "weights-large-at-start",
