@@ -240,6 +240,8 @@ Error CsvScalarsReader::read(InputFile &File, Source &Into) const {
 
   ScalarRows Rows(Into);
   Rows.takeSetOfPath();
+  if (!HasMetric)
+    Rows.expect(Names);
   size_t Broken = 0;
   while (Records.next()) {
     if (Records.Cells.size() == 1 && Records.Cells[0].empty())

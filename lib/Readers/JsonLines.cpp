@@ -97,6 +97,13 @@ Error JsonLinesReader::read(InputFile &File, Source &Into) const {
   size_t Read = 0, Broken = 0;
   int64_t LastLine = 0;
   const StringRef Whole = withoutMark(*Text);
+  // Names that all records have between them, or most of those of a long file.
+  std::vector<std::string> Keys;
+  forEachLine(Whole, [&](StringRef Line, int64_t Number) {
+    collectKeys(Line, Keys);
+    return Number < 1000 && Keys.size() < 500;
+  });
+  Rows.expect(Keys);
   size_t SettingsEnd = 0;
   forEachLine(Whole, [&](StringRef Line, int64_t Number) {
     const size_t At = Line.data() - Whole.data();

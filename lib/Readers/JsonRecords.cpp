@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/JsonRecords.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 
@@ -55,6 +56,18 @@ bool readRecord(LooseJson &In, ScalarRows &Rows, StringRef Prefix) {
       Rows.number(Key, In.number());
     else if (T == Token::String)
       Rows.string(Key, In.text());
+  });
+}
+
+void collectKeys(StringRef Text, std::vector<std::string> &Keys) {
+  LooseJson In(Text);
+  if (In.next() != Token::Object)
+    return;
+  walk(In, "", [&](Token T, StringRef Key) {
+    const bool Number = T == Token::Number ||
+                        (T == Token::String && parseNumber(In.text()));
+    if (Number && !is_contained(Keys, Key))
+      Keys.push_back(Key.str());
   });
 }
 

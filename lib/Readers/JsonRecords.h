@@ -20,6 +20,10 @@ namespace culprit {
 /// and arrays left out. False when the text breaks before the object's end.
 bool readRecord(LooseJson &In, ScalarRows &Rows, llvm::StringRef Prefix = "");
 
+/// Adds the key paths of the numbers of the object that \p Text begins with to
+/// \p Keys, each once.
+void collectKeys(llvm::StringRef Text, std::vector<std::string> &Keys);
+
 /// What the keys of an object say about it.
 struct RecordShape {
   bool Object = false;   ///< An object, complete.

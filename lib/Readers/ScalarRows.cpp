@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/ScalarRows.h"
+#include "Readers/LossNames.h"
 #include "Readers/LogPlace.h"
 #include "Readers/TimeStamp.h"
 #include "Support/LooseJson.h"
@@ -56,6 +57,17 @@ const ScalarRows::Name &ScalarRows::name(StringRef Key) {
     It = Names.try_emplace(Key, resolve(scalarName(Key), fieldKind(Key), Key))
              .first;
   return It->second;
+}
+
+void ScalarRows::expect(ArrayRef<std::string> Keys) {
+  const LossNames Is = lossNames(Keys);
+  auto Call = [&](const std::string &Key, StringRef Canonical) {
+    if (!Key.empty())
+      Names.try_emplace(Key, resolve(scalarName(Canonical), FieldKind::Scalar,
+                                     Key));
+  };
+  Call(Is.Training, "loss");
+  Call(Is.HeldOut, "val_loss");
 }
 
 const ScalarRows::Name &ScalarRows::layerName(const Name &Raw,

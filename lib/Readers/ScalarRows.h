@@ -46,6 +46,10 @@ public:
   /// Adds the record's rows; false when it holds no scalar.
   bool end();
 
+  /// Of a file whose names of numbers are all \p Keys, before its records: what
+  /// is its loss under another name is known then.
+  void expect(llvm::ArrayRef<std::string> Keys);
+
   /// Of a file that holds the measurements of one set: eval.jsonl, and
   /// val/metrics.csv beside train/metrics.csv.
   void takeSetOfPath();
