@@ -280,6 +280,15 @@ function first_updates.large(layered, step, options, kind)
     -- What ends in a norm gives exactly 1, whatever its weights are.
     :where("value < 0.995 or value > 1.005")
   local out = put:count() >= 2 and put:median("value") or 0
+  -- Drawn at 1 in every layer, of one number of inputs as of another, and less comes out than that makes of inputs of
+  -- 1: what e3nn and StyleGAN divide on the way.
+  local at_one, least, most = 0, math.huge, 0
+  for _, one in ipairs(all) do
+    if math.abs(one.size - 1) <= 0.1 then
+      at_one, least, most = at_one + 1, math.min(least, one.count), math.max(most, one.count)
+    end
+  end
+  if at_one >= 4 and at_one >= 0.8 * #sizes and most >= 4 * least and out < factor then return nil, false end
   if #sizes >= 3 and factor > options.factor and out > options.outputs then
     local first, others = first_over(options.factor, "factor")
     return {
