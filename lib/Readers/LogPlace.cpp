@@ -234,6 +234,21 @@ static void placeByForm(StringRef Text, ArrayRef<LoggedPair> Pairs,
   Out.EpochFirst = Out.Epoch != nullptr;
 }
 
+/// "[Eval][Epoch 1][Iter: 0/16]loss: 4.5", "CV Batch 4/100 loss 30.8": whether
+/// the first word of \p Text, or one that stands alone, names a set that is
+/// held out.
+static bool beginsHeldOut(StringRef Text) {
+  if (Text.starts_with("validation loss at ")) // Megatron, of either set
+    return false;
+  StringRef Front = Text.ltrim(" [(<|=-*").take_while(isAlpha);
+  for (StringRef Word : {"eval", "evaluation", "val", "valid", "validation",
+                         "validate", "dev", "cv"})
+    if (Front.equals_insensitive(Word))
+      return true;
+  // PaddleClas, behind its logger's name; DeepSpeech.
+  return Text.contains("[Eval]") || Text.contains("| Validation |");
+}
+
 LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
   LinePlace Out;
   const LoggedPair *Fraction = nullptr, *Batch = nullptr;
@@ -282,6 +297,12 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
   }
   if (Measured)
     placeByForm(Text, Pairs, Fraction, Out);
+  if (Out.Step && Measured && !Out.Validation && !Out.Evaluation &&
+      beginsHeldOut(Text)) {
+    // A counter of a total is that of the evaluation's own batches.
+    Out.Evaluation = Out.Step->Of > 0;
+    Out.Validation = !Out.Evaluation;
+  }
   Out.ByEpoch = !Out.Step && Out.Epoch && Measured &&
                 isWhole(Out.Epoch->Value) &&
                 (Out.Epoch == Pairs.data() || Out.Epoch->Assigned);
