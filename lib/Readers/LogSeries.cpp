@@ -191,7 +191,10 @@ void LogSeries::findNames(Group &G, LogKeys &Keys) {
     const LogKeys::Meaning &Is = Keys.of(Key);
     if (Is.Ignored || Is.Step || Is.Epoch)
       continue;
-    const bool Known = Is.Scalar || (Is.LossLike && Key.count(' ') <= 2);
+    // A loss of words is one where it is assigned: "val_loss improved from 2.5"
+    // is a sentence.
+    const bool Known =
+        Is.Scalar || (Is.LossLike && Key.count(' ') <= (C.Assigned ? 2 : 0));
     if (!Known && !(C.Assigned && Is.Short && !Key.contains(' ')))
       continue;
     C.Name = Key.str();
@@ -368,6 +371,11 @@ void LogSeries::finish(ScalarRows &Rows, LogKeys &Keys) {
       Headings += G.Lines.size();
     Counts |= G.HasMetric && G.Set.empty() && G.Step >= 0;
   }
+  // Of lines that come once, and of "loss of 2 men", nobody knows.
+  for (Group &G : Groups)
+    G.HasMetric &= G.Lines.size() > 1 && any_of(G.Columns, [](const Column &C) {
+      return !C.Name.empty() && (C.Assigned || !C.Whole || C.Decimals);
+    });
   // Lines without a place are of that above them, unless there are many more
   // of them: those count themselves.
   for (Group &G : Groups) {
