@@ -41,7 +41,7 @@ static bool isStepWord(StringRef Key) {
   for (StringRef Known :
        {"step", "steps", "iter", "iters", "iteration", "iterations", "it",
         "update", "updates", "global_step", "env_step", "tick", "round",
-        "rollout", "num_updates", "global iter", "batch_idx"})
+        "rollout", "num_updates", "batch_idx"})
     if (Word == Known)
       return true;
   return StringRef(Word).ends_with("_step") ||
@@ -147,7 +147,6 @@ void LogSeries::describe(Group &G, ArrayRef<LoggedPair> Pairs, StringRef Text) {
   for (size_t I = 0; I != Pairs.size(); ++I) {
     Column &C = G.Columns[I];
     C.Key = Pairs[I].Key.str();
-    C.Unit = Pairs[I].Unit.str();
     C.Assigned = Pairs[I].Assigned;
     C.Front = Text.take_front(Pairs[I].Begin).trim(" [(<#|").empty();
   }
@@ -316,7 +315,7 @@ std::optional<double> LogSeries::placeOf(unsigned At) {
   return Counts ? std::nullopt : Epoch;
 }
 
-bool LogSeries::addRow(unsigned At, ScalarRows &Rows) {
+void LogSeries::addRow(unsigned At, ScalarRows &Rows) {
   const Line &L = Lines[At];
   Group &G = Groups[L.Group];
   std::optional<double> Step = placeOf(At);
@@ -324,7 +323,7 @@ bool LogSeries::addRow(unsigned At, ScalarRows &Rows) {
   if (!G.HasMetric) {
     if (Step && G.ByWord)
       Heading = Step;
-    return false;
+    return;
   }
   // Of an evaluation's batches only their end counts, where it is.
   if (Held && Counts) {
@@ -332,7 +331,7 @@ bool LogSeries::addRow(unsigned At, ScalarRows &Rows) {
       if (auto Next = llvm::upper_bound(G.Lines, At);
           Next != G.Lines.end() && G.Epoch >= 0 &&
           valueOf(*Next, G.Epoch) == valueOf(At, G.Epoch))
-        return false;
+        return;
     if (G.Step < 0 || G.Columns[G.Step].Falls)
       Step = LastStep;
   }
@@ -358,7 +357,7 @@ bool LogSeries::addRow(unsigned At, ScalarRows &Rows) {
     else
       Rows.number(G.Set + C.Name, valueOf(At, I));
   }
-  return Rows.end();
+  Rows.end();
 }
 
 void LogSeries::finish(ScalarRows &Rows, LogKeys &Keys) {

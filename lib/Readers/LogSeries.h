@@ -64,7 +64,6 @@ private:
     bool Rises = false;
     unsigned Decimals = 0;
     bool Front = false; ///< Nothing stands before it on the line.
-    std::string Unit;
   };
 
   struct Group {
@@ -89,7 +88,7 @@ private:
   double valueOf(unsigned Line, int Column) const {
     return Values[Lines[Line].First + Column];
   }
-  bool addRow(unsigned At, ScalarRows &Rows);
+  void addRow(unsigned At, ScalarRows &Rows);
   std::optional<double> placeOf(unsigned At);
 
   std::deque<Group> Groups;
