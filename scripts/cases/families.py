@@ -86,6 +86,7 @@ from .kpt import KptRun
 from .kws import KwsRun
 from .lora import LoraRun
 from .mae import MaeRun
+from .megatron import MegatronRun
 from .moe import MoeRun
 from .nequip import NequipRun
 from .ner import NerRun
@@ -102,6 +103,7 @@ from .sbert import SbertRun
 from .seg import SegRun
 from .sft import SftRun
 from .ssm import SsmRun
+from .stylegan import StyleganRun
 from .summ import SummRun
 from .t5 import T5Run
 from .tab import TabRun
@@ -114,7 +116,9 @@ from .vit import VitRun
 from .vlm import VlmRun
 from .voc import VocRun
 from .vq import VqRun
+from .whisper import WhisperRun
 from .xenc import XencRun
+from .yolo import YoloRun
 
 
 class GptRun(Family):
@@ -231,7 +235,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   KptRun, SummRun, FcstRun, SftRun,
                                   LoraRun, NnuRun, NerfRun, VocRun,
                                   CapRun, RewRun, TowerRun, DlrmRun,
-                                  DreamRun, AfnoRun, SasrecRun, NequipRun)}
+                                  DreamRun, AfnoRun, SasrecRun, NequipRun,
+                                  YoloRun, StyleganRun, WhisperRun, MegatronRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -254,6 +259,8 @@ PAIR_21 = ("cap", "rew")
 PAIR_22 = ("tower", "dlrm")
 PAIR_23 = ("dream", "afno")
 PAIR_24 = ("sasrec", "nequip")
+PAIR_25 = ("yolo", "stylegan")
+PAIR_26 = ("whisper", "megatron")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
