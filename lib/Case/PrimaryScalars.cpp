@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Path.h"
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -15,8 +16,14 @@ using namespace llvm;
 
 namespace culprit {
 
-/// Rows that a log has of a series.
-using Count = std::pair<uint32_t, size_t>;
+namespace {
+/// What a log has of a series: its number, its steps, the first and the last.
+struct Count {
+  uint32_t Log;
+  size_t Steps;
+  int64_t First, Last;
+};
+} // namespace
 
 /// The log that each segment belongs to, by its first segment. A resumed run
 /// leaves several event files in one folder, each the sequel of the one
@@ -39,18 +46,31 @@ logsOf(ArrayRef<std::pair<size_t, size_t>> Segments,
 /// The log with the most steps, and not rows: a text log says twice that the
 /// loss of a step is not a number. Between equals a metrics file beats a text
 /// log, whose steps may only be counted, and then the earlier file.
-static uint32_t bestOf(ArrayRef<Count> Logs,
+static Count bestOf(ArrayRef<Count> Logs,
                        ArrayRef<std::pair<size_t, size_t>> Segments,
                        ArrayRef<InputSummary> Inputs) {
   const auto IsText = [&](const Count &C) {
-    return Inputs[Segments[C.first].second].Format == "text log";
+    return Inputs[Segments[C.Log].second].Format == "text log";
   };
   Count Best = Logs.front();
   for (const Count &C : Logs.drop_front())
-    if (C.second != Best.second ? C.second > Best.second
-                                : !IsText(C) && IsText(Best))
+    if (C.Steps != Best.Steps ? C.Steps > Best.Steps
+                              : !IsText(C) && IsText(Best))
       Best = C;
-  return Best.first;
+  return Best;
+}
+
+/// The log that begins a series, where \p Best does not: it has the first
+/// step, and goes as far, so that it counts the same steps. A trainer prints
+/// every tenth step to the terminal from the tenth on, and every 25th to a file
+/// from the first. \p Best where there is none.
+static uint32_t beginOf(ArrayRef<Count> Logs, const Count &Best) {
+  if (Best.First > 1)
+    for (const Count &C : Logs)
+      if (C.First >= 0 && C.First <= 1 && C.Last >= Best.Last / 4 * 3 &&
+          C.Last / 4 * 3 <= Best.Last)
+        return C.Log;
+  return Best.Log;
 }
 
 void markPrimaryScalars(Table &Scalars,
@@ -90,22 +110,33 @@ void markPrimaryScalars(Table &Scalars,
     }
     SmallVector<Count, 2> &Known = Logs[It->second];
     auto *At = find_if(Known, [&](const Count &C) {
-      return C.first == RowLog[I];
+      return C.Log == RowLog[I];
     });
+    const int64_t Now = Step.getInt(I);
     if (At == Known.end())
-      Known.push_back({RowLog[I], 1});
+      Known.push_back({RowLog[I], 1, Now, Now});
     else
-      ++At->second;
+      *At = {At->Log, At->Steps + 1, std::min(At->First, Now),
+             std::max(At->Last, Now)};
   }
-  std::vector<uint32_t> Chosen;
+  std::vector<Count> Chosen;
+  std::vector<uint32_t> Begin;
   for (SmallVector<Count, 2> &Known : Logs) {
-    llvm::sort(Known); // a series may begin late in an early log
+    // A series may begin late in an early log.
+    llvm::sort(Known, [](const Count &A, const Count &B) {
+      return A.Log < B.Log;
+    });
     Chosen.push_back(bestOf(Known, Segments, Inputs));
+    Begin.push_back(beginOf(Known, Chosen.back()));
   }
 
   auto Data = std::make_shared<Column>(ColumnType::Bool);
-  for (size_t I = 0; I != Rows; ++I)
-    Data->addBool(Last[I] && Chosen[SeriesOf[I]] == RowLog[I]);
+  for (size_t I = 0; I != Rows; ++I) {
+    const Count &Best = Chosen[SeriesOf[I]];
+    const bool Before = Step.getInt(I) < Best.First;
+    Data->addBool(Last[I] &&
+                  RowLog[I] == (Before ? Begin[SeriesOf[I]] : Best.Log));
+  }
   Scalars = Scalars.with("primary", std::move(Data));
 }
 

@@ -280,6 +280,14 @@ function first_updates.large(layered, step, options, kind)
     -- What ends in a norm gives exactly 1, whatever its weights are.
     :where("value < 0.995 or value > 1.005")
   local out = put:count() >= 2 and put:median("value") or 0
+  -- Where norms bring each block back to 1, what the layers themselves put out.
+  local own = {}
+  for row in put:slice(0, 5000):rows() do
+    local inner = now:where("match(layer, ?)", row.layer .. ".*"):count() > 0
+    local weighed = now:where { metric = "weight_norm", layer = row.layer }:count() > 0
+    if weighed and not inner then own[#own + 1] = row.value end
+  end
+  if #own >= 3 then out = math.max(out, statistics.median(own)) end
   -- Drawn at 1 in every layer, of one number of inputs as of another, and less comes out than that makes of inputs of
   -- 1: what e3nn and StyleGAN divide on the way.
   local at_one, least, most = 0, math.huge, 0
@@ -301,6 +309,32 @@ function first_updates.large(layered, step, options, kind)
     }, true
   end
   return nil, true
+end
+
+--- Outputs of the fresh model that are far too large, and were not so where they came in: what each layer puts out is
+--- many times what goes in. Healthy fresh models put out a few at most, whatever their depth.
+---@param layered culprit.Table  scalars of layers
+---@param step integer           the first logged step
+---@param options table          swollen, swells
+---@return table?  message, layer, evidence; nil: not so
+function first_updates.swelling(layered, step, options)
+  local least, most, begun
+  local outputs = layered:where { metric = "activation_rms", step = step }:where("value > 0")
+    :where("not match(layer, '*norm*|*ln_*|*bn*|*scores*|*probs*|*embed*')"):sort("place")
+  for row in outputs:slice(0, 5000):rows() do
+    if not least or row.value < least.value then least = row end
+    if row.value >= options.swells * least.value and row.value >= options.swollen then
+      begun = begun or row
+      if not most or row.value > most.value then most = row end
+    end
+  end
+  if not most or least.value > options.swollen / 2 then return nil end
+  return {
+    layer    = begun.layer,
+    message  = ("the untrained model's outputs swell from %.3g (%s) to %.3g (%s) at step %d: each layer multiplies "
+      .. "what it takes in"):format(least.value, least.layer, most.value, most.layer, step),
+    evidence = { least, most },
+  }
 end
 
 --- The number of parameters that a log prints before training, as "parameters: 31,722", "number of parameters: 0.04M"

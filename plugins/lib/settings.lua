@@ -262,7 +262,7 @@ function settings.cycles(case, rate)
   local first, apart = rate:first().step, (rate:last().step - rate:first().step) / (rows - 1)
   local peak, top, low, places, begin = 0, nil, nil, {}, nil
   local set = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
-    .. "and not match(key, '*min*') and number > 0"):max("number") or 0
+    .. "and not match(key, '*min*|*param_groups*') and number > 0"):max("number") or 0
   for piece = 0, math.min(rows, 20000) - 1, 10000 do -- so many rows are given at a time
     for row in rate:slice(piece, 10000):rows() do
       local value = row.value
@@ -296,7 +296,9 @@ function settings.loaded(case)
     .. "*load_checkpoint*|*finetun*|*fine_tun*|*from_checkpoint*|*warm_start*|*backbone_weights|*init_ckpt*|"
     .. "*init_checkpoint*|*load_from|*restore_from*|*ckpt_path')")
     :where("value is not null and not match(value, 'scratch|none|None|null|false|False|0|auto|allow|must|never|')")
-    :first()
+    -- HiFi-GAN's takes spectrograms that another model predicted, and says nothing of weights.
+    :where(case.config:where("match(key, '*num_mels') and number > 0"):count() > 0 and "not match(key, '*fine_tuning')"
+      or "key is not null"):first()
 end
 
 --- Settings that name the class that counts for nothing; nnU-Net has it among its labels.

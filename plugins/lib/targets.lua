@@ -97,13 +97,26 @@ function targets.partners(case)
   end
 end
 
+--- The number of items that a recommender's cross-entropy tells apart; nil where it looks at some of them alone.
+---@param case culprit.Case
+---@return culprit.Row?
+local function items(case)
+  local over = case.config:where("match(key, ?) and match(value, 'CE|ce|*cross*entropy*|*Cross*Entropy*|softmax|full')",
+    targets.LOSS):count() > 0
+  local some = case.config:where("match(key, '*neg_sample*|*negative_sampl*|*num_neg*|*n_neg*|*sampled_softmax*')")
+    :where("value is not null and not match(value, 'none|None|null|false|False|0|')"):count() > 0
+  return over and not some
+    and case.config:where("match(key, 'n_items|*.n_items|num_items|*.num_items|item_num|*.item_num|n_item|*.n_item') "
+      .. "and number > 1"):first() or nil
+end
+
 --- The setting of the number of classes, or of tokens, that the loss tells apart; nil where none is set, or where the
 --- loss compares numbers or the rows of a batch. A classifier of texts has both, in any order: its classes count.
 ---@param case culprit.Case
 ---@return culprit.Row?
 function targets.classes(case)
   local row = case.config:where("match(key, ?) and number > 1", targets.CLASSES):first()
-    or listed(case) or targets.vocabulary(case):first()
+    or listed(case) or targets.vocabulary(case):first() or items(case)
   return row and not targets.numbers(case) and not targets.partners(case) and row or nil
 end
 

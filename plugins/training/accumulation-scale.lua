@@ -1,6 +1,6 @@
 --- ## What it detects
 --- A loss that is not divided by the number of accumulated batches: the first loss or the gradient norms are larger by
---- that number than they should be.
+--- that number than they should be, or the loss than the sum of the parts that are logged beside it.
 ---
 --- ## Why it matters
 --- The step is that many times too long under plain descent; under Adam it is clipping that cuts at the wrong norm.
@@ -17,7 +17,30 @@
 --- https://github.com/huggingface/transformers/pull/35207
 
 local settings = require("settings")
+local statistics = require("statistics")
 local targets = require("targets")
+
+--- What the loss is over the sum of the parts that are logged beside it, in the median of the first steps; nil where
+--- fewer than two parts are. Parts are those of one of the batches, or their means.
+---@param all culprit.Table   scalars of a run
+---@param loss culprit.Table  its training loss
+---@return { usual: number, steps: integer, names: string, rows: culprit.Table }?
+local function over_parts(all, loss)
+  local parts = all:where("layer is null and name != 'loss' and match(name, '*loss*') and "
+    .. "not match(name, 'val_*|valid*|*eval*|*test*|*scale*|*total*|*policy*|*actor*|*critic*|value_loss')")
+  local ratios, rows = {}, nil
+  for row in loss:where("value > 0"):slice(0, 20):rows() do
+    local beside = parts:where { step = row.step }:distinct("name")
+    if beside:count() >= 2 and beside:sum("value") > 0 then
+      ratios[#ratios + 1] = row.value / beside:sum("value")
+      rows = rows or beside
+    end
+  end
+  if #ratios < 2 or not rows then return nil end
+  local names = {}
+  for row in rows:slice(0, 4):rows() do names[#names + 1] = row.name end
+  return { usual = statistics.median(ratios), steps = #ratios, names = table.concat(names, ", "), rows = rows }
+end
 
 ---@type culprit.Detector
 return {
@@ -66,7 +89,7 @@ return {
     end
 
     for _, one in ipairs(runs) do
-      local number = one.count.number
+      local number, said = one.count.number, false
       local own    = case.config:where("run is null or run == ?", one.run)
       local size   = targets.classes { config = own, tensors = case.tensors }
       -- Of labels that are 0 or 1 there are two.
@@ -80,6 +103,7 @@ return {
         local held = all:where { name = "val_loss", run = one.run }:sort("step"):first()
         if math.abs(ratio - number) < 0.12 * number and not settings.distilled(case)
           and not (held and held.value > 0.7 * first.value) then
+          said = true
           report {
             symptom  = "accumulation-not-divided",
             score    = 0.9,
@@ -101,7 +125,11 @@ return {
           local after  = one.loss:where("step > ?", row.step):first()
           -- Rows are far apart, and the one behind may be the step after the validation.
           local near = before and after and after.step - row.step < row.step - before.step and after or before
-          if near and row.value > 0 then ratios[#ratios + 1], last = near.value / row.value, near end
+          if near and row.value > 0 then
+            -- Losses of small batches scatter: where many are logged, the middle one of five stands for its step.
+            local about = one.loss:count() >= 8 * val:count() and one.loss:around(near, 2):median("value") or near.value
+            ratios[#ratios + 1], last = about / row.value, near
+          end
         end
         -- At the first of them hardly anything but the sum tells the two apart: what a regulariser or a softened target
         -- adds, or learning by heart takes, comes later.
@@ -115,6 +143,7 @@ return {
         local heads = settings.on(case.config:where("match(key, '*deep_sup*|*aux_head*|*aux_logits*|*aux_classif*|"
           .. "*auxiliary_head*|*intermediate_sup*|*multi_exit*')")):count() > 0
         if level and not heads and math.abs(begun - number) < 0.25 * number and not settings.distilled(case) then
+          said = true
           report {
             symptom  = "accumulation-not-divided",
             score    = 0.9,
@@ -124,6 +153,17 @@ return {
             evidence = { last, val:slice(0, 5), one.count },
           }
         end
+      end
+      local parted = number >= 3 and not said and over_parts(all:where { run = one.run }, one.loss)
+      if parted and math.abs(parted.usual / number - 1) < 0.3 and not settings.distilled(case) then
+        report {
+          symptom  = "accumulation-not-divided",
+          score    = 0.85,
+          at       = { step = one.loss:first().step },
+          message  = ("the loss is %.3g times the sum of its logged parts (%s) in the median of %d steps, and %g batches "
+            .. "are accumulated: it is their sum"):format(parted.usual, parted.names, parted.steps, number),
+          evidence = { parted.rows, one.count },
+        }
       end
       local limit = settings.clipping(case):where("run is null or run == ?", one.run):first()
       if number >= 2 and limit and one.norms:count() >= 8 then

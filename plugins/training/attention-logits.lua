@@ -24,6 +24,45 @@ local runs = require("runs")
 local settings = require("settings")
 local targets = require("targets")
 
+--- The size of the first step's scores, layer by layer, and the largest of each; nil where none is on record, or a mask
+--- was added to them, which is far below any score.
+---@param all culprit.Table  scalars of layers
+---@return culprit.Table? sizes, culprit.Table? tops
+local function begun_scores(all)
+  local named = all:where("match(layer, '*scores*|*attn_logits*|*attention_logits*')")
+  local first = named:where { metric = "activation_rms" }:sort("step"):first()
+  if not first or first.step > 1 then return nil end
+  local sizes = named:where { metric = "activation_rms", step = first.step }
+  local tops  = named:where { metric = "activation_max", step = first.step }
+  if tops:count() == 0 or tops:max("value") > 5000 then return nil end
+  return sizes, tops
+end
+
+--- Reports scores that are large from the first step of a model that may be fresh. Returns whether they are, nil where
+--- that is not on record.
+---@param case culprit.Case
+---@param run string?
+---@param all culprit.Table  scalars of layers
+---@param new boolean        whether nothing says that the model knows something
+---@return boolean?
+local function judge_first_scores(case, run, all, new)
+  local sizes, tops = begun_scores(all)
+  if not sizes or not new then return nil end
+  local usual, limit = sizes:median("value"), case.options.spread
+  if usual < limit then return false end
+  local under = sizes:where("value >= ?", limit)
+  report {
+    symptom  = "attention-sharp-at-start",
+    score    = usual >= 2 * limit and 0.9 or 0.8,
+    at       = { run = run, layer = under:first().layer, layers = places.layers_of(under), step = under:first().step },
+    message  = ("at step %d the attention scores of %s have a root mean square of %.3g, up to %.4g; a fresh model's "
+      .. "are about 1, and at some tens each row looks at one place"):format(under:first().step,
+      units.plural(sizes:count(), "layer"), usual, tops:max("value")),
+    evidence = { under:slice(0, 5) },
+  }
+  return true
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -36,6 +75,7 @@ return {
     large    = { default = 1000.0, doc = "Largest attention score that is extreme" },
     growth   = { default = 10.0,   doc = "Factor from two fifths of the run on that is growth without end" },
     collapse = { default = 0.10,   doc = "Mean entropy over ln(keys) that is collapsed" },
+    spread   = { default = 40.0,   doc = "Root mean square of a fresh model's scores from which softmax is a maximum" },
     fresh    = { default = 0.70,   doc = "The same at the first step of a fresh model that is too sharp" },
   },
 
@@ -100,21 +140,30 @@ return {
     if not followed then skip("attention scores of at least 5 steps", "attention-logits-grow") end
 
     local first = entropy:sort("step"):first()
-    if not first then
-      return skip("the entropy of attention", "attention-entropy-collapse", "attention-sharp-at-start")
-    end
-    if first.step > 1 then skip("the entropy of attention at the first step", "attention-sharp-at-start") end
-    local begun = entropy:where { step = first.step }
     local size  = targets.classes(case)
     local loss  = runs.series(case, "loss"):first()
-    -- A loss that is near chance when it is first logged was no better before. Beside a new head it is near chance as
-    -- well, whatever the attention below has learned elsewhere.
-    local fresh = first.step <= 1 and size and loss and loss.value > 0.8 * math.log(size.number)
-      and not settings.loaded(case)
     -- Scores that fall with the distance by design, or are cosines times a scale, begin sharp.
     local biased = settings.on(case.config:where("match(key, '*alibi*|*qk_norm*|*cosine_att*|*kerple*|"
       .. "*position_bias*|*retention*')")):count() > 0
       or case.config:where("match(value, '*alibi*|*ALiBi*|*retnet*|*RetNet*')"):count() > 0
+    local told = judge_first_scores(case, run, all, not biased and not settings.loaded(case)
+      and (not size or not loss or loss.value > 0.8 * math.log(size.number)))
+    if not first then
+      skip("the entropy of attention", "attention-entropy-collapse")
+      if told == nil then
+        skip("the entropy of attention, or scores before the mask, of a fresh model's first step",
+          "attention-sharp-at-start")
+      end
+      return
+    elseif told then
+      return
+    end
+    if first.step > 1 then skip("the entropy of attention at the first step", "attention-sharp-at-start") end
+    local begun = entropy:where { step = first.step }
+    -- A loss that is near chance when it is first logged was no better before. Beside a new head it is near chance as
+    -- well, whatever the attention below has learned elsewhere.
+    local fresh = first.step <= 1 and size and loss and loss.value > 0.8 * math.log(size.number)
+      and not settings.loaded(case)
     local limit = fresh and not biased and opt.fresh or opt.collapse
     local sharp = begun:median("value") < limit and first.step <= 1
     if sharp then

@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Layers whose units output zero for all inputs. Of several the first in forward order is named, of those that are so
---- when it begins: what lies behind it inherits its zeros. Of a fresh model nearly all is enough.
+--- when it begins: what lies behind it inherits its zeros. Of a fresh model nearly all is enough, and less where all
+--- rectified layers have it.
 ---
 --- ## Why it matters
 --- A rectified unit that is negative for every input has no gradient and cannot come back. A layer without a rectifier
@@ -24,11 +25,12 @@
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
+local statistics = require("statistics")
 
 --- What makes nearly all values zero on purpose: a sparse code, spikes, the best k of many. Spikes of a loss are none,
 --- nor is the dictionary of a translator.
-local SPARSE = "match(key, '*sparsity*|*sparse_code*|*sparse_auto*|*topk_act*|*k_sparse*|*l0_coef*|*l1_coef*|"
-  .. "*spiking*|*spike_grad*|*snn_*|*sae*dict_size*|*kwta*|*k_winner*') or "
+local SPARSE = "match(key, '*sparsity|*sparsity_l*|*sparsity_c*|*sparsity_w*|*sparse_code*|*sparse_auto*|*topk_act*|"
+  .. "*k_sparse*|*l0_coef*|*l1_coef*|*spiking*|*spike_grad*|*snn_*|*sae*dict_size*|*kwta*|*k_winner*') or "
   .. "match(value, '*sparse*autoencoder*|*spiking*|*SparseAutoencoder*|*snn*|*SNN*')"
 
 --- Layers that put out a code, few of whose entries are set; an encoder or a decoder is none.
@@ -59,6 +61,7 @@ return {
   options  = {
     dead  = { default = 0.99, doc = "Share of zeros that makes a layer dead" },
     fresh = { default = 0.90, doc = "Share of a fresh model's layer, which is a half where weights are even" },
+    most  = { default = 0.78, doc = "The same where all of three layers and more have it" },
   },
 
   run = runs.apart(function(case, run)
@@ -104,28 +107,65 @@ return {
 
     -- In the order of the model: what a layer takes comes from the one before it.
     local before
+    local low, shut = {}, nil
     for layer, values in case.scalars:where { metric = "zero_share", primary = true }
       :where("layer is not null and finite(value)"):group("layer") do
-      local start = values:sort("step"):first()
-      local judged = shares:where { layer = layer }:count() >= 3 and not linear(layer)
+      local start  = values:sort("step"):first()
+      local usual  = values:median("value")
+      local judged = start.step <= 1 and shares:where { layer = layer }:count() >= 3 and not linear(layer)
         and not layer:lower():glob("*loss*|*hinge*|*margin*|*expert*|*pool*|*roi*|" .. CODES)
-      if judged and before and before.step == start.step and before.value < 0.1 and start.step <= 1
-        and start.value >= case.options.fresh and values:median("value") >= case.options.fresh
-        -- Units that come back are not dead, but were set by their biases to be active seldom at first.
-        and 1 - values:median("value") <= 3 * (1 - start.value) then
+      local fed    = judged and before and before.step == start.step and before.value < 0.1
+      -- Units that come back are not dead, but were set by their biases to be active seldom at first.
+      local stays  = 1 - usual <= math.max(0.05, 3 * (1 - start.value))
+      if fed and start.value >= case.options.fresh and usual >= case.options.fresh and stays then
         report {
           symptom  = "dead-units",
           score    = 0.75,
           at       = { run = run, layer = layer, step = start.step },
           message  = ("%.3g %% of %s is zero at step %d and %.3g %% later on, and hardly anything of %s before it: "
             .. "weights that are drawn evenly about zero give a half"):format(100 * start.value, layer, start.step,
-            100 * values:median("value"), before.layer),
+            100 * usual, before.layer),
           evidence = { values:slice(0, 3), before },
         }
         skip("units that are active at first", "units-die")
         return
       end
+      if fed and not shut and start.value >= case.options.dead and norms:where { layer = layer }:count() == 0 then
+        shut = { layer = layer, start = start, usual = usual, before = before }
+      end
+      if judged and start.value >= 0.2 then low[#low + 1] = { layer = layer, start = start, usual = usual } end
       before = start
     end
+    if shut then
+      report {
+        symptom  = "dead-units",
+        score    = 0.7,
+        at       = { run = run, layer = shut.layer, step = shut.start.step },
+        message  = ("%.3g %% of %s is zero at step %d of a fresh model, and hardly anything of %s before it: something "
+          .. "pushes all its units down, of which %.3g %% are zero later on"):format(100 * shut.start.value, shut.layer,
+          shut.start.step, shut.before.layer, 100 * shut.usual),
+        evidence = { shut.start, shut.before },
+      }
+      return skip("units that are active at first", "units-die")
+    end
+    -- Fewer in each, but in all of them.
+    local starts, usuals, least = {}, {}, 1
+    for i, one in ipairs(low) do
+      starts[i], usuals[i], least = one.start.value, one.usual, math.min(least, one.start.value)
+    end
+    if #low < 3 or least < 0.7 or statistics.median(starts) < case.options.most
+      or statistics.median(usuals) < case.options.most then
+      return
+    end
+    report {
+      symptom  = "dead-units",
+      score    = 0.6,
+      at       = { run = run, layer = low[1].layer, step = low[1].start.step },
+      message  = ("%.3g %% of the outputs of %d rectified layers are zero at step %d, in the median, and %.3g %% later "
+        .. "on; %s is the first: weights that are drawn evenly about zero give a half"):format(
+        100 * statistics.median(starts), #low, low[1].start.step, 100 * statistics.median(usuals), low[1].layer),
+      evidence = { low[1].start, low[2].start, low[3].start },
+    }
+    skip("units that are active at first", "units-die")
   end),
 }

@@ -177,6 +177,25 @@ return {
       return most and most < 0.5 * (math.min(needed, first.value) - row.rms) and most or nil
     end
 
+    local sum = settings.accumulation(case):where("number > 1"):first()
+    --- Whether the first loss that has any beside it is larger than each of two and more terms that are logged at the
+    --- same step, and no more than their sum: it is one of several losses, of which each has a chance level of its own.
+    local function of_terms(run_name)
+      local all = case.scalars:where { primary = true, run = run_name }
+        :where("layer is null and finite(value) and value > 0 and name != 'loss' and (match(name, '*loss*') or "
+          .. "match(raw_name, '*loss*')) and not match(name, '*val*|*eval*|*test*|*scale*')")
+      local step  = all:min("step")
+      local terms = all:where { step = step }:distinct("name")
+      if terms:count() < 2 then return nil end
+      -- Of several logs the one that has the terms says what they add up to.
+      for whole in case.scalars:where { name = "loss", run = run_name, step = step }:rows() do
+        local batches = sum and math.max(1, sum.number) or 1
+        if terms:max("value") < 0.98 * whole.value and batches * terms:sum("value") >= 0.9 * whole.value then
+          return terms:first()
+        end
+      end
+    end
+
     -- The sum over all alignments of an input and its labels is no cross-entropy of classes.
     local aligned = case.config:where("match(key, '*ctc*|*blank_id*|*blank_idx*|*rnnt*|*transducer*') or match(value, "
       .. "'*ctc*|*CTC*|*rnnt*|*RNNT*|*transducer*')"):first()
@@ -212,14 +231,26 @@ return {
         return skip(needed .. "; or the numbers of a dumped batch")
       end
       for _, symptom in ipairs({ "initial-loss-off", "initial-loss-low", "loss-in-bits" }) do skip(needed, symptom) end
-      local judged = false
-      for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+      local judged, parted = false, nil -- what is made of parts in one run is so in the next
+      -- A weight above 1 makes the loss as many times larger, as the 45 of HiFi-GAN's spectrograms.
+      local heavy = case.config:where("match(key, '*lambda_*|*loss_coef*|*loss_weight*|*loss_mult*') and number > 1.5")
+        :first()
+      if heavy then
+        return skip(("a loss that is not weighted: %s is %g"):format(heavy.key, heavy.number),
+          "initial-predictions-large")
+      end
+      for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
         local first = run:sort("step"):where("finite(value)"):first()
         local small = first and not binary and small_outputs(first, row)
         if small and first.step <= 1 then
           judged = true
           skip(("outputs as large as the loss has them: those dumped at step %d are %.3g in the root mean square")
             :format(first.step, small), "initial-predictions-large")
+        elseif first and first.step <= 1 and (of_terms(run_name) or parted) then
+          judged = true
+          parted = of_terms(run_name) or parted
+          skip(("a loss of one part: %s stands beside it, with others"):format(parted.name),
+            "initial-predictions-large")
         elseif first and first.step <= 1 and run:where("finite(value)"):min("value") < 0 then
           judged = true
           skip("a loss that is a distance: below 0 it is of likelihoods, whose sum over the data has no such level",
@@ -228,8 +259,7 @@ return {
           judged = true
           local ratio, summed = first.value / chance, false
           -- The sum over accumulated batches is training/accumulation-scale's.
-          local parts = settings.accumulation(case):where("number > 1"):first()
-          if parts and math.abs(ratio / parts.number - 1) < 0.12 then summed = true end
+          if sum and ratio > 0.4 * sum.number and ratio < 1.12 * sum.number then summed = true end
           for _, n in ipairs(sums) do
             if n > 1 and ratio > 0.5 * n and ratio < 2 * n then summed = true end
           end
@@ -254,27 +284,10 @@ return {
     local chance = math.log(count) * (entropy or 1)
     local level  = ("ln %d"):format(math.floor(count))
     if entropy and entropy ~= 1 then level = ("%g * %s"):format(entropy, level) end
-    local sum    = settings.accumulation(case):where("number > 1"):first()
     --- The sum over accumulated batches, which is what training/accumulation-scale reports.
     local function summed_up(first)
       local times = math.floor(first.value / chance + 0.5)
       return sum and sum.number == times and math.abs(first.value / chance - times) <= 0.04 * times
-    end
-    --- Whether the first loss that has any beside it is larger than each of two and more terms that are logged at the
-    --- same step, and no more than their sum: it is one of several losses, of which each has a chance level of its own.
-    local function of_terms(run_name)
-      local all = case.scalars:where { primary = true, run = run_name }
-        :where("layer is null and finite(value) and value > 0 and name != 'loss' and (match(name, '*loss*') or "
-          .. "match(raw_name, '*loss*')) and not match(name, '*val*|*eval*|*test*|*scale*')")
-      local step  = all:min("step")
-      local terms = all:where { step = step }:distinct("name")
-      if terms:count() < 2 then return nil end
-      -- Of several logs the one that has the terms says what they add up to.
-      for whole in case.scalars:where { name = "loss", run = run_name, step = step }:rows() do
-        if terms:max("value") < 0.98 * whole.value and terms:sum("value") >= 0.9 * whole.value then
-          return terms:first()
-        end
-      end
     end
     --- A number of rows or tokens that the loss is the sum over: a first loss that is as many times that of a fresh
     --- model, and stays of that size, since logits that are too large are brought down at once. Nil where none is.

@@ -1,6 +1,7 @@
 --- ## What it detects
 --- Weights of the fresh model that are zero, all alike, far too small or far too large for their inputs, and logits
---- that are spread from the first step. Where no weights are dumped, the first updates tell of them: an element's size
+--- that are spread from the first step, and outputs that swell from layer to layer. Where no weights are dumped, the
+--- first updates tell of them: an element's size
 --- is that of its update over the relative update, and gradients that reach one more layer at each step come through
 --- zeros. So do weight norms whose squares are whole numbers in layers out of which nothing comes: they are of gains of
 --- one alone; and first layers that put out the same numbers whatever the batch. Of low-rank pairs (LoRA) both factors
@@ -163,7 +164,8 @@ local function drawn_factors(case, layered, step)
     local size = moved.value / row.value
     least, most, count, example = math.min(least, size), math.max(most, size), count + 1, example or row
   end
-  if count < 3 or most > 1.1 * least then return nil end
+  -- Of n elements the root mean square is off by 1 in the root of 2 n: some per cent of small factors.
+  if count < 3 or most > 1.2 * least then return nil end
   return {
     layer    = example.layer,
     message  = ("the second factors of LoRA do not begin at zero: at step %d the elements of all %d have a root mean "
@@ -189,6 +191,8 @@ return {
     size   = { default = 2.0,  doc = "Root mean square of a matrix's elements that no number of inputs asks for" },
     factor = { default = 4.0,  doc = "What a square matrix of such elements multiplies by, in the median layer" },
     outputs = { default = 2.0, doc = "Outputs of layers, in the median, that are too large where the factor is" },
+    swollen = { default = 50.0, doc = "Root mean square of a fresh layer's outputs that is too large" },
+    swells  = { default = 30.0, doc = "Times what came in, from where such outputs are the weights' doing" },
     tiny   = { default = 1e-4, doc = "First activations that are vanishing" },
     shrink = { default = 0.1,  doc = "What weights that start too small leave of their inputs, at most" },
   },
@@ -251,13 +255,15 @@ return {
         other = other + 1
       end
     end
-    -- Behind an activation that puts out nothing but zeros, zeros are not the weights' doing.
+    -- Behind an activation that puts out nothing but zeros, zeros are not the weights' doing, unless they are put into it.
     local dead = false
+    local mute = first and all:where { metric = "zero_share", step = first.step }:sort("place"):where("value == 1"):first()
+    local from = mute and all:where { metric = "weight_norm", layer = mute.layer }:count() > 0
     for _, values in all:where { metric = "zero_share" }:where("match(layer, "
       .. "'*act|*act.*|*act_fn|*relu*|*gelu*|*silu*')"):group("layer") do
-      dead = dead or values:min("value") == 1
+      dead = dead or values:min("value") == 1 and not from
     end
-    for layer, values in all:where { metric = "zero_share" }:where("match(layer, "
+    for layer, values in all:where { metric = "zero_share" }:where(from and "true" or "match(layer, "
       .. "'*attn|*attention|*proj|*head|*embed*')")
       :where(dead and "value < 0" or "value >= 0"):group("layer") do
       if not named[layer] and values:count() >= 3 and values:min("value") == 1 and all:where { metric = "weight_norm",
@@ -371,6 +377,10 @@ return {
       if big and fresh and not (kinds and kinds["weights-large-at-start"]) then
         found_by("weights-large-at-start", big.score, big, starts.step)
       end
+    end
+    local swelling = first and first.step <= 1 and fresh and first_updates.swelling(all, first.step, opt)
+    if swelling and not (kinds and kinds["weights-large-at-start"]) then
+      found_by("weights-large-at-start", 0.9, swelling, first.step)
     end
 
     -- A recorder that saw no module put anything out has parameters alone: means, deviations, points, whose size no

@@ -55,7 +55,7 @@ return {
       named_cyclic = true
     end
     local planned = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
-      .. "and not match(key, '*min*') and number > 0"):max("number")
+      .. "and not match(key, '*min*|*param_groups*') and number > 0"):max("number")
 
     local averaged = case.config:where("match(key, '*swa_lr*') and number > 0"):max("number") or 0
 

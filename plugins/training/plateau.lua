@@ -243,7 +243,7 @@ return {
                 math.floor(classes.number), sum),
               evidence = { loss:last(), classes },
             }
-          elseif off and (wide == nil or wide >= 3) or not over and wide and wide >= 5 then
+          elseif off and (wide == nil or wide >= 3 or over.value > 1.3 * chance) or not over and wide and wide >= 5 then
             report {
               symptom  = "loss-above-double-softmax-floor",
               score    = #signs >= 2 and 0.95 or off and 0.75 or 0.5,

@@ -313,13 +313,13 @@ local function are_large(case, ratios)
 end
 
 --- Whether the loss came down to a part of what it was.
-local function learned(case)
+local function learned(case, part)
   local loss  = runs.series(case, "loss"):where("finite(value)")
   local count = loss:count()
   if count < 5 then return false end
   local tenth = math.max(1, count // 10)
   local start = loss:slice(0, tenth):median("value")
-  return start > 0 and loss:slice(count - tenth, tenth):median("value") < case.options.learned * start
+  return start > 0 and loss:slice(count - tenth, tenth):median("value") < part * start
 end
 
 --- Whether a model that moves little may know what it is to learn: it was loaded, or begins far below chance.
@@ -332,9 +332,12 @@ end
 --- The longest way that the weights can have gone, the sum of the updates; nil where it is short by nature, as at a
 --- rate that still rises.
 local function longest_way(case, moving, length, rates)
-  local late = rates:slice(2 * rates:count() // 3, rates:count())
-  local risen = late:count() >= 2 and late:last().value <= 1.01 * late:first().value
-  return risen and length >= case.options.long and moving:mean("ratio") * length or nil
+  -- Where no rate is logged the updates say whether it rises.
+  local column = rates:count() >= 3 and "value" or "ratio"
+  local course = rates:count() >= 3 and rates or moving:sort("step")
+  local late   = course:slice(2 * course:count() // 3, course:count())
+  local risen  = late:count() < 2 or late:last()[column] > 1.01 * late:first()[column]
+  return not risen and length >= case.options.long and moving:mean("ratio") * length or nil
 end
 
 --- Reports updates that are a vanishing fraction of the weights.
@@ -359,7 +362,9 @@ local function judge_small(case, run, seen, rate)
   if median >= opt.low and not (way and way < opt.way) then return end
   -- A rate that moved the weights by a hundredth in one step, or made a loss that went down, is not the one that is too
   -- low: what makes later updates vanish is the gradient, or the schedule.
-  if moving:max("ratio") >= opt.could or are_large(case, seen.ratios) or learned(case) then return end
+  if moving:max("ratio") >= opt.could or learned(case, opt.learned) then return end
+  -- Large weights need not move far; but a model that went no way at all, and learned next to nothing, did not move.
+  if are_large(case, seen.ratios) and not (way and way < 0.3 * opt.way and not learned(case, 0.8)) then return end
   report {
     symptom  = "update-ratio-low",
     score    = knows(case) and 0.3 or median < 0.2 * opt.low and 0.9 or 0.75,

@@ -170,15 +170,22 @@ TEST(CaseTest, ProfilesOfOneRankAreKeptApart) {
   ASSERT_EQ(C.inputs()[1].Remarks.size(), 1u);
 }
 
-// The metrics file logs three steps and, after a resume, step 2 again; the log
-// repeats two of them.
-TEST(CaseTest, OneRowAStepIsPrimary) {
+namespace {
+using Losses = std::vector<std::pair<int64_t, double>>;
+
+/// A file of losses, and what stands in `primary` for each.
+struct LossFile {
+  const char *Path, *Format;
+  Losses Rows;
+};
+} // namespace
+
+static std::vector<std::string> primaryOf(llvm::ArrayRef<LossFile> Files) {
   CaseBuilder Builder;
-  auto add = [&](const char *Path, const char *Format,
-                 std::vector<std::pair<int64_t, double>> Rows) {
-    auto S = std::make_unique<Source>(Path, Builder.pool());
-    S->Format = Format;
-    for (auto [Step, Value] : Rows) {
+  for (const LossFile &File : Files) {
+    auto S = std::make_unique<Source>(File.Path, Builder.pool());
+    S->Format = File.Format;
+    for (auto [Step, Value] : File.Rows) {
       TableBuilder &B = S->table(TableId::scalars);
       B.addRow();
       B.set(scalars::run, llvm::StringRef(S->Run));
@@ -187,16 +194,42 @@ TEST(CaseTest, OneRowAStepIsPrimary) {
       B.set(scalars::value, Value);
     }
     Builder.add(std::move(S));
-  };
-  add("run/metrics.jsonl", "JSON lines", {{1, 4.0}, {2, 3.0}, {2, 3.5}, {3, 2}});
-  add("run/train.log", "text log", {{1, 4.0}, {2, 3.0}});
+  }
   Case C = Builder.build();
   const Table &T = C.table(TableId::scalars);
   std::vector<std::string> Primary;
   for (size_t I = 0; I != T.rows(); ++I)
     Primary.push_back(text(T, I, "primary"));
-  EXPECT_EQ(Primary, (std::vector<std::string>{"true", "false", "true", "true",
-                                               "false", "false"}));
+  return Primary;
+}
+
+// The metrics file logs three steps and, after a resume, step 2 again; the log
+// repeats two of them.
+TEST(CaseTest, OneRowAStepIsPrimary) {
+  EXPECT_EQ(
+      primaryOf({{"run/metrics.jsonl", "JSON lines",
+                  {{1, 4.0}, {2, 3.0}, {2, 3.5}, {3, 2}}},
+                 {"run/train.log", "text log", {{1, 4.0}, {2, 3.0}}}}),
+      (std::vector<std::string>{"true", "false", "true", "true", "false",
+                                "false"}));
+}
+
+// The log begins at step 10 and has more steps; the file has the first one.
+TEST(CaseTest, AnotherFileBeginsTheSeries) {
+  EXPECT_EQ(primaryOf({{"run/metrics.csv", "CSV", {{0, 4.0}, {25, 3.0}}},
+                       {"run/train.log", "text log",
+                        {{10, 3.5}, {20, 3.1}, {30, 2.9}}}}),
+            (std::vector<std::string>{"true", "false", "true", "true",
+                                      "true"}));
+}
+
+// Epochs are other steps: they end long before.
+TEST(CaseTest, AFileOfEpochsDoesNotBeginASeriesOfSteps) {
+  EXPECT_EQ(primaryOf({{"run/epochs.csv", "CSV", {{0, 4.0}, {1, 3.0}}},
+                       {"run/train.log", "text log",
+                        {{10, 3.5}, {20, 3.1}, {30, 2.9}}}}),
+            (std::vector<std::string>{"false", "false", "true", "true",
+                                      "true"}));
 }
 
 TEST(SourceTest, RunIsTheFolderAboveDumps) {
