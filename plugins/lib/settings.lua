@@ -108,7 +108,7 @@ end
 ---@return string?  what it is called
 function settings.moving(case)
   -- A world model learns what was recorded, whatever its actor and critic are after.
-  if case.scalars:where("name == 'loss' and (match(raw_name, '*model_loss') or match(raw_name, '*world_model*'))"):first()
+  if case.scalars:where("name == 'loss' and match(raw_name, '*model_loss|*world_model*')"):first()
   then
     return nil
   end

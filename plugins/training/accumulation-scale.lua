@@ -160,8 +160,8 @@ return {
           symptom  = "accumulation-not-divided",
           score    = 0.85,
           at       = { step = one.loss:first().step },
-          message  = ("the loss is %.3g times the sum of its logged parts (%s) in the median of %d steps, and %g batches "
-            .. "are accumulated: it is their sum"):format(parted.usual, parted.names, parted.steps, number),
+          message  = ("the loss is %.3g times the sum of its logged parts (%s) in the median of %d steps, and %g "
+            .. "batches are accumulated: it is their sum"):format(parted.usual, parted.names, parted.steps, number),
           evidence = { parted.rows, one.count },
         }
       end

@@ -255,9 +255,10 @@ return {
         other = other + 1
       end
     end
-    -- Behind an activation that puts out nothing but zeros, zeros are not the weights' doing, unless they are put into it.
+    -- Behind an activation that puts out nothing but zeros, zeros are not the weights' doing, unless they go into it.
     local dead = false
-    local mute = first and all:where { metric = "zero_share", step = first.step }:sort("place"):where("value == 1"):first()
+    local mute = first
+      and all:where { metric = "zero_share", step = first.step }:sort("place"):where("value == 1"):first()
     local from = mute and all:where { metric = "weight_norm", layer = mute.layer }:count() > 0
     for _, values in all:where { metric = "zero_share" }:where("match(layer, "
       .. "'*act|*act.*|*act_fn|*relu*|*gelu*|*silu*')"):group("layer") do

@@ -1,0 +1,155 @@
+--- ## What it detects
+--- Targets that a row of the batch holds among its inputs: a tensor of numbers that is another one of the same shape,
+--- element by element, in some rows or all; and one id a row that is the last of the ids which the row is given.
+---
+--- ## Why it matters
+--- What is to be told can be read. The loss falls below what the data allow, copying is all that is learned, and with
+--- inputs that do not hold the answer the model is as bad as a guess.
+---
+--- ## How to confirm
+--- Subtract the target from the input of one row.
+---
+--- ## Known false positives
+--- Models that give their input back (autoencoders, imputation, masked pre-training) have it for a target on purpose:
+--- where all rows are so and the config or a name says it, nothing is reported. Fields that do not change from one
+--- moment to the next are equal in both; rows of less than eight values or of one value alone are not judged. Ids of a
+--- process that repeats itself may be equal to the one before them: of less than four kinds, or in less than four rows
+--- of ten, they are not reported.
+---
+--- ## References
+--- https://github.com/NVlabs/FourCastNet/blob/master/utils/data_loader_multifiles.py (`dt`, the steps from a field to
+--- its target), https://recbole.io/docs/developer_guide/customize_dataloaders.html (`item_id_list` and `item_id`)
+
+local elements = require("elements")
+local settings = require("settings")
+
+local TARGETS = "match(name, 'batch.*tar|batch.*target|batch.*targets|batch.*label|batch.*labels|batch.y|batch.*next*|"
+  .. "batch.*truth*|batch.*_gt|batch.gt*|batch.*item_id|batch.*pos_item*|batch.*positive*|batch.*output') and "
+  .. "not match(name, '*mask*|*weight*|*len*|*neg*')"
+local BACK = "*autoenc*|*auto_enc*|*vae*|*vqgan*|*imput*|*reconstruct*|*denois*|*mask_ratio*|*mask_token*|*mlm*|*mae*"
+local ROWS, WIDTH = 64, 4096 -- of a batch and of a row, at most
+
+--- What says that the model gives its input back.
+local function gives_back(case)
+  return settings.on(case.config:where("match(key, ?)", BACK)):first()
+    or case.config:where("match(key, '*model*|*arch*|*task*|*type|*objective*') and match(value, ?)", BACK):first()
+    or case.tensors:where("match(name, ?)", "batch.*noise*|batch.*timestep*|batch.*noisy*|batch.*recon*|batch.*masked*")
+      :first()
+end
+
+--- Whether the rows of a target are those of another tensor: how many of how many, of rows with three values and more.
+local function same_rows(target, input)
+  local lines = math.floor(target.shape[1])
+  local width = target.numel // lines
+  local rows, hits = 0, 0
+  for row = 0, math.min(lines, ROWS) - 1 do
+    local y = elements.of(target, row * width, math.min(width, WIDTH))
+    local kinds, n = {}, 0
+    for _, v in ipairs(y) do
+      if not kinds[v] then kinds[v], n = true, n + 1 end
+      if n == 3 then break end
+    end
+    if n == 3 then
+      rows = rows + 1
+      local x, equal = elements.of(input, row * width, math.min(width, WIDTH)), true
+      for i, v in ipairs(y) do
+        equal = x[i] == v
+        if not equal then break end
+      end
+      hits = hits + (equal and 1 or 0)
+    end
+  end
+  return hits, rows
+end
+
+--- Whether one id a row is the last of the ids that the row is given: how many of how many rows, and of how many kinds
+--- they are. Padding is 0 at either end, or what stands behind the length of the row.
+local function last_ids(target, input, lengths)
+  local lines = math.floor(target.shape[1])
+  local width = input.numel // lines
+  local ids, all = elements.of(target, 0, lines), {}
+  local lens  = lengths and elements.of(lengths, 0, lines) or {}
+  local kinds, count, hits = {}, 0, 0
+  for row = 1, math.min(lines, 4 * ROWS) do
+    local x = elements.of(input, (row - 1) * width, width)
+    local at = lens[row] and lens[row] >= 1 and lens[row] <= width and math.floor(lens[row]) or width
+    while at > 1 and x[at] == 0 do at = at - 1 end
+    all[row] = x[at]
+    if x[at] == ids[row] then hits = hits + 1 end
+    if not kinds[ids[row]] then kinds[ids[row]], count = true, count + 1 end
+  end
+  return hits, #all, count
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "Targets stand among the inputs of their row",
+  needs    = { tensors = { "name", "data" } },
+  symptoms = { "targets-among-inputs" },
+  options  = {
+    share = { default = 0.1, doc = "Share of rows whose target is the input, worth reporting" },
+    ids   = { default = 0.4, doc = "Share of rows whose id is the last one given, worth reporting" },
+    kinds = { default = 4,   doc = "Ids that are not judged where they are fewer" },
+  },
+
+  run = function(case)
+    local opt   = case.options
+    local batch = case.tensors:where("match(name, 'batch.*') and numel >= 8 and step is not null and shape is not null")
+    local back  = gives_back(case)
+    local judged, found = false, nil
+
+    --- Keeps what is found, the surest first.
+    local function keep(one)
+      if not found or one.share > found.share then found = one end
+    end
+    for target in batch:where(TARGETS):sort("step"):slice(0, 32):rows() do
+      local shape = target.shape or {}
+      local lines = shape[1] and math.floor(shape[1]) or 0
+      local here  = batch:where { run = target.run, step = target.step, variant = target.variant }
+        :where("name != ?", target.name)
+      local float = target.dtype:glob("float*|bfloat*")
+      if float and #shape >= 2 and lines >= 2 and target.numel // lines >= 8 then
+        for input in here:where("numel == ? and dtype == ?", target.numel, target.dtype)
+          :where("not (" .. TARGETS .. ")"):slice(0, 8):rows() do
+          local own = input.shape or {}
+          if #own == #shape and own[1] == shape[1] and own[#own] == shape[#shape] then
+            judged = true
+            local hits, rows = same_rows(target, input)
+            if rows >= 2 and hits >= math.max(2, opt.share * rows) and not (back and hits >= 0.9 * rows) then
+              keep { share = hits / rows, target = target, input = input,
+                message = ("in %d of %d dumped rows %s is %s, element by element: the target is what the model is given")
+                  :format(hits, rows, target.name, input.name) }
+            end
+          end
+        end
+      elseif target.dtype:glob("int*|uint*") and lines >= 8 and target.numel == lines then
+        local lengths = here:where("match(name, '*len*') and match(dtype, 'int*|uint*') and numel == ?", lines):first()
+        for input in here:where("match(dtype, 'int*|uint*') and numel > ? and match(name, "
+          .. "'*id*|*item*|*seq*|*hist*|*tokens*')", lines):where("not match(name, '*mask*|*neg*')"):slice(0, 8):rows() do
+          local own = input.shape or {}
+          if #own == 2 and own[1] == lines and own[2] >= 2 then
+            judged = true
+            local hits, rows, kinds = last_ids(target, input, lengths)
+            if kinds >= opt.kinds and hits >= opt.ids * rows then
+              keep { share = hits / rows, target = target, input = input,
+                message = ("in %d of %d dumped rows %s is the last id of %s: what is to come next is given")
+                  :format(hits, rows, target.name, input.name) }
+            end
+          end
+        end
+      end
+    end
+    if found then
+      report {
+        symptom  = "targets-among-inputs",
+        score    = found.share >= 0.9 and 0.9 or 0.95, -- some rows alone are no design
+        at       = { step = found.target.step, name = found.target.name },
+        message  = found.message,
+        evidence = { found.target, found.input },
+      }
+    elseif not judged then
+      skip("a dumped batch with a target of the shape of an input, or one id a row beside a list of ids")
+    end
+  end,
+}
