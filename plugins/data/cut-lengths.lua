@@ -4,7 +4,8 @@
 --- by what does not fit these rows alone: a number that is to be told lies where rows would have to be longer, by what
 --- shorter ones have; lengths or a mask of the batch say more than there is; places to be found are nowhere; the token
 --- in which the shorter rows end is missing. Where nothing of the kind is there, all rows that end at a limit of the
---- settings with a quarter of the width or more unused behind them count for less.
+--- settings with a quarter of the width or more unused behind them count for less, and so do many more rows that end
+--- there than one place before.
 ---
 --- ## Why it matters
 --- What lies behind the limit is never learned, and what is told of the whole cannot be learned from the rest.
@@ -219,6 +220,17 @@ local function alone(case, found, pile)
   return 0.7, "what is longer was cut there, with room behind it", limit
 end
 
+--- Lengths that pile up at a limit far inside the width: many times as many rows have it as have one place less, and
+--- rows that are of all lengths by themselves thin out towards the longest.
+local function heaped(case, found, pile, all)
+  local limit = #pile.shorter > 0 and pile.most >= 3 and found.padding and setting_of(case, pile.most)
+  if not limit or pile.room < 0.25 * (pile.most + pile.room) then return nil end
+  local next_ = 0
+  for _, row in ipairs(pile.shorter) do next_ = next_ + (row.long == pile.most - 1 and 1 or 0) end
+  if #pile.at < math.max(16, 0.4 * all) or #pile.at < 2.5 * next_ then return nil end
+  return 0.6, ("one place less have %d, and there is room behind it"):format(next_), limit
+end
+
 --- What the rows of one tensor show: a score and words, or nil; whether they can show anything.
 local function judge(case, found)
   local pile = extents.pile(found.rows)
@@ -226,7 +238,7 @@ local function judge(case, found)
   if all < 16 or not found.whole then return nil end
   local many    = pile.most >= 4 and #pile.at >= math.max(8, 0.12 * all)
   local clipped = many and extents.clipped(pile)
-  local fixed   = #pile.shorter == 0 and pile.room >= 2 and pile.most >= 4
+  local fixed   = #pile.shorter == 0 and pile.room >= 2 and pile.most >= 2
   local score, words, limit
   if clipped then score, words = beyond(case, pile) end
   if not score and many and #pile.shorter >= 4 then
@@ -235,6 +247,7 @@ local function judge(case, found)
     if not score then score, words = endless(case, found, pile) end
   end
   if not score and fixed then score, words, limit = alone(case, found, pile) end
+  if not score then score, words, limit = heaped(case, found, pile, all) end
   if not score then return nil, pile end
   limit = limit or setting_of(case, pile.most)
   return { score = score, words = words, limit = limit, found = found, all = all }, pile
