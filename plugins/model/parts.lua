@@ -22,6 +22,9 @@ local ATTENTION = "*attn*|*attention*|*mha|*mha.*|*multihead*|*q_proj*|*query*|*
 local WITH_ATTENTION = ATTENTION .. "|*gpt*|*bert*|*llama*|*mistral*|*qwen*|*gemma*|*t5-*|t5|*/t5*|*bart*|*vit*|*swin*|"
   .. "*clip*|dit|dit-*|*/dit*|*whisper*|*wav2vec*|*conformer*|*falcon*"
 
+-- Learned tables of places.
+local PLACES = "*pos_embed|*pos_embed.weight|*pos_emb|*pos_emb.weight|*position_embedding*|*wpe|*wpe.weight"
+
 -- Not the ids of tokens, though whole numbers.
 local OTHERS = "*label*|*target*|*mask*|*length*|*lens|*timestep*|*index*|*_idx|*class*|*actions*|*image*|*pixel*"
 
@@ -93,8 +96,10 @@ local function judge_attention(case)
     if layer:lower():glob(ATTENTION) then found, name = rows[layer], layer break end
     closed = closed or is_closed(layer, names) and layer
   end
-  if found then
-    has("attention", found, "the run has attention: " .. name)
+  -- What is told where each of its inputs stands mixes them as attention does, by whatever name.
+  local places = not found and case.tensors:where("match(name, ?) and not match(name, 'batch|batch.*')", PLACES):first()
+  if found or places then
+    has("attention", found or places, "the run has attention: " .. (name or places.name))
   elseif #names < 3 or closed then
     skip(closed and ("what is in %s: statistics of the layers inside"):format(closed) or "statistics of layers",
       "has-attention")

@@ -1,7 +1,8 @@
 --- ## What it detects
 --- A learned table of positions, or of the distances between them, of which updates have changed one row alone: by two
 --- checkpoints only one place was ever looked up. And tables of which they have changed none, while the weights beside
---- them moved: nothing looks them up.
+--- them moved: nothing looks them up. Adam's second moments tell it from one checkpoint: they are zero where no
+--- gradient ever was. The optimizer numbers its parameters; the shape says which is the table, where no other has it.
 ---
 --- ## Why it matters
 --- A row of a table gets a gradient where its place is looked up. Any text of two tokens has two places and three
@@ -113,6 +114,89 @@ local function parameters(case)
   return weights:concat(known:where { role = "value", name = bare })
 end
 
+--- The second moments of the optimizer for a table: the only ones of its shape, which no other parameter has.
+---@param case culprit.Case
+---@param last culprit.Row  the table
+---@return culprit.Row?
+local function moments(case, last)
+  local same = case.tensors:where("numel == ? and zero_share is not null", last.numel)
+  local function is_shaped(row)
+    local shape = row.shape or {}
+    if #shape ~= #last.shape then return false end
+    for i, size in ipairs(last.shape) do
+      if shape[i] ~= size then return false end
+    end
+    return true
+  end
+  local names, found = {}, {}
+  local own = same:where("role in ('weight', 'value') and not match(name, '*optim*|*ema*|batch.*')")
+  for row in own:slice(0, 50):rows() do
+    if is_shaped(row) then names[row.name] = true end
+  end
+  for name in pairs(names) do
+    if name ~= last.name then return nil end
+  end
+  for row in same:where("match(name, '*exp_avg_sq|*square_avg')"):slice(0, 50):rows() do
+    if is_shaped(row) then found[#found + 1] = row end
+  end
+  for _, row in ipairs(found) do
+    if row.name ~= found[1].name then return nil end
+  end
+  return found[#found]
+end
+
+--- Rows of a table for which the optimizer has seen a gradient: how many of how many, and the first.
+---@param last culprit.Row   the table
+---@param seen culprit.Row   its second moments
+---@return integer? count, integer? rows, integer? place
+local function moved_rows(last, seen)
+  local _, rows, width = axis(last)
+  if not rows or rows < 4 or rows > 4096 then return nil end
+  rows, width = math.floor(rows), math.floor(width)
+  local count, place = 0, nil
+  for i = 0, rows - 1 do
+    local some = false
+    for _, value in ipairs(seen:values(i * width, math.min(width, 64))) do some = some or value ~= 0 end
+    if some then count, place = count + 1, place or i end
+  end
+  return count, rows, place
+end
+
+--- Reports what the moments of one checkpoint tell of its tables; whether they tell anything.
+---@return boolean
+local function judge_moments(case, run)
+  local declared, flagged = freezing.declared(case), freezing.flagged(case)
+  local judged = false
+  local tables = case.tensors:where("role in ('weight', 'value') and zero_share is not null")
+    :where("match(name, ?) and not match(name, ?) and not match(name, '*optim*')", TABLES, OTHERS):distinct("name")
+  for last in tables:slice(0, 16):rows() do
+    local fixed = sines(last) or declared(last.layer) or flagged(last.layer)
+    local seen  = not fixed and axis(last) and moments(case, last)
+    local count, rows, place
+    if seen then count, rows, place = moved_rows(last, seen) end
+    -- Where nothing has a moment nothing was trained yet.
+    local trained = case.tensors:where("match(name, '*exp_avg_sq|*square_avg') and zero_share < 1"):count() >= 2
+    if count and trained then
+      judged = true
+      if count <= 1 and not last.name:glob("*decoder*|dec.*|*.dec.*") then
+        report {
+          symptom  = count == 1 and "position-ids-constant" or "position-layer-without-gradient",
+          score    = count == 1 and 0.95 or 0.8,
+          at       = { run = run, layer = last.layer, name = last.name },
+          message  = count == 1
+            and ("of the %d rows of %s row %d alone has ever had a gradient (%s): one place is looked up for all")
+              :format(rows, last.name, place, seen.name)
+            or ("no row of %s has ever had a gradient (%s is zero), while other parameters have: nothing looks it up")
+              :format(last.name, seen.name),
+          evidence = { last, seen },
+        }
+        return true
+      end
+    end
+  end
+  return judged
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -125,7 +209,8 @@ return {
     local from, to = weights:min("step"), weights:max("step")
     local tables = weights:where("step == ? and match(name, ?) and not match(name, ?)", to or 0, TABLES, OTHERS)
     if not from or from == to or tables:count() == 0 then
-      return skip("two checkpoints with a learned table of positions in fp32")
+      if judge_moments(case, run) then return end
+      return skip("two checkpoints with a learned table of positions in fp32, or one with the optimizer's moments")
     end
     local declared = freezing.declared(case)
     local flagged  = freezing.flagged(case)
