@@ -200,7 +200,10 @@ return {
     end
     local mixed = settings.distilled(case)
     if mixed then return skip("the training loss of one kind with validation: " .. mixed.key .. " adds a teacher's") end
-    local declared = case.config:where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
+    -- RecBole's augmentation makes more rows of a list, each as it is.
+    local lists = case.config:where("match(key, '*max_item_list_length')"):count() > 0
+    local declared = case.config:where(lists and "not match(key, '*data_augmentation')" or "key is not null")
+      :where("match(key, '*dropout|*dropout_rate|*dropout_prob|*drop_rate|*drop_path*|"
       .. "*resid_pdrop|*attn_pdrop|*embd_pdrop|*mixup*|*aux_loss*|*z_loss*|*stochastic_depth*|*erasing*|*jitter*|"
       .. "*cutmix*|*cutout*|*spec_augment*|*randaug*|*augment*|*random_crop*|*random_flip*|*hflip*|*pos_weight*|"
       .. "*class_weight*|*focal*|*neg*downsampl*|*neg*subsampl*|*neg_sampl*|*negative_sampl*|*mask_ratio|*mask_prob*')")
