@@ -4,6 +4,7 @@
 
 #include "Case/Case.h"
 #include "Case/BatchNames.h"
+#include "Case/CheckpointSteps.h"
 #include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
 #include "Case/ErrorRoles.h"
@@ -336,7 +337,12 @@ Case CaseBuilder::build() {
   }
   Sources.clear();
 
-  nameBatches(Out.Tables[static_cast<unsigned>(TableId::tensors)], *Pool);
+  const unsigned Tensors = static_cast<unsigned>(TableId::tensors);
+  nameBatches(Out.Tables[Tensors], *Pool);
+  if (dateCheckpoints(Out.Tables[Tensors],
+                      Out.Tables[static_cast<unsigned>(TableId::scalars)],
+                      Out.Segments[Tensors], Out.Inputs, *Pool))
+    Out.Known[Tensors][tensors::step] = true;
   markPrimaryScalars(Out.Tables[static_cast<unsigned>(TableId::scalars)],
                      Out.Segments[static_cast<unsigned>(TableId::scalars)],
                      Out.Inputs);

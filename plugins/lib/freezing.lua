@@ -9,6 +9,9 @@ local freezing = {}
 local followers = "*teacher*|*momentum_enc*|*encoder_k|*encoder_k.*|ema|ema.*|*.ema|*.ema.*|*ema_model*|*target_net*"
   .. "|*target_enc*|*target_model*|*target_q*|*ref_model*|*reference_model*|*lpips*"
 
+--- Tables of the places of what is read, by name.
+freezing.PLACES = "*pos|*pos.*|*pos_*|*posemb*|*wpe*|*position*"
+
 --- What is taken over as it is and asked for no gradient by design: networks that follow, fixed tables of positions,
 --- and parts that were trained before and are used beside the one that learns. Names alone do not say so.
 local taken = "*target*|*teacher*|*ema.*|*momentum*|*ref.*|*reference*|*pos|*pos.*|*pos_*|*position*|*vgg*|"

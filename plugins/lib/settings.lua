@@ -101,17 +101,20 @@ function settings.grown(case, run, from, to)
   return found
 end
 
+--- Whether the loss is a world model's, which learns what was recorded, whatever its actor and critic are after.
+---@param case culprit.Case
+---@return boolean
+local function of_world(case)
+  return case.scalars:where("name == 'loss' and match(raw_name, '*model_loss|*world_model*')"):count() > 0
+end
+
 --- What says that the loss is measured against a target that moves: a logged return or the loss of an adversary; nil
 --- where nothing does.
 ---@param case culprit.Case
 ---@return culprit.Row?
 ---@return string?  what it is called
 function settings.moving(case)
-  -- A world model learns what was recorded, whatever its actor and critic are after.
-  if case.scalars:where("name == 'loss' and match(raw_name, '*model_loss|*world_model*')"):first()
-  then
-    return nil
-  end
+  if of_world(case) then return nil end
   -- A layer may be called a generator.
   local logged = case.scalars:where("match(name, ?) and not match(name, '*chosen*|*rejected*|*margin*|*accurac*') and "
     .. "not match(metric, 'grad_*|weight_*|update_*|activation_*|*_share|nonfinite|exp_avg*|optimizer_*')", AGAINST)
@@ -128,6 +131,7 @@ end
 ---@param case culprit.Case
 ---@return culprit.Row?
 function settings.returns_rise(case)
+  if of_world(case) then return nil end
   local found
   local returns = case.scalars:where("match(name, '*return|*return_mean|*reward|*reward_mean|*rew_mean|*returns') and "
     .. "not match(name, '*chosen*|*rejected*|*margin*|*accurac*|*loss*') and finite(value) and layer is null")

@@ -20,6 +20,7 @@
 --- ## References
 --- https://huggingface.co/docs/transformers/model_doc/t5, relative_attention_num_buckets
 
+local checkpoints = require("checkpoints")
 local freezing = require("freezing")
 local runs = require("runs")
 
@@ -91,8 +92,10 @@ local function moves_beside(weights, name, from, to)
       local other  = #(row.shape or {}) >= 2 and not row.name:glob(TABLES)
       local before = other and weights:where { step = from, name = row.name }:first()
       if before and before.numel == row.numel then
-        seen  = seen + 1
-        moved = moved + (before.l2 ~= row.l2 and 1 or 0)
+        seen = seen + 1
+        -- What only decays has no gradient either, as where the loss or a unit behind it lets none through.
+        local by_decay = checkpoints.decayed(before, row, to - from)
+        moved = moved + (before.l2 ~= row.l2 and not by_decay and 1 or 0)
       end
     end
     if seen >= 2 then return moved == seen end

@@ -239,16 +239,18 @@ return {
         return skip(("a loss that is not weighted: %s is %g"):format(heavy.key, heavy.number),
           "initial-predictions-large")
       end
-      for run_name, run in case.scalars:where { name = "loss", primary = true }:group("run") do
+      for run_name in case.scalars:where { name = "loss", primary = true }:group("run") do
+        parted = parted or of_terms(run_name)
+      end
+      for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
         local first = run:sort("step"):where("finite(value)"):first()
         local small = first and not binary and small_outputs(first, row)
         if small and first.step <= 1 then
           judged = true
           skip(("outputs as large as the loss has them: those dumped at step %d are %.3g in the root mean square")
             :format(first.step, small), "initial-predictions-large")
-        elseif first and first.step <= 1 and (of_terms(run_name) or parted) then
+        elseif first and first.step <= 1 and parted then
           judged = true
-          parted = of_terms(run_name) or parted
           skip(("a loss of one part: %s stands beside it, with others"):format(parted.name),
             "initial-predictions-large")
         elseif first and first.step <= 1 and run:where("finite(value)"):min("value") < 0 then

@@ -414,15 +414,24 @@ return {
 
     local names = lists.first(dead, 6)
     local at = { run = run, layer = dead[#dead], layers = dead, step = rows:first().step }
-    report {
-      symptom  = "layer-gradient-zero",
-      score    = 0.97,
-      at       = at,
-      message  = ("%s no gradient at any of %d logged steps (%s), %s"):format(
-        #dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), steps, names,
-        alive == 1 and "1 other learns" or ("%d others learn"):format(alive)),
-      evidence = { rows:slice(0, 5) },
-    }
+    local positions = 0
+    for _, layer in ipairs(dead) do
+      if layer:lower():glob(freezing.PLACES) then positions = positions + 1 end
+    end
+    -- A model does without its places, and what it does not use is not cut off from the loss.
+    if positions == #dead then
+      skip("a layer that the loss needs: tables of positions alone get no gradient", "layer-gradient-zero")
+    else
+      report {
+        symptom  = "layer-gradient-zero",
+        score    = 0.97,
+        at       = at,
+        message  = ("%s no gradient at any of %d logged steps (%s), %s"):format(
+          #dead == 1 and "1 layer gets" or ("%d layers get"):format(#dead), steps, names,
+          alive == 1 and "1 other learns" or ("%d others learn"):format(alive)),
+        evidence = { rows:slice(0, 5) },
+      }
+    end
     -- Nothing of where a graph is cut can be told from parameters that ask for no gradient.
     local unasked, asking = nil, 0
     for _, layer in ipairs(dead) do
@@ -456,14 +465,11 @@ return {
         "gradient-cut-upstream", "gradient-in-head-alone", "gradient-missing-between",
         "position-layer-without-gradient")
     end
-    local head, positions = true, 0
+    local head = true
     for _, state in ipairs(states) do
       local last = state.layer:lower():glob("*head*|*out|*output*|*classifier*|*ln_f*|*norm*")
         or state == states[#states]
       if not state.dead and not last then head = false end
-    end
-    for _, layer in ipairs(dead) do
-      if layer:lower():glob("*pos|*pos.*|*pos_*|*posemb*|*wpe*|*position*") then positions = positions + 1 end
     end
     if stepped and grads:where { layer = dead }:where("value > 0"):count() == 0 and positions < #dead then
       report {

@@ -232,6 +232,61 @@ TEST(CaseTest, AFileOfEpochsDoesNotBeginASeriesOfSteps) {
                                       "true"}));
 }
 
+namespace {
+/// A file of tensors: name, role and mean of each, which have one element and
+/// no step.
+struct Checkpoint {
+  const char *Path;
+  std::vector<std::tuple<const char *, const char *, double>> Tensors;
+};
+} // namespace
+
+static std::vector<std::string>
+stepsOf(llvm::ArrayRef<Checkpoint> Files, const Losses &Logged) {
+  CaseBuilder Builder;
+  auto Log = std::make_unique<Source>("run/metrics.jsonl", Builder.pool());
+  for (auto [Step, Value] : Logged) {
+    TableBuilder &B = Log->table(TableId::scalars);
+    B.addRow();
+    B.set(scalars::run, llvm::StringRef(Log->Run));
+    B.set(scalars::name, llvm::StringRef("loss"));
+    B.set(scalars::step, Step);
+    B.set(scalars::value, Value);
+  }
+  Builder.add(std::move(Log));
+  for (const Checkpoint &File : Files) {
+    auto S = std::make_unique<Source>(File.Path, Builder.pool());
+    for (auto [Name, Role, Mean] : File.Tensors) {
+      TableBuilder &B = S->table(TableId::tensors);
+      B.addRow();
+      B.set(tensors::run, llvm::StringRef(S->Run));
+      B.set(tensors::name, llvm::StringRef(Name));
+      B.set(tensors::role, llvm::StringRef(Role));
+      B.set(tensors::numel, int64_t(1));
+      B.set(tensors::mean, Mean);
+    }
+    Builder.add(std::move(S));
+  }
+  Case C = Builder.build();
+  const Table &T = C.table(TableId::tensors);
+  std::vector<std::string> Out;
+  for (size_t I = 0; I != T.rows(); ++I)
+    Out.push_back(text(T, I, "step"));
+  return Out;
+}
+
+// The last file is of the last logged step, one with an optimizer of as many
+// updates as that counts; of the best one nothing says when it was written.
+TEST(CaseTest, CheckpointsWithoutAStepAreDated) {
+  EXPECT_EQ(stepsOf({{"run/model_last.pth", {{"fc.weight", "weight", 0.5}}},
+                     {"run/trainer.pth",
+                      {{"optim.state.0.step", "state", 150},
+                       {"fc.weight", "weight", 0.5}}},
+                     {"run/best.pth", {{"fc.weight", "weight", 0.5}}}},
+                    {{0, 3.0}, {100, 2.0}, {199, 1.0}}),
+            (std::vector<std::string>{"199", "150", "150", "-"}));
+}
+
 TEST(SourceTest, RunIsTheFolderAboveDumps) {
   StringPool Pool;
   EXPECT_EQ(Source("runs/42/metrics.jsonl", Pool).Run, "runs/42");
