@@ -10,7 +10,8 @@
 --- Print the sum of the weights, or how many labels are not the padding's id, for one batch before the loss.
 ---
 --- ## Known false positives
---- Tensors called a mask are not judged: of some 0 is what counts. A batch without any target among others that have
+--- Of some masks 0 is what counts: one that is 0 throughout is reported where no loss ever was a number other than 0
+--- and all that the batch holds is finite, and not where its name is of attention or padding. A batch without any target among others that have
 --- some is no finding; all that were dumped have to be so, and a loss that is a number says that something counts.
 --- Labels of one id that nobody has named as what is left out count for less: they may be rare.
 ---
@@ -22,6 +23,8 @@ local runs = require("runs")
 local settings = require("settings")
 
 local WEIGHTS = "match(name, 'batch.*weight|batch.*weights') and numel >= 8 and min is not null"
+local MASKS   = "match(name, 'batch.*mask|batch.*valid|batch.*observed') and numel >= 8 and min is not null and "
+  .. "not match(name, '*pad*|*attn*|*attention*|*causal*|*drop*|*noise*|*hidden*|*bool_masked*')"
 local LABELS  = "match(name, 'batch.*label|batch.*labels|batch.*target|batch.*targets') and match(dtype, 'int*') and "
   .. "numel >= 32 and min is not null"
 
@@ -60,13 +63,18 @@ return {
     local none    = weights:where("min == 0 and max == 0")
     -- A term of a loss may have nothing to count in a batch: of boxes where there is none.
     local silent = says_nothing(case)
+    if weights:count() == 0 and silent and dumped:where("match(name, 'batch.*') and nonfinite > 0"):count() == 0 then
+      weights = dumped:where(MASKS)
+      none    = weights:where("min == 0 and max == 0")
+      if none:count() < weights:count() then weights, none = none:slice(0, 0), none:slice(0, 0) end
+    end
     if none:count() > 0 and none:count() == weights:count() and silent ~= false then
       local row = none:sort("step"):first()
       report {
         symptom  = "labels-all-ignored",
         score    = 0.95,
         at       = { run = run, step = row.step },
-        message  = ("all %d weights of %s are 0 in %s: no target of these counts"):format(row.numel, row.name,
+        message  = ("all %d values of %s are 0 in %s: no target of these counts"):format(row.numel, row.name,
           units.plural(none:count(), "dumped batch", "dumped batches")),
         evidence = { none:slice(0, 4) },
       }
