@@ -4,7 +4,7 @@
 
 #include "Case/Case.h"
 #include "Case/BatchNames.h"
-#include "Case/CheckpointSteps.h"
+#include "Case/CheckpointDates.h"
 #include "Case/ClockAlignment.h"
 #include "Case/Derive.h"
 #include "Case/ErrorRoles.h"

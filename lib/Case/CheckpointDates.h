@@ -1,4 +1,4 @@
-//===- CheckpointSteps.h - When a checkpoint was written --------*- C++ -*-===//
+//===- CheckpointDates.h - When a checkpoint was written --------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 ///
@@ -8,8 +8,8 @@
 ///
 //===----------------------------------------------------------------------===//
 
-#ifndef CULPRIT_CASE_CHECKPOINTSTEPS_H
-#define CULPRIT_CASE_CHECKPOINTSTEPS_H
+#ifndef CULPRIT_CASE_CHECKPOINTDATES_H
+#define CULPRIT_CASE_CHECKPOINTDATES_H
 
 #include "Case/Case.h"
 #include "Table/Table.h"
@@ -29,4 +29,4 @@ bool dateCheckpoints(Table &Tensors, const Table &Scalars,
 
 } // namespace culprit
 
-#endif // CULPRIT_CASE_CHECKPOINTSTEPS_H
+#endif // CULPRIT_CASE_CHECKPOINTDATES_H

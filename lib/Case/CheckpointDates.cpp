@@ -1,8 +1,8 @@
-//===- CheckpointSteps.cpp --------------------------------------*- C++ -*-===//
+//===- CheckpointDates.cpp --------------------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 
-#include "Case/CheckpointSteps.h"
+#include "Case/CheckpointDates.h"
 #include "Case/Schema.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Path.h"
