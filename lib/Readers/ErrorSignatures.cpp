@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/ErrorSignatures.h"
+#include "Readers/TextLines.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -125,8 +126,6 @@ void scanLine(StringRef Text, LineScan &Out) {
     Out.Chain |= T >= ChainTrigger;
   }
 }
-
-static bool isWordChar(char C) { return isAlnum(C) || C == '_'; }
 
 /// Whether a phrase does not end inside a word: "error 2" is not in
 /// "error 209", nor an enum name in the name of a variable.

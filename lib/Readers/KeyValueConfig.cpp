@@ -92,12 +92,6 @@ static std::optional<StringRef> insideDict(StringRef Value) {
   return Value;
 }
 
-static StringRef withoutQuotes(StringRef V) {
-  const bool Quoted = V.size() >= 2 && (V[0] == '"' || V[0] == '\'') &&
-                      V.back() == V[0];
-  return Quoted ? V.drop_front().drop_back() : V;
-}
-
 /// Adds a setting, and of a dict() each that stands in it: type and lr of
 /// "optimizer = dict(type='AdamW', lr=0.001)".
 static void addSetting(ConfigRows &Config, const Twine &Key, StringRef Value,

@@ -229,17 +229,14 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
   if (!Contents)
     return Contents.takeError();
   StringRef Path = File.path();
-  constexpr StringLiteral Again(
-      "copy the file again; if the run was stopped while it wrote the file, "
-      "use the one before");
   if (Contents->size() < 8)
-    return failure(Path + ": ends before the header", Again);
+    return failure(Path + ": ends before the header", CopyAgain);
   uint64_t Length = support::endian::read64le(Contents->data());
   if (Length > Contents->size() - 8)
     return failure(formatv("{0}: the header should be {1} bytes long, but the "
                            "file ends {2} bytes after its length",
                            Path, Length, Contents->size() - 8),
-                   Again);
+                   CopyAgain);
   if (Length > MaxHeader)
     return failure(formatv("{0}: the header is {1} bytes long, beyond the "
                            "format's limit of {2}",
@@ -288,7 +285,7 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
                       "tensors lie beyond the end, '{5}' first",
                       Path, Contents->size(), Needed + 8 + Length, Beyond,
                       Total, FirstBeyond),
-              Again);
+              CopyAgain);
   dropOverlaps(Told.Entries, Skip);
 
   int64_t Position = 0;
