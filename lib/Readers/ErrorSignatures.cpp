@@ -249,14 +249,15 @@ static bool countIsZero(StringRef After) {
 
 /// Of a line of many MB so many phrases are looked at, and so much text on
 /// either side of each.
-static constexpr size_t MaxHits = 256, Beside = 32 * 1024;
+static constexpr size_t MaxHits = 256, BytesBeside = 32 * 1024;
 
 static bool accepts(const Signature &S, StringRef Text, StringRef Lower,
                     const PhraseFinder::Hit &H, bool Exception) {
   if (!atWordLimits(Text, H))
     return false;
   // What a phrase is asked for stands beside it.
-  Lower = Lower.slice(H.Begin - std::min(H.Begin, Beside), H.End + Beside);
+  Lower = Lower.slice(H.Begin - std::min(H.Begin, BytesBeside),
+                      H.End + BytesBeside);
   if (S.Kind == Rule::If && !globMatch(S.Glob, Lower))
     return false;
   if (S.Kind == Rule::Count && countIsZero(Text.drop_front(H.End)))

@@ -38,7 +38,7 @@ static bool isName(StringRef Key) {
 }
 
 /// Whether \p Value is one that needs no program to be read.
-static bool isPlain(StringRef Value) {
+static bool isPlainValue(StringRef Value) {
   if (Value.empty() || StringRef("\"'[{").contains(Value[0]) ||
       Value.starts_with("dict("))
     return true;
@@ -166,7 +166,7 @@ Assignments::Kind Assignments::line(StringRef Raw, int64_t Number) {
   auto [Left, Right] = Body.split('=');
   Left = Left.trim();
   if (Body.find('=') == StringRef::npos || !isName(Left) ||
-      Right.starts_with("=") || !isPlain(Right.trim()))
+      Right.starts_with("=") || !isPlainValue(Right.trim()))
     return Kind::Other;
   Key.clear();
   for (char C : Section + Left.str())

@@ -21,7 +21,7 @@ namespace culprit {
 static constexpr StringLiteral Magic("\x93NUMPY");
 
 /// NumPy's own limit. A row-major copy takes time for each dimension.
-static constexpr size_t MaxRank = 64;
+static constexpr size_t MaxNumpyDimensions = 64;
 
 namespace {
 /// The dictionary at the head of an array.
@@ -132,7 +132,7 @@ private:
 };
 } // namespace
 
-static std::optional<DType> dtypeOf(StringRef Descr) {
+static std::optional<DType> dtypeOfDescr(StringRef Descr) {
   return StringSwitch<std::optional<DType>>(Descr)
       .Case("f8", DType::Float64)
       .Case("f4", DType::Float32)
@@ -255,14 +255,14 @@ Expected<TensorView> readNpy(StringRef Bytes, StringRef Where, Source &Into) {
   if (!Big)
     Descr.consume_front("<") || Descr.consume_front("|") ||
         Descr.consume_front("=");
-  std::optional<DType> Type = dtypeOf(Descr);
+  std::optional<DType> Type = dtypeOfDescr(Descr);
   if (L.Structured || !Type)
     return refuse(L, Where);
 
-  if (L.Shape.size() > MaxRank)
+  if (L.Shape.size() > MaxNumpyDimensions)
     return failure(formatv("{0}: the array has {1} dimensions; NumPy knows at "
                            "most {2}",
-                           Where, L.Shape.size(), MaxRank),
+                           Where, L.Shape.size(), MaxNumpyDimensions),
                    "the file is damaged; copy it again");
 
   TensorView View;

@@ -21,7 +21,7 @@ namespace culprit {
 using Kind = DataValue::Kind;
 
 /// Bytes that the compressed members of one archive may become.
-static constexpr uint64_t MaxUnpacked = uint64_t(16) << 30;
+static constexpr uint64_t MaxUnpackedOfArchive = uint64_t(16) << 30;
 
 /// The number 0x1950a86a20f9469cfc6c as a pickle of its own, with which the
 /// old format begins; a second pickle has the protocol of torch, 1001.
@@ -266,7 +266,7 @@ Expected<StringRef> TorchArchive::storage(StringRef Key) {
   if (Overlaps[It->second])
     return failure(Where + ", share bytes with another member",
                    "the archive is damaged or malicious");
-  if (M.compressed() && M.Size > MaxUnpacked - Unpacked)
+  if (M.compressed() && M.Size > MaxUnpackedOfArchive - Unpacked)
     return failure(Where + ": the archive would unpack to more than 16 GiB",
                    "save it again; torch.save does not compress");
   std::shared_ptr<void> Owner;
