@@ -11,7 +11,7 @@ using namespace llvm;
 namespace culprit {
 
 /// Deeper frames of a stack are the launcher's; texts stay short.
-static constexpr size_t MaxFrames = 64;
+static constexpr size_t MaxFramesOfText = 64;
 
 std::string frameText(StringRef File, StringRef Line, StringRef Function) {
   std::string Out = File.str();
@@ -24,7 +24,7 @@ std::string frameText(StringRef File, StringRef Line, StringRef Function) {
 
 std::string joinFrames(ArrayRef<StringRef> InnermostFirst) {
   std::string Out;
-  for (StringRef Frame : reverse(InnermostFirst.take_front(MaxFrames)))
+  for (StringRef Frame : reverse(InnermostFirst.take_front(MaxFramesOfText)))
     Out += ((Out.empty() ? "" : " < ") + Frame).str();
   return Out;
 }
@@ -51,10 +51,10 @@ StringId CallFrames::of(DataValue List) {
   if (!New)
     return It->second;
   // Looking up a frame may move the others, so all are there first.
-  Items = Items.take_front(MaxFrames);
+  Items = Items.take_front(MaxFramesOfText);
   for (DataValue Item : Items)
     frame(Item);
-  SmallVector<StringRef, MaxFrames> Texts;
+  SmallVector<StringRef, MaxFramesOfText> Texts;
   for (DataValue Item : Items)
     if (StringRef Text = frame(Item); !Text.empty())
       Texts.push_back(Text);

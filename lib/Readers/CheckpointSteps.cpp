@@ -65,27 +65,29 @@ static std::optional<Numbered> numbered(StringRef Name) {
   return Out;
 }
 
-static bool isOneOf(StringRef Word, ArrayRef<StringLiteral> Words) {
+static bool isOneOfInsensitive(StringRef Word, ArrayRef<StringLiteral> Words) {
   return any_of(Words, [&](StringRef W) {
     return Word.equals_insensitive(W);
   });
 }
 
 static bool countsEpochs(StringRef Word) {
-  return isOneOf(Word, {"epoch", "epochs", "ep"});
+  return isOneOfInsensitive(Word, {"epoch", "epochs", "ep"});
 }
 
 /// Whether a number behind \p Word, or alone, counts steps or epochs. That of a
 /// fold, a seed, a client, a resolution or a depth does not.
 static bool countsTime(StringRef Word) {
   return Word.empty() || countsEpochs(Word) ||
-         isOneOf(Word, {"iter",  "iters", "iteration", "it",   "step",
-                        "steps", "ba",    "update",    "ckpt", "checkpoint",
-                        "chkpt", "save",  "snapshot",  "ema",  "opt",
-                        "optim", "optimizer", "model", "net",  "g",
-                        "d",     "netg",  "netd",      "generator",
-                        "discriminator", "unet", "weights", "params",
-                        "state", "train", "training"});
+         isOneOfInsensitive(
+             Word,
+             {"iter",    "iters",     "iteration", "it",        "step",
+              "steps",   "ba",        "update",    "ckpt",      "checkpoint",
+              "chkpt",   "save",      "snapshot",  "ema",       "opt",
+              "optim",   "optimizer", "model",     "net",       "g",
+              "d",       "netg",      "netd",      "generator", "discriminator",
+              "unet",    "weights",   "params",    "state",     "train",
+              "training"});
 }
 
 /// What the tensors are called and how large they are; empty for what is no

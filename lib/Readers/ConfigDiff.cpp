@@ -16,7 +16,7 @@ using namespace llvm;
 namespace culprit {
 
 /// Lines of one side that are kept; a diff of configurations is far shorter.
-static constexpr size_t MaxLines = 100'000;
+static constexpr size_t MaxLinesOfSide = 100'000;
 
 namespace {
 enum class LineKind { Removed, Added, Common, File, Hunk, Header, Other };
@@ -261,7 +261,7 @@ void DiffPass::line(StringRef Text, int64_t Number) {
   }
   if (!Wanted)
     return;
-  if (++Kept > MaxLines) {
+  if (++Kept > MaxLinesOfSide) {
     ++Dropped;
     return;
   }
@@ -280,7 +280,7 @@ void DiffPass::finish() {
   After.Config->finish();
   if (Dropped)
     Into.warn(Into.path() + ": " + Twine(Dropped) + " lines beyond the first " +
-                  Twine(MaxLines) + " were left out",
+                  Twine(MaxLinesOfSide) + " were left out",
               "give the diff of the configuration alone");
 }
 

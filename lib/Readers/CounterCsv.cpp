@@ -20,7 +20,7 @@ using namespace llvm;
 namespace culprit {
 
 namespace {
-enum class Form { None, Query, Dmon, Dcgmi, Prometheus, Json };
+enum class CounterForm { None, Query, Dmon, Dcgmi, Prometheus, Json };
 } // namespace
 
 static CounterColumn columnOf(StringRef Name) {
@@ -111,8 +111,8 @@ static std::optional<json::Object> objectIn(StringRef Line) {
   return O ? std::optional<json::Object>(std::move(*O)) : std::nullopt;
 }
 
-static Form formOf(StringRef Head) {
-  Form Found = Form::None;
+static CounterForm counterFormOf(StringRef Head) {
+  CounterForm Found = CounterForm::None;
   unsigned Lines = 0;
   forEachLine(Head, [&](StringRef Line, int64_t) {
     StringRef Text = Line.trim();
@@ -121,26 +121,27 @@ static Form formOf(StringRef Head) {
     StringRef Bare = Text.ltrim("# ");
     if (Bare.starts_with("DCGM_FI_") ||
         Bare.starts_with("HELP DCGM_FI_"))
-      Found = Form::Prometheus;
+      Found = CounterForm::Prometheus;
     else if (isQueryHeader(Text))
-      Found = Form::Query;
+      Found = CounterForm::Query;
     else if (Text.starts_with("#")) {
       bool Commas = Text.contains(',');
       std::vector<CounterColumn> Columns = columnsOf(cellsOf(Bare, Commas));
       if (has(Columns, CounterColumn::Device) && numCounters(Columns) >= 1)
-        Found = Bare.starts_with_insensitive("entity") ? Form::Dcgmi
-                                                       : Form::Dmon;
+        Found = Bare.starts_with_insensitive("entity") ? CounterForm::Dcgmi
+                                                       : CounterForm::Dmon;
     } else if (Text.contains('{'))
       if (std::optional<json::Object> O = objectIn(Text); O && isDynolog(*O))
-        Found = Form::Json;
+        Found = CounterForm::Json;
     // A remark or two may stand before the header, not a whole log.
-    return Found == Form::None && ++Lines < 8;
+    return Found == CounterForm::None && ++Lines < 8;
   });
   return Found;
 }
 
 Match CounterCsvReader::matches(const InputFile &File) const {
-  return formOf(File.head()) == Form::None ? Match::No : Match::Certain;
+  return counterFormOf(File.head()) == CounterForm::None ? Match::No
+                                                         : Match::Certain;
 }
 
 static std::optional<double> unixTime(StringRef Text) {
@@ -175,14 +176,14 @@ namespace {
 /// Tables whose header may come again, as nvidia-smi dmon repeats it.
 class TableLines {
 public:
-  TableLines(CounterSamples &Out, Form Kind) : Out(Out), Kind(Kind) {}
+  TableLines(CounterSamples &Out, CounterForm Kind) : Out(Out), Kind(Kind) {}
 
   void line(StringRef Line, int64_t Number) {
     StringRef Text = Line.trim();
     if (Text.empty())
       return;
     bool Header = Text.starts_with("#") ||
-                  (Kind == Form::Query && isQueryHeader(Text));
+                  (Kind == CounterForm::Query && isQueryHeader(Text));
     if (Header) {
       StringRef Bare = Text.ltrim("# ");
       bool HasCommas = Bare.contains(',');
@@ -195,7 +196,7 @@ public:
     }
     SmallVector<StringRef, 16> Cells = cellsOf(Text, Commas);
     // dcgmi writes "GPU 0" and "Id" stands in a line of its own.
-    if (Kind == Form::Dcgmi) {
+    if (Kind == CounterForm::Dcgmi) {
       if (Cells.size() < 2 || integerIn(Cells[0]))
         return;
       if (Cells[0] != "GPU" && Cells[0] != "GPU-I")
@@ -241,7 +242,7 @@ private:
   }
 
   CounterSamples &Out;
-  Form Kind;
+  CounterForm Kind;
   bool Commas = true;
   std::vector<CounterColumn> Columns;
 };
@@ -305,13 +306,13 @@ Error CounterCsvReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Contents = File.contents();
   if (!Contents)
     return Contents.takeError();
-  Form Kind = formOf(File.head());
+  CounterForm Kind = counterFormOf(File.head());
   CounterSamples Out(Into);
   TableLines Table(Out, Kind);
   forEachLine(*Contents, [&](StringRef Line, int64_t Number) {
-    if (Kind == Form::Prometheus)
+    if (Kind == CounterForm::Prometheus)
       readPrometheus(Line, Number, Out);
-    else if (Kind == Form::Json)
+    else if (Kind == CounterForm::Json)
       readJson(Line, Number, Out);
     else
       Table.line(Line, Number);

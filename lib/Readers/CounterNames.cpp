@@ -12,15 +12,15 @@ using namespace llvm;
 namespace culprit {
 
 namespace {
-struct Alias {
+struct CounterAlias {
   StringRef Canonical;
   double Factor;
 };
 
-struct Names {
-  StringMap<Alias> All;
+struct CounterAliases {
+  StringMap<CounterAlias> All;
 
-  Names() {
+  CounterAliases() {
 #define COUNTER(CANONICAL, RAW) All[RAW] = {#CANONICAL, 1};
 #define SCALED(CANONICAL, RAW, FACTOR) All[RAW] = {#CANONICAL, FACTOR};
 #include "Readers/CounterNames.def"
@@ -28,13 +28,14 @@ struct Names {
 };
 } // namespace
 
-static const Names &names() {
-  static const Names N; // on first use: nothing is constructed before main
+static const CounterAliases &counterAliases() {
+  // On first use: nothing is constructed before main.
+  static const CounterAliases N;
   return N;
 }
 
 /// "utilization_gpu" of "utilization.gpu [%]".
-static std::string normalised(StringRef Raw) {
+static std::string normalisedCounter(StringRef Raw) {
   std::string Out;
   for (char C : Raw.trim())
     if (isAlnum(C))
@@ -66,8 +67,8 @@ CounterName counterName(StringRef Raw) {
       Name = Raw.take_front(At).trim();
       Unit = Raw.drop_front(At + 1).drop_back().trim();
     }
-  auto It = names().All.find(normalised(Name));
-  if (It == names().All.end())
+  auto It = counterAliases().All.find(normalisedCounter(Name));
+  if (It == counterAliases().All.end())
     return {Raw.str(), 1, false};
   return {It->second.Canonical.str(), It->second.Factor * factorOf(Unit), true};
 }

@@ -30,7 +30,7 @@ struct Shown {
 };
 } // namespace
 
-static StringRef typeName(StringRef Short) {
+static StringRef longTypeName(StringRef Short) {
   return StringSwitch<StringRef>(Short)
       .Case("f64", "float64")
       .Case("f32", "float32")
@@ -92,7 +92,7 @@ static std::optional<Shown> nextTensor(StringRef &Text) {
 
 /// The Python literal behind \p Key in the dictionary \p Text: up to the comma
 /// or brace that ends it.
-static StringRef valueOf(StringRef Text, StringRef Key) {
+static StringRef literalBehind(StringRef Text, StringRef Key) {
   size_t At = Text.find(Key);
   if (At == StringRef::npos)
     return "";
@@ -125,9 +125,9 @@ static void numbersOf(StringRef Text, SmallVectorImpl<StringRef> &Out) {
 
 namespace {
 /// The rows of one log.
-class LogRows {
+class OperatorRows {
 public:
-  explicit LogRows(Source &Into) : Into(Into) {}
+  explicit OperatorRows(Source &Into) : Into(Into) {}
   void line(StringRef Line);
   int64_t hashed() const { return Hashed; }
   int64_t operators() const { return Operators; }
@@ -143,8 +143,8 @@ private:
 };
 } // namespace
 
-void LogRows::add(const Twine &Name, StringRef Layer, StringRef Role,
-                  const Shown *T, StringRef Norm, StringRef Hash) {
+void OperatorRows::add(const Twine &Name, StringRef Layer, StringRef Role,
+                       const Shown *T, StringRef Norm, StringRef Hash) {
   TensorRecord Record;
   Record.Name = printableName(Name.str());
   Record.Layer = printableName(Layer);
@@ -156,13 +156,13 @@ void LogRows::add(const Twine &Name, StringRef Layer, StringRef Role,
     Given.L1 = parseNumber(Norm);
   Given.Hash = json::fixUTF8(Hash.take_front(64));
   if (T) {
-    Given.Type = typeName(T->Type).str();
+    Given.Type = longTypeName(T->Type).str();
     Record.Data.Shape = T->Shape;
   }
   Into.addTensor(std::move(Record), Given, T != nullptr);
 }
 
-void LogRows::line(StringRef Line) {
+void OperatorRows::line(StringRef Line) {
   const size_t Indent = Line.size() - Line.ltrim(' ').size();
   Line = Line.trim();
   if (Line.empty() || Line.starts_with("#"))
@@ -183,7 +183,7 @@ void LogRows::line(StringRef Line) {
   Line = Line.take_front(Notes);
   auto [Call, Result] = Line.split(Arrow);
   StringRef Op = Call.take_front(Open), Arguments = Call.drop_front(Open);
-  StringRef Hash = valueOf(Told, "'hash': ");
+  StringRef Hash = literalBehind(Told, "'hash': ");
   if (Hash.empty())
     return;
   ++Hashed;
@@ -199,7 +199,7 @@ void LogRows::line(StringRef Line) {
       (Layer + "/op_" + Twine(Numbers[Layer]++) + "_" + Op).str();
 
   SmallVector<StringRef, 4> Norms;
-  numbersOf(valueOf(Told, "'input_hash': "), Norms);
+  numbersOf(literalBehind(Told, "'input_hash': "), Norms);
   SmallVector<Shown, 4> Inputs;
   while (Inputs.size() <= Norms.size())
     if (std::optional<Shown> T = nextTensor(Arguments))
@@ -242,7 +242,7 @@ Error DebugModeReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Contents = File.contents();
   if (!Contents)
     return Contents.takeError();
-  LogRows Rows(Into);
+  OperatorRows Rows(Into);
   forEachLine(*Contents, [&](StringRef Line, int64_t) {
     Rows.line(Line);
     return true;

@@ -39,10 +39,10 @@ static constexpr StringLiteral Foreign[] = {
     "traceback",   "exc_info"};
 
 /// Keys that stand beside the turns of an example.
-static constexpr StringLiteral Beside[] = {
-    "id",       "_id",    "uuid",     "source", "dataset", "split",
-    "system",   "tools",  "category", "idx",    "index",   "language",
-    "lang",     "prompt", "prompt_id", "metadata", "meta", "tags"};
+static constexpr StringLiteral KeysBesideTurns[] = {
+    "id",     "_id",    "uuid",      "source",   "dataset", "split",
+    "system", "tools",  "category",  "idx",      "index",   "language",
+    "lang",   "prompt", "prompt_id", "metadata", "meta",    "tags"};
 
 ArrayRef<StringLiteral> textKeys() { return Texts; }
 ArrayRef<StringLiteral> questionKeys() { return Questions; }
@@ -70,7 +70,8 @@ DocumentShape documentShape(LooseValue Record) {
   for (LooseValue V = Record.first(); V; V = V.next()) {
     if (isForeign(V.key()))
       return DocumentShape::None;
-    Plain &= is_contained(Beside, V.key()) || is_contained(Turns, V.key());
+    Plain &=
+        is_contained(KeysBesideTurns, V.key()) || is_contained(Turns, V.key());
   }
   if (LooseValue List = Record.any(Turns); List.isArray())
     return !endsWithAnswer(List) ? DocumentShape::None

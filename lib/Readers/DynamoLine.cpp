@@ -12,7 +12,7 @@ using namespace llvm;
 namespace culprit {
 
 /// A prefix is no longer than this, paths of PyTorch's files included.
-static constexpr size_t PrefixBytes = 240;
+static constexpr size_t TorchPrefixBytes = 240;
 
 /// V1122 01:32:42.556000 in a prefix, in seconds since the new year.
 static std::optional<double> stampWithoutYear(StringRef Prefix) {
@@ -55,7 +55,7 @@ static bool isFrame(StringRef Inner, StringRef &Frame) {
 }
 
 std::optional<DynamoLine> parseDynamoLine(const LogLine &L) {
-  StringRef Head = L.Text.take_front(PrefixBytes), Rest;
+  StringRef Head = L.Text.take_front(TorchPrefixBytes), Rest;
   size_t Torch = Head.find("torch");
   if (Torch == StringRef::npos)
     return std::nullopt;

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/ErrorSignatures.h"
+#include "Readers/TextLines.h"
 #include "Support/Glob.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -126,8 +127,6 @@ void scanLine(StringRef Text, LineScan &Out) {
   }
 }
 
-static bool isWordChar(char C) { return isAlnum(C) || C == '_'; }
-
 /// Whether a phrase does not end inside a word: "error 2" is not in
 /// "error 209", nor an enum name in the name of a variable.
 static bool atWordLimits(StringRef Text, const PhraseFinder::Hit &H) {
@@ -250,14 +249,15 @@ static bool countIsZero(StringRef After) {
 
 /// Of a line of many MB so many phrases are looked at, and so much text on
 /// either side of each.
-static constexpr size_t MaxHits = 256, Beside = 32 * 1024;
+static constexpr size_t MaxHits = 256, BytesBeside = 32 * 1024;
 
 static bool accepts(const Signature &S, StringRef Text, StringRef Lower,
                     const PhraseFinder::Hit &H, bool Exception) {
   if (!atWordLimits(Text, H))
     return false;
   // What a phrase is asked for stands beside it.
-  Lower = Lower.slice(H.Begin - std::min(H.Begin, Beside), H.End + Beside);
+  Lower = Lower.slice(H.Begin - std::min(H.Begin, BytesBeside),
+                      H.End + BytesBeside);
   if (S.Kind == Rule::If && !globMatch(S.Glob, Lower))
     return false;
   if (S.Kind == Rule::Count && countIsZero(Text.drop_front(H.End)))

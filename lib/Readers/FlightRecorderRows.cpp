@@ -28,7 +28,7 @@ static constexpr size_t MaxShapes = 16;
 static constexpr size_t MaxTensors = 4096;
 /// Members that each row of a collective repeats; of larger groups
 /// process_groups alone has them.
-static constexpr size_t MaxListed = 256;
+static constexpr size_t MaxMembersListed = 256;
 
 FlightRecorderRows::FlightRecorderRows(const DataTree &Tree, Source &Into)
     : Tree(Tree), S(Into), Frames(Tree, Into.pool()), Groups(Tree) {}
@@ -180,7 +180,7 @@ void FlightRecorderRows::addEntry(DataValue Entry, int64_t Number) {
     Row.set(collectives::group_name, StringRef(G.Purpose));
   if (!G.Members.empty())
     Row.set(collectives::group_size, int64_t(G.Members.size()));
-  if (!G.Members.empty() && G.Members.size() <= MaxListed)
+  if (!G.Members.empty() && G.Members.size() <= MaxMembersListed)
     Row.setList(collectives::members, G.Sorted);
   if (Rank)
     Row.set(collectives::rank, *Rank);

@@ -25,9 +25,9 @@ static constexpr StringLiteral ExpectedKeys[] = {
     "correct_answer", "label"};
 static constexpr StringLiteral CorrectKeys[] = {
     "correct", "is_correct", "passed", "exact_match", "acc", "score"};
-static constexpr StringLiteral TimeKeys[] = {
-    "timestamp", "ts", "time", "at", "start_time", "arrival_time",
-    "created_at", "created"};
+static constexpr StringLiteral RecordTimeKeys[] = {
+    "timestamp",  "ts",           "time",       "at",
+    "start_time", "arrival_time", "created_at", "created"};
 /// Times that a record of request and answer has of its own.
 static constexpr StringLiteral AskedTimeKeys[] = {
     "timestamp", "ts", "time", "at", "start_time", "arrival_time", "sent_at"};
@@ -293,7 +293,7 @@ RequestRecord requestOf(const GenerationParts &P) {
   findTimes(P.Response, R);
   for (LooseValue From : {P.Record, P.Request, P.Response})
     if (!R.At)
-      R.At = unixTimeOf(From.any(TimeKeys));
+      R.At = unixTimeOf(From.any(RecordTimeKeys));
   // Beside a time of who asked, the answer's own tells how old it is.
   static constexpr StringLiteral MadeKeys[] = {"created", "created_at"};
   LooseValue Made = P.Response.any(MadeKeys);

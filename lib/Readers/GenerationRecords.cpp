@@ -22,26 +22,26 @@ static bool isEventFrame(StringRef Line) {
 }
 
 namespace {
-enum class Form {
+enum class RecordForm {
   Lines, ///< A record a line, or events of a stream.
   Values ///< A list, or values of several lines behind each other.
 };
 } // namespace
 
-static Form formOf(StringRef Head) {
+static RecordForm recordFormOf(StringRef Head) {
   Head = withoutMark(Head).ltrim();
   if (Head.starts_with("data:") || isEventFrame(Head))
-    return Form::Lines;
+    return RecordForm::Lines;
   StringRef Line = Head.take_until([](char C) { return C == '\n'; });
   // A record that is longer than the head has its line for itself.
   if (Line.size() == Head.size())
-    return Head.starts_with("[") ? Form::Values : Form::Lines;
+    return Head.starts_with("[") ? RecordForm::Values : RecordForm::Lines;
   LooseJson In(Line);
   Token First = In.next();
   bool Complete = (First == Token::Object || First == Token::Array) &&
                   In.skip(First) &&
                   Line.drop_front(In.end()).trim().empty();
-  return Complete ? Form::Lines : Form::Values;
+  return Complete ? RecordForm::Lines : RecordForm::Values;
 }
 
 /// Metrics that keep a sample of text beside the loss.
@@ -56,7 +56,7 @@ Match GenerationRecordsReader::matches(const InputFile &File) const {
   if (!Events && !Head.starts_with("{") && !Head.starts_with("["))
     return Match::No;
   size_t End;
-  if (formOf(Head) == Form::Values) {
+  if (recordFormOf(Head) == RecordForm::Values) {
     GenerationShape Shape = generationShape(Head, End);
     if (Shape == GenerationShape::Server)
       return Match::Certain;
@@ -225,7 +225,7 @@ Error GenerationPass::finish() {
 
 Error GenerationRecordsReader::read(InputFile &File, Source &Into) const {
   GenerationPass Pass(Into, File.expectedSize());
-  if (formOf(File.head()) == Form::Lines) {
+  if (recordFormOf(File.head()) == RecordForm::Lines) {
     if (Error E = File.lines([&](StringRef Piece) {
           Pass.lines(Piece);
           return true;

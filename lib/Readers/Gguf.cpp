@@ -27,10 +27,10 @@ Match GgufReader::matches(const InputFile &File) const {
 static constexpr size_t MaxIds = 32;
 
 /// Longer lists are counted.
-static constexpr uint64_t MaxListed = 16;
+static constexpr uint64_t MaxItemsListed = 16;
 
 static constexpr StringLiteral
-    Again("download the file again, or convert the model again");
+    ConvertAgain("download the file again, or convert the model again");
 
 namespace {
 /// A pass over one file.
@@ -86,7 +86,7 @@ void GgufPass::entry(const GgufEntry &E) {
   }
   if (Key == "tokenizer.ggml.tokens" && E.Type == GgufType::String)
     Tokens = E;
-  if (*E.Count > MaxListed || E.Type == GgufType::Array) {
+  if (*E.Count > MaxItemsListed || E.Type == GgufType::Array) {
     Config.add(Key + ".count", utostr(*E.Count), Place);
     return;
   }
@@ -174,7 +174,7 @@ void GgufPass::checkEnd(uint64_t Tensors) {
                       SaturatingAdd(Needed, Data), INT64_MAX))) +
                   " bytes; " + utostr(Beyond) + " of " + utostr(Tensors) +
                   " tensors lie beyond the end, '" + First + "' first",
-              Again);
+              ConvertAgain);
 }
 
 Error GgufPass::run() {
@@ -192,7 +192,7 @@ Error GgufPass::run() {
   const uint64_t Tensors = In.number<uint64_t>();
   const uint64_t Entries = In.number<uint64_t>();
   if (!In.ok())
-    return failure(Path + ": ends before the header", Again);
+    return failure(Path + ": ends before the header", ConvertAgain);
   uint64_t Read = 0;
   const bool Whole = forEachEntry(In, Entries, [&](const GgufEntry &E) {
     ++Read;
@@ -206,8 +206,8 @@ Error GgufPass::run() {
                        utostr(Read + 1) + " of " + utostr(Entries) +
                        " of the metadata, at byte " + utostr(In.offset());
     if (Read == 0)
-      return failure(What, Again);
-    Into.warn(What, Again);
+      return failure(What, ConvertAgain);
+    Into.warn(What, ConvertAgain);
     return Error::success();
   }
   uint64_t I = 0;
@@ -216,7 +216,7 @@ Error GgufPass::run() {
   if (I != Tensors)
     Into.warn(Path + ": the list of tensors breaks off after " + utostr(I) +
                   " of " + utostr(Tensors),
-              Again);
+              ConvertAgain);
   else
     checkEnd(Tensors);
   return Error::success();

@@ -14,7 +14,7 @@ namespace culprit {
 
 /// \p Name in lower case without underscores, which makers of kernels put as
 /// they please: oneShotAllReduce, one_shot_all_reduce.
-static std::string plainName(StringRef Name) {
+static std::string withoutUnderscores(StringRef Name) {
   std::string Plain;
   for (char C : Name)
     if (C != '_')
@@ -31,7 +31,7 @@ StringRef kernelRole(StringRef Name) {
 #define COMMUNICATION(GLOB) GLOB,
 #include "Readers/KernelRoles.def"
   };
-  std::string Plain = plainName(Name);
+  std::string Plain = withoutUnderscores(Name);
   auto Matches = [&](StringRef Glob) { return globMatch(Glob, Plain); };
   return any_of(Yes, Matches) && none_of(No, Matches) ? "communication"
                                                       : "compute";
@@ -65,7 +65,7 @@ StringRef collectiveOp(StringRef Name) {
 #define COLLECTIVE(OP, TEXT) {OP, TEXT},
 #include "Readers/KernelRoles.def"
   };
-  std::string Plain = plainName(Name);
+  std::string Plain = withoutUnderscores(Name);
   for (const auto &Rule : Rules)
     if (StringRef(Plain).contains(Rule.Text))
       return Rule.Op;

@@ -38,7 +38,7 @@ static bool isName(StringRef Key) {
 }
 
 /// Whether \p Value is one that needs no program to be read.
-static bool isPlain(StringRef Value) {
+static bool isPlainValue(StringRef Value) {
   if (Value.empty() || StringRef("\"'[{").contains(Value[0]) ||
       Value.starts_with("dict("))
     return true;
@@ -90,12 +90,6 @@ static std::optional<StringRef> insideDict(StringRef Value) {
   if (!Value.consume_front("dict(") || !Value.consume_back(")"))
     return std::nullopt;
   return Value;
-}
-
-static StringRef withoutQuotes(StringRef V) {
-  const bool Quoted = V.size() >= 2 && (V[0] == '"' || V[0] == '\'') &&
-                      V.back() == V[0];
-  return Quoted ? V.drop_front().drop_back() : V;
 }
 
 /// Adds a setting, and of a dict() each that stands in it: type and lr of
@@ -172,7 +166,7 @@ Assignments::Kind Assignments::line(StringRef Raw, int64_t Number) {
   auto [Left, Right] = Body.split('=');
   Left = Left.trim();
   if (Body.find('=') == StringRef::npos || !isName(Left) ||
-      Right.starts_with("=") || !isPlain(Right.trim()))
+      Right.starts_with("=") || !isPlainValue(Right.trim()))
     return Kind::Other;
   Key.clear();
   for (char C : Section + Left.str())

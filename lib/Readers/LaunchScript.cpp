@@ -16,7 +16,7 @@ using namespace llvm;
 namespace culprit {
 
 /// A script is short; what is longer is something else.
-static constexpr size_t MaxLines = 5000;
+static constexpr size_t MaxLinesOfScript = 5000;
 
 namespace {
 /// A command with its continued lines joined, in words of the shell.
@@ -28,7 +28,7 @@ struct Command {
 
 /// Splits \p Text into words as a shell would; a comment ends it, and so does
 /// what hands it on (|, ;, &, >).
-static std::vector<std::string> wordsOf(StringRef Text) {
+static std::vector<std::string> shellWords(StringRef Text) {
   std::vector<std::string> Out;
   std::string Word;
   bool Open = false;
@@ -147,14 +147,14 @@ static std::vector<Command> commandsOf(StringRef Text) {
       Inside = ' ';
     Joined += (Joined.empty() ? "" : " ") + Body.trim().str();
     if (GoesOn)
-      return ++Lines < MaxLines;
+      return ++Lines < MaxLinesOfScript;
     if (!Joined.empty())
-      Out.push_back({wordsOf(Joined), First});
+      Out.push_back({shellWords(Joined), First});
     Joined.clear();
-    return ++Lines < MaxLines;
+    return ++Lines < MaxLinesOfScript;
   });
   if (!Joined.empty())
-    Out.push_back({wordsOf(Joined), First});
+    Out.push_back({shellWords(Joined), First});
   return Out;
 }
 
@@ -250,7 +250,8 @@ Error LaunchScriptReader::read(InputFile &File, Source &Into) const {
       if (isVariable(Word) && !Word.ends_with("=("))
         Variables[Word.split('=').first] = Word.split('=').second.str();
     if (!Words.empty() && isFlagText(Words[0])) {
-      addFlags(wordsOf(StringRef(Words[0]).split('=').second), C.Line, Config);
+      addFlags(shellWords(StringRef(Words[0]).split('=').second), C.Line,
+               Config);
       continue;
     }
     const std::optional<size_t> Begin = argumentsOf(Words);

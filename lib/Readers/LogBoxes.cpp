@@ -55,12 +55,12 @@ static std::optional<BoxRow> boxRow(StringRef Text, bool Ruled = false) {
   return Row;
 }
 
-static bool isRule(StringRef Text) {
+static bool isHorizontalRule(StringRef Text) {
   return Text.size() >= 10 && all_of(Text, [](char C) { return C == '-'; });
 }
 
 bool isBoxLine(StringRef Text, bool &Ruled) {
-  const bool Rule = isRule(Text);
+  const bool Rule = isHorizontalRule(Text);
   Ruled = Rule || (Ruled && boxRow(Text, /*Ruled=*/true));
   return boxRow(Text).has_value() || (Ruled && !Rule);
 }
@@ -71,7 +71,7 @@ bool LogDialects::boxLine(const LogLine &L) {
     Ruled = false;
     return false;
   }
-  if (isRule(Text)) {
+  if (isHorizontalRule(Text)) {
     if (!Box.empty()) {
       begin(L);
       for (const auto &[Name, Value] : Box)

@@ -23,7 +23,7 @@ bool isMetricsLine(StringRef Text) {
 }
 
 /// The number at \p Key in a dict, or none.
-static std::optional<double> valueOf(StringRef Dict, StringRef Key) {
+static std::optional<double> numberInDict(StringRef Dict, StringRef Key) {
   size_t At = Dict.find(("'" + Key + "': ").str());
   if (At == StringRef::npos)
     return std::nullopt;
@@ -48,7 +48,7 @@ bool LogDialects::dictLine(const LogLine &L) {
   Text = Text.take_front(End);
   if (!Shape.Step && Text.starts_with("{'")) {
     Dicts.push_back({L.Number, Text.str(), L.WallTime});
-    Bars.dict(valueOf(Text, "epoch"));
+    Bars.dict(numberInDict(Text, "epoch"));
     // What was drawn behind the dict on its line.
     Bars.state(L.Text.drop_front(Brace + End));
     Finished |= Text.contains("'train_runtime'");
@@ -323,8 +323,8 @@ int64_t LogDialects::stepsBetweenDicts(size_t TrainRows,
     return 0;
   double Steps = static_cast<double>(TotalSteps);
   for (const Dict &D : Dicts) {
-    std::optional<double> Time = valueOf(D.Text, "train_runtime"),
-                          Rate = valueOf(D.Text, "train_steps_per_second");
+    std::optional<double> Time = numberInDict(D.Text, "train_runtime"),
+                          Rate = numberInDict(D.Text, "train_steps_per_second");
     if (Time && Rate && Steps == 0)
       Steps = std::round(*Time * *Rate);
   }
@@ -349,8 +349,8 @@ void LogDialects::finish() {
   size_t TrainRows = 0;
   double LastEpoch = 0;
   for (const Dict &D : Dicts) {
-    TrainRows += valueOf(D.Text, "loss").has_value();
-    LastEpoch = valueOf(D.Text, "epoch").value_or(LastEpoch);
+    TrainRows += numberInDict(D.Text, "loss").has_value();
+    LastEpoch = numberInDict(D.Text, "epoch").value_or(LastEpoch);
   }
   int64_t Every = stepsBetweenDicts(TrainRows, LastEpoch);
   std::vector<int64_t> Told = Bars.steps();
@@ -358,7 +358,7 @@ void LogDialects::finish() {
   // Some trainers call no number the loss: rows are those of any name then.
   const bool Nameless = TrainRows == 0;
   for (const Dict &D : Dicts) {
-    bool Train = valueOf(D.Text, "loss").has_value() ||
+    bool Train = numberInDict(D.Text, "loss").has_value() ||
                  (Nameless && !StringRef(D.Text).contains("'eval"));
     Seen += Train;
     int64_t Step = Every > 0 ? Seen * Every : std::max<int64_t>(Seen - 1, 0);

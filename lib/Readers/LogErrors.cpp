@@ -16,14 +16,15 @@ namespace culprit {
 /// Longer messages, such as dumped arguments, are cut.
 static constexpr size_t MaxMessage = 2000;
 /// Rows of one kind, kinds, and rows in all that are kept.
-static constexpr size_t MaxOfKind = 1000, MaxKinds = 256, MaxRows = 20000;
+static constexpr size_t MaxOfKind = 1000, MaxKinds = 256,
+                        MaxRowsOfErrors = 20000;
 /// Changes of the step that are remembered.
 static constexpr size_t MaxSteps = 4096;
 /// Lines between the note that an exception led to another and the head of
 /// that one; other ranks may write in between.
 static constexpr int64_t MaxChainGap = 64;
 /// Innermost frames worth keeping.
-static constexpr size_t MaxFrames = 6;
+static constexpr size_t MaxFramesOfError = 6;
 
 /// The step that an error's own text names: "at iteration #12", "step 12".
 static std::optional<int64_t> stepIn(StringRef Text) {
@@ -41,7 +42,7 @@ static std::optional<int64_t> stepIn(StringRef Text) {
 
 static std::string joinFrames(ArrayRef<std::string> Frames) {
   std::string Out;
-  for (const std::string &Frame : Frames.take_back(MaxFrames))
+  for (const std::string &Frame : Frames.take_back(MaxFramesOfError))
     Out += (Out.empty() ? "" : " < ") + Frame;
   return Out;
 }
@@ -91,7 +92,7 @@ void LogErrors::keep(Row R) {
   if (Kinds.size() >= MaxKinds && !Kinds.count(Name))
     Name = "";
   Kind &K = Kinds[Name];
-  if (K.Kept && (K.Kept >= MaxOfKind || Rows.size() >= MaxRows)) {
+  if (K.Kept && (K.Kept >= MaxOfKind || Rows.size() >= MaxRowsOfErrors)) {
     ++Rows[K.Last].Repeats;
     return;
   }

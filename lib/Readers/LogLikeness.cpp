@@ -19,7 +19,7 @@ namespace culprit {
 
 /// Whether the bytes are text: nearly no control characters. UTF-16 and
 /// binaries are full of zeros.
-static bool isText(StringRef Head) {
+static bool isMostlyPrintable(StringRef Head) {
   size_t Odd = 0;
   for (unsigned char C : Head)
     Odd += C < 0x20 && C != '\n' && C != '\r' && C != '\t' && C != 0x1b &&
@@ -85,7 +85,7 @@ static bool isKernelLine(StringRef Line) {
   return Body.starts_with("kernel: ") || Body.starts_with("NVRM: ");
 }
 
-static bool isExceptionName(StringRef Word) {
+static bool isErrorOrWarningName(StringRef Word) {
   if (Word.empty() || !all_of(Word, [](char C) {
         return isAlnum(C) || C == '_' || C == '.';
       }))
@@ -101,11 +101,11 @@ static bool isExceptionName(StringRef Word) {
 /// ...`. An error of any name is one, known or not.
 static bool tellsException(StringRef Line) {
   StringRef Body = Line.trim();
-  if (isExceptionName(Body.split(": ").first.rtrim(':')))
+  if (isErrorOrWarningName(Body.split(": ").first.rtrim(':')))
     return Body.contains(':');
   auto [Place, Message] = Body.split("Warning: ");
   return !Message.empty() && Place.contains(": ") &&
-         isExceptionName((Place.rsplit(' ').second + "Warning").str());
+         isErrorOrWarningName((Place.rsplit(' ').second + "Warning").str());
 }
 
 /// A line of Go's loggers: `time=2025-03-04T02:30:04Z level=WARN msg="..."`.
@@ -212,7 +212,7 @@ static LogLikeness likenessOfNamed(const Signs &S) {
 }
 
 LogLikeness logLikeness(StringRef Head, bool Whole, bool Named) {
-  if (Head.trim().empty() || !isText(Head))
+  if (Head.trim().empty() || !isMostlyPrintable(Head))
     return LogLikeness::No;
   Signs S = countSigns(Head, Whole);
   if (S.Lines == 0)

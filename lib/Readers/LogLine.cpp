@@ -52,7 +52,7 @@ static size_t endOfProgressBar(StringRef Text) {
 }
 
 /// Whether all of \p Text is printable ASCII.
-static bool isPlain(StringRef Text) {
+static bool isPrintableAscii(StringRef Text) {
   bool Plain = true;
   for (unsigned char C : Text) // without a way out, so that it is vectorised
     Plain &= static_cast<unsigned char>(C - 0x20) < 0x5f;
@@ -60,7 +60,7 @@ static bool isPlain(StringRef Text) {
 }
 
 StringRef LogLineParser::clean(StringRef Raw) {
-  if (isPlain(Raw) && !containsText(Raw, "%|")) {
+  if (isPrintableAscii(Raw) && !containsText(Raw, "%|")) {
     while (!Raw.empty() && Raw.back() == ' ')
       Raw = Raw.drop_back();
     return Raw;

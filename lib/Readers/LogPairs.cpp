@@ -5,6 +5,7 @@
 #include "Readers/LogPlace.h"
 #include "Readers/ScalarNames.h"
 #include "Readers/ScalarUnits.h"
+#include "Readers/TextLines.h"
 #include "Support/LooseJson.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -14,8 +15,6 @@
 using namespace llvm;
 
 namespace culprit {
-
-static bool isWordChar(char C) { return isAlnum(C) || C == '_'; }
 
 /// Whether a number may begin at \p I: not inside a word or another number.
 static bool mayBegin(StringRef Text, size_t I) {

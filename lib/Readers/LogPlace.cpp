@@ -21,7 +21,7 @@ static bool takeValidation(StringRef &Key) {
 
 /// Whether the words before a number say that it is a step: "step", "Iter",
 /// "validation loss at iteration".
-static bool isStepKey(StringRef Key) {
+static bool namesStep(StringRef Key) {
   Key.consume_back("..."); // Flax' examples: "Step... (100 | Loss: 2.3"
   takeValidation(Key);
   // "saved best model at step 100" tells of another step than the line's.
@@ -85,7 +85,7 @@ const LogKeys::Meaning &LogKeys::of(StringRef Key) {
     Known.clear();
   Meaning M;
   ScalarName Name = scalarName(Key);
-  M.Step = isStepKey(Key);
+  M.Step = namesStep(Key);
   StringRef Of = Key;
   M.Validation =
       M.Step && takeValidation(Of) && !Of.contains_insensitive(" at ");

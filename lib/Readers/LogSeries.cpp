@@ -13,7 +13,7 @@ using namespace llvm;
 namespace culprit {
 
 /// Lines kept; a log of more is known by these.
-static constexpr size_t MaxLines = 200'000;
+static constexpr size_t MaxLinesKept = 200'000;
 /// Kinds of lines: words of sentences have any number of them.
 static constexpr size_t MaxGroups = 500;
 
@@ -25,7 +25,7 @@ void LogSeries::clear() {
   Left = 0;
 }
 
-bool LogSeries::full() const { return Lines.size() == MaxLines; }
+bool LogSeries::full() const { return Lines.size() == MaxLinesKept; }
 
 /// The last word of \p Key, in small letters: of "Total Iter", "env_step=".
 static std::string wordOf(StringRef Key) {
@@ -153,7 +153,7 @@ void LogSeries::describe(Group &G, ArrayRef<LoggedPair> Pairs, StringRef Text) {
 }
 
 /// \p Key without the words that say how it was made of numbers of its name.
-static StringRef plainName(StringRef Key) {
+static StringRef bareKey(StringRef Key) {
   Key = Key.trim(". ");
   // "25.2 s. Mean Reward: 0.5": sentences of a number each.
   if (size_t At = Key.rfind(". ");
@@ -173,7 +173,7 @@ void LogSeries::findNames(Group &G, LogKeys &Keys) {
   StringRef Before; // the key of the number before
   for (size_t I = 0; I != Numbers; ++I) {
     Column &C = G.Columns[I];
-    StringRef Key = plainName(C.Key);
+    StringRef Key = bareKey(C.Key);
     // "average loss at step 100: 0.5", "loss in epoch 1 iteration 20: 0.5":
     // what is measured stands in front of where.
     if (C.Key.empty() && C.Assigned && I > 0 &&
@@ -181,7 +181,7 @@ void LogSeries::findNames(Group &G, LogKeys &Keys) {
       StringRef First = G.Columns[0].Key;
       for (StringRef Place : {" at ", " in ", " after "})
         First = First.take_front(First.find_insensitive(Place));
-      Key = plainName(First);
+      Key = bareKey(First);
     }
     Before = C.Key;
     if (Key.empty() || isStepWord(Key) || isEpochWord(Key) ||

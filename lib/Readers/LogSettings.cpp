@@ -5,6 +5,7 @@
 #include "Readers/LogSettings.h"
 #include "Case/ConfigKeys.h"
 #include "Readers/JsonRecords.h"
+#include "Readers/TextLines.h"
 #include "Support/FindText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -31,17 +32,9 @@ static bool isSecret(StringRef Key) {
          L == "hf_token" || L == "hub_token" || L == "auth_token";
 }
 
-static StringRef withoutQuotes(StringRef Value) {
-  Value = Value.trim();
-  if (Value.size() >= 2 && (Value[0] == '"' || Value[0] == '\'') &&
-      Value.back() == Value[0])
-    return Value.drop_front().drop_back();
-  return Value;
-}
-
 void LogSettings::add(StringRef Key, StringRef Value, int64_t Number) {
-  Key = withoutQuotes(Key);
-  Value = withoutQuotes(Value);
+  Key = withoutQuotes(Key.trim());
+  Value = withoutQuotes(Value.trim());
   if (!isKeyText(Key) || isSecret(Key))
     return;
   // vLLM's engine has its own name for what its server calls max_model_len.

@@ -22,7 +22,7 @@ namespace culprit {
 
 static constexpr size_t MaxColumns = 40;
 
-static std::vector<std::string> cellsOf(StringRef Text, StringRef Border) {
+static std::vector<std::string> cellsBetween(StringRef Text, StringRef Border) {
   std::vector<std::string> Out;
   while (!(Text = Text.ltrim()).empty() && Out.size() <= MaxColumns) {
     auto [Cell, Rest] = Text.split(Border);
@@ -82,12 +82,12 @@ static bool areColumns(ArrayRef<std::string> Names, bool Apart) {
   return Loss;
 }
 
-static std::vector<std::string> columnsOf(StringRef Text) {
+static std::vector<std::string> columnNamesOf(StringRef Text) {
   Text.consume_front("# "); // NequIP marks it as a comment
   if (Text.starts_with(StepsDone)) {
     std::vector<std::string> Names;
     if (Text.size() <= 500)
-      Names = cellsOf(Text, "  ");
+      Names = cellsBetween(Text, "  ");
     const bool Whole = Names.size() >= 2 && Names.size() <= MaxColumns &&
                        Names[0] == StepsDone;
     return Whole ? Names : std::vector<std::string>();
@@ -97,7 +97,7 @@ static std::vector<std::string> columnsOf(StringRef Text) {
       Text.find_first_of(":=|{}[],;") != StringRef::npos)
     return {};
   for (bool Apart : {true, false})
-    if (std::vector<std::string> Names = cellsOf(Text, Apart ? "  " : " ");
+    if (std::vector<std::string> Names = cellsBetween(Text, Apart ? "  " : " ");
         areColumns(Names, Apart))
       return Names;
   return {};
@@ -127,11 +127,11 @@ static bool isCell(StringRef Cell, std::optional<double> &Value) {
 }
 
 /// What a table may have between two of its rows: bars, remarks.
-static constexpr unsigned MaxForeign = 20;
+static constexpr unsigned MaxForeignInTable = 20;
 
 PrintedTable::Kind PrintedTable::line(StringRef Text) {
   if (isAlpha(Text.empty() ? ' ' : Text[0]) || Text.starts_with("#")) {
-    if (std::vector<std::string> Names = columnsOf(Text); !Names.empty()) {
+    if (std::vector<std::string> Names = columnNamesOf(Text); !Names.empty()) {
       Columns = std::move(Names);
       Starts.clear();
       if (Columns[0] == StepsDone)
@@ -149,7 +149,7 @@ PrintedTable::Kind PrintedTable::line(StringRef Text) {
   std::vector<std::string> Cells;
   const bool Numbers = !Text.empty() && isDigit(Text[0]);
   if (Numbers && Text.size() <= 1000)
-    Cells = Starts.empty() ? cellsOf(Text, " ") : cellsAt(Text, Starts);
+    Cells = Starts.empty() ? cellsBetween(Text, " ") : cellsAt(Text, Starts);
   Values.assign(Columns.size(), std::nullopt);
   bool Row = Cells.size() == Columns.size();
   for (size_t I = 0; Row && I != Cells.size(); ++I)
@@ -164,8 +164,8 @@ PrintedTable::Kind PrintedTable::line(StringRef Text) {
   }
   // Numbers of another kind follow a table that has ended.
   if (Numbers && !StringRef(Text).contains('%'))
-    Foreign = MaxForeign;
-  if (++Foreign > MaxForeign)
+    Foreign = MaxForeignInTable;
+  if (++Foreign > MaxForeignInTable)
     Columns.clear();
   return Kind::Other;
 }

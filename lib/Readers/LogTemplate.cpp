@@ -3,13 +3,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/LogLine.h"
+#include "Readers/TextLines.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
 namespace culprit {
-
-static bool isWordChar(char C) { return isAlnum(C) || C == '_'; }
 
 /// Characters of a path.
 static bool isPathChar(char C) {

@@ -13,7 +13,7 @@ using namespace llvm;
 namespace culprit {
 
 /// The words of \p Key in small letters: of "Train/myLoss" train and myloss.
-static SmallVector<std::string, 8> wordsOf(StringRef Key) {
+static SmallVector<std::string, 8> wordsOfKey(StringRef Key) {
   SmallVector<std::string, 8> Out;
   while (!Key.empty()) {
     Key = Key.drop_until([](char C) { return isAlnum(C); });
@@ -61,7 +61,7 @@ LossNames lossNames(ArrayRef<std::string> Keys) {
     if (Name.Known && StringRef(Name.Metric).ends_with("loss") &&
         !StringRef(Name.Metric).starts_with("val_"))
       return Out;
-    const auto Words = wordsOf(Key);
+    const auto Words = wordsOfKey(Key);
     std::optional<StringRef> Set = setNamedIn(Key);
     if (Name.Known || !namesLoss(Words) || (Set && !Set->empty()))
       continue;
@@ -74,9 +74,9 @@ LossNames lossNames(ArrayRef<std::string> Keys) {
   if (Found.size() != 1)
     return Out;
   Out.Training = Found[0].str();
-  const std::string Plain = plain(wordsOf(Found[0]));
+  const std::string Plain = plain(wordsOfKey(Found[0]));
   for (StringRef Key : Keys)
-    if (setNamedIn(Key) == StringRef("val/") && plain(wordsOf(Key)) == Plain)
+    if (setNamedIn(Key) == StringRef("val/") && plain(wordsOfKey(Key)) == Plain)
       Out.HeldOut = Key.str();
   return Out;
 }

@@ -35,7 +35,7 @@ static constexpr int64_t MaxTime = int64_t(4) * 1000000000000000000;
 /// Times from here on are Unix times: 1973 in ns.
 static constexpr int64_t UnixNs = 100'000'000'000'000'000;
 /// Rows of more would not fit the memory that a small archive can ask for.
-static constexpr size_t MaxRows = 20'000'000;
+static constexpr size_t MaxTimelineRows = 20'000'000;
 
 namespace {
 
@@ -128,9 +128,9 @@ static bool isSizes(ArrayRef<int64_t> Row) {
          });
 }
 
-enum class Form { None, Raw, Sizes, Picture };
-
 namespace {
+
+enum class TimelineForm { None, Raw, Sizes, Picture };
 
 /// Looks at the first lists of a file.
 class FormFinder : public NumberLists::Sink {
@@ -162,18 +162,18 @@ public:
     return Lists < 64;
   }
 
-  Form found() const {
+  TimelineForm found() const {
     // One damaged event among the first is no reason to give up the file.
     if (Events && Events * 4 >= Lists * 3)
-      return Form::Raw;
+      return TimelineForm::Raw;
     bool Times = Ascending && Numbers && Last > 0;
     if (Times && Lists > 1 && Sizes * 4 >= (Lists - 1) * 3)
-      return Form::Sizes;
+      return TimelineForm::Sizes;
     // Microseconds of this century, hundreds of them and nothing else.
     return Times && Lists == 0 && Numbers >= 256 && Last > UnixNs / 1000 &&
                    Last < MaxTime / 1000
-               ? Form::Sizes
-               : Form::None;
+               ? TimelineForm::Sizes
+               : TimelineForm::None;
   }
 
 private:
@@ -185,14 +185,14 @@ private:
 
 } // namespace
 
-static Form formOf(StringRef Head) {
+static TimelineForm timelineFormOf(StringRef Head) {
   Head.consume_front("\xEF\xBB\xBF");
   Head = Head.ltrim();
   if (Head.starts_with("<html") &&
       Head.take_front(512).contains("<title>GPU Memory Timeline HTML</title>"))
-    return Form::Picture;
+    return TimelineForm::Picture;
   if (!Head.consume_front("[") || !Head.ltrim().starts_with("["))
-    return Form::None;
+    return TimelineForm::None;
   FormFinder Finder;
   NumberLists Lists(Finder);
   Lists.feed("[");
@@ -201,7 +201,8 @@ static Form formOf(StringRef Head) {
 }
 
 Match MemoryTimelineReader::matches(const InputFile &File) const {
-  return formOf(File.head()) == Form::None ? Match::No : Match::Certain;
+  return timelineFormOf(File.head()) == TimelineForm::None ? Match::No
+                                                           : Match::Certain;
 }
 
 namespace {
@@ -209,7 +210,7 @@ namespace {
 /// Makes rows of the events of one file.
 class TimelineRows : public NumberLists::Sink {
 public:
-  TimelineRows(Form Kind, Source &S)
+  TimelineRows(TimelineForm Kind, Source &S)
       : Kind(Kind), S(S), Row(S.table(TableId::memory_events)),
         Rank(rankOfPath(S.path())) {
     S.KeepRanks = true; // without a rank in its name a file claims none
@@ -236,8 +237,8 @@ public:
   Error finish(bool Open);
 
 private:
-  unsigned RowDepth() const { return Kind == Form::Raw ? 2 : 3; }
-  bool InTimes() const { return Kind == Form::Sizes && !TimesRead; }
+  unsigned RowDepth() const { return Kind == TimelineForm::Raw ? 2 : 3; }
+  bool InTimes() const { return Kind == TimelineForm::Sizes && !TimesRead; }
   void skip() {
     if (Skipped++ == 0)
       FirstSkipped = Number;
@@ -245,7 +246,7 @@ private:
   void add(int64_t At, int64_t Bytes, size_t Category, StringId Action);
   void addSizes();
 
-  Form Kind;
+  TimelineForm Kind;
   Source &S;
   TableBuilder &Row;
   std::optional<int64_t> Rank;
@@ -265,7 +266,7 @@ private:
 
 bool TimelineRows::value(std::optional<int64_t> Value, unsigned Depth) {
   if (InTimes() && Depth == 2) {
-    if (Times.size() == MaxRows)
+    if (Times.size() == MaxTimelineRows)
       return !(Full = true);
     bool Good = Value && *Value >= 0 && *Value <= MaxTime / 1000;
     Times.push_back(Good ? *Value : -1);
@@ -286,7 +287,7 @@ bool TimelineRows::close(unsigned Depth) {
   if (Depth != RowDepth() || !IsRow)
     return true;
   IsRow = false;
-  if (Kind == Form::Sizes)
+  if (Kind == TimelineForm::Sizes)
     addSizes();
   else if (Broken || !isEvent(Values))
     skip();
@@ -294,7 +295,7 @@ bool TimelineRows::close(unsigned Depth) {
     add(Values[0] < 0 ? NullInt : Values[0], Values[2],
         static_cast<size_t>(Values[3]), ActionIds[Values[1] - 1]);
   ++Number;
-  return !(Full = Row.rows() >= MaxRows);
+  return !(Full = Row.rows() >= MaxTimelineRows);
 }
 
 void TimelineRows::add(int64_t At, int64_t Bytes, size_t Category,
@@ -337,20 +338,21 @@ Error TimelineRows::finish(bool Open) {
   std::string Path = S.path();
   if (Skipped)
     S.warn(Path + ": " + formatCount(Skipped) + " of " + formatCount(Number) +
-               (Kind == Form::Raw ? " events" : " rows of sizes") +
+               (Kind == TimelineForm::Raw ? " events" : " rows of sizes") +
                " are not what PyTorch writes, the first is number " +
                Twine(FirstSkipped),
            "they were skipped, so totals may be wrong; export the timeline "
            "again");
   if (Full)
-    S.warn(Path + ": has more than " + formatCount(MaxRows) +
+    S.warn(Path + ": has more than " + formatCount(MaxTimelineRows) +
                " events; the rest was left",
            "record fewer steps");
   else if (Open)
     S.warn(Path + ": breaks off inside number " + Twine(Number),
            "what came before it was read; the export did not end or the copy "
            "is not whole");
-  else if (Kind == Form::Sizes && static_cast<size_t>(Number) < Times.size())
+  else if (Kind == TimelineForm::Sizes &&
+           static_cast<size_t>(Number) < Times.size())
     S.warn(Path + ": has " + formatCount(Times.size()) + " times and " +
                formatCount(Number) + " rows of sizes",
            "the times without sizes were left out; export the timeline again");
@@ -369,8 +371,8 @@ Error TimelineRows::finish(bool Open) {
 }
 
 Error MemoryTimelineReader::read(InputFile &File, Source &Into) const {
-  Form Kind = formOf(File.head());
-  if (Kind == Form::Picture)
+  TimelineForm Kind = timelineFormOf(File.head());
+  if (Kind == TimelineForm::Picture)
     return failure(Into.path() + ": a page with a picture of the memory "
                                  "timeline, which holds no numbers",
                    "export the numbers beside it: "

@@ -11,7 +11,7 @@ using namespace llvm;
 namespace culprit {
 
 /// Two pieces with one space between them.
-static bool isRule(StringRef Line) {
+static bool isMergeRule(StringRef Line) {
   auto [Left, Right] = Line.split(' ');
   return !Left.empty() && !Right.empty() && !Right.contains(' ') &&
          !Line.contains('\t');
@@ -28,7 +28,7 @@ Match MergesFileReader::matches(const InputFile &File) const {
   forEachLine(completeLines(Head, Whole), [&](StringRef Line, int64_t Number) {
     if (Number > 1 && !Line.empty()) {
       ++Lines;
-      Rules += isRule(Line);
+      Rules += isMergeRule(Line);
     }
     return Lines < 50;
   });
@@ -43,7 +43,7 @@ Error MergesFileReader::read(InputFile &File, Source &Into) const {
   forEachLine(*Text, [&](StringRef Line, int64_t Number) {
     if (Number == 1 || Line.empty())
       return true;
-    const bool Rule = isRule(Line);
+    const bool Rule = isMergeRule(Line);
     Rules += Rule;
     if (!Rule && ++Broken == 1)
       Into.warn(Into.path() + ":" + Twine(Number) + ": no rule of two pieces",

@@ -54,7 +54,7 @@ Match MsprobeReader::matches(const InputFile &File) const {
 }
 
 /// A dtype of PyTorch or MindSpore as `tensors` has it.
-static std::string typeName(StringRef Text) {
+static std::string dtypeName(StringRef Text) {
   Text.consume_front("torch.");
   std::string Lower = Text.lower();
   if (Lower == "float8_e4m3fn")
@@ -158,7 +158,7 @@ void DumpRows::leaf(std::string Name, DataValue V) {
   }
 
   TensorSummary Given;
-  Given.Type = typeName(Tree.text(Tree.find(V, "dtype")));
+  Given.Type = dtypeName(Tree.text(Tree.find(V, "dtype")));
   Given.Min = statistic(V, "Min");
   Given.Max = statistic(V, "Max");
   Given.Mean = statistic(V, "Mean");

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/Npy.h"
+#include "Readers/TensorRemarks.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -18,12 +19,9 @@ using namespace llvm;
 namespace culprit {
 
 static constexpr StringLiteral Magic("\x93NUMPY");
-static constexpr StringLiteral Again(
-    "copy the file again; if the run was stopped while it wrote the file, use "
-    "the one before");
 
 /// NumPy's own limit. A row-major copy takes time for each dimension.
-static constexpr size_t MaxRank = 64;
+static constexpr size_t MaxNumpyDimensions = 64;
 
 namespace {
 /// The dictionary at the head of an array.
@@ -134,7 +132,7 @@ private:
 };
 } // namespace
 
-static std::optional<DType> dtypeOf(StringRef Descr) {
+static std::optional<DType> dtypeOfDescr(StringRef Descr) {
   return StringSwitch<std::optional<DType>>(Descr)
       .Case("f8", DType::Float64)
       .Case("f4", DType::Float32)
@@ -228,7 +226,7 @@ Expected<TensorView> readNpy(StringRef Bytes, StringRef Where, Source &Into) {
                            "magic \\x93NUMPY",
                    "write it with numpy.save");
   if (Bytes.size() < 10)
-    return failure(Where + ": ends before the array's header", Again);
+    return failure(Where + ": ends before the array's header", CopyAgain);
   unsigned Version = uint8_t(Bytes[6]);
   if (Version < 1 || Version > 3)
     return failure(formatv("{0}: has version {1} of the .npy format; versions "
@@ -237,14 +235,14 @@ Expected<TensorView> readNpy(StringRef Bytes, StringRef Where, Source &Into) {
                    "the file is damaged, or newer than culprit");
   size_t Start = Version == 1 ? 10 : 12;
   if (Bytes.size() < Start)
-    return failure(Where + ": ends before the array's header", Again);
+    return failure(Where + ": ends before the array's header", CopyAgain);
   uint64_t Length = Version == 1 ? support::endian::read16le(Bytes.data() + 8)
                                  : support::endian::read32le(Bytes.data() + 8);
   if (Length > Bytes.size() - Start)
     return failure(formatv("{0}: the array's header should be {1} bytes long, "
                            "but only {2} follow",
                            Where, Length, Bytes.size() - Start),
-                   Again);
+                   CopyAgain);
   StringRef Data = Bytes.drop_front(Start + Length);
 
   Layout L;
@@ -257,14 +255,14 @@ Expected<TensorView> readNpy(StringRef Bytes, StringRef Where, Source &Into) {
   if (!Big)
     Descr.consume_front("<") || Descr.consume_front("|") ||
         Descr.consume_front("=");
-  std::optional<DType> Type = dtypeOf(Descr);
+  std::optional<DType> Type = dtypeOfDescr(Descr);
   if (L.Structured || !Type)
     return refuse(L, Where);
 
-  if (L.Shape.size() > MaxRank)
+  if (L.Shape.size() > MaxNumpyDimensions)
     return failure(formatv("{0}: the array has {1} dimensions; NumPy knows at "
                            "most {2}",
-                           Where, L.Shape.size(), MaxRank),
+                           Where, L.Shape.size(), MaxNumpyDimensions),
                    "the file is damaged; copy it again");
 
   TensorView View;
@@ -284,7 +282,7 @@ Expected<TensorView> readNpy(StringRef Bytes, StringRef Where, Source &Into) {
     return failure(formatv("{0}: the array needs {1} bytes, but only {2} "
                            "follow its header",
                            Where, Needed, Data.size()),
-                   Again);
+                   CopyAgain);
   if (Data.size() > uint64_t(Needed))
     Into.warn(
         formatv("{0}: {1} bytes follow the array", Where, Data.size() - Needed),

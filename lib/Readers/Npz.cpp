@@ -4,6 +4,7 @@
 
 #include "Readers/Npz.h"
 #include "Readers/Npy.h"
+#include "Readers/TensorRemarks.h"
 #include "Readers/Zip.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
@@ -32,13 +33,10 @@ Error NpzReader::read(InputFile &File, Source &Into) const {
     return Contents.takeError();
   StringRef Path = File.path();
   ZipDirectory Directory = listZip(*Contents);
-  constexpr StringLiteral Again(
-      "copy the file again; if the run was stopped while it wrote the file, "
-      "use the one before");
   if (!Directory.Damage.empty()) {
     if (Directory.Members.empty())
-      return failure(Path + ": " + Directory.Damage, Again);
-    Into.warn(Path + ": " + Directory.Damage, Again);
+      return failure(Path + ": " + Directory.Damage, CopyAgain);
+    Into.warn(Path + ": " + Directory.Damage, CopyAgain);
   }
 
   const std::vector<bool> Overlaps = overlappingMembers(Directory.Members);

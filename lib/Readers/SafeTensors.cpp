@@ -24,7 +24,7 @@ namespace dom = simdjson::dom;
 static constexpr uint64_t MaxHeader = 100'000'000;
 
 namespace {
-struct Entry {
+struct DeclaredTensor {
   StringRef Name; ///< In the JSON document.
   DType Type;
   SmallVector<int64_t, 4> Shape;
@@ -33,7 +33,7 @@ struct Entry {
 
 /// What the header tells, and what is wrong with it.
 struct Header {
-  std::vector<Entry> Entries;
+  std::vector<DeclaredTensor> Entries;
   std::optional<int64_t> Step, Rank, Token;
   std::string Variant;
   StringMap<int64_t> Order;
@@ -44,7 +44,7 @@ static StringRef text(std::string_view View) {
   return {View.data(), View.size()};
 }
 
-static std::optional<DType> dtypeOf(StringRef Name) {
+static std::optional<DType> dtypeOfName(StringRef Name) {
   return StringSwitch<std::optional<DType>>(Name)
       .Case("F64", DType::Float64)
       .Case("F32", DType::Float32)
@@ -70,14 +70,15 @@ static std::optional<DType> dtypeOf(StringRef Name) {
 
 /// Reads the entry \p Name into \p Out. Returns what is wrong with it, as the
 /// end of the sentence "tensor 'x' ...", or an empty string.
-static std::string readEntry(StringRef Name, dom::element Value, Entry &Out) {
+static std::string readEntry(StringRef Name, dom::element Value,
+                             DeclaredTensor &Out) {
   dom::object Fields;
   if (Value.get(Fields))
     return "is not described by a JSON object";
   std::string_view TypeName;
   if (Fields["dtype"].get(TypeName))
     return "has no dtype";
-  std::optional<DType> Type = dtypeOf(text(TypeName));
+  std::optional<DType> Type = dtypeOfName(text(TypeName));
   if (!Type)
     return ("has the dtype " + printableName(text(TypeName)) +
             ", which culprit does not know");
@@ -167,13 +168,14 @@ static void readMetadata(dom::element Value, Header &Out, Source &Into) {
 
 /// Drops entries whose data reach into that of an earlier one: at most one of
 /// the two can be right.
-static void dropOverlaps(std::vector<Entry> &Entries, SkippedTensors &Skip) {
-  stable_sort(Entries, [](const Entry &A, const Entry &B) {
+static void dropOverlaps(std::vector<DeclaredTensor> &Entries,
+                         SkippedTensors &Skip) {
+  stable_sort(Entries, [](const DeclaredTensor &A, const DeclaredTensor &B) {
     return std::tie(A.Begin, A.End) < std::tie(B.Begin, B.End);
   });
   uint64_t End = 0;
   StringRef Before;
-  erase_if(Entries, [&](const Entry &E) {
+  erase_if(Entries, [&](const DeclaredTensor &E) {
     if (E.Begin == E.End)
       return false;
     if (E.Begin < End) {
@@ -229,17 +231,14 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
   if (!Contents)
     return Contents.takeError();
   StringRef Path = File.path();
-  constexpr StringLiteral Again(
-      "copy the file again; if the run was stopped while it wrote the file, "
-      "use the one before");
   if (Contents->size() < 8)
-    return failure(Path + ": ends before the header", Again);
+    return failure(Path + ": ends before the header", CopyAgain);
   uint64_t Length = support::endian::read64le(Contents->data());
   if (Length > Contents->size() - 8)
     return failure(formatv("{0}: the header should be {1} bytes long, but the "
                            "file ends {2} bytes after its length",
                            Path, Length, Contents->size() - 8),
-                   Again);
+                   CopyAgain);
   if (Length > MaxHeader)
     return failure(formatv("{0}: the header is {1} bytes long, beyond the "
                            "format's limit of {2}",
@@ -269,7 +268,7 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
       continue;
     }
     ++Total;
-    Entry E;
+    DeclaredTensor E;
     std::string Wrong = readEntry(Name, Field.value, E);
     if (Wrong.empty() && !Seen.insert(Name).second)
       Wrong = "is described twice";
@@ -288,11 +287,11 @@ Error SafeTensorsReader::read(InputFile &File, Source &Into) const {
                       "tensors lie beyond the end, '{5}' first",
                       Path, Contents->size(), Needed + 8 + Length, Beyond,
                       Total, FirstBeyond),
-              Again);
+              CopyAgain);
   dropOverlaps(Told.Entries, Skip);
 
   int64_t Position = 0;
-  for (Entry &E : Told.Entries) {
+  for (DeclaredTensor &E : Told.Entries) {
     TensorRecord Record;
     Record.Name = E.Name.str();
     Record.Data.Type = E.Type;

@@ -14,19 +14,19 @@ using namespace llvm;
 namespace culprit {
 
 namespace {
-struct Alias {
+struct ScalarAlias {
   StringRef Canonical;
   double Factor;
   bool Weak = false;
 };
 
-struct Names {
-  StringMap<Alias> Scalars, Layers;
+struct ScalarAliases {
+  StringMap<ScalarAlias> Scalars, Layers;
   StringMap<StringRef> Validation;
   StringMap<FieldKind> Fields;
   StringSet<> Groups;
 
-  Names() {
+  ScalarAliases() {
 #define SCALAR(CANONICAL, RAW) Scalars[RAW] = {#CANONICAL, 1};
 #define KIND(CANONICAL, RAW) Scalars[RAW] = {#CANONICAL, 1, true};
 #define GROUP(RAW) Groups.insert(RAW);
@@ -39,22 +39,23 @@ struct Names {
 };
 } // namespace
 
-static const Names &names() {
-  static const Names N; // on first use: nothing is constructed before main
+static const ScalarAliases &scalarAliases() {
+  // On first use: nothing is constructed before main.
+  static const ScalarAliases N;
   return N;
 }
 
 /// Lower case, blanks and hyphens as underscores: "Grad-Norm" and "grad norm"
 /// are one name.
-static std::string normalised(StringRef Raw) {
+static std::string normalisedScalar(StringRef Raw) {
   std::string Out;
   for (char C : Raw.trim())
     Out += C == ' ' || C == '-' ? '_' : toLower(C);
   return Out;
 }
 
-static const Alias *find(StringRef Normal) {
-  const Names &N = names();
+static const ScalarAlias *find(StringRef Normal) {
+  const ScalarAliases &N = scalarAliases();
   auto It = N.Scalars.find(Normal);
   return It == N.Scalars.end() ? nullptr : &It->second;
 }
@@ -73,14 +74,14 @@ static bool stripPrefix(StringRef &Name, ArrayRef<StringRef> Prefixes) {
 /// The alias of a time or a rate whose unit, or whose word for an average, the
 /// list does not have: avg_batch_cost, iter_time_(ms), tokens_per_s. It gives
 /// way to a name that the list has.
-static std::optional<Alias> findMeasured(StringRef Normal) {
+static std::optional<ScalarAlias> findMeasured(StringRef Normal) {
   if (isWorkRate(Normal))
-    return Alias{"throughput", 1, true};
+    return ScalarAlias{"throughput", 1, true};
   std::optional<BareName> Bare = withoutUnit(Normal);
   if (!Bare)
     return std::nullopt;
   // "data_ms" and "data_loading_(s)" leave out the word that the unit implies.
-  const Alias *Is = find(Bare->Name);
+  const ScalarAlias *Is = find(Bare->Name);
   if (!Is && Bare->Unit)
     Is = find(Bare->Name + "_time");
   if (!Is || Is->Factor != 1)
@@ -88,18 +89,18 @@ static std::optional<Alias> findMeasured(StringRef Normal) {
   bool Time = Is->Canonical == "step_time" || Is->Canonical == "data_time";
   if (!Time && (Is->Canonical != "throughput" || Bare->Unit))
     return std::nullopt;
-  return Alias{Is->Canonical, Bare->Factor, true};
+  return ScalarAlias{Is->Canonical, Bare->Factor, true};
 }
 
-static std::optional<Alias> findOfSplit(StringRef Normal);
+static std::optional<ScalarAlias> findOfSplit(StringRef Normal);
 
 /// The alias of what stands behind a group. A word that means one thing alone
 /// may mean another of its group: time/epoch is no counter of epochs,
 /// data/scale no loss scale and system/memory that of the host.
-static std::optional<Alias> findInGroup(StringRef Normal) {
+static std::optional<ScalarAlias> findInGroup(StringRef Normal) {
   size_t End = Normal.find_first_of("/.");
   StringRef Group = Normal.take_front(End);
-  if (End == StringRef::npos || !names().Groups.contains(Group))
+  if (End == StringRef::npos || !scalarAliases().Groups.contains(Group))
     return std::nullopt;
   StringRef Rest = Normal.drop_front(End + 1);
   bool OfDevice = Group == "gpu" || Group == "cuda" || Group == "device";
@@ -108,7 +109,7 @@ static std::optional<Alias> findInGroup(StringRef Normal) {
   if ((Rest == "scale" && !OfScaler) || (Rest == "memory" && !OfDevice) ||
       (Rest == "norm" && !OfGradient))
     return std::nullopt;
-  std::optional<Alias> Inner = findOfSplit(Rest);
+  std::optional<ScalarAlias> Inner = findOfSplit(Rest);
   if (Inner && Group.starts_with("tim") && Inner->Canonical != "step_time" &&
       Inner->Canonical != "data_time" && Inner->Canonical != "throughput")
     return std::nullopt;
@@ -117,10 +118,10 @@ static std::optional<Alias> findInGroup(StringRef Normal) {
 
 /// The alias of a name that may stand behind the split it was taken on, or in
 /// a group.
-static std::optional<Alias> findOfSplit(StringRef Normal) {
-  if (const Alias *Whole = find(Normal))
+static std::optional<ScalarAlias> findOfSplit(StringRef Normal) {
+  if (const ScalarAlias *Whole = find(Normal))
     return *Whole;
-  if (std::optional<Alias> Inner = findInGroup(Normal))
+  if (std::optional<ScalarAlias> Inner = findInGroup(Normal))
     return Inner;
   StringRef Rest = Normal;
   if (stripPrefix(Rest, {"train_inner", "train", "training", "trainer",
@@ -132,35 +133,35 @@ static std::optional<Alias> findOfSplit(StringRef Normal) {
          !StringRef("/.|").contains(Normal[Normal.size() - Rest.size() - 1])))
       return std::nullopt;
     // train/val_loss exists in the wild and is a validation loss.
-    if (std::optional<Alias> Inner = findOfSplit(Rest))
+    if (std::optional<ScalarAlias> Inner = findOfSplit(Rest))
       return Inner;
     // Lightning logs train_loss_step beside train_loss_epoch, its mean.
     if (Rest.consume_back("_step"))
-      if (const Alias *Inner = find(Rest))
+      if (const ScalarAlias *Inner = find(Rest))
         return *Inner;
     return std::nullopt;
   }
-  if (std::optional<Alias> Measured = findMeasured(Normal))
+  if (std::optional<ScalarAlias> Measured = findMeasured(Normal))
     return Measured;
   if (std::optional<WordedName> Worded = namedByWords(Normal))
-    return Alias{Worded->Canonical, Worded->Factor, true};
+    return ScalarAlias{Worded->Canonical, Worded->Factor, true};
   if (stripPrefix(Rest, {"val", "vali", "valid", "validation", "validate",
                          "eval", "evaluation", "dev", "cv", "heldout",
                          "held_out", "holdout", "evalstats"})) {
     if (Rest.starts_with("_")) // Trainer.evaluate on several sets
       return std::nullopt;
     Rest.consume_back("_epoch"); // Lightning, of what has no other means
-    std::optional<Alias> Inner;
-    if (const Alias *Known = find(Rest))
+    std::optional<ScalarAlias> Inner;
+    if (const ScalarAlias *Known = find(Rest))
       Inner = *Known;
     else
       Inner = findInGroup(Rest);
     if (!Inner)
       return std::nullopt;
-    auto It = names().Validation.find(Inner->Canonical);
+    auto It = scalarAliases().Validation.find(Inner->Canonical);
     // The speed and memory of an evaluation are not those of training.
-    if (It != names().Validation.end())
-      return Alias{It->second, Inner->Factor, Inner->Weak};
+    if (It != scalarAliases().Validation.end())
+      return ScalarAlias{It->second, Inner->Factor, Inner->Weak};
   }
   return std::nullopt;
 }
@@ -176,8 +177,8 @@ static bool isRateOfOptimizer(StringRef Raw) {
 }
 
 FieldKind fieldKind(StringRef Raw) {
-  const Names &N = names();
-  auto It = N.Fields.find(normalised(Raw));
+  const ScalarAliases &N = scalarAliases();
+  auto It = N.Fields.find(normalisedScalar(Raw));
   return It == N.Fields.end() ? FieldKind::Scalar : It->second;
 }
 
@@ -199,13 +200,13 @@ static ScalarName ofLayer(StringRef Metric, StringRef Layer, double Factor,
 }
 
 ScalarName scalarName(StringRef Raw) {
-  std::string Normal = normalised(Raw);
+  std::string Normal = normalisedScalar(Raw);
   // Lightning numbers several sets of an evaluation; the first is the set.
   if (StringRef First = Normal; First.consume_back("/dataloader_idx_0"))
     Normal = First.str();
   if (isRateOfOptimizer(Raw.trim()))
     Normal = "lr";
-  if (std::optional<Alias> Found = findOfSplit(Normal))
+  if (std::optional<ScalarAlias> Found = findOfSplit(Normal))
     return {Found->Canonical.str(), Found->Canonical.str(), "", Found->Factor,
             true, Found->Weak};
   // Transformers evaluates several sets as eval_<set>_loss: a series each.
@@ -215,7 +216,7 @@ ScalarName scalarName(StringRef Raw) {
   // metric/<layer>: the longest metric in front wins.
   for (size_t Slash = Normal.rfind('/'); Slash != std::string::npos && Slash;
        Slash = Normal.rfind('/', Slash - 1)) {
-    std::optional<Alias> Found =
+    std::optional<ScalarAlias> Found =
         findOfSplit(StringRef(Normal).take_front(Slash));
     StringRef Layer = Raw.trim().drop_front(Slash + 1);
     if (Found && isPerLayer(Found->Canonical) && !Layer.empty())
@@ -226,11 +227,11 @@ ScalarName scalarName(StringRef Raw) {
 }
 
 ScalarName layerScalarName(StringRef Raw, StringRef Layer) {
-  std::string Normal = normalised(Raw);
-  const Names &N = names();
+  std::string Normal = normalisedScalar(Raw);
+  const ScalarAliases &N = scalarAliases();
   if (auto It = N.Layers.find(Normal); It != N.Layers.end())
     return ofLayer(It->second.Canonical, Layer, It->second.Factor, true);
-  if (const Alias *Found = find(Normal))
+  if (const ScalarAlias *Found = find(Normal))
     return ofLayer(Found->Canonical, Layer, Found->Factor, true);
   return ofLayer(Raw.trim(), Layer, 1, false);
 }

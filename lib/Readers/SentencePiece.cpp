@@ -16,8 +16,12 @@ using Fields = WireFields;
 
 namespace {
 /// Fields of the messages, by the numbers of sentencepiece_model.proto.
-enum Model : uint32_t { Pieces = 1, TrainerSpec = 2, NormalizerSpec = 3 };
-enum Piece : uint32_t { Text = 1, Score = 2, Kind = 3 };
+struct Model {
+  enum : uint32_t { Pieces = 1, TrainerSpec = 2, NormalizerSpec = 3 };
+};
+struct Piece {
+  enum : uint32_t { Text = 1, Score = 2, Kind = 3 };
+};
 
 /// What TrainerSpec says, with the defaults of the schema.
 struct Trainer {
@@ -46,7 +50,7 @@ static bool readPiece(StringRef Message, StringRef &Piece, PieceKind &Type,
   return !F.broken() && Piece.data();
 }
 
-static bool isText(StringRef Piece) {
+static bool isUtf8(StringRef Piece) {
   const UTF8 *Begin = reinterpret_cast<const UTF8 *>(Piece.begin());
   return isLegalUTF8String(&Begin,
                            reinterpret_cast<const UTF8 *>(Piece.end()));
@@ -61,7 +65,7 @@ bool isSentencePiece(StringRef Head) {
     bool Scored;
     if (!F.is(Model::Pieces, Fields::Bytes) ||
         !readPiece(F.bytes(), Piece, Type, Scored) || !Scored ||
-        Piece.empty() || Piece.size() > 1024 || !isText(Piece))
+        Piece.empty() || Piece.size() > 1024 || !isUtf8(Piece))
       return false;
   }
   return Seen == 3;
@@ -109,7 +113,7 @@ static Trainer readTrainer(StringRef Message) {
   return Out;
 }
 
-static const char *typeName(int64_t Type) {
+static const char *algorithmName(int64_t Type) {
   switch (Type) {
   case 2:
     return "BPE";
@@ -173,7 +177,7 @@ Error SentencePieceReader::read(InputFile &File, Source &Into) const {
       });
   // Half a vocabulary would look like the tokenizer of another model.
   if (Complete) {
-    Config.add("type", typeName(Spec.Type), 1);
+    Config.add("type", algorithmName(Spec.Type), 1);
     Config.add("byte_fallback", Spec.ByteFallback ? "true" : "false", 1);
     Config.add("base_vocab_size", itostr(Count), 1);
     Config.add("vocab_size", itostr(Count), 1);

@@ -16,7 +16,7 @@ using namespace llvm;
 namespace culprit {
 
 /// A prefix is no longer than this.
-static constexpr size_t PrefixBytes = 200;
+static constexpr size_t ServingPrefixBytes = 200;
 
 static bool takeDigits(StringRef &Text, unsigned Digits, int &Value) {
   if (Text.size() < Digits || !all_of(Text.take_front(Digits), isDigit))
@@ -28,7 +28,7 @@ static bool takeDigits(StringRef &Text, unsigned Digits, int &Value) {
 
 /// 02-01 06:36:05 behind the level; false where there is none.
 static bool stampWithoutYear(StringRef Text, int &Month, double &Seconds) {
-  Text = Text.take_front(PrefixBytes);
+  Text = Text.take_front(ServingPrefixBytes);
   for (StringRef Level : {"INFO ", "WARNING ", "ERROR ", "DEBUG "}) {
     size_t At = findText(Text, Level);
     if (At == StringRef::npos)
@@ -118,7 +118,8 @@ void ServingLines::received(StringRef Text, const LogLine &L) {
 void ServingLines::generated(StringRef Text, const LogLine &L) {
   StringRef Id = idBefore(Text, ": ");
   auto It = ById.find(Id);
-  bool Delta = Text.take_front(PrefixBytes).contains("(streaming delta)");
+  bool Delta =
+      Text.take_front(ServingPrefixBytes).contains("(streaming delta)");
   if (It == ById.end()) {
     if (!Text.contains("finish_reason: ") || Open.size() >= MaxOpen)
       return;
@@ -310,7 +311,7 @@ ServingLines::Part ServingLines::partOf(const LogLine &L) {
   }
   if (L.Level.empty())
     return Part::None;
-  StringRef Head = L.Text.take_front(PrefixBytes);
+  StringRef Head = L.Text.take_front(ServingPrefixBytes);
   for (const HeadWords &H : Heads)
     if (size_t At = findText(Head, H.Words);
         At != StringRef::npos && At + H.Words.size() < L.Text.size())

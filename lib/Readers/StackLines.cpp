@@ -12,9 +12,9 @@ using namespace llvm;
 namespace culprit {
 
 /// Stacks open at once: one a rank of a large node.
-static constexpr size_t MaxOpen = 64;
+static constexpr size_t MaxOpenStacks = 64;
 /// Frames read of one stack; those beyond are not kept either.
-static constexpr size_t MaxFrames = 256;
+static constexpr size_t MaxFramesOfStack = 256;
 
 StackLines::StackLines(Source *Into) : S(Into) {
   if (S)
@@ -129,7 +129,7 @@ bool StackLines::frame(StringRef Text, Stack &Into) const {
     break;
   }
   }
-  if (Into.Frames.size() < MaxFrames)
+  if (Into.Frames.size() < MaxFramesOfStack)
     Into.Frames.push_back(frameText(File, Line, Function));
   return true;
 }
@@ -171,7 +171,7 @@ bool StackLines::line(const LogLine &L) {
        Body.starts_with("Stack (most")) &&
       head(Body, New)) {
     ++Heads;
-    if (At == Open.size() && Open.size() == MaxOpen)
+    if (At == Open.size() && Open.size() == MaxOpenStacks)
       At = 0;
     if (At != Open.size()) {
       write(Open[At]);

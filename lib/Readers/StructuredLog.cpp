@@ -14,8 +14,8 @@ using namespace llvm;
 
 namespace culprit {
 
-static constexpr StringLiteral TimeKeys[] = {"timestamp", "time", "ts",
-                                             "@timestamp", "asctime"};
+static constexpr StringLiteral LogTimeKeys[] = {"timestamp", "time", "ts",
+                                                "@timestamp", "asctime"};
 static constexpr StringLiteral LevelKeys[] = {"level", "levelname", "severity",
                                               "lvl", "log_level"};
 static constexpr StringLiteral TextKeys[] = {"message", "msg", "event"};
@@ -81,7 +81,7 @@ StringRef StructuredLog::plain(StringRef Line) {
   if (!Text.isText() || !Level)
     return Line;
   Buffer.clear();
-  LooseValue Time = Root.any(TimeKeys);
+  LooseValue Time = Root.any(LogTimeKeys);
   if (Time.isText()) {
     Buffer += Time.text().take_front(40);
     Buffer += ' ';

@@ -11,10 +11,16 @@
 #define CULPRIT_READERS_TENSORREMARKS_H
 
 #include "Case/Source.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
 namespace culprit {
+
+/// What to do about a file that breaks off.
+inline constexpr llvm::StringLiteral CopyAgain(
+    "copy the file again; if the run was stopped while it wrote the file, use "
+    "the one before");
 
 /// A name of a dump, which is as long and as odd as its writer liked.
 inline std::string printableName(llvm::StringRef Name) {

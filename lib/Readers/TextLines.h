@@ -10,6 +10,7 @@
 #ifndef CULPRIT_READERS_TEXTLINES_H
 #define CULPRIT_READERS_TEXTLINES_H
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
 
@@ -39,6 +40,16 @@ inline llvm::StringRef withoutMark(llvm::StringRef Text) {
   Text.consume_front("\xEF\xBB\xBF");
   return Text;
 }
+
+/// \p Text without the quotes it stands in, where both are of one kind.
+inline llvm::StringRef withoutQuotes(llvm::StringRef Text) {
+  const bool Quoted = Text.size() >= 2 && (Text[0] == '"' || Text[0] == '\'') &&
+                      Text.back() == Text[0];
+  return Quoted ? Text.drop_front().drop_back() : Text;
+}
+
+/// Whether \p C continues a word or a name.
+inline bool isWordChar(char C) { return llvm::isAlnum(C) || C == '_'; }
 
 /// Calls \p Each with every line of \p Text, without its line end, and its
 /// number, the first one's being \p Number, until it returns false. Returns the

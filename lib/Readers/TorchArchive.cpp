@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Readers/TorchArchive.h"
+#include "Readers/TensorRemarks.h"
 #include "Support/Pickle.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Endian.h"
@@ -20,11 +21,7 @@ namespace culprit {
 using Kind = DataValue::Kind;
 
 /// Bytes that the compressed members of one archive may become.
-static constexpr uint64_t MaxUnpacked = uint64_t(16) << 30;
-
-static constexpr StringLiteral Again(
-    "copy the file again; if the run was stopped while it wrote the file, use "
-    "the one before");
+static constexpr uint64_t MaxUnpackedOfArchive = uint64_t(16) << 30;
 
 /// The number 0x1950a86a20f9469cfc6c as a pickle of its own, with which the
 /// old format begins; a second pickle has the protocol of torch, 1001.
@@ -129,8 +126,8 @@ Error TorchArchive::openZip() {
   ZipDirectory Directory = listZip(Bytes);
   if (!Directory.Damage.empty()) {
     if (Directory.Members.empty())
-      return failure(Directory.Damage, Again);
-    Into->warn(Into->path() + ": " + Directory.Damage, Again);
+      return failure(Directory.Damage, CopyAgain);
+    Into->warn(Into->path() + ": " + Directory.Damage, CopyAgain);
   }
   Members = std::move(Directory.Members);
   Overlaps = overlappingMembers(Members);
@@ -143,7 +140,7 @@ Error TorchArchive::openZip() {
   if (!Pickle)
     return failure("the archive has no member data.pkl, so the names of its "
                    "tensors are missing",
-                   Again);
+                   CopyAgain);
   StringRef Stem = StringRef(Pickle->Name).drop_back(strlen("data.pkl"));
   const ZipMember *Order = nullptr;
   for (size_t I = 0; I != Members.size(); ++I) {
@@ -203,7 +200,7 @@ Error TorchArchive::openStream() {
                        "load it and save it again on a little-endian machine");
     }
     if (!One->truncation().empty() && Part == 0)
-      return failure(One->truncation(), Again);
+      return failure(One->truncation(), CopyAgain);
     Rest = Rest.drop_front(std::min<uint64_t>(Read, Rest.size()));
     Tree = std::make_unique<DataTree>(std::move(*One));
   }
@@ -236,7 +233,8 @@ Error TorchArchive::listStorages(StringRef Rest) {
   Expected<DataTree> Keys = readPickle(Rest, Options);
   if (!Keys) {
     consumeError(Keys.takeError());
-    Into->warn(Into->path() + ": ends before the data of its tensors", Again);
+    Into->warn(Into->path() + ": ends before the data of its tensors",
+               CopyAgain);
     return Error::success();
   }
   Rest = Rest.drop_front(std::min<uint64_t>(Read, Rest.size()));
@@ -262,13 +260,13 @@ Expected<StringRef> TorchArchive::storage(StringRef Key) {
     return Known->second;
   auto It = MemberOf.find(Key);
   if (It == MemberOf.end())
-    return failure("its data, '" + Key + "', are not in the file", Again);
+    return failure("its data, '" + Key + "', are not in the file", CopyAgain);
   const ZipMember &M = Members[It->second];
   std::string Where = "its data, '" + M.Name + "'";
   if (Overlaps[It->second])
     return failure(Where + ", share bytes with another member",
                    "the archive is damaged or malicious");
-  if (M.compressed() && M.Size > MaxUnpacked - Unpacked)
+  if (M.compressed() && M.Size > MaxUnpackedOfArchive - Unpacked)
     return failure(Where + ": the archive would unpack to more than 16 GiB",
                    "save it again; torch.save does not compress");
   std::shared_ptr<void> Owner;

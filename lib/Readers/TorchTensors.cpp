@@ -19,7 +19,7 @@ namespace culprit {
 using Kind = DataValue::Kind;
 
 /// PyTorch's own limit is 64.
-static constexpr size_t MaxRank = 64;
+static constexpr size_t MaxTorchDimensions = 64;
 
 /// The list of sizes or strides \p V; none when it is something else.
 static std::optional<SmallVector<int64_t, 4>> sizesOf(const DataTree &Tree,
@@ -38,7 +38,7 @@ static std::optional<SmallVector<int64_t, 4>> sizesOf(const DataTree &Tree,
   SmallVector<int64_t, 4> Out;
   for (DataValue Item : Tree.items(V)) {
     std::optional<int64_t> Size = Tree.integer(Item);
-    if (!Size || Out.size() == MaxRank)
+    if (!Size || Out.size() == MaxTorchDimensions)
       return std::nullopt;
     Out.push_back(*Size);
   }

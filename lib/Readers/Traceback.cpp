@@ -14,7 +14,7 @@ namespace culprit {
 /// of a traceback's own.
 static constexpr unsigned MaxMessageLines = 20, MaxForeign = 400;
 /// Tracebacks open at once: one a rank of a large node.
-static constexpr size_t MaxOpen = 64;
+static constexpr size_t MaxOpenTracebacks = 64;
 
 std::pair<StringRef, StringRef> splitException(StringRef Text) {
   StringRef Class = Text.take_while(
@@ -159,7 +159,7 @@ TracebackReader::Use TracebackReader::line(const LogLine &L, bool Head,
       Own = (Prefix.take_front(Plus) + "| ").str();
     // A new head closes what was open under the same prefix.
     for (size_t I = 0; I != Open.size(); ++I)
-      if (Open[I].Prefix == Own || Open.size() >= MaxOpen) {
+      if (Open[I].Prefix == Own || Open.size() >= MaxOpenTracebacks) {
         Done(Open[I].Error);
         Open.erase(Open.begin() + I);
         break;

@@ -16,7 +16,7 @@ namespace culprit {
 
 namespace {
 /// One line of a statistics log.
-struct Entry {
+struct StatisticLine {
   StringRef Name;
   int64_t Step;
   double Value;
@@ -24,7 +24,7 @@ struct Entry {
 } // namespace
 
 /// INFO - NAME   iteration=000002   value=4.3188
-static std::optional<Entry> entryOf(StringRef Line) {
+static std::optional<StatisticLine> entryOf(StringRef Line) {
   size_t At = Line.find(" - ");
   if (At == StringRef::npos)
     return std::nullopt;
@@ -33,7 +33,7 @@ static std::optional<Entry> entryOf(StringRef Line) {
   Rest = Rest.ltrim();
   if (Name.empty() || !Rest.consume_front("iteration="))
     return std::nullopt;
-  Entry Out;
+  StatisticLine Out;
   Out.Name = Name;
   auto [Step, Value] = Rest.split(' ');
   Value = Value.ltrim();
@@ -94,7 +94,7 @@ Error TransformerEngineReader::read(InputFile &File, Source &Into) const {
   forEachLine(*Contents, [&](StringRef Line, int64_t Number) {
     if (Line.trim().empty())
       return true;
-    std::optional<Entry> E = entryOf(Line);
+    std::optional<StatisticLine> E = entryOf(Line);
     if (!E) {
       if (Skipped++ == 0)
         FirstSkipped = Number;

@@ -13,7 +13,7 @@ using namespace llvm;
 namespace culprit {
 
 /// Rows kept of one log: a watchdog that loops must not fill the memory.
-static constexpr size_t MaxRows = 100000;
+static constexpr size_t MaxRowsOfWatchdog = 100000;
 
 /// The whole number behind \p Word; -1 may be printed as 2^64 - 1.
 static std::optional<int64_t> numberAfter(StringRef Text, StringRef Word) {
@@ -65,7 +65,7 @@ static std::pair<StringRef, StringRef> groupOf(StringRef Text) {
 void WatchdogLines::timeout(const LogLine &L, StringRef Text) {
   std::optional<int64_t> Seq = numberAfter(Text, "SeqNum=");
   size_t Op = Text.find("OpType=");
-  if (!Seq || Op == StringRef::npos || Timeouts.size() == MaxRows)
+  if (!Seq || Op == StringRef::npos || Timeouts.size() == MaxRowsOfWatchdog)
     return;
   Timeout T;
   T.Line = L.Number;
@@ -129,7 +129,7 @@ void WatchdogLines::progress(const LogLine &L, StringRef Text) {
       Known = std::move(P);
       return;
     }
-  if (Reports.size() != MaxRows)
+  if (Reports.size() != MaxRowsOfWatchdog)
     Reports.push_back(std::move(P));
 }
 

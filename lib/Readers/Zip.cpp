@@ -37,7 +37,7 @@ static constexpr uint32_t In64 = 0xffffffff; // "see the zip64 field"
 /// Deflate cannot do better: two bits stand for 258 bytes at most.
 static constexpr uint64_t MaxRatio = 1032;
 /// igzip counts in 32 bits.
-static constexpr uint64_t MaxUnpacked = (uint64_t(1) << 32) - 4096;
+static constexpr uint64_t MaxUnpackedOfMember = (uint64_t(1) << 32) - 4096;
 
 static uint16_t read16(StringRef Bytes, size_t At) {
   return support::endian::read16le(Bytes.data() + At);
@@ -262,7 +262,8 @@ Expected<StringRef> unpack(StringRef Bytes, const ZipMember &Member,
 
   StringRef Content = Packed;
   if (Member.Method == Deflated) {
-    if (Member.Size > MaxUnpacked || Member.Packed > MaxUnpacked)
+    if (Member.Size > MaxUnpackedOfMember ||
+        Member.Packed > MaxUnpackedOfMember)
       return failure(formatv("{0}: unpacks to {1} bytes; up to 4 GiB are read",
                              Where, Member.Size),
                      "write it again without compression");
