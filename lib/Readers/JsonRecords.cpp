@@ -4,6 +4,8 @@
 
 #include "Readers/JsonRecords.h"
 #include "llvm/ADT/STLExtras.h"
+#include <optional>
+#include <string>
 
 using namespace llvm;
 
@@ -50,13 +52,59 @@ static bool walk(LooseJson &In, StringRef Prefix, LeafT Leaf) {
   }
 }
 
+namespace {
+/// Numbers of a record, of which those that a value was collected into stand
+/// for it: {"num": 64, "mean": 2.5, "std": 0.1}, in this order, as dnnlib's
+/// training_stats writes them, is 2.5. A lone `num` or `std` is a number.
+class Collected {
+public:
+  explicit Collected(ScalarRows &Rows) : Rows(Rows) {}
+
+  void number(StringRef Key, double Value) {
+    auto [Outer, Leaf] = Key.rsplit('/');
+    const bool Within = Outer != Key && Outer == Name;
+    if (Within && Leaf == "mean" && Count) {
+      Count.reset();
+      return Rows.number(Name, Value);
+    }
+    if (Within && Leaf == "std" && !Count)
+      return;
+    flush();
+    if (Outer != Key && Leaf == "num") {
+      Name = Outer.str();
+      Count = Value;
+      return;
+    }
+    Rows.number(Key, Value);
+  }
+
+  /// Gives a `num` that no mean came after.
+  void flush() {
+    if (Count)
+      Rows.number(Name + "/num", *Count);
+    Count.reset();
+    Name.clear();
+  }
+
+private:
+  ScalarRows &Rows;
+  std::string Name;
+  std::optional<double> Count;
+};
+} // namespace
+
 bool readRecord(LooseJson &In, ScalarRows &Rows, StringRef Prefix) {
-  return walk(In, Prefix, [&](Token T, StringRef Key) {
-    if (T == Token::Number)
-      Rows.number(Key, In.number());
-    else if (T == Token::String)
+  Collected Numbers(Rows);
+  const bool Whole = walk(In, Prefix, [&](Token T, StringRef Key) {
+    if (T == Token::Number) {
+      Numbers.number(Key, In.number());
+    } else if (T == Token::String) {
+      Numbers.flush();
       Rows.string(Key, In.text());
+    }
   });
+  Numbers.flush();
+  return Whole;
 }
 
 void collectKeys(StringRef Text, std::vector<std::string> &Keys) {

@@ -210,6 +210,7 @@ end
 ---@param kind fun(layer: string): string?  what first_updates.kinds gives
 ---@return table?  message, layer, evidence, score; nil: not so
 ---@return boolean  whether it could be told
+---@return boolean? whether the layers are drawn at 1 whatever their inputs, and scaled where they are used
 function first_updates.large(layered, step, options, kind)
   local now = layered:where { step = step }
   local sizes, factors, largest, all = {}, {}, nil, {}
@@ -292,11 +293,13 @@ function first_updates.large(layered, step, options, kind)
   -- 1: what e3nn and StyleGAN divide on the way.
   local at_one, least, most = 0, math.huge, 0
   for _, one in ipairs(all) do
-    if math.abs(one.size - 1) <= 0.1 then
+    -- With a multiplier of the rate of .1 or .01 at 10 or 100.
+    local tens = math.log(one.size, 10)
+    if math.abs(tens - math.floor(tens + 0.5)) <= 0.05 and tens > -0.5 then
       at_one, least, most = at_one + 1, math.min(least, one.count), math.max(most, one.count)
     end
   end
-  if at_one >= 4 and at_one >= 0.8 * #sizes and most >= 4 * least and out < factor then return nil, false end
+  if at_one >= 4 and at_one >= 0.8 * #sizes and most >= 4 * least and out < factor then return nil, false, true end
   if #sizes >= 3 and factor > options.factor and out > options.outputs then
     local first, others = first_over(options.factor, "factor")
     return {

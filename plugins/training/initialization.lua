@@ -74,16 +74,20 @@ local function gains_alone(layered, step)
 end
 
 --- Whether all these matrices have a standard deviation of 1, of one output as of many inputs, and nothing that they
---- put out is dumped: e3nn, StyleGAN and others draw at 1 and divide by the root of the inputs on the way.
+--- put out is dumped: e3nn, StyleGAN and others draw at 1 and divide by the root of the inputs on the way. Layers with a
+--- rate multiplied by .1 or .01 are drawn at 10 or 100 there.
 ---@param large { row: culprit.Row, inputs: number, put: culprit.Row? }[]
 ---@return boolean
 local function drawn_at_one(large)
-  local least, most = math.huge, 0
+  local least, most, ones = math.huge, 0, 0
   for _, one in ipairs(large) do
-    if one.put or math.abs(one.row.std - 1) > 0.1 then return false end
+    local tens = math.log(one.row.std, 10)
+    local whole = math.floor(tens + 0.5)
+    if one.put or whole < 0 or whole > 2 or math.abs(tens - whole) > 0.05 then return false end
+    ones = ones + (whole == 0 and 1 or 0)
     least, most = math.min(least, one.inputs), math.max(most, one.inputs)
   end
-  return #large >= 3 and most >= 2 * least
+  return #large >= 3 and ones >= 0.5 * #large and most >= 2 * least
 end
 
 --- Whether logits are far larger than the dumped matrix that gives them makes of what is dumped before it: then a scale
@@ -304,6 +308,7 @@ return {
       .. "numel >= 64 and not match(name, '*norm*|*ln_*|*bias*|*.ln*')")
     local start   = at_start(case, weights)
     local early   = start:count() > 0
+    local at_one  = false
     if early and fresh then
       -- A lone matrix may be large for what it takes in, as small features, or for what it feeds, as a sine.
       local judged, large = 0, {}
@@ -343,6 +348,7 @@ return {
         end
       end
       if 2 * #large > judged and drawn_at_one(large) then
+        at_one = true
         skip("what layers put out: weights that are drawn at 1 whatever their inputs are scaled where they are used",
           "weights-large-at-start")
       elseif 2 * #large > judged and not (kinds and kinds["weights-constant"]) then
@@ -373,7 +379,9 @@ return {
           zeros_told = zeros_told or told
         end
       end
-      big, large_told  = first_updates.large(all, starts.step, opt, kind)
+      local scaled
+      big, large_told, scaled = first_updates.large(all, starts.step, opt, kind)
+      at_one = at_one or scaled or false
       if wave then found_by("weights-zero-at-start", 0.92, wave, starts.step) end
       if big and fresh and not (kinds and kinds["weights-large-at-start"]) then
         found_by("weights-large-at-start", big.score, big, starts.step)
@@ -388,7 +396,7 @@ return {
     -- number of inputs gives.
     local bare = all:where { metric = "optimizer_state_step" }:count() > 0 and all:where { metric = "weight_norm" }
       :count() > 0 and all:where { metric = "activation_rms" }:count() == 0
-    if not large_told and not loaded and not bare then
+    if not large_told and not loaded and not bare and not at_one then
       local big
       big, large_told = first_updates.all_large(case, opt.size)
       if big and fresh then found_by("weights-large-at-start", 0.8, big, big.step) end
