@@ -52,6 +52,7 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "kpt",
+                           "yolo",
                            "nerf",
                            "sft",
                            "lora",
@@ -545,6 +546,13 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loads checkpoint by local backend from path: "
                  + path),
                 ("INFO", f"Load checkpoint from {path}")]}
+        if self.family == "yolo":  # an epoch has 25 steps
+            epoch = self.onset // self.EPOCH
+            self.notices = {self.onset: [
+                ("INFO", "Loading runs/detect/train/weights/last.pt, epoch "
+                         f"{epoch}/{self.epochs}"),
+                ("INFO", "Transferred 112/112 items from pretrained "
+                         "weights")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [
