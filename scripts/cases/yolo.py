@@ -21,7 +21,7 @@ from .family import Family
 from .recorder import START
 
 SIZE, CHANNELS, CLASSES, ROWS, OBJECTS = 32, 3, 4, 12, 3
-HELD_OUT = 24           # rows of a batch of validation, whatever training has
+HELD_OUT = 20           # rows of a batch of validation, whatever training has
 NAMES = ("disc", "ring", "plate", "grille")
 WIDTHS, STRIDE, BINS = (8, 16, 24), 4, 8
 AHEAD = 8               # batches that are drawn at once
@@ -551,13 +551,13 @@ class YoloRun(Family):
 
     family = "yolo"
     level_seed = 400
-    steps, seed, language, classes = 200, 2300, False, CLASSES
+    steps, seed, language, classes = 160, 2300, False, CLASSES
     optimizer_name, lr, momentum, weight_decay = "sgd", 0.05, 0.937, 5e-4
-    recipes = {"adamw": dict(lr=4e-3, weight_decay=5e-4)}
-    warmup, schedule, clip = 25, "linear", 10.0
+    recipes = {"adamw": dict(lr=1e-2, weight_decay=5e-4)}
+    warmup, schedule, clip = 20, "linear", 10.0
     START_MOMENTUM, FINAL = 0.8, 0.01       # warmup_momentum, lrf
-    EMA, TAU = 0.97, 40                     # of weights; steps of its warm-up
-    EPOCH, epoch_steps = 25, 50             # of Ultralytics, of Lightning
+    EMA, TAU = 0.96, 30                     # of weights; steps of its warm-up
+    EPOCH, epoch_steps = 20, 50             # of Ultralytics, of Lightning
     _val_every = 50
     batch_size, context = ROWS, SIZE * SIZE
     # Its users have the trainer's own log.
@@ -571,33 +571,34 @@ class YoloRun(Family):
     # Norms behind all convolutions take out what others suffer from.
     INNER = [f"model.{i}" for i in (2, 3, 4)]
     graded = {
-        "F01": (dict(factor=30), dict(factor=100), dict(factor=1000)),
-        "F02": (dict(lr=20.0), dict(lr=100.0), dict(lr=1000.0)),
-        "F04": (dict(at=50), dict(at=25), dict(at=0)),
+        "F01": (dict(factor=100), dict(factor=300), dict(factor=1000)),
+        "F02": (dict(lr=15.0), dict(lr=30.0), dict(lr=100.0)),
+        "F04": (dict(at=40), dict(at=20), dict(at=0)),
         "F05": (dict(modules=["model.8.cv3"], where="model.8.cv3.0.0"),
                 dict(modules=["model.8.cv2", "model.8.cv3"],
                      where="model.8.cv2.0.0"), dict(part="all")),
         "F07": (dict(factor=30), dict(factor=100), dict(factor=500)),
-        "F10": (dict(sgd=3e-2), dict(sgd=3e-3), dict(sgd=1e-4)),
-        "F11": (dict(sgd=0.03), dict(sgd=0.1), dict(sgd=0.5)),
+        "F10": (dict(sgd=0.2), dict(sgd=3e-2), dict(sgd=1e-3)),
+        "F11": (dict(sgd=0.1), dict(sgd=0.3), dict(sgd=1.0)),
         "F12": (dict(eps=0.03), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path="model.1"), dict(path="model.2"),
                 dict(path="model.7")),
-        "F14": (dict(modules=INNER), dict(modules=[*INNER, "model.7"]),
+        "F14": (dict(modules=[*INNER, "model.7"]),
+                dict(modules=[*INNER, "model.7", "model.8.cv2"]),
                 dict(modules=[*INNER, "model.7", "model.8.cv2",
                               "model.8.cv3"])),
-        "F15": (dict(at=150), dict(at=100), dict(at=50)),
-        "F22": (dict(onset=100, guard=True), dict(onset=0, guard=True),
+        "F15": (dict(at=120), dict(at=80), dict(at=40)),
+        "F22": (dict(onset=80, guard=True), dict(onset=0, guard=True),
                 dict(onset=0, guard=False)),
-        "F24": (dict(share=0.4), dict(share=0.6), dict(share=0.8)),
+        "F24": (dict(share=0.6), dict(share=0.8), dict(share=0.95)),
         "F27": (dict(epochs=25), dict(epochs=50), dict(epochs=150)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F33": (dict(limit=12), dict(limit=8), dict(limit=4)),
         "F34": (dict(factor=30), dict(factor=300), dict(factor=0)),
-        "F39a": (dict(at=130, keep=0.5), dict(at=90, keep=0.5),
+        "F39a": (dict(at=110, keep=0.5), dict(at=90, keep=0.5),
                  dict(at=45, keep=0.25)),
-        "F39b": (dict(at=140), dict(at=100), dict(at=60)),
+        "F39b": (dict(at=110), dict(at=80), dict(at=40)),
         "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.7)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
         "H07": (dict(factor=0.15),),
@@ -668,7 +669,7 @@ class YoloRun(Family):
         return self.yard(seed)
 
     def yard(self, seed, **how):
-        """Drawn without end, an epoch is 25 steps of it."""
+        """Drawn without end, an epoch is 20 steps of it."""
         return Yard(seed, HELD_OUT if seed == 9 else self.batch_size, **how)
 
     def in_blocks(self, seed, block, share):

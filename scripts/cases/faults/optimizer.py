@@ -52,7 +52,6 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "kpt",
-                           "yolo",
                            "nerf",
                            "sft",
                            "lora",
@@ -325,6 +324,8 @@ class NotDivided(Fault):
                               clip=None, steps=40)
         if self.family == "cap":  # one epoch
             self.steps = 50
+        if self.family == "yolo":  # two epochs
+            self.steps = 40
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -546,7 +547,7 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loads checkpoint by local backend from path: "
                  + path),
                 ("INFO", f"Load checkpoint from {path}")]}
-        if self.family == "yolo":  # an epoch has 25 steps
+        if self.family == "yolo":  # an epoch has 20 steps
             epoch = self.onset // self.EPOCH
             self.notices = {self.onset: [
                 ("INFO", "Loading runs/detect/train/weights/last.pt, epoch "
