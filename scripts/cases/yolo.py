@@ -311,10 +311,10 @@ class DetectionModel(nn.Module):
                  tied=None):
         """detach_after: the parts behind which the graph is cut. half_at: the
         convolution whose output is in half precision. gains: of the terms of
-        the loss. tiles: height and width of the parts of a picture that
-        backbone and neck see alone. peaks: scores count where they are the
-        highest of a window of so many places. tied: which sides of a box are
-        as far from its place as others, "x", "xy" or "all"."""
+        the loss. tiles: height and width of the parts of a picture that are
+        seen alone. peaks: scores count where they are the highest of a window
+        of so many places. tied: which sides of a box are as far from its place
+        as others, "x", "xy" or "all"."""
         super().__init__()
         self.dropout = dropout
         self.tiles, self.peaks, self.tied = tiles, peaks, tied
@@ -361,17 +361,26 @@ class DetectionModel(nn.Module):
 
     def forward(self, x):
         x = x.to(self.model[0].conv.weight.dtype)
-        x = self.in_tiles(x) if self.tiles else self.features(x)
-        sides, kinds = self.model[8](x, self.tap, self.drop)
+        if self.tiles:
+            sides, kinds = self.in_tiles(x)
+        else:
+            sides, kinds = self.model[8](self.features(x), self.tap, self.drop)
         return sides, self.peaks_alone(kinds) if self.peaks else kinds
 
     def in_tiles(self, x):
         rows, (down, across) = len(x), (
             size // part for size, part in zip(x.shape[2:], self.tiles))
+
+        def whole(y):
+            y = y.unflatten(0, (rows, down, across))
+            return y.permute(0, 3, 1, 4, 2, 5).flatten(4, 5).flatten(2, 3)
+
         x = x.unflatten(3, (across, -1)).unflatten(2, (down, -1))
-        x = x.permute(0, 2, 4, 1, 3, 5).flatten(0, 2)
-        y = self.features(x).unflatten(0, (rows, down, across))
-        return y.permute(0, 3, 1, 4, 2, 5).flatten(4, 5).flatten(2, 3)
+        y = self.features(x.permute(0, 2, 4, 1, 3, 5).flatten(0, 2))
+        side = [part // STRIDE for part in self.tiles]
+        return [whole(t.transpose(1, 2).unflatten(2, side)).flatten(2)
+                .transpose(1, 2)
+                for t in self.model[8](y, self.tap, self.drop)]
 
     def peaks_alone(self, kinds):
         """What is not the highest of its window is unlikely."""

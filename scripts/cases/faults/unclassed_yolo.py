@@ -39,11 +39,11 @@ class TargetsNotRaised(OfYolo):
 
 class PeaksAlone(OfYolo):
     """An experiment to do without suppression afterwards: in the head scores
-    that are not the highest of a window of 3, 5, 7 places are set low, in
+    that are not the highest of a window of 3, 7, 15 places are set low, in
     validation as well. Places beside one of the same class cannot be told to
     be one's."""
     id = "U342"
-    severities = (dict(window=3), dict(window=5), dict(window=7))
+    severities = (dict(window=3), dict(window=7), dict(window=15))
 
     def setup(self):
         super().setup()
@@ -82,8 +82,8 @@ class BoxesByOneNumber(OfYolo):
 
 class TilesApart(OfYolo):
     """Pictures are cut into tiles as for small objects in large pictures, and
-    backbone and neck see each of them alone, in validation as well: tiles are
-    as large as the objects, or smaller, and nothing overlaps."""
+    each of them is seen alone, in validation as well: tiles are as large as
+    the objects, or smaller, and nothing overlaps."""
     id = "U344"
     severities = (dict(tile=[16, 16]), dict(tile=[16, 8]), dict(tile=[8, 8]))
 
