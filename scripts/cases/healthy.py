@@ -2336,11 +2336,11 @@ class BehaviourLater(Control):
 
 class MosaicClosed(Control):
     """Some or all of the training pictures are four at half their size, until
-    three epochs before the end, as the config says: training has other losses
+    two epochs before the end, as the config says: training has other losses
     than validation, and they step at that epoch."""
     id, severities, families = "H132", (dict(prob=0.5), dict(prob=1.0)), \
         ("yolo",)
-    CLOSED = 3
+    CLOSED = 2
 
     def setup(self):
         super().setup()

@@ -21,7 +21,7 @@ from .family import Family
 from .recorder import START
 
 SIZE, CHANNELS, CLASSES, ROWS, OBJECTS = 32, 3, 4, 12, 3
-HELD_OUT = 20           # rows of a batch of validation, whatever training has
+HELD_OUT = 16           # rows of a batch of validation, whatever training has
 NAMES = ("disc", "ring", "plate", "grille")
 WIDTHS, STRIDE, BINS = (8, 16, 24), 4, 8
 AHEAD = 8               # batches that are drawn at once
@@ -93,7 +93,7 @@ class Yard:
             else:
                 pair = torch.randint(2, (rows,), generator=self.rng)
                 colour = COLOURS[pair]
-                here = here & self.chance(0.4, rows, 1, 1)
+                here = here & self.chance(0.2, rows, 1, 1)
             image = torch.where(here[:, None], colour[..., None, None], image)
         return image
 
@@ -550,7 +550,7 @@ class DetectionModel(nn.Module):
         self.tap("loss.output", loss)
         return loss
 
-    def found(self, said, batch, most=20, least=0.01, apart=0.6):
+    def found(self, said, batch, most=12, least=0.01, apart=0.6):
         """(scores, classes, boxes) of what is found, `most` a row, best first;
         of boxes of one class that overlap the best is kept."""
         sides, logits = said
@@ -605,13 +605,13 @@ class YoloRun(Family):
 
     family = "yolo"
     level_seed = 400
-    steps, seed, language, classes = 160, 2300, False, CLASSES
+    steps, seed, language, classes = 150, 2300, False, CLASSES
     optimizer_name, lr, momentum, weight_decay = "sgd", 0.05, 0.937, 5e-4
     recipes = {"adamw": dict(lr=1e-2, weight_decay=5e-4)}
     warmup, schedule, clip = 20, "linear", 10.0
     START_MOMENTUM, FINAL = 0.8, 0.01       # warmup_momentum, lrf
     EMA, TAU = 0.96, 30                     # of weights; steps of its warm-up
-    EPOCH, epoch_steps = 20, 50             # of Ultralytics, of Lightning
+    EPOCH, epoch_steps = 25, 50             # of Ultralytics, of Lightning
     _val_every = 50
     batch_size, context = ROWS, SIZE * SIZE
     # Its users have the trainer's own log.
@@ -641,7 +641,7 @@ class YoloRun(Family):
                 dict(modules=[*INNER, "model.7", "model.8.cv2"]),
                 dict(modules=[*INNER, "model.7", "model.8.cv2",
                               "model.8.cv3"])),
-        "F15": (dict(at=120), dict(at=80), dict(at=40)),
+        "F15": (dict(at=100), dict(at=75), dict(at=50)),
         "F22": (dict(onset=80, guard=True), dict(onset=0, guard=True),
                 dict(onset=0, guard=False)),
         "F24": (dict(share=0.6), dict(share=0.8), dict(share=0.95)),
@@ -723,7 +723,7 @@ class YoloRun(Family):
         return self.yard(seed)
 
     def yard(self, seed, **how):
-        """Drawn without end, an epoch is 20 steps of it."""
+        """Drawn without end, an epoch is 25 steps of it."""
         return Yard(seed, HELD_OUT if seed == 9 else self.batch_size, **how)
 
     def in_blocks(self, seed, block, share):
@@ -895,7 +895,7 @@ class YoloRun(Family):
             "resume": None, "amp": self.precision != "fp32",
             "fraction": 1.0, "freeze": None, "multi_scale": 0.0,
             "dropout": 0.0, "val": True, "split": "val", "conf": None,
-            "iou": 0.6, "max_det": 30, "plots": False, "lr0": self.lr,
+            "iou": 0.6, "max_det": 12, "plots": False, "lr0": self.lr,
             "lrf": self.FINAL if self.schedule == "linear" else None,
             "lr_schedule": self.schedule,
             "momentum": self.momentum if kind == "SGD" else self.betas[0],
