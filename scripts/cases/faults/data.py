@@ -252,7 +252,7 @@ class BitFlip(Dumps, Fault):
              "afno": "",
              "nequip": "",
              "kpt": "",
-             "yolo": ".conv",
+             "yolo": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
