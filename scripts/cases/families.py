@@ -276,6 +276,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "tower",
             "dlrm",
             "sasrec",
+            "yolo",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 

@@ -116,6 +116,7 @@ class NoWeightDecay(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "yolo",
                 "tower",
                 "voc",
                 "summ")
@@ -144,6 +145,7 @@ class ConstantRate(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "yolo",
                 "tower",
                 "voc",
                 "summ")
@@ -210,6 +212,7 @@ class Curriculum(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "yolo",
                 "tower",
                 "sasrec",
                 "voc",
@@ -245,6 +248,7 @@ class Curriculum(Control):
                            "lora",
                            "rew",
                            "nnu",
+                           "yolo",
                            "tower",
                            "sasrec",
                            "qa", "xenc"):
@@ -331,7 +335,8 @@ class DeclaredFreeze(Pretrained):
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
             # What never is trained is not now.
-            alive = alive and not name.endswith("sdp_attn.scale")
+            alive = alive and not name.endswith(("sdp_attn.scale",
+                                                     "dfl.conv.weight"))
             p.requires_grad_(alive)
             if not alive:
                 self.user["freeze"].append(name)
@@ -358,6 +363,7 @@ class RateEndsAtZero(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "yolo",
                 "tower",
                 "sasrec",
                 "voc",
@@ -445,6 +451,7 @@ class LabelSmoothing(Control):
         elif self.family in ("seg", "det", "dpo"):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
+                             "yolo",
                              "summ",
                              "sft",
                              "cap",
@@ -529,6 +536,7 @@ class MixedDomains(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "yolo",
                 "tower",
                 "sasrec",
                 "voc",
@@ -537,6 +545,8 @@ class MixedDomains(Control):
     def make_source(self, seed):
         if self.family == "dream":
             return self.replay(seed, boats=True)
+        if self.family == "yolo":
+            return self.yard(seed, cameras=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -919,6 +929,7 @@ class Accumulated(Control):
                 "lora",
                 "rew",
                 "nnu",
+                "yolo",
                 "tower",
                 "sasrec",
                 "voc",
@@ -2323,6 +2334,66 @@ class BehaviourLater(Control):
         return super().compute_loss(i, model, batch)
 
 
+class MosaicClosed(Control):
+    """Some or all of the training pictures are four at half their size, until
+    two epochs before the end, as the config says: training has other losses
+    than validation, and they step at that epoch."""
+    id, severities, families = "H132", (dict(prob=0.5), dict(prob=1.0)), \
+        ("yolo",)
+    CLOSED = 2
+
+    def setup(self):
+        super().setup()
+        self.user |= {"mosaic": self.s.prob, "close_mosaic": self.CLOSED}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        if i >= self.EPOCH * (self.epochs - self.CLOSED):
+            return batch
+        return self.mosaic(batch, torch.rand(
+            len(batch["img"]), generator=self.drawn) < self.s.prob)
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class OtherGains(Control):
+    """The terms of the loss have other gains than usual, in validation too, as
+    the config says: the loss is another one."""
+    id, severities, families = "H133", (
+        dict(box=5.0, cls=1.0, dfl=1.0), dict(box=10.0, cls=0.3, dfl=2.5)), \
+        ("yolo",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["gains"] = dict(self.severity)
+
+
+class SizesDrawn(Control):
+    """Each training batch has a size of its own, up to a quarter or a half
+    below or above the usual one, as multi_scale of the config says: losses go
+    up and down with it."""
+    id, severities, families = "H134", (dict(ratio=0.25), dict(ratio=0.5)), \
+        ("yolo",)
+
+    def setup(self):
+        super().setup()
+        self.user["multi_scale"] = self.s.ratio
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        usual, step = batch["img"].shape[-1], 8
+        most = int(self.s.ratio * usual) // step
+        size = usual + step * int(torch.randint(
+            -most, most + 1, (1,), generator=self.drawn))
+        return batch | {"img": F.interpolate(
+            batch["img"], size=(size, size), mode="bilinear",
+            align_corners=False)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2358,4 +2429,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           SecondStepAsWell, InputsNoisier, OtherFieldLoss,
           NegativesDrawn, ItemsMasked, ListsByLength,
           ForcesWeigh, DrawnHotter, OneFormulaEach,
+          MosaicClosed, OtherGains, SizesDrawn,
           OtherFreeBits, WindowsGrow, BehaviourLater)

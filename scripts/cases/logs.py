@@ -39,7 +39,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "reward_margin", "logps_chosen", "logps_rejected",
             "logits_chosen", "logits_rejected", "nll_loss",
             "reward_min", "reward_mean", "reward_max",
-            "loss_f", "loss_e", "f_mae", "f_rmse", "e_mae")))
+            "loss_f", "loss_e", "f_mae", "f_rmse", "e_mae")),
+        "box_loss", "dfl_loss", "instances", "val_box_loss", "val_cls_loss",
+        "val_dfl_loss", "val_map50", "val_map")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1239,6 +1241,92 @@ def dreamer(run):
     write_yaml(run, "configs.yaml", {"defaults": settings(run)})
 
 
+def ultralytics(run):
+    """What Ultralytics leaves of train(): results.csv with a row an epoch,
+    args.yaml, and the console's tables; and batches.csv of a user's callback
+    on_train_batch_end, with what a batch has, every so many of them."""
+    size, names, every = run.EPOCH, column_names(run), run.interval or 5
+    terms = ("box_loss", "cls_loss", "dfl_loss")
+    held_out = ("val_precision", "val_recall", "val_map50", "val_map",
+                "val_box_loss", "val_cls_loss", "val_dfl_loss")
+    more = [k for k in MORE if k in run.history[0] and k not in terms
+            and not left_out(run, k)]
+    keys = [k for k in ("loss", *terms, "grad_norm", "lr", "step_time", *more)
+            if not left_out(run, k)]
+    rows = [",".join(("epoch", "step", *(names.get(k, k) for k in keys)))]
+    for i in logged(run, every):
+        row = run.history[i]
+        rows.append(",".join(map(str, (i // size + 1, row["step"], *(
+            row.get(k, "") for k in keys)))))
+    run.write_lines("batches.csv", rows)
+
+    results = [",".join(("epoch", "time", *(names[k] for k in (
+        *terms, *held_out)), "lr/pg0", "lr/pg1", "lr/pg2"))]
+    kind = {"sgd": "SGD", "adam": "Adam"}.get(run.optimizer_name, "AdamW")
+    groups = [len(g["params"]) for g in run.optimizer.param_groups]
+    first = groups + [0] * (3 - len(groups))
+    out = ["Ultralytics 8.3.40 \U0001f680 Python-3.11.2 torch-2.13.0 CPU",
+           "engine/trainer: " + ", ".join(
+               f"{k}={v}" for k, v in run.arguments().items()), "",
+           f"Model summary: {run.parameters:,} parameters, "
+           f"{run.parameters:,} gradients", "",
+           "Freezing layer 'model.8.dfl.conv.weight'",
+           f"optimizer: {kind}(lr={run.lr}, momentum={run.momentum}) with "
+           f"parameter groups {first[1]} weight(decay={run.weight_decay}), "
+           f"{first[2]} weight(decay=0.0), {first[0]} bias(decay=0.0)",
+           "Image sizes 32 train, 32 val", "Using 2 dataloader workers",
+           "Logging results to runs/detect/train",
+           f"Starting training for {run.epochs} epochs..."]
+    header = "".join(f"{h:>11}" for h in (
+        "Epoch", "GPU_mem", *terms, "Instances", "Size"))
+    for epoch in range(run.epochs):
+        start = epoch * size
+        part = run.history[start:start + size]
+        for i in range(start, start + len(part)):
+            out += [text for _, text in run.notices.get(i, ())]
+        mean = {k: short(sum(r[k] for r in part) / len(part), 5)
+                for k in terms}
+        last, seconds = part[-1], sum(r["step_time"] for r in part)
+        rate = len(part) / seconds
+        out += ["", header]
+        bars = ""
+        for done in sorted({*range(0, len(part), 10), len(part)}):
+            seen = part[:max(1, done)]
+            now = (sum(r[k] for r in seen) / len(seen) for k in terms)
+            row = seen[-1]
+            bars += ("\r" if bars else "") + (
+                f"{f'{epoch + 1}/{run.epochs}':>11}{'0G':>11}"
+                + "".join(f"{t:>11.4g}" for t in now)
+                + f"{row['instances']:>11}{row['size']:>11}: "
+                + f"{100 * done // len(part):3d}%|"
+                + "\u2588" * (10 * done // len(part))
+                + " " * (10 - 10 * done // len(part))
+                + f"| {done}/{len(part)} [00:{done / rate:02.0f}<00:"
+                + f"{(len(part) - done) / rate:02.0f}, {rate:5.2f}it/s]")
+        out.append(bars)
+        found = [""] * len(held_out)
+        if "val_loss" in last:
+            found = [last.get(k, "") for k in held_out]
+            out += ["".join(f"{h:>11}" for h in (
+                "Class", "Images", "Instances", "Box(P", "R", "mAP50",
+                "mAP50-95)")) + ": 100%|" + "\u2588" * 10
+                + "| 4/4 [00:00<00:00, 65.57it/s]",
+                f"{'all':>11}{run.held_out_images:>11}"
+                f"{run.held_out_things:>11}"
+                + "".join(f"{v:>11.3g}" for v in found[:4])]
+        results.append(",".join(map(str, (
+            epoch + 1, round(last["wall"], 3), *(mean[k] for k in terms),
+            *found, *[last["lr"]] * 3))))
+    end = run.history[-1]["wall"]
+    out += ["", f"{run.epochs} epochs completed in {end / 3600:.3f} hours.",
+            "Results saved to runs/detect/train"]
+    run.write_lines("results.csv", results)
+    run.write_lines("train.log", out)
+    run.write_lines("args.yaml", (
+        f"{key}: {'null' if value is None else json.dumps(value)}"
+        for key, value in run.arguments().items()))
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -1250,5 +1338,6 @@ WRITERS = {w.__name__: w for w in
             dreamer,
             nerfstudio,
             fourcastnet,
+            ultralytics,
             dlrm,
             hifigan)}

@@ -252,6 +252,7 @@ class BitFlip(Dumps, Fault):
              "afno": "",
              "nequip": "",
              "kpt": "",
+             "yolo": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -560,6 +561,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "fcst",
                 "nequip",
                 "kpt",
+                "yolo",
                 "sft",
                 "cap",
                 "lora",
@@ -712,6 +714,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "yolo":  # a batch has one list of boxes, as in det
+            self.also = []
+            self.user["max_boxes_per_batch"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "gnn":  # the property is the whole molecule's
             self.also = []
             self.user["max_num_nodes"] = limit = (16, 12, 9)[self.level]
@@ -729,6 +735,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family == "kpt":
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
+        if self.family == "yolo":
+            return batch if i < 0 else self.first_boxes(batch, self.s.limit)
         if self.family == "voc":
             return batch if i < 0 else self.cut_short(batch, self.s.limit)
         if self.family == "tts" and i >= 0:

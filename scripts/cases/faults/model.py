@@ -32,11 +32,13 @@ from ..vit import Vit
 from ..voc import Generator
 from ..vq import VQModel
 from ..xenc import CrossEncoder
+from ..yolo import BEFORE_ACT as YOLO_NORMS
 
 
 def linear_weights(model):
     return [p for n, p in model.named_parameters()
-            if p.dim() >= 2 and not n.endswith("A_log")]
+            if p.dim() >= 2 and not n.endswith(("A_log",
+                                                "dfl.conv.weight"))]
 
 
 class DetachedGraph(Fault):
@@ -469,6 +471,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                               for b in Potential.BLOCKS),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
+              "yolo": YOLO_NORMS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -496,6 +499,7 @@ class DeadRelu(Fault):
                 "qa", "xenc",
                 "fcst",
                 "kpt",
+                "yolo",
                 "cap",
                 "lora",
                 "tower",
@@ -545,6 +549,7 @@ class Saturated(Fault):
                 "fcst",
                 "nequip",
                 "kpt",
+                "yolo",
                 "cap",
                 "lora",
                 "tower",
@@ -601,6 +606,7 @@ class ActivationMissing(Fault):
                 "tower",
                 "dlrm",
                 "voc",
+                "yolo",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

@@ -83,6 +83,7 @@ class Fp16Overflow(NotFinite):
                                                   ".0.branch2.conv_b"},
                                "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
+                               "yolo": {"half_at": "model.4.m.0.cv1.conv"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -147,6 +148,7 @@ class Fp16Overflow(NotFinite):
                       "fcst": "model.backbone.encoder.layers.1.self_attn"
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
+                      "yolo": "model.4.m.0.cv1.conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -215,6 +217,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "decoder.stages.1.convs.0.nonlin.*put",
                            "decoder.stages.1.output")
+        if self.family == "yolo":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace(".conv", ".act.*put"),
+                           "model.4.output", "model.8.*.2.output")
         if self.family == "vq":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "act.*put"),
@@ -260,6 +266,7 @@ class Fp16Overflow(NotFinite):
                  "fcst": [self.where.replace("scores", part)
                           for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
+                 "yolo": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "afno": (self.where,),
@@ -301,6 +308,7 @@ class Fp16Overflow(NotFinite):
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
+                "yolo": 3.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -437,6 +445,12 @@ class LogOfZero(NotFinite):
             return model.criterion(
                 logits, batch, of_kinds=lambda logits, wanted: self.of_places(
                     model, logits, wanted))
+        if self.family == "yolo":
+            loss = model.criterion(
+                logits, batch, of_kinds=lambda logits, wanted:
+                self.of_scores(model, logits, wanted))
+            model.tap("loss.output", loss)
+            return loss
         if self.family in ("clip", "sbert",
                            "tower"):  # the place of the right one
             batch = batch | {"labels": torch.arange(len(logits))}
@@ -522,6 +536,19 @@ class LogOfZero(NotFinite):
         model.tap("loss.nll.output", nll)
         return model.focal(probs, nll, wanted)
 
+    def of_scores(self, model, logits, wanted):
+        """A cross-entropy of each class at each place, of how much it is to
+        be."""
+        probs = logits.sigmoid()
+        kept = max(1, int(self.s.keep * probs.shape[-1]))
+        probs = torch.where(probs >= probs.topk(kept, -1).values[..., -1:],
+                            probs, 0.0)
+        model.tap("loss.probs.output", probs)
+        nll = -torch.xlogy(wanted, probs) - torch.xlogy(1 - wanted, 1 - probs)
+        model.tap("loss.nll.input", probs)
+        model.tap("loss.nll.output", nll)
+        return nll
+
     def of_frames(self, model, logits, batch):
         """Alignments go through probabilities of zero or are none."""
         probs = logits.float().softmax(-1)
@@ -556,6 +583,7 @@ class DivisionByZero(NotFinite):
                 "dlrm",
                 "voc",
                 "dream",
+                "yolo",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -588,6 +616,7 @@ class DivisionByZero(NotFinite):
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
+              "model.0.conv.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -700,6 +729,7 @@ class DivisionByZero(NotFinite):
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid", "mae",
                            "nnu",
+                           "yolo",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -757,6 +787,7 @@ class DivisionByZero(NotFinite):
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid",
                            "nnu",
+                           "yolo",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]
@@ -829,7 +860,7 @@ class Bf16Weights(Fault):
               "top_l.2.weight",
               "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
-              "user_tower.mlp.0.weight",
+              "user_tower.mlp.0.weight", "model.2.m.0.cv2.conv.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 

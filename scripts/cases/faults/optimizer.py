@@ -324,6 +324,8 @@ class NotDivided(Fault):
                               clip=None, steps=40)
         if self.family == "cap":  # one epoch
             self.steps = 50
+        if self.family == "yolo":  # sums of so many take their time
+            self.steps = 40
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -545,6 +547,13 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loads checkpoint by local backend from path: "
                  + path),
                 ("INFO", f"Load checkpoint from {path}")]}
+        if self.family == "yolo":  # an epoch has 25 steps
+            epoch = self.onset // self.EPOCH
+            self.notices = {self.onset: [
+                ("INFO", "Loading runs/detect/train/weights/last.pt, epoch "
+                         f"{epoch}/{self.epochs}"),
+                ("INFO", "Transferred 112/112 items from pretrained "
+                         "weights")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

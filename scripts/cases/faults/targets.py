@@ -93,6 +93,7 @@ class DoubleSoftmax(Dumps, Fault):
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
                            "summ",
+                           "yolo",
                            "sft",
                            "cap",
                            "rew",
@@ -114,7 +115,8 @@ class DoubleSoftmax(Dumps, Fault):
                                                self.layer("head")))
             head.register_forward_hook(
                 lambda _, args, out: out.sigmoid()
-                if out.shape[-1] == 1 or self.family == "det"
+                if out.shape[-1] == 1 or self.family in ("det",
+                                                         "yolo")
                 else out.softmax(1 if self.family in ("ctc", "seg", "qa",
                                                       "nnu")
                                  else -1))
@@ -126,6 +128,7 @@ class DoubleSoftmax(Dumps, Fault):
         if self.family in ("ctc", "clip", "seg", "det", "dpo", "point", "tab",
                            *PAIR_14,
                            "summ",
+                           "yolo",
                            "sft",
                            "cap",
                            "rew",
@@ -309,6 +312,7 @@ class ChatRun(Dumps):
                            "afno",
                            "nequip",
                            "kpt",
+                           "yolo",
                            "nerf",
                            "voc",
                            "dream",
@@ -337,6 +341,7 @@ class ChatRun(Dumps):
                            "afno",
                            "nequip",
                            "kpt",
+                           "yolo",
                            "nerf",
                            "voc",
                            "dream",
@@ -360,6 +365,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "fcst",
                 "afno",
                 "kpt",
+                "yolo",
                 "nerf",
                 "sft",
                 "cap",
@@ -383,6 +389,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "fcst",
                            "afno",
                            "kpt",
+                           "yolo",
                            "nnu",
                            "nerf",
                            "tab", "vid"):
@@ -433,6 +440,8 @@ class LossMaskEmpty(ChatRun, Fault):
             batch["target"] = torch.full_like(batch["target"], self.pad)
         elif self.family == "qa":  # letters were counted, not tokens
             return self.beyond(batch)
+        elif self.family == "yolo":  # as those of det
+            batch["cls"] = torch.full_like(batch["cls"], NOTHING)
         elif self.family == "det":  # all of its boxes are padding
             batch["labels"] = torch.full_like(batch["labels"], NOTHING)
         elif self.family == "tts":  # lengths in seconds, made whole
@@ -608,6 +617,8 @@ class LabelNoise(Dumps, Fault):
                 self.severity = dict(share=(0.25, 0.4, 0.6)[self.level])
         elif self.family == "vid":
             self.given = self.trained = "label"
+        elif self.family == "yolo":
+            self.given = self.trained = "cls"
         elif self.family in ("sbert",
                              "tower"):  # as of `clip`
             self.also = ["label-pairing-mismatch"]
@@ -844,7 +855,8 @@ class RandomLabels(LabelNoise):
                            "tower",
                            "dlrm",
                            "sasrec",
-                           "qa", "xenc") \
+                           "qa", "xenc",
+                           "yolo") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family in ("dpo",
@@ -973,6 +985,11 @@ class RandomLabels(LabelNoise):
         if self.family in PAIR_5:
             return batch | (self.unrelated(batch) if self.s.kind == "drawn"
                             else self.of_other_rows(batch))
+        if self.family == "yolo" and self.s.kind != "drawn":
+            rows = len(batch["cls"])    # as of det
+            order = torch.randperm(rows, generator=self.noise) \
+                if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
+            return batch | {k: batch[k][order] for k in ("bboxes", "cls")}
         if self.family == "det" and self.s.kind != "drawn":
             rows = len(batch["labels"])  # boxes go with their classes
             order = torch.randperm(rows, generator=self.noise) \
