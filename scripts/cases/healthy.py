@@ -213,6 +213,7 @@ class Curriculum(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):
@@ -238,6 +239,7 @@ class Curriculum(Control):
                            "dream",
                            "nerf",
                            "dlrm",
+                           "stylegan",
                            "voc",
                            "summ",
                            "sft",
@@ -361,6 +363,7 @@ class RateEndsAtZero(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):
@@ -532,6 +535,7 @@ class MixedDomains(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def make_source(self, seed):
@@ -573,6 +577,8 @@ class MixedDomains(Control):
             return self.scene(seed, exposures=True)
         if self.family == "voc":
             return self.voices(seed, domains=True)
+        if self.family == "stylegan":
+            return self.tiles(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -922,6 +928,7 @@ class Accumulated(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):

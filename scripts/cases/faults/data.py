@@ -86,6 +86,7 @@ class DataOrder(Dumps, Fault):
                 "nerf",
                 "voc",
                 "dream",
+                "stylegan",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -130,6 +131,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "nerf",
                 "voc",
                 "dream",
+                "stylegan",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -256,6 +258,7 @@ class BitFlip(Dumps, Fault):
              "nerf": "",
              "dlrm": "",
              "voc": "",
+             "stylegan": "",
              "dream": "",
              "tower": "",
              "sasrec": ".dense_2",
@@ -346,6 +349,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "sasrec",
                 "lora",
                 "rew",
+                "stylegan",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
@@ -380,7 +384,8 @@ class TokenIdsClamped(Dumps, Fault):
                 1 + math.ceil(self.s.factor * high)
                 for high in CATEGORIES.values()]} if self.level == 1 else {}
             return
-        if self.family == "dit":  # classes, of a table that has six
+        if self.family in ("dit",
+                           "stylegan"):  # classes, of a table that has fewer
             self.also = []
             self.severity = dict(classes=(8, 12, 24)[self.level])
             self.user |= {"dataset_classes": self.s.classes} \
@@ -438,7 +443,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.frames(seed, types=self.s.types)
         if self.family == "tts":
             return self.speech(seed, phones=self.s.phones)
-        if self.family == "dit":
+        if self.family in ("dit",
+                           "stylegan"):
             return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
             return self.captioned(seed, synonyms=self.s.synonyms)

@@ -95,6 +95,7 @@ class Fp16Overflow(NotFinite):
                                "dream": {"half_at": "_wm.heads.decoder._mlp"
                                                     ".layers.Decoder_linear1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
+                               "stylegan": {"half_at": "D.b4.conv"},
                                "sasrec": {"half_scores": True},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
@@ -156,6 +157,7 @@ class Fp16Overflow(NotFinite):
                       "dream": "_wm.heads.decoder._mlp.layers"
                                ".Decoder_linear1",
                       "tower": "item_tower.mlp.2",
+                      "stylegan": "D.b4.conv",
                       "sasrec": "trm_encoder.layer.1.multi_head_attention"
                                 ".scores",
                       "ctc": "decoder.decoder_layers.0",
@@ -204,6 +206,10 @@ class Fp16Overflow(NotFinite):
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
+        if self.family == "stylegan":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           f"{self.where}.preact", "D.b4.fc.*put",
+                           "scores.output")
         if self.family == "tower":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "*_tower.output", "scores.output")
@@ -268,6 +274,7 @@ class Fp16Overflow(NotFinite):
                  "voc": (self.where,),
                  "dream": (self.where,),
                  "tower": (self.where,),
+                 "stylegan": (self.where,),
                  "sasrec": [self.where.replace("scores", part)
                             for part in ("query", "key")],
                  "ctc": (self.where,), "tcn": (self.where,),
@@ -301,6 +308,7 @@ class Fp16Overflow(NotFinite):
                 "dlrm": 1.3,
                 "voc": 2.0,
                 "tower": 2.0,
+                    "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -337,6 +345,7 @@ class LogOfZero(NotFinite):
                 "nerf",
                 "voc",
                 "dream",
+                "stylegan",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -412,7 +421,8 @@ class LogOfZero(NotFinite):
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
-        if self.family == "dream":  # of the reward's two bins
+        if self.family in ("dream",  # of the reward's two bins
+                           "stylegan"):  # that a picture is real
             model.keeps = self.s.keep if i >= self.s.at else None
             loss = model.loss(batch)
             model.keeps = None
@@ -556,6 +566,7 @@ class DivisionByZero(NotFinite):
                 "dlrm",
                 "voc",
                 "dream",
+                "stylegan",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -700,6 +711,7 @@ class DivisionByZero(NotFinite):
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid", "mae",
                            "nnu",
+                           "stylegan",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -757,6 +769,7 @@ class DivisionByZero(NotFinite):
                            "dit", "det", "point", "vlm", "vq", "kws",
                            "bc", "vid",
                            "nnu",
+                           "stylegan",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]
@@ -830,6 +843,7 @@ class Bf16Weights(Fault):
               "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight",
+              "G.synthesis.b8.conv0.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 

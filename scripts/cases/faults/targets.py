@@ -651,6 +651,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dit":  # the classes that it is told
             self.given = self.trained = "y"
+        elif self.family == "stylegan":  # as here
+            self.given = self.trained = "c"
         elif self.family == "det" and "share" in self.severity:
             self.severity = dict(share=(0.4, 0.6, 0.8)[self.level])
         elif self.family == "clip":  # a wrong caption is another image's
@@ -844,6 +846,7 @@ class RandomLabels(LabelNoise):
                            "tower",
                            "dlrm",
                            "sasrec",
+                           "stylegan",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
