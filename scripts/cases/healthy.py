@@ -146,6 +146,7 @@ class ConstantRate(Control):
                 "nnu",
                 "tower",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):
@@ -275,7 +276,7 @@ class Pretrained(Control):
     def make_model(self):
         model = super().make_model()
         source = self.make_source(7)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=self.base_lr)
         for _ in range(self.s.steps):
             model.zero_grad()
             model.loss(source.batch()).backward()
@@ -2330,6 +2331,63 @@ class BehaviourLater(Control):
         return super().compute_loss(i, model, batch)
 
 
+class AugmentedSides(Control):
+    """Pictures of both sides are moved and made lighter or darker before the
+    discriminator sees them, by a fixed p as the config says, and few enough for
+    the generator to learn none of it."""
+    id, severities, families = "H135", (dict(p=0.1), dict(p=0.25)), \
+        ("stylegan",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"augment": "fixed", "augpipe": "xint,brightness",
+                      "augment_p": self.s.p}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def make_model(self):
+        model = super().make_model()
+        model.seen_by_d = self.augmented
+        return model
+
+    def augmented(self, image):
+        rows = len(image)
+        some = torch.rand(2, rows, 1, 1, 1, generator=self.drawn) < self.s.p
+        way = torch.randint(4, (rows, 1, 1, 1), generator=self.drawn)
+        moved = image
+        for k, (axis, step) in enumerate(((2, 1), (2, -1), (3, 1), (3, -1))):
+            moved = torch.where(some[0] & (way == k),
+                                image.roll(step, axis), moved)
+        light = 0.2 * torch.randn(rows, 1, 1, 1, generator=self.drawn)
+        return moved + light * some[1]
+
+
+class OtherGamma(Control):
+    """R1 counts a tenth or ten times as much, as the config says: real pictures
+    have another slope than usual."""
+    id, severities, families = "H136", (dict(gamma=0.03), dict(gamma=3.0)), \
+        ("stylegan",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["gamma"] = self.s.gamma
+
+
+class FrozenDiscriminator(Pretrained):
+    """The run goes on from another's networks with the discriminator's first
+    block frozen (Freeze-D), as the config says."""
+    id, severities, families = "H137", (dict(steps=150), dict(steps=250)), \
+        ("stylegan",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"freezed": 1, "freeze": ["D.b8"]}
+
+    def make_model(self):
+        model = super().make_model()
+        model.D.b8.requires_grad_(False)
+        return model
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2365,4 +2423,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           SecondStepAsWell, InputsNoisier, OtherFieldLoss,
           NegativesDrawn, ItemsMasked, ListsByLength,
           ForcesWeigh, DrawnHotter, OneFormulaEach,
-          OtherFreeBits, WindowsGrow, BehaviourLater)
+          OtherFreeBits, WindowsGrow, BehaviourLater,
+          AugmentedSides, OtherGamma, FrozenDiscriminator)

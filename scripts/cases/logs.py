@@ -933,7 +933,7 @@ def hifigan(run):
 def stylegan2(run):
     """stylegan2-ada-pytorch's training loop: log.txt with a line a tick,
     stats.jsonl with what a tick has collected, training_options.json, and
-    metric-fid50k_full.jsonl. Norms and rates are reports of the user's."""
+    metric-fid50k_full.jsonl. Steps, norms and rates are the user's reports."""
     options, steps = run.training_options(), set(logged(run, 10))
     names = column_names(run) | {
         "grad_norm": "Grad/norm", "lr": "Progress/lr", "val_loss": None,
@@ -976,6 +976,7 @@ def stylegan2(run):
             took, kimg = row["wall"] - begun, done / 1000
             for name, value in (
                     ("Progress/tick", tick), ("Progress/kimg", kimg),
+                    ("Progress/step", row["step"]),
                     ("Timing/total_sec", row["wall"]),
                     ("Timing/sec_per_tick", took),
                     ("Timing/sec_per_kimg", 1000 * took / (done - nimg)),

@@ -416,7 +416,7 @@ class Gan(nn.Module):
         self.latents = None         # (rows) -> z, in place of new ones
         self.styles = None          # w -> w, in training
         self.seen_by_d = None       # images -> images, on both sides
-        self.of_fakes = None        # (fakes, c) -> those D is shown
+        self.of_fakes = None        # (fakes, c) -> both as D is shown them
         self.of_scores = None       # scores of fakes -> those that count
 
     @staticmethod
@@ -443,11 +443,11 @@ class Gan(nn.Module):
             image = self.seen_by_d(image)
         return self.D(image, c, tap, self.drop, rows or len(image)).float()
 
-    def turn_of_d(self, real, fake, c):
+    def turn_of_d(self, real, c, fake, of_fake):
         """Its gradient, with that of R1 every few steps."""
         rows = len(real)
-        told = self.scores(torch.cat((real, fake)), torch.cat((c, c)),
-                           self.tap, rows)
+        told = self.scores(torch.cat((real, fake)),
+                           torch.cat((c, of_fake)), self.tap, rows)
         loss = F.softplus(-told[:rows]).mean() + F.softplus(told[rows:]).mean()
         self.terms |= {
             "disc_loss": loss.detach(),
@@ -497,11 +497,12 @@ class Gan(nn.Module):
         real = batch["image"].to(c.dtype)
         fake = self.G(self.draw(len(c)), c, self.tap, None, self.styles)
         self.tap("image.output", fake)
-        shown = self.of_fakes(fake.detach()) if self.of_fakes \
-            else fake.detach()
+        shown = fake.detach(), c
+        if self.of_fakes:
+            shown = self.of_fakes(*shown)
         self.terms = {}
         if any(p.requires_grad for p in self.D.parameters()):
-            self.turn_of_d(real, shown, c)
+            self.turn_of_d(real, c, *shown)
         loss = self.turn_of_g(fake, c)
         self.tap("loss.output", loss)
         return loss
@@ -534,9 +535,10 @@ class StyleganRun(Family):
     steps, seed, language = 200, 2260, False
     optimizer_name, lr, weight_decay, betas = "adam", 0.01, 0.0, (0.0, 0.99)
     warmup, schedule, clip = 0, "constant", None
-    recipes = {"sgd": dict(lr=0.1, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
     batch_size, context, classes = ROWS, 1, CLASSES
     always_trained = ("D",)     # what is frozen on purpose is of G
+    base_lr = 5e-3
     divides = True              # losses of D are, by the batches of a step
     # Nobody trains pictures' GANs with the others.
     instead = {"nanogpt": "plain", "hf_trainer": "stylegan2",
@@ -548,20 +550,30 @@ class StyleganRun(Family):
               "D.b8.conv1", "D.mapping.embed", "D.b4.conv", "D.b4.fc",
               "D.b4.out"]
     graded = {
-        "F05": (dict(modules=["G.mapping", "G.synthesis"],
-                     where="G.mapping.embed"),
+        "F04": (dict(at=60), dict(at=25), dict(at=0)),
+        "F05": (dict(modules=["G.synthesis.b8"]),
                 dict(modules=["D"], where="D.b8.fromrgb"), dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F08": (dict(every=8), dict(every=40), dict(every=1 << 30)),
+        "F10": (dict(adamw=1e-7), dict(adamw=3e-8), dict(adamw=1e-8)),
+        "F11": (dict(adam=0.01), dict(adam=0.03), dict(adam=0.1)),
         "F13": (dict(path="G.mapping"), dict(path="G.synthesis.b4"),
                 dict(path="G.synthesis.b4", more=["G.mapping"])),
         "F14": (dict(modules=["G.synthesis.b8"]),
                 dict(modules=["G.synthesis.b4", "G.synthesis.b8"]),
-                dict(modules=["D"])),
+                dict(modules=["D.b8", "D.b4.conv", "D.b4.fc"])),
         "F15": (dict(at=190), dict(at=130), dict(at=63)),
+        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.8)),
+        "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
+        "F33": (dict(limit=6), dict(limit=5), dict(limit=4)),
         "F36a": (dict(bias=-0.25), dict(bias=-0.5), dict(bias=-2.0)),
         "F39a": (dict(at=150, keep=0.25), dict(at=100, keep=0.15),
-                 dict(at=50, keep=0.1))}
+                 dict(at=50, keep=0.1)),
+        "F40": (dict(lr=0.1), dict(lr=0.05), dict(lr=0.02)),
+        "H02": (dict(factor=1 / 2), dict(factor=1 / 3)),
+        "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.7))}
     paths = {"embed": ("G.mapping.embed",) * 2, "attn": (None,) * 2,
              "scores": (None,) * 2, "act": ("D.b8.conv0", "D.b8.conv1"),
              "mlp": ("G.synthesis.b8.conv0", "G.synthesis.b8.conv1"),
@@ -615,6 +627,13 @@ class StyleganRun(Family):
             "few": 127.5 * (x + 1),
             "uniform": 20 * torch.randn(x.shape, generator=rng),
             "constant": torch.full_like(x, 50.0)}[kind]}
+
+    @staticmethod
+    def cut_below(batch, limit):
+        """Pictures end at a number of rows; the rest is padding."""
+        image = batch["image"].clone()
+        image[:, :, limit:] = 0.0
+        return batch | {"image": image}
 
     def batch_columns(self, batch):
         return super().batch_columns(batch) | {

@@ -573,6 +573,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "voc",
                 "sasrec",
                 "dream",
+                "stylegan",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -714,7 +715,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
-        if self.family == "kpt":  # padded again; validation is whole
+        if self.family in ("kpt",  # padded again; validation is whole
+                           "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)
@@ -733,7 +735,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.shortened(batch, self.s.limit)
         if self.family == "nequip":
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
-        if self.family == "kpt":
+        if self.family in ("kpt",
+                           "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "voc":
             return batch if i < 0 else self.cut_short(batch, self.s.limit)
