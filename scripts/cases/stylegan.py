@@ -201,7 +201,7 @@ class Part(nn.Module):
             tap(f"{self.path}.preact", x)
         x = activate(x, self.kind)
         tap(f"{self.path}.output", x)
-        return x
+        return x.detach() if self.cut else x
 
 
 class FullyConnectedLayer(Part):
@@ -551,26 +551,30 @@ class StyleganRun(Family):
               "D.b4.out"]
     graded = {
         "F04": (dict(at=60), dict(at=25), dict(at=0)),
-        "F05": (dict(modules=["G.synthesis.b8"]),
+        "F05": (dict(modules=["G.synthesis"], where="G.synthesis.b4"),
                 dict(modules=["D"], where="D.b8.fromrgb"), dict(part="all")),
-        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
-        "F08": (dict(every=8), dict(every=40), dict(every=1 << 30)),
+        "F07": (dict(factor=4), dict(factor=10), dict(factor=40)),
+        "F08": (dict(every=25), dict(every=60), dict(every=1 << 30)),
         "F10": (dict(adamw=1e-7), dict(adamw=3e-8), dict(adamw=1e-8)),
-        "F11": (dict(adam=0.01), dict(adam=0.03), dict(adam=0.1)),
-        "F13": (dict(path="G.mapping"), dict(path="G.synthesis.b4"),
-                dict(path="G.synthesis.b4", more=["G.mapping"])),
-        "F14": (dict(modules=["G.synthesis.b8"]),
-                dict(modules=["G.synthesis.b4", "G.synthesis.b8"]),
+        "F11": (dict(adam=0.004), dict(adam=0.01), dict(adam=0.1)),
+        "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=0.5)),
+        "F13": (dict(path="G.synthesis.b4", more=["G.mapping"]),
+                dict(path="G.synthesis.b8.conv0",
+                     more=["G.synthesis.b4", "G.mapping"]),
+                dict(path="G.synthesis.b8.conv1",
+                     more=["G.synthesis.b4", "G.mapping"])),
+        "F14": (dict(modules=["G.synthesis.b4", "G.synthesis.b8"]),
+                dict(modules=["D.b8", "D.b4.conv"]),
                 dict(modules=["D.b8", "D.b4.conv", "D.b4.fc"])),
         "F15": (dict(at=190), dict(at=130), dict(at=63)),
-        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.8)),
+        "F24": (dict(share=0.6), dict(share=0.8), dict(share=0.95)),
         "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F33": (dict(limit=6), dict(limit=5), dict(limit=4)),
-        "F36a": (dict(bias=-0.25), dict(bias=-0.5), dict(bias=-2.0)),
-        "F39a": (dict(at=150, keep=0.25), dict(at=100, keep=0.15),
-                 dict(at=50, keep=0.1)),
+        "F36a": (dict(bias=-0.12), dict(bias=-0.25), dict(bias=-1.0)),
+        "F39a": (dict(at=150, keep=0.35), dict(at=100, keep=0.3),
+                 dict(at=50, keep=0.25)),
         "F40": (dict(lr=0.1), dict(lr=0.05), dict(lr=0.02)),
         "H02": (dict(factor=1 / 2), dict(factor=1 / 3)),
         "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.7))}
@@ -709,7 +713,8 @@ class StyleganRun(Family):
                 "synthesis_kwargs": size},
             "D_kwargs": {
                 "class_name": "training.networks.Discriminator",
-                "architecture": "orig", "block_kwargs": {}, "mapping_kwargs": {"num_layers": 0},
+                "architecture": "orig", "block_kwargs": {},
+                "mapping_kwargs": {"num_layers": 0},
                 "epilogue_kwargs": {"mbstd_group_size": MBSTD_GROUP}, **size},
             "G_opt_kwargs": known, "D_opt_kwargs": dict(known),
             "loss_kwargs": {

@@ -28,7 +28,7 @@ class CuttingsSeen(OfStylegan):
     both sides, enlarged, and not where they were cut: how the parts of a
     picture lie to each other nobody asks for."""
     id = "U351"
-    severities = (dict(side=5), dict(side=3), dict(side=2))
+    severities = (dict(side=3), dict(side=2), dict(side=1))
 
     def typed(self):
         return {"d_patch_size": self.s.side}
@@ -54,7 +54,7 @@ class OldPicturesShown(OfStylegan):
     discriminator is shown of it are those of some steps ago, and none that
     are new."""
     id = "U352"
-    severities = (dict(steps=15), dict(steps=40), dict(steps=100))
+    severities = (dict(steps=8), dict(steps=14), dict(steps=22))
 
     def typed(self):
         return {"fake_pool_delay": self.s.steps}
@@ -101,7 +101,7 @@ class BestPicturesCount(OfStylegan):
     """Of the generator's pictures those alone count in its loss that the
     discriminator takes most for real: what it does badly has no gradient."""
     id = "U354"
-    severities = (dict(count=4), dict(count=2), dict(count=1))
+    severities = (dict(count=3), dict(count=2), dict(count=1))
 
     def typed(self):
         return {"top_k": self.s.count}
@@ -118,7 +118,7 @@ class LatentsListed(OfStylegan):
     can be followed over the run, and the list is short: there is no more to
     map. Evaluation draws them."""
     id = "U355"
-    severities = (dict(count=8), dict(count=3), dict(count=1))
+    severities = (dict(count=4), dict(count=2), dict(count=1))
 
     def typed(self):
         return {"latent_bank": self.s.count}
@@ -136,7 +136,7 @@ class StylesBlended(OfStylegan):
     moved towards the mean of the batch's, by a part, whatever class they are
     of. Evaluation has them as they are."""
     id = "U356"
-    severities = (dict(part=0.5), dict(part=0.75), dict(part=1.0))
+    severities = (dict(part=0.2), dict(part=0.4), dict(part=0.8))
 
     def typed(self):
         return {"style_mixing": "blend", "style_mixing_part": self.s.part}
