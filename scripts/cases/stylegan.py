@@ -535,7 +535,7 @@ class StyleganRun(Family):
     steps, seed, language = 200, 2260, False
     optimizer_name, lr, weight_decay, betas = "adam", 0.01, 0.0, (0.0, 0.99)
     warmup, schedule, clip = 0, "constant", None
-    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.03, weight_decay=0.0)}
     batch_size, context, classes = ROWS, 1, CLASSES
     always_trained = ("D",)     # what is frozen on purpose is of G
     base_lr = 5e-3
@@ -568,7 +568,7 @@ class StyleganRun(Family):
                 dict(modules=["D.b8", "D.b4.conv", "D.b4.fc"])),
         "F15": (dict(at=190), dict(at=130), dict(at=63)),
         "F24": (dict(share=0.6), dict(share=0.8), dict(share=0.95)),
-        "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
+        "F27": (dict(epochs=80), dict(epochs=160), dict(epochs=400)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F33": (dict(limit=6), dict(limit=5), dict(limit=4)),
