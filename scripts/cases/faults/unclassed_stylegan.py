@@ -54,7 +54,7 @@ class OldPicturesShown(OfStylegan):
     discriminator is shown of it are those of some steps ago, and none that
     are new."""
     id = "U352"
-    severities = (dict(steps=8), dict(steps=14), dict(steps=22))
+    severities = (dict(steps=12), dict(steps=18), dict(steps=25))
 
     def typed(self):
         return {"fake_pool_delay": self.s.steps}
@@ -136,7 +136,7 @@ class StylesBlended(OfStylegan):
     moved towards the mean of the batch's, by a part, whatever class they are
     of. Evaluation has them as they are."""
     id = "U356"
-    severities = (dict(part=0.2), dict(part=0.4), dict(part=0.8))
+    severities = (dict(part=0.3), dict(part=0.5), dict(part=0.8))
 
     def typed(self):
         return {"style_mixing": "blend", "style_mixing_part": self.s.part}
