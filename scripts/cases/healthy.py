@@ -276,7 +276,7 @@ class Pretrained(Control):
     def make_model(self):
         model = super().make_model()
         source = self.make_source(7)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=self.base_lr)
+        optimizer = torch.optim.AdamW(model.parameters(), **self.base)
         for _ in range(self.s.steps):
             model.zero_grad()
             model.loss(source.batch()).backward()
@@ -289,7 +289,8 @@ class DeclaredFreeze(Pretrained):
     the last block and the head, or all but the head."""
     id, severities = "H11", (dict(steps=120, keep="block"),
                              dict(steps=120, keep="head"))
-    families = ALL
+    families = tuple(f for f in ALL if f not in (
+        "stylegan",))  # whose discriminator is not frozen, and wins
 
     def setup(self):
         """Of `dpo` and `lora` one block, or some maps, have adapters."""
@@ -2374,17 +2375,19 @@ class OtherGamma(Control):
 
 class FrozenDiscriminator(Pretrained):
     """The run goes on from another's networks with the discriminator's first
-    block frozen (Freeze-D), as the config says."""
-    id, severities, families = "H137", (dict(steps=150), dict(steps=250)), \
+    two layers frozen (Freeze-D), as the config says."""
+    id, severities, families = "H137", (dict(steps=200), dict(steps=300)), \
         ("stylegan",)
 
     def setup(self):
         super().setup()
-        self.user |= {"freezed": 1, "freeze": ["D.b8"]}
+        self.still = ["D.b8.fromrgb", "D.b8.conv0"]
+        self.user |= {"freezed": len(self.still), "freeze": self.still}
 
     def make_model(self):
         model = super().make_model()
-        model.D.b8.requires_grad_(False)
+        for path in self.still:
+            model.get_submodule(path).requires_grad_(False)
         return model
 
 

@@ -537,8 +537,7 @@ class StyleganRun(Family):
     warmup, schedule, clip = 0, "constant", None
     recipes = {"sgd": dict(lr=0.03, weight_decay=0.0)}
     batch_size, context, classes = ROWS, 1, CLASSES
-    always_trained = ("D",)     # what is frozen on purpose is of G
-    base_lr = 5e-3
+    base = {"lr": 0.01, "betas": (0.0, 0.99), "weight_decay": 0.0}
     divides = True              # losses of D are, by the batches of a step
     # Nobody trains pictures' GANs with the others.
     instead = {"nanogpt": "plain", "hf_trainer": "stylegan2",
