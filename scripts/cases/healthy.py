@@ -2336,8 +2336,8 @@ class AugmentedSides(Control):
     """Pictures of both sides are moved and made lighter or darker before the
     discriminator sees them, by a fixed p as the config says, and few enough for
     the generator to learn none of it."""
-    id, severities, families = "H135", (dict(p=0.1), dict(p=0.25)), \
-        ("stylegan",)
+    id, severities, families = "H135", (dict(p=0.1), dict(p=0.2),
+                                        dict(p=0.3)), ("stylegan",)
 
     def setup(self):
         super().setup()
@@ -2363,10 +2363,10 @@ class AugmentedSides(Control):
 
 
 class OtherGamma(Control):
-    """R1 counts a tenth or ten times as much, as the config says: real pictures
-    have another slope than usual."""
-    id, severities, families = "H136", (dict(gamma=0.03), dict(gamma=3.0)), \
-        ("stylegan",)
+    """R1 counts a tenth, thrice or ten times as much, as the config says:
+    pictures as they are have another slope than usual."""
+    id, severities, families = "H136", (dict(gamma=0.03), dict(gamma=1.0),
+                                        dict(gamma=3.0)), ("stylegan",)
 
     def setup(self):
         super().setup()

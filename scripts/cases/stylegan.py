@@ -575,7 +575,7 @@ class StyleganRun(Family):
         "F39a": (dict(at=150, keep=0.35), dict(at=100, keep=0.3),
                  dict(at=50, keep=0.25)),
         "F40": (dict(lr=0.1), dict(lr=0.05), dict(lr=0.02)),
-        "H02": (dict(factor=1 / 2), dict(factor=1 / 3)),
+        "H02": (dict(factor=0.7), dict(factor=0.5)),
         "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.7))}
     paths = {"embed": ("G.mapping.embed",) * 2, "attn": (None,) * 2,
              "scores": (None,) * 2, "act": ("D.b8.conv0", "D.b8.conv1"),
