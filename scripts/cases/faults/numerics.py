@@ -208,8 +208,7 @@ class Fp16Overflow(NotFinite):
                            "resblocks.1.*put", "audio.output")
         if self.family == "stylegan":
             self.dumped = (*self.dumped, f"{self.where}.*put",
-                           f"{self.where}.preact", "D.b4.fc.*put",
-                           "scores.output")
+                           f"{self.where}.preact", "D.b4.fc.*put")
         if self.family == "tower":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "*_tower.output", "scores.output")
