@@ -28,6 +28,7 @@ class Family(Run):
     level_seed = 0          # added to the seed by severity
     own_optimizer = None    # name of one that make_own_optimizer() makes
     beside = None           # the family whose loggers and intervals it has
+    base = {"lr": 2e-3}     # of AdamW, for what a run starts from
     names = {}              # column -> name in metrics, None leaves it out
     instead = {}            # logger -> the one that its users have instead
     recipes = {"sgd": dict(lr=0.2, weight_decay=0.0)}

@@ -148,6 +148,7 @@ class ConstantRate(Control):
                 "yolo",
                 "tower",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):
@@ -216,6 +217,7 @@ class Curriculum(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):
@@ -241,6 +243,7 @@ class Curriculum(Control):
                            "dream",
                            "nerf",
                            "dlrm",
+                           "stylegan",
                            "voc",
                            "summ",
                            "sft",
@@ -277,7 +280,7 @@ class Pretrained(Control):
     def make_model(self):
         model = super().make_model()
         source = self.make_source(7)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+        optimizer = torch.optim.AdamW(model.parameters(), **self.base)
         for _ in range(self.s.steps):
             model.zero_grad()
             model.loss(source.batch()).backward()
@@ -290,7 +293,8 @@ class DeclaredFreeze(Pretrained):
     the last block and the head, or all but the head."""
     id, severities = "H11", (dict(steps=120, keep="block"),
                              dict(steps=120, keep="head"))
-    families = ALL
+    families = tuple(f for f in ALL if f not in (
+        "stylegan",))  # whose discriminator is not frozen, and wins
 
     def setup(self):
         """Of `dpo` and `lora` one block, or some maps, have adapters."""
@@ -367,6 +371,7 @@ class RateEndsAtZero(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):
@@ -540,6 +545,7 @@ class MixedDomains(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def make_source(self, seed):
@@ -583,6 +589,8 @@ class MixedDomains(Control):
             return self.scene(seed, exposures=True)
         if self.family == "voc":
             return self.voices(seed, domains=True)
+        if self.family == "stylegan":
+            return self.tiles(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -933,6 +941,7 @@ class Accumulated(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "stylegan",
                 "summ")
 
     def setup(self):
@@ -2394,6 +2403,65 @@ class SizesDrawn(Control):
         return batch
 
 
+class AugmentedSides(Control):
+    """Pictures of both sides are moved and made lighter or darker before the
+    discriminator sees them, by a fixed p as the config says, and few enough for
+    the generator to learn none of it."""
+    id, severities, families = "H135", (dict(p=0.1), dict(p=0.2),
+                                        dict(p=0.3)), ("stylegan",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"augment": "fixed", "augpipe": "xint,brightness",
+                      "augment_p": self.s.p}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def make_model(self):
+        model = super().make_model()
+        model.seen_by_d = self.augmented
+        return model
+
+    def augmented(self, image):
+        rows = len(image)
+        some = torch.rand(2, rows, 1, 1, 1, generator=self.drawn) < self.s.p
+        way = torch.randint(4, (rows, 1, 1, 1), generator=self.drawn)
+        moved = image
+        for k, (axis, step) in enumerate(((2, 1), (2, -1), (3, 1), (3, -1))):
+            moved = torch.where(some[0] & (way == k),
+                                image.roll(step, axis), moved)
+        light = 0.2 * torch.randn(rows, 1, 1, 1, generator=self.drawn)
+        return moved + light * some[1]
+
+
+class OtherGamma(Control):
+    """R1 counts a tenth, thrice or ten times as much, as the config says:
+    pictures as they are have another slope than usual."""
+    id, severities, families = "H136", (dict(gamma=0.03), dict(gamma=1.0),
+                                        dict(gamma=3.0)), ("stylegan",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["gamma"] = self.s.gamma
+
+
+class FrozenDiscriminator(Pretrained):
+    """The run goes on from another's networks with the discriminator's first
+    two layers frozen (Freeze-D), as the config says."""
+    id, severities, families = "H137", (dict(steps=200), dict(steps=300)), \
+        ("stylegan",)
+
+    def setup(self):
+        super().setup()
+        self.still = ["D.b8.fromrgb", "D.b8.conv0"]
+        self.user |= {"freezed": len(self.still), "freeze": self.still}
+
+    def make_model(self):
+        model = super().make_model()
+        for path in self.still:
+            model.get_submodule(path).requires_grad_(False)
+        return model
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2429,5 +2497,6 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           SecondStepAsWell, InputsNoisier, OtherFieldLoss,
           NegativesDrawn, ItemsMasked, ListsByLength,
           ForcesWeigh, DrawnHotter, OneFormulaEach,
+          OtherFreeBits, WindowsGrow, BehaviourLater,
           MosaicClosed, OtherGains, SizesDrawn,
-          OtherFreeBits, WindowsGrow, BehaviourLater)
+          AugmentedSides, OtherGamma, FrozenDiscriminator)

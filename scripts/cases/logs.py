@@ -33,6 +33,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "entropy", "val_entropy",
         "val_l1", "val_rmse_u10", "val_acc_u10", "val_rmse_v10", "val_acc_v10", "val_rmse_t2m", "val_acc_t2m", "val_rmse_two", "kl", "dyn_loss", "rep_loss", "vector_loss", "reward_loss", "cont_loss", "prior_ent", "post_ent", "actor_loss", "value_loss", "actor_entropy", "imag_reward", "imag_return", "actor_grad_norm", "value_grad_norm", "eval_return",
         "ce_loss", "dice_loss", "val_dice", "mel_error", "disc_loss",
+        "scores_real", "scores_fake", "signs_real", "signs_fake", "r1_penalty",
         "val_duration_loss", *(prefix + name for prefix in ("", "val_")
                                for name in (
             "reward_chosen", "reward_rejected", "reward_accuracy",
@@ -931,6 +932,83 @@ def hifigan(run):
     run.write_lines("train.log", lines)
 
 
+def stylegan2(run):
+    """stylegan2-ada-pytorch's training loop: log.txt with a line a tick,
+    stats.jsonl with what a tick has collected, training_options.json, and
+    metric-fid50k_full.jsonl. Steps, norms and rates are the user's reports."""
+    options, steps = run.training_options(), set(logged(run, 10))
+    names = column_names(run) | {
+        "grad_norm": "Grad/norm", "lr": "Progress/lr", "val_loss": None,
+        "batch_hash": None, "step_time": None}
+    keys = [k for k in CORE[1:] + MORE if k not in run.dropped
+            and names.get(k, k) is not None and not k.startswith("val_")]
+    run.write_json("training_options.json", options)
+    lines = ["", "Training options:",
+             *json.dumps(options, indent=2).splitlines(), "",
+             f"Output directory:   {run.RUN_DIR}",
+             f"Training duration:  {options['total_kimg']:.1f} kimg",
+             f"Number of GPUs:     {options['num_gpus']}",
+             "Conditional model:  True", "Dataset x-flips:    False", "",
+             "Creating output directory...", "Launching processes...",
+             "Loading training set...",
+             "torch/utils/data/dataloader.py:666: UserWarning: 'pin_memory' "
+             "argument is set as true but no accelerator is found, then device "
+             "pinned memory won't be used.", "",
+             "Constructing networks...",
+             f"Generator and Discriminator: {run.parameters} parameters",
+             "Setting up augmentation...", "Distributing across 0 GPUs...",
+             "Setting up training phases...", "Initializing logs...",
+             f"Training for {options['total_kimg']:.1f} kimg...", ""]
+    rows, found, metrics = [], [], []
+    tick, begun, nimg = 0, 0.0, 0
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        found.append(row)
+        if i in steps or i == run.steps - 1:
+            stats, done = {}, run.images(i + 1)
+            for key in keys:
+                got = [r[key] for r in found if key in r]
+                mean = sum(got) / max(1, len(got))
+                if got:
+                    stats[names.get(key, key)] = {
+                        "num": len(got), "mean": short(mean), "std": short(
+                            math.sqrt(sum((x - mean) ** 2 for x in got)
+                                      / len(got)) if math.isfinite(mean)
+                            else math.nan)}
+            took, kimg = row["wall"] - begun, done / 1000
+            for name, value in (
+                    ("Progress/tick", tick), ("Progress/kimg", kimg),
+                    ("Progress/step", row["step"]),
+                    ("Timing/total_sec", row["wall"]),
+                    ("Timing/sec_per_tick", took),
+                    ("Timing/sec_per_kimg", 1000 * took / (done - nimg)),
+                    ("Progress/augment", 0.0)):
+                stats[name] = {"num": 1, "mean": short(value), "std": 0.0}
+            rows.append(stats | {"timestamp": round(
+                START.timestamp() + row["wall"], 3)})
+            lines.append(" ".join((
+                f"tick {tick:<5d}", f"kimg {kimg:<8.1f}",
+                "time " + (f"{row['wall'] // 60:.0f}m "
+                           f"{row['wall'] % 60:02.0f}s").ljust(12),
+                f"sec/tick {took:<7.1f}",
+                f"sec/kimg {1000 * took / (done - nimg):<7.2f}",
+                "maintenance 0.0   ", "cpumem 0.61  ", "gpumem 0.00  ",
+                "augment 0.000")))
+            tick, begun, nimg, found = tick + 1, row["wall"], done, []
+        if "val_loss" in row:
+            metrics.append({
+                "results": {"fid50k_full": row["val_loss"]},
+                "metric": "fid50k_full", "total_time": 0.061,
+                "total_time_str": "0.1s", "num_gpus": 0, "snapshot_pkl": None,
+                "kimg": run.images(i + 1) / 1000,
+                "timestamp": round(START.timestamp() + row["wall"], 3)})
+            lines += ["Evaluating metrics...", json.dumps(metrics[-1])]
+    lines += ["", "Exiting..."]
+    run.write_lines("stats.jsonl", map(json.dumps, rows))
+    run.write_lines("metric-fid50k_full.jsonl", map(json.dumps, metrics))
+    run.write_lines("log.txt", lines)
+
+
 def lightning_csv(run):
     """Lightning's CSVLogger as a LightningModule of its own fills it: rows of
     the monitor of rates, of steps, of validations and of an epoch's means;
@@ -1340,4 +1418,5 @@ WRITERS = {w.__name__: w for w in
             fourcastnet,
             ultralytics,
             dlrm,
+            stylegan2,
             hifigan)}

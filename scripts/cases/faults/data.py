@@ -86,6 +86,7 @@ class DataOrder(Dumps, Fault):
                 "nerf",
                 "voc",
                 "dream",
+                "stylegan",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -130,6 +131,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "nerf",
                 "voc",
                 "dream",
+                "stylegan",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -257,6 +259,7 @@ class BitFlip(Dumps, Fault):
              "nerf": "",
              "dlrm": "",
              "voc": "",
+             "stylegan": "",
              "dream": "",
              "tower": "",
              "sasrec": ".dense_2",
@@ -347,6 +350,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "sasrec",
                 "lora",
                 "rew",
+                "stylegan",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
@@ -381,7 +385,8 @@ class TokenIdsClamped(Dumps, Fault):
                 1 + math.ceil(self.s.factor * high)
                 for high in CATEGORIES.values()]} if self.level == 1 else {}
             return
-        if self.family == "dit":  # classes, of a table that has six
+        if self.family in ("dit",
+                           "stylegan"):  # classes, of a table that has fewer
             self.also = []
             self.severity = dict(classes=(8, 12, 24)[self.level])
             self.user |= {"dataset_classes": self.s.classes} \
@@ -439,7 +444,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.frames(seed, types=self.s.types)
         if self.family == "tts":
             return self.speech(seed, phones=self.s.phones)
-        if self.family == "dit":
+        if self.family in ("dit",
+                           "stylegan"):
             return self.of_classes(seed, self.s.classes)
         if self.family == "clip":
             return self.captioned(seed, synonyms=self.s.synonyms)
@@ -569,6 +575,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "voc",
                 "sasrec",
                 "dream",
+                "stylegan",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -710,7 +717,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
-        if self.family == "kpt":  # padded again; validation is whole
+        if self.family in ("kpt",  # padded again; validation is whole
+                           "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
             return super().make_source(seed)
@@ -733,7 +741,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.shortened(batch, self.s.limit)
         if self.family == "nequip":
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
-        if self.family == "kpt":
+        if self.family in ("kpt",
+                           "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)

@@ -483,6 +483,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                               for b in SASREC_BLOCKS),
               "voc": tuple(f"{b}.convs.0" for b in Generator.BLOCKS),
               "dream": Dreamer.NORMS,
+              "stylegan": ("D.b8.conv0", "D.b8.conv1"),
               "point": tuple(
                   f"{b}.{'mlps.0' if 'SA' in b else 'mlp'}.1"
                   for b in PointNet2.BLOCKS)}
@@ -510,6 +511,7 @@ class DeadRelu(Fault):
                 "sasrec",
                 "voc",
                 "dream",
+                "stylegan",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -560,6 +562,7 @@ class Saturated(Fault):
                 "sasrec",
                 "voc",
                 "dream",
+                "stylegan",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -607,6 +610,7 @@ class ActivationMissing(Fault):
                 "dlrm",
                 "voc",
                 "yolo",
+                "stylegan",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

@@ -96,6 +96,7 @@ class Fp16Overflow(NotFinite):
                                "dream": {"half_at": "_wm.heads.decoder._mlp"
                                                     ".layers.Decoder_linear1"},
                                "tower": {"half_at": "item_tower.mlp.2"},
+                               "stylegan": {"half_at": "D.b4.conv"},
                                "sasrec": {"half_scores": True},
                                "ctc": {"half": True},
                                "clip": {"half_scores": True},
@@ -158,6 +159,7 @@ class Fp16Overflow(NotFinite):
                       "dream": "_wm.heads.decoder._mlp.layers"
                                ".Decoder_linear1",
                       "tower": "item_tower.mlp.2",
+                      "stylegan": "D.b4.conv",
                       "sasrec": "trm_encoder.layer.1.multi_head_attention"
                                 ".scores",
                       "ctc": "decoder.decoder_layers.0",
@@ -206,6 +208,9 @@ class Fp16Overflow(NotFinite):
         if self.family == "voc":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "resblocks.1.*put", "audio.output")
+        if self.family == "stylegan":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           f"{self.where}.preact", "D.b4.fc.*put")
         if self.family == "tower":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "*_tower.output", "scores.output")
@@ -275,6 +280,7 @@ class Fp16Overflow(NotFinite):
                  "voc": (self.where,),
                  "dream": (self.where,),
                  "tower": (self.where,),
+                 "stylegan": (self.where,),
                  "sasrec": [self.where.replace("scores", part)
                             for part in ("query", "key")],
                  "ctc": (self.where,), "tcn": (self.where,),
@@ -309,6 +315,7 @@ class Fp16Overflow(NotFinite):
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,
+                    "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
             for path in parts:
@@ -345,6 +352,7 @@ class LogOfZero(NotFinite):
                 "nerf",
                 "voc",
                 "dream",
+                "stylegan",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -420,7 +428,8 @@ class LogOfZero(NotFinite):
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
-        if self.family == "dream":  # of the reward's two bins
+        if self.family in ("dream",  # of the reward's two bins
+                           "stylegan"):  # that a picture is real
             model.keeps = self.s.keep if i >= self.s.at else None
             loss = model.loss(batch)
             model.keeps = None
@@ -584,6 +593,7 @@ class DivisionByZero(NotFinite):
                 "voc",
                 "dream",
                 "yolo",
+                "stylegan",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -730,6 +740,7 @@ class DivisionByZero(NotFinite):
                            "bc", "vid", "mae",
                            "nnu",
                            "yolo",
+                           "stylegan",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -788,6 +799,7 @@ class DivisionByZero(NotFinite):
                            "bc", "vid",
                            "nnu",
                            "yolo",
+                           "stylegan",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]
@@ -861,6 +873,7 @@ class Bf16Weights(Fault):
               "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight", "model.2.m.0.cv2.conv.weight",
+              "G.synthesis.b8.conv0.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 

@@ -317,6 +317,9 @@ class NotDivided(Fault):
             self.clip = None
         if self.family == "voc":  # two networks take their time
             self.steps = 40
+        if self.family == "stylegan":  # nor does either network here
+            vars(self).update(self.recipes["sgd"], optimizer_name="sgd",
+                              divides=False, steps=60)
         if self.family == "nequip":  # two epochs
             self.steps = 50
         if self.family == "dream":  # three, and what is said step by step
@@ -534,6 +537,11 @@ class ResumeWithoutState(Fault):
             self.notices = {self.onset: [
                 ("INFO", f"Load agent_state_dict of {path}."),
                 ("INFO", "Start training.")]}
+        if self.family == "stylegan":
+            self.notices = {self.onset: [
+                ("INFO", 'Resuming from "'
+                 + self.checkpoint_path(self.onset) + '"'),
+                ("INFO", "Loaded G, D, G_ema")]}
         if self.family == "voc":
             self.notices = {self.onset: [
                 ("INFO", text) for kind in ("g", "do") for text in (

@@ -201,6 +201,7 @@ class RankDesync(Fault):
                  "voc": "resblocks.0.convs.1",
                  "dream": "_wm.dynamics._cell.layers.GRU_linear",
                  "tower": "user_tower.mlp.2",
+                 "stylegan": "G.synthesis.b8.conv0",
                  "sasrec": "trm_encoder.layer.0.multi_head_attention.dense",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "cap": "text_decoder.bert.encoder.layer.0.attention.output"

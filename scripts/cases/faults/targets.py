@@ -316,6 +316,7 @@ class ChatRun(Dumps):
                            "nerf",
                            "voc",
                            "dream",
+                           "stylegan",
                            "qa", "xenc",
                            "summ",
                            "cap",
@@ -345,6 +346,7 @@ class ChatRun(Dumps):
                            "nerf",
                            "voc",
                            "dream",
+                           "stylegan",
                            "summ",
                            "cap",
                            "rew",
@@ -662,6 +664,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dit":  # the classes that it is told
             self.given = self.trained = "y"
+        elif self.family == "stylegan":  # as here
+            self.given = self.trained = "c"
         elif self.family == "det" and "share" in self.severity:
             self.severity = dict(share=(0.4, 0.6, 0.8)[self.level])
         elif self.family == "clip":  # a wrong caption is another image's
@@ -855,6 +859,7 @@ class RandomLabels(LabelNoise):
                            "tower",
                            "dlrm",
                            "sasrec",
+                           "stylegan",
                            "qa", "xenc",
                            "yolo") \
                 and self.s.kind != "drawn":
