@@ -118,6 +118,7 @@ class NoWeightDecay(Control):
                 "nnu",
                 "tower",
                 "voc",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -146,6 +147,7 @@ class ConstantRate(Control):
                 "nnu",
                 "tower",
                 "voc",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -213,6 +215,7 @@ class Curriculum(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -240,6 +243,7 @@ class Curriculum(Control):
                            "dlrm",
                            "voc",
                            "summ",
+                           "whisper",
                            "sft",
                            "cap",
                            "lora",
@@ -327,11 +331,13 @@ class DeclaredFreeze(Pretrained):
                 and self.family in ("llama", "bert",
                                     "cap",
                                     "sft",
+                                    "whisper",
                                     "summ")
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
             # What never is trained is not now.
-            alive = alive and not name.endswith("sdp_attn.scale")
+            alive = alive and not name.endswith("sdp_attn.scale") \
+                and name != "model.encoder.embed_positions.weight"
             p.requires_grad_(alive)
             if not alive:
                 self.user["freeze"].append(name)
@@ -361,6 +367,7 @@ class RateEndsAtZero(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -532,6 +539,7 @@ class MixedDomains(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "whisper",
                 "summ")
 
     def make_source(self, seed):
@@ -555,6 +563,8 @@ class MixedDomains(Control):
             return self.proteins(seed, domains=True)
         if self.family == "summ":
             return self.reports(seed, desks=True)
+        if self.family == "whisper":
+            return self.recordings(seed, domains=True)
         if self.family == "sft":
             return self.chats(seed, domains=True)
         if self.family == "cap":
@@ -922,6 +932,7 @@ class Accumulated(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -2323,6 +2334,62 @@ class BehaviourLater(Control):
         return super().compute_loss(i, model, batch)
 
 
+class SpecAugmented(Control):
+    """Of training spectrograms some frames and some bands are masked, as the
+    config says: training lies above validation."""
+    id, severities, families = "H138", (dict(frames=3, bands=2),
+                                        dict(frames=5, bands=3)), \
+        ("whisper",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"apply_spec_augment": True,
+                      "mask_time_length": self.s.frames,
+                      "mask_feature_length": self.s.bands}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        return self.masked(batch, self.s.frames, self.s.bands, self.drawn)
+
+    def spoil_val(self, batch):
+        return batch
+
+
+class PromptsNotLabelled(Control):
+    """Language, task and the token of no time stamps are given and not asked
+    for, in validation as well, as the config says: fewer labels count, and the
+    loss of one is higher to begin with."""
+    id, severities, families = "H139", (dict(),), ("whisper",)
+
+    def setup(self):
+        super().setup()
+        self.user["mask_prompt_labels"] = True
+
+    def spoil_batch(self, i, batch):
+        return self.without_prompts(batch)
+
+
+class AlignedAsWell(Control):
+    """A share of the training loss is CTC's, of a map of the encoder's states,
+    as the config says; validation has the decoder's alone, so that the two are
+    other numbers."""
+    id, severities, families = "H140", (dict(weight=0.2), dict(weight=0.4)), \
+        ("whisper",)
+
+    def setup(self):
+        super().setup()
+        self.user["ctc_weight"] = self.s.weight
+
+    def make_model(self):
+        return self.with_ctc(super().make_model())
+
+    def compute_loss(self, i, model, batch):
+        loss = (1 - self.s.weight) * model.criterion(
+            model.logits(batch), batch) + self.s.weight * model.aligned(batch)
+        model.tap("loss.output", loss)
+        return loss
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2358,4 +2425,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           SecondStepAsWell, InputsNoisier, OtherFieldLoss,
           NegativesDrawn, ItemsMasked, ListsByLength,
           ForcesWeigh, DrawnHotter, OneFormulaEach,
-          OtherFreeBits, WindowsGrow, BehaviourLater)
+          OtherFreeBits, WindowsGrow, BehaviourLater,
+          SpecAugmented, PromptsNotLabelled, AlignedAsWell)

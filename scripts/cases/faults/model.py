@@ -36,7 +36,9 @@ from ..xenc import CrossEncoder
 
 def linear_weights(model):
     return [p for n, p in model.named_parameters()
-            if p.dim() >= 2 and not n.endswith("A_log")]
+            if p.dim() >= 2 and not n.endswith("A_log")
+            # Sines and cosines of `whisper`, which are no weights.
+            and n != "model.encoder.embed_positions.weight"]
 
 
 class DetachedGraph(Fault):
@@ -336,6 +338,7 @@ class AttentionScale(Fault):
                 "cap",
                 "lora",
                 "sasrec",
+                "whisper",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -386,6 +389,10 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 12.0 ** self.s.power
             self.where = self.layer("scores")
             return
+        if self.family == "whisper":  # four of 7
+            self.model_options["scale"] = 7.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
         if self.family == "sft":  # two of 20
             self.model_options["scale"] = 20.0 ** self.s.power
             self.where = self.layer("scores")
@@ -434,6 +441,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
               "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
                             for half in ("decoder", "encoder")),
+              "whisper": tuple(f"model.{half}.layers.{i}.fc1" for i in range(2)
+                               for half in ("decoder", "encoder")),
               "cap": (*(f"{b}.intermediate.dense" for b in CAP_BLOCKS),
                       "visual_encoder.blocks.0.mlp.fc1"),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
@@ -506,6 +515,7 @@ class DeadRelu(Fault):
                 "sasrec",
                 "voc",
                 "dream",
+                "whisper",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -555,6 +565,7 @@ class Saturated(Fault):
                 "sasrec",
                 "voc",
                 "dream",
+                "whisper",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -639,6 +650,7 @@ class PositionsMissing(Fault):
                 "nerf",
                 "afno",
                 "summ",
+                "whisper",
                 "lora",
                 "rew",
                 "sasrec",
@@ -655,6 +667,7 @@ class PositionsMissing(Fault):
                              "afno",
                              "cap",
                              "summ",
+                             "whisper",
                              "xenc",
                              "lora",
                              "rew",
@@ -670,6 +683,7 @@ class PositionsMissing(Fault):
                                                  "afno",
                                                  "cap",
                                                  "summ",
+                                                 "whisper",
                                                  "xenc",
                                                  "lora",
                                                  "rew",
