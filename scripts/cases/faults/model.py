@@ -441,7 +441,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
               "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
                             for half in ("decoder", "encoder")),
-              "whisper": tuple(f"model.{half}.layers.{i}.fc1" for i in range(2)
+              "whisper": tuple(f"model.{half}.layers.0.fc1"
                                for half in ("decoder", "encoder")),
               "cap": (*(f"{b}.intermediate.dense" for b in CAP_BLOCKS),
                       "visual_encoder.blocks.0.mlp.fc1"),

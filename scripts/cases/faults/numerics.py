@@ -126,7 +126,7 @@ class Fp16Overflow(NotFinite):
                       "resnet": "layer2.0.conv1",
                       "s2s": "decoder.layers.1.encoder_attn.scores",
                       "summ": "decoder.layers.1.encoder_attn.scores",
-                      "whisper": "model.decoder.layers.1.encoder_attn.scores",
+                      "whisper": "model.decoder.layers.0.encoder_attn.scores",
                       "cap": "text_decoder.bert.encoder.layer.0.attention"
                              ".self.scores",
                       "vit": "encoder.layers.encoder_layer_1."
