@@ -33,7 +33,7 @@ class AlongTheDiagonal(OfWhisper):
     alone that lie about as far along, in validation as well. But what is
     recorded ends in silence, and a text begins with tokens that nobody says."""
     id = "U361"
-    severities = (dict(width=3), dict(width=2), dict(width=1))
+    severities = (dict(width=2), dict(width=1), dict(width=0))
 
     def setup(self):
         super().setup()
@@ -81,7 +81,7 @@ class EveryFewStates(OfWhisper):
     alone, as of recordings of half a minute, in validation as well. Here a word
     is two of them, or fewer."""
     id = "U363"
-    severities = (dict(factor=4), dict(factor=8), dict(factor=16))
+    severities = (dict(factor=6), dict(factor=8), dict(factor=16))
 
     def setup(self):
         super().setup()
