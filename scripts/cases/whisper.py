@@ -433,7 +433,10 @@ class WhisperRun(Family):
         "F38": (dict(growth=1.045), dict(growth=1.06), dict(growth=1.1)),
         "F39a": (dict(at=110, keep=0.5), dict(at=75, keep=0.25),
                  dict(at=40, keep=0.125)),
-        "F39b": (dict(at=110), dict(at=80), dict(at=50))}
+        "F39b": (dict(at=110), dict(at=80), dict(at=50)),
+        "H02": (dict(factor=0.6), dict(factor=0.4)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.02), dict(rate=0.05))}
     paths = {"embed": "model.decoder.embed_tokens",
              "attn": "model.decoder.layers.{}.self_attn",
              "scores": "model.decoder.layers.{}.self_attn.scores",
