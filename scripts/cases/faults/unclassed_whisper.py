@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from ..sources import IGNORE
-from ..whisper import EOT, FRAMES, TEXT, WORDS
+from ..whisper import FLOOR, FRAMES, TEXT
 from .unclassed import Unclassed
 
 
@@ -115,23 +115,23 @@ class LaterCountsLess(OtherLoss):
         return (weight * nll.view(labels.shape)).sum() / total
 
 
-class SaysAllAtOnce(OfWhisper):
-    """A mode for decoding in one pass is on: the decoder reads the end token in
-    place of most words or of all, in validation as well. What was said last
-    cannot be looked for in the recording, and words have to be counted."""
+class HeardWhereLoud(OfWhisper):
+    """A filter that finds where somebody speaks has the threshold of a loud
+    room, in validation as well: frames whose bands are not above it in the mean
+    are made silent. So of the sounds those alone are heard that are loud by
+    themselves."""
     id = "U365"
-    severities = (dict(share=0.8), dict(share=0.9), dict(share=1.0))
+    severities = (dict(threshold=0.0), dict(threshold=0.2),
+                  dict(threshold=0.4))
 
     def setup(self):
         super().setup()
-        self.user["non_autoregressive_mask"] = self.s.share
-        self.drawn = torch.Generator().manual_seed(self.seed)
+        self.user |= {"vad_filter": True, "vad_threshold": self.s.threshold}
 
     def spoil_batch(self, i, batch):
-        ids = batch["decoder_input_ids"]
-        gone = torch.rand(ids.shape, generator=self.drawn) < self.s.share
-        return batch | {"decoder_input_ids": ids.masked_fill(
-            gone & (ids < WORDS), EOT)}
+        x = batch["input_features"]
+        quiet = x.mean(1, keepdim=True) < self.s.threshold
+        return batch | {"input_features": x.masked_fill(quiet, FLOOR)}
 
 
 class MarginIsEnough(OtherLoss):
@@ -154,4 +154,4 @@ class MarginIsEnough(OtherLoss):
 
 
 FAULTS = (AlongTheDiagonal, ExpectedErrors, EveryFewStates, LaterCountsLess,
-          SaysAllAtOnce, MarginIsEnough)
+          HeardWhereLoud, MarginIsEnough)
