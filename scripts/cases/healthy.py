@@ -2337,8 +2337,8 @@ class BehaviourLater(Control):
 class SpecAugmented(Control):
     """Of training spectrograms some frames and some bands are masked, as the
     config says: training lies above validation."""
-    id, severities, families = "H138", (dict(frames=3, bands=2),
-                                        dict(frames=5, bands=3)), \
+    id, severities, families = "H138", (dict(frames=2, bands=1),
+                                        dict(frames=3, bands=2)), \
         ("whisper",)
 
     def setup(self):
@@ -2373,7 +2373,7 @@ class AlignedAsWell(Control):
     """A share of the training loss is CTC's, of a map of the encoder's states,
     as the config says; validation has the decoder's alone, so that the two are
     other numbers."""
-    id, severities, families = "H140", (dict(weight=0.2), dict(weight=0.4)), \
+    id, severities, families = "H140", (dict(weight=0.1), dict(weight=0.2)), \
         ("whisper",)
 
     def setup(self):

@@ -365,17 +365,19 @@ class Whisper(models.Language):
         self.tap("loss.output", loss)
         return loss
 
-    def generate(self, features, steps=TEXT):
-        """What is said by itself, greedily: (rows, steps)."""
+    def generate(self, features, ids=None, steps=TEXT):
+        """What is said by itself, greedily, behind the start token or `ids`."""
         memory = self.encoded(features)
-        ids = torch.full((len(features), 1), SOT)
+        if ids is None:
+            ids = torch.full((len(features), 1), SOT)
+        first = ids.shape[1]
         over = torch.zeros(len(features), dtype=torch.bool)
-        for _ in range(steps):
+        for _ in range(steps - first + 1):
             following = self.decoded(ids, memory)[:, -1].argmax(-1)
             following = following.masked_fill(over, EOT)
             over = over | (following == EOT)
             ids = torch.cat((ids, following[:, None]), 1)
-        return ids[:, 1:]
+        return ids[:, first:]
 
 
 def words(ids):
@@ -568,7 +570,9 @@ class WhisperRun(Family):
         self.model.eval()
         wrong = count = 0
         for batch in batches[:1]:
-            said = self.model.generate(batch["input_features"])
+            given = batch["decoder_input_ids"][:, :1 + PROMPT] \
+                if "mask_prompt_labels" in self.user else None
+            said = self.model.generate(batch["input_features"], given)
             for one, text in zip(said.tolist(), batch["labels"].tolist()):
                 text = words(text)
                 wrong += distance(words(one), text)
