@@ -277,7 +277,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "dlrm",
             "sasrec",
             "yolo",
-            "lora")  # a loss of labels
+            "lora",
+            "whisper")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -344,7 +345,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "mmengine",
                        "dlrm",
                        "nequip",
-                       "fairseq"):
+                       "fairseq",
+                       "espnet"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

@@ -119,6 +119,7 @@ class NoWeightDecay(Control):
                 "yolo",
                 "tower",
                 "voc",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -149,6 +150,7 @@ class ConstantRate(Control):
                 "tower",
                 "voc",
                 "stylegan",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -218,6 +220,7 @@ class Curriculum(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -246,6 +249,7 @@ class Curriculum(Control):
                            "stylegan",
                            "voc",
                            "summ",
+                           "whisper",
                            "sft",
                            "cap",
                            "lora",
@@ -335,12 +339,14 @@ class DeclaredFreeze(Pretrained):
                 and self.family in ("llama", "bert",
                                     "cap",
                                     "sft",
+                                    "whisper",
                                     "summ")
                 and name.endswith(("embed_tokens.weight",
                                    "word_embeddings.weight")))
             # What never is trained is not now.
             alive = alive and not name.endswith(("sdp_attn.scale",
-                                                     "dfl.conv.weight"))
+                                                     "dfl.conv.weight")) \
+                and name != "model.encoder.embed_positions.weight"
             p.requires_grad_(alive)
             if not alive:
                 self.user["freeze"].append(name)
@@ -372,6 +378,7 @@ class RateEndsAtZero(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -546,6 +553,7 @@ class MixedDomains(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "whisper",
                 "summ")
 
     def make_source(self, seed):
@@ -571,6 +579,8 @@ class MixedDomains(Control):
             return self.proteins(seed, domains=True)
         if self.family == "summ":
             return self.reports(seed, desks=True)
+        if self.family == "whisper":
+            return self.recordings(seed, domains=True)
         if self.family == "sft":
             return self.chats(seed, domains=True)
         if self.family == "cap":
@@ -942,6 +952,7 @@ class Accumulated(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "whisper",
                 "summ")
 
     def setup(self):
@@ -2362,6 +2373,24 @@ class MosaicClosed(Control):
         return self.mosaic(batch, torch.rand(
             len(batch["img"]), generator=self.drawn) < self.s.prob)
 
+
+class SpecAugmented(Control):
+    """Of training spectrograms some frames and some bands are masked, as the
+    config says: training lies above validation."""
+    id, severities, families = "H138", (dict(frames=2, bands=1),
+                                        dict(frames=3, bands=2)), \
+        ("whisper",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"apply_spec_augment": True,
+                      "mask_time_length": self.s.frames,
+                      "mask_feature_length": self.s.bands}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        return self.masked(batch, self.s.frames, self.s.bands, self.drawn)
+
     def spoil_val(self, batch):
         return batch
 
@@ -2462,6 +2491,41 @@ class FrozenDiscriminator(Pretrained):
         return model
 
 
+class PromptsNotLabelled(Control):
+    """Language, task and the token of no time stamps are given and not asked
+    for, in validation as well, as the config says: fewer labels count, and the
+    loss of one is higher to begin with."""
+    id, severities, families = "H139", (dict(),), ("whisper",)
+
+    def setup(self):
+        super().setup()
+        self.user["mask_prompt_labels"] = True
+
+    def spoil_batch(self, i, batch):
+        return self.without_prompts(batch)
+
+
+class AlignedAsWell(Control):
+    """A share of the training loss is CTC's, of a map of the encoder's states,
+    as the config says; validation has the decoder's alone, so that the two are
+    other numbers."""
+    id, severities, families = "H140", (dict(weight=0.1), dict(weight=0.2)), \
+        ("whisper",)
+
+    def setup(self):
+        super().setup()
+        self.user["ctc_weight"] = self.s.weight
+
+    def make_model(self):
+        return self.with_ctc(super().make_model())
+
+    def compute_loss(self, i, model, batch):
+        loss = (1 - self.s.weight) * model.criterion(
+            model.logits(batch), batch) + self.s.weight * model.aligned(batch)
+        model.tap("loss.output", loss)
+        return loss
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2499,4 +2563,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           ForcesWeigh, DrawnHotter, OneFormulaEach,
           OtherFreeBits, WindowsGrow, BehaviourLater,
           MosaicClosed, OtherGains, SizesDrawn,
-          AugmentedSides, OtherGamma, FrozenDiscriminator)
+          AugmentedSides, OtherGamma, FrozenDiscriminator,
+          SpecAugmented, PromptsNotLabelled, AlignedAsWell)

@@ -265,6 +265,7 @@ class BitFlip(Dumps, Fault):
              "sasrec": ".dense_2",
              "xenc": ".dense",
              "summ": "",
+             "whisper": "",
              "cap": ".dense",
              "sft": ".down_proj",
              "rew": ".down_proj",
@@ -295,6 +296,7 @@ class BitFlip(Dumps, Fault):
         if self.family in ("llama", "bert", "esm",
                            "sft",
                            "cap",
+                           "whisper",
                            "summ") and self.s.part == "head":
             self.where = self.layer("embed")  # they are tied
             if self.family == "esm":  # whose head has more than the table
@@ -351,6 +353,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "lora",
                 "rew",
                 "stylegan",
+                "whisper",
                 "summ")
     severities = (dict(factor=1.06), dict(factor=1.25), dict(factor=1.8))
 
@@ -465,6 +468,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.pairs(seed, pieces=self.size())
         if self.family == "summ":
             return self.reports(seed, pieces=self.size())
+        if self.family == "whisper":  # words that were added
+            return self.recordings(seed, pieces=self.size())
         if self.family == "sft":
             return self.chats(seed, pieces=self.size())
         if self.family == "cap":
@@ -576,6 +581,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "sasrec",
                 "dream",
                 "stylegan",
+                "whisper",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -632,6 +638,12 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_target_length": self.s.limit,
                           "valid_max_target_length": self.context}
             return self.reports(
+                seed, limit=None if seed == 9 else self.s.limit)
+        if self.family == "whisper":  # and here
+            self.also = [*type(self).also, "eos-missing-in-targets"]
+            self.user |= {"max_label_length": self.s.limit,
+                          "eval_max_label_length": self.context}
+            return self.recordings(
                 seed, limit=None if seed == 9 else self.s.limit)
         if self.family == "sft":  # as here
             self.also = [*type(self).also, "eos-missing-in-targets"]

@@ -38,7 +38,9 @@ from ..yolo import BEFORE_ACT as YOLO_NORMS
 def linear_weights(model):
     return [p for n, p in model.named_parameters()
             if p.dim() >= 2 and not n.endswith(("A_log",
-                                                "dfl.conv.weight"))]
+                                                "dfl.conv.weight"))
+            # Sines and cosines of `whisper`, which are no weights.
+            and n != "model.encoder.embed_positions.weight"]
 
 
 class DetachedGraph(Fault):
@@ -338,6 +340,7 @@ class AttentionScale(Fault):
                 "cap",
                 "lora",
                 "sasrec",
+                "whisper",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -388,6 +391,10 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 12.0 ** self.s.power
             self.where = self.layer("scores")
             return
+        if self.family == "whisper":  # four of 7
+            self.model_options["scale"] = 7.0 ** self.s.power
+            self.where = self.layer("scores")
+            return
         if self.family == "sft":  # two of 20
             self.model_options["scale"] = 20.0 ** self.s.power
             self.where = self.layer("scores")
@@ -436,6 +443,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
               "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
                             for half in ("decoder", "encoder")),
+              "whisper": tuple(f"model.{half}.layers.0.fc1"
+                               for half in ("decoder", "encoder")),
               "cap": (*(f"{b}.intermediate.dense" for b in CAP_BLOCKS),
                       "visual_encoder.blocks.0.mlp.fc1"),
               "vit": tuple(f"{b}.mlp.0" for b in Vit.BLOCKS),
@@ -512,6 +521,7 @@ class DeadRelu(Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "whisper",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -563,6 +573,7 @@ class Saturated(Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "whisper",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -649,6 +660,7 @@ class PositionsMissing(Fault):
                 "nerf",
                 "afno",
                 "summ",
+                "whisper",
                 "lora",
                 "rew",
                 "sasrec",
@@ -665,6 +677,7 @@ class PositionsMissing(Fault):
                              "afno",
                              "cap",
                              "summ",
+                             "whisper",
                              "xenc",
                              "lora",
                              "rew",
@@ -680,6 +693,7 @@ class PositionsMissing(Fault):
                                                  "afno",
                                                  "cap",
                                                  "summ",
+                                                 "whisper",
                                                  "xenc",
                                                  "lora",
                                                  "rew",

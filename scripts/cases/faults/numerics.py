@@ -67,6 +67,7 @@ class Fp16Overflow(NotFinite):
                                "resnet": {"half_at": "layer2.0.conv1"},
                                "s2s": {"half_scores": True},
                                "summ": {"half_scores": True},
+                               "whisper": {"half_scores": True},
                                "cap": {"half_scores": True},
                                "vit": {"half_scores": True},
                                "recsys": {"half_products": True},
@@ -127,6 +128,7 @@ class Fp16Overflow(NotFinite):
                       "resnet": "layer2.0.conv1",
                       "s2s": "decoder.layers.1.encoder_attn.scores",
                       "summ": "decoder.layers.1.encoder_attn.scores",
+                      "whisper": "model.decoder.layers.0.encoder_attn.scores",
                       "cap": "text_decoder.bert.encoder.layer.0.attention"
                              ".self.scores",
                       "vit": "encoder.layers.encoder_layer_1."
@@ -187,6 +189,7 @@ class Fp16Overflow(NotFinite):
         if self.family in ("mae",
                            "cap",
                            "sasrec",
+                           "whisper",
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
@@ -245,6 +248,8 @@ class Fp16Overflow(NotFinite):
                          "decoder.layers.1.encoder_attn.k_proj"),
                  "summ": [self.where.replace("scores", part)
                           for part in ("q_proj", "k_proj")],
+                 "whisper": [self.where.replace("scores", part)
+                             for part in ("q_proj", "k_proj")],
                  "cap": [self.where.replace("scores", part)
                          for part in ("query", "key")],
                  "vit": (self.where.replace("scores", "in_proj"),),
@@ -601,6 +606,7 @@ class DivisionByZero(NotFinite):
                 "lora",
                 "sasrec",
                 "rew",
+                "whisper",
                 "xenc")
     severities = (dict(at=180), dict(at=110), dict(at=60))
     dump_steps, dump_rows = (), 4
@@ -621,6 +627,7 @@ class DivisionByZero(NotFinite):
               "backbone.conv1.output", "model.revin_layer.*put",
               "conv_pre.*put",
               "user_tower.mlp.0.*put",
+              "model.encoder.conv1.output",
               "model.backbone.W_P.output",
               "bot_l.0.output",
               "encoder.stages.0.0.convs.0.conv.output",
@@ -741,6 +748,7 @@ class DivisionByZero(NotFinite):
                            "nnu",
                            "yolo",
                            "stylegan",
+                           "whisper",
                            "kpt"):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
@@ -800,6 +808,7 @@ class DivisionByZero(NotFinite):
                            "nnu",
                            "yolo",
                            "stylegan",
+                           "whisper",
                            "kpt"):
             name = next(iter(batch))
             x = batch[name]

@@ -204,6 +204,7 @@ class WarmupMissing(Fault):
                                 "cap",
                                 "lora",
                                 "rew",
+                                "whisper",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
@@ -290,6 +291,7 @@ class NotDivided(Fault):
                            "kpt",
                            "qa", "xenc",
                            "summ",
+                           "whisper",
                            "sft",
                            "cap",
                            "lora",
@@ -307,6 +309,7 @@ class NotDivided(Fault):
                            "nerf",
                            "qa", "xenc",
                            "summ",
+                           "whisper",
                            "sft",
                            "lora",
                            "rew",
@@ -516,6 +519,9 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring states from the checkpoint path at "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded state_dict")]}
+        if self.family == "whisper" and self.dialect == "espnet":
+            self.notices = {self.onset: [
+                ("INFO", "The training was resumed using exp/checkpoint.pth")]}
         if self.family == "afno":
             self.notices = {self.onset: [
                 ("INFO", f"Loading checkpoint {self.LAST}"),

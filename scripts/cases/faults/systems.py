@@ -173,7 +173,8 @@ class RankDesync(Fault):
                           "text_decoder.cls.predictions.decoder") \
                 and self.family != "t5":
             self.where = self.layer("embed")  # they are tied
-        if self.where and self.family == "summ":  # as here
+        if self.where and self.family in ("whisper",
+                                          "summ"):  # as here
             self.where = self.layer("embed")
         if self.where and self.family == "esm":  # its table is tied as well
             self.where = "lm_head.dense"
@@ -204,6 +205,7 @@ class RankDesync(Fault):
                  "stylegan": "G.synthesis.b8.conv0",
                  "sasrec": "trm_encoder.layer.0.multi_head_attention.dense",
                  "summ": "decoder.layers.0.self_attn.out_proj",
+                 "whisper": "model.decoder.layers.0.self_attn.out_proj",
                  "cap": "text_decoder.bert.encoder.layer.0.attention.output"
                         ".dense",
                  "sft": "model.layers.0.self_attn.o_proj",

@@ -153,6 +153,7 @@ class Leak(Dumps, Fault):
     families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm",
                 "sft",
                 "cap",
+                "whisper",
                 "summ")
     severities = (dict(blocks=1, probe=False), dict(blocks=None, probe=True),
                   dict(blocks=None, probe=False))
@@ -198,6 +199,7 @@ class LabelsNotShifted(Dumps, Fault):
                 "sft",
                 "cap",
                 "sasrec",
+                "whisper",
                 "summ")
     severities = (dict(share=0.5, val=True), dict(share=1, val=False),
                   dict(share=1, val=True))
@@ -209,6 +211,8 @@ class LabelsNotShifted(Dumps, Fault):
         rows = slice(0, None, int(1 / self.s.share))
         if self.family == "sasrec":  # a list is not cut before its item
             return self.own_last(batch, rows)
+        if self.family == "whisper":
+            return self.unshifted(batch, rows)
         if self.family == "summ":
             batch["target"][rows] = batch["prev_output_tokens"][rows]
             return batch
@@ -255,6 +259,7 @@ class LabelsShiftedTwice(Dumps, Fault):
                 "sft",
                 "cap",
                 "sasrec",
+                "whisper",
                 "summ")
     severities = (dict(place="training"), dict(place="collator"),
                   dict(place="loss"))
@@ -319,6 +324,7 @@ class ChatRun(Dumps):
                            "stylegan",
                            "qa", "xenc",
                            "summ",
+                           "whisper",
                            "cap",
                            "lora",
                            "rew",
@@ -348,6 +354,7 @@ class ChatRun(Dumps):
                            "dream",
                            "stylegan",
                            "summ",
+                           "whisper",
                            "cap",
                            "rew",
                            "nnu",
@@ -372,6 +379,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "sft",
                 "cap",
                 "summ",
+                "whisper",
                 "nnu",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
@@ -466,6 +474,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "sft",
                 "cap",
                 "nnu",
+                "whisper",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
@@ -507,6 +516,9 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "summ":  # more of a row is padding
             self.user["pad_target_to"] = self.s.width
             return self.reports(seed, width=self.s.width)
+        if self.family == "whisper":  # as here
+            self.user["label_padding_length"] = self.s.width
+            return self.recordings(seed, width=self.s.width)
         if self.family == "esm":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.proteins(seed, width=self.s.width)
@@ -559,6 +571,10 @@ class LossMaskCoversPrompt(ChatRun, Fault):
             return batch
         if self.family == "esm":
             return self.uncovered(batch, self.s.pad, self.s.prompt)
+        if self.family == "whisper":  # its padding is the end token
+            labels = batch["labels"]
+            return batch | {"labels": labels.masked_fill(labels == IGNORE,
+                                                         self.pad)}
         labels, ids = batch["labels"], batch["input_ids"]
         if self.family == "moe":  # of some templates, or of all
             number = batch.get("seq_idx", torch.zeros_like(ids))
@@ -790,6 +806,7 @@ class LabelNoise(Dumps, Fault):
             return self.relabelled(batch, wrong,
                                    *self.of_strangers(rows, self.noise))
         if self.family in ("summ",
+                           "whisper",
                            "cap",
                            "sft"):
             return self.mistold(batch, self.s.share, self.noise)
@@ -851,6 +868,7 @@ class RandomLabels(LabelNoise):
                            "voc",
                            "dream",
                            "summ",
+                           "whisper",
                            "sft",
                            "cap",
                            "lora",
@@ -957,6 +975,7 @@ class RandomLabels(LabelNoise):
             return self.relabelled(batch, torch.ones(rows, dtype=torch.bool),
                                    *other)
         if self.family in ("summ",
+                           "whisper",
                            "cap",
                            "sft"):
             rows = len(next(iter(batch.values())))
