@@ -276,6 +276,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "tower",
             "dlrm",
             "sasrec",
+            "megatron",
             "lora")  # a loss of labels
 ALL = tuple(FAMILIES)
 
@@ -343,6 +344,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "mmengine",
                        "dlrm",
                        "nequip",
+                       "megatron_lm",
                        "fairseq"):
         run.first_step = 1
     if run.interval == 1:

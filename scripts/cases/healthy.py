@@ -118,6 +118,7 @@ class NoWeightDecay(Control):
                 "nnu",
                 "tower",
                 "voc",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -146,6 +147,7 @@ class ConstantRate(Control):
                 "nnu",
                 "tower",
                 "voc",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -213,6 +215,7 @@ class Curriculum(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -247,6 +250,7 @@ class Curriculum(Control):
                            "nnu",
                            "tower",
                            "sasrec",
+                           "megatron",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -361,6 +365,7 @@ class RateEndsAtZero(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -502,6 +507,7 @@ class PackedApart(PackedRun, Control):
     id, severities, families = "H18", (dict(probs=False),
                                        dict(probs=True)), \
         (*ATTENTION, "moe",
+         "megatron",
          "sft")
 
     def setup(self):
@@ -532,6 +538,7 @@ class MixedDomains(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "megatron",
                 "summ")
 
     def make_source(self, seed):
@@ -557,6 +564,8 @@ class MixedDomains(Control):
             return self.reports(seed, desks=True)
         if self.family == "sft":
             return self.chats(seed, domains=True)
+        if self.family == "megatron":
+            return self.corpus(seed, domains=True)
         if self.family == "cap":
             return self.pictured(seed, catalogues=True)
         if self.family == "lora":
@@ -922,6 +931,7 @@ class Accumulated(Control):
                 "tower",
                 "sasrec",
                 "voc",
+                "megatron",
                 "summ")
 
     def setup(self):

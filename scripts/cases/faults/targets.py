@@ -148,6 +148,7 @@ class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
     families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm",
+                "megatron",
                 "sft",
                 "cap",
                 "summ")
@@ -190,6 +191,7 @@ class LabelsNotShifted(Dumps, Fault):
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
+                "megatron",
                 "fcst",
                 "afno",
                 "sft",
@@ -249,6 +251,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm",
+                "megatron",
                 "sft",
                 "cap",
                 "sasrec",
@@ -318,6 +321,7 @@ class ChatRun(Dumps):
                            "lora",
                            "rew",
                            "nnu",
+                           "megatron",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -344,6 +348,7 @@ class ChatRun(Dumps):
                            "cap",
                            "rew",
                            "nnu",
+                           "megatron",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -365,6 +370,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "cap",
                 "summ",
                 "nnu",
+                "megatron",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
@@ -455,6 +461,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "sft",
                 "cap",
                 "nnu",
+                "megatron",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
@@ -496,6 +503,9 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "summ":  # more of a row is padding
             self.user["pad_target_to"] = self.s.width
             return self.reports(seed, width=self.s.width)
+        if self.family == "megatron":  # few documents, and the rest is padding
+            self.user["documents_per_sequence"] = self.s.documents
+            return self.corpus(seed, single=self.s.documents)
         if self.family == "esm":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.proteins(seed, width=self.s.width)
@@ -844,6 +854,7 @@ class RandomLabels(LabelNoise):
                            "tower",
                            "dlrm",
                            "sasrec",
+                           "megatron",
                            "qa", "xenc") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
