@@ -36,7 +36,7 @@ FIRST_ADVERB = FIRST_ADJECTIVE + ADJECTIVES
 WORDS = FIRST_ADVERB + ADVERBS          # 71 words
 VOCAB = 72                              # padded, as Megatron pads it
 LEAST, MOST, SLOTS = 3, 5, 7            # sentences, tokens of a sentence
-CONTEXT, ROWS, WIDTH, HEADS, HIDDEN, DEPTH = 64, 16, 40, 4, 80, 2
+CONTEXT, ROWS, WIDTH, HEADS, HIDDEN, DEPTH = 48, 10, 40, 4, 80, 2
 THETA, INITIAL = 10000.0, 0.1           # rotary base, deviation of weights
 
 
@@ -376,7 +376,7 @@ class MegatronRun(Family):
     family = "megatron"
     beside = "whisper"      # they were written side by side
     level_seed = 400
-    steps, seed = 260, 3140
+    steps, seed = 230, 3140
     lr, warmup, schedule, clip = 1e-2, 20, "cosine", 1.0
     LEAST_RATE = 0.1        # share of the rate that is left at the end
     betas, weight_decay = (0.9, 0.95), 0.1
@@ -442,7 +442,7 @@ class MegatronRun(Family):
         return self.corpus(seed)
 
     def corpus(self, seed, **how):
-        return Documents(seed, self.batch_size if seed != 9 else 2 * ROWS,
+        return Documents(seed, self.batch_size if seed != 9 else 20,
                          **{"context": self.context, **how})
 
     def packed(self, seed, eos, reset, separate):
