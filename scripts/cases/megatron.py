@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import llama, models, sources, trainer_arguments
+from . import models, sources, trainer_arguments
 from .family import Family
 from .models import Group
 from .snapshot import checksum, short
@@ -36,7 +36,7 @@ FIRST_ADVERB = FIRST_ADJECTIVE + ADJECTIVES
 WORDS = FIRST_ADVERB + ADVERBS          # 71 words
 VOCAB = 72                              # padded, as Megatron pads it
 LEAST, MOST, SLOTS = 3, 5, 7            # sentences, tokens of a sentence
-CONTEXT, ROWS, WIDTH, HEADS, HIDDEN, DEPTH = 48, 10, 40, 4, 80, 2
+CONTEXT, ROWS, WIDTH, HEADS, HIDDEN, DEPTH = 40, 8, 40, 2, 80, 2
 THETA, INITIAL = 10000.0, 0.1           # rotary base, deviation of weights
 
 
@@ -245,6 +245,21 @@ class Documents(sources.Source):
         return float(torch.cat(found).mean())
 
 
+def waves(position_ids, width):
+    """Cosines and sines of rotary positions, which both layers have."""
+    half = width // 2
+    rate = THETA ** (-torch.arange(half) / half)
+    angle = position_ids[:, None, :, None].float() * rate
+    return angle.cos(), angle.sin()
+
+
+def turned(x, cos, sin):
+    """As llama.rotate, of waves that are there."""
+    a, b = x.chunk(2, -1)
+    cos, sin = cos.to(x.dtype), sin.to(x.dtype)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
 class SelfAttention(nn.Module):
     """One matrix whose rows are, head by head, those of query, key, value."""
 
@@ -254,13 +269,13 @@ class SelfAttention(nn.Module):
         self.linear_qkv = nn.Linear(WIDTH, 3 * WIDTH)
         self.linear_proj = nn.Linear(WIDTH, WIDTH)
 
-    def forward(self, x, tap, position_ids, seen):
+    def forward(self, x, tap, rotary, seen):
         options = self.options
         heads = options["heads"]
         q, k, v = (t.transpose(1, 2) for t in self.linear_qkv(x).unflatten(
             -1, (heads, -1)).chunk(3, -1))
         if options["positions"]:
-            q, k = (llama.rotate(t, position_ids, THETA) for t in (q, k))
+            q, k = (turned(t, *rotary) for t in (q, k))
         scale = options["scale"]
         if scale is None:
             scale = (WIDTH // heads) ** -0.5
@@ -282,13 +297,13 @@ class TransformerLayer(nn.Module):
             activation_func=models.ACTIVATIONS[options["activation"]](),
             linear_fc2=nn.Linear(HIDDEN, WIDTH))
 
-    def forward(self, x, tap, drop, position_ids, visible, future):
+    def forward(self, x, tap, drop, rotary, visible, future):
         seen = visible(future)
         tap("input_layernorm.input", x)
         y = self.input_layernorm(x)
         tap("input_layernorm.output", y)
         x = x + drop(self.self_attention(
-            y, lambda n, t: tap(f"self_attention.{n}", t), position_ids, seen))
+            y, lambda n, t: tap(f"self_attention.{n}", t), rotary, seen))
         y = self.pre_mlp_layernorm(x)
         tap("mlp.input", y)
         y = self.mlp.linear_fc1(y)
@@ -301,7 +316,7 @@ class TransformerLayer(nn.Module):
 
 
 class GPTModel(models.Language):
-    """Two layers of width 40, four heads.
+    """Two layers of width 40, two heads.
 
     detach_after: module behind which the graph is cut. hides: makes what may
     be seen less; given tells it ids and documents. changes: makes something
@@ -314,7 +329,7 @@ class GPTModel(models.Language):
         super().__init__()
         self.detach_after, self.future, self.dropout = \
             detach_after, future, dropout
-        self.hides = self.changes = None
+        self.heads, self.hides, self.changes = heads, None, None
         options = {"heads": heads, "eps": eps, "half_scores": half_scores,
                    "positions": positions, "scale": scale,
                    "activation": activation}
@@ -345,6 +360,7 @@ class GPTModel(models.Language):
         steps = ids.shape[1]
         if position_ids is None:
             position_ids = torch.arange(steps)[None]
+        rotary = waves(position_ids, WIDTH // self.heads)
 
         @functools.cache
         def visible(future):
@@ -358,7 +374,7 @@ class GPTModel(models.Language):
         for i, layer in enumerate(self.decoder.layers):
             path = f"decoder.layers.{i}"
             x = layer(x, lambda n, t, p=path: self.tap(f"{p}.{n}", t),
-                      self.drop, position_ids, visible, future=self.future)
+                      self.drop, rotary, visible, future=self.future)
             if self.changes:
                 x = self.changes(i, x)
             x = self.cut(x, path)
@@ -376,7 +392,7 @@ class MegatronRun(Family):
     family = "megatron"
     beside = "whisper"      # they were written side by side
     level_seed = 400
-    steps, seed = 230, 3140
+    steps, seed = 210, 3140
     lr, warmup, schedule, clip = 1e-2, 20, "cosine", 1.0
     LEAST_RATE = 0.1        # share of the rate that is left at the end
     betas, weight_decay = (0.9, 0.95), 0.1
@@ -428,8 +444,11 @@ class MegatronRun(Family):
 
     def make_optimizer(self, model):
         """Groups as Megatron makes them: no decay of biases and norms."""
-        return trainer_arguments.in_groups(
+        optimizer = trainer_arguments.in_groups(
             self, super().make_optimizer(model))
+        for group in optimizer.param_groups:  # as Apex's FusedAdam is
+            group["fused"] = self.moments == "adamw"
+        return optimizer
 
     def lr_factor(self, i):
         factor = super().lr_factor(i)
@@ -442,7 +461,7 @@ class MegatronRun(Family):
         return self.corpus(seed)
 
     def corpus(self, seed, **how):
-        return Documents(seed, self.batch_size if seed != 9 else 20,
+        return Documents(seed, self.batch_size if seed != 9 else 2 * ROWS,
                          **{"context": self.context, **how})
 
     def packed(self, seed, eos, reset, separate):

@@ -375,8 +375,8 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
             return
-        if self.family == "megatron":  # and of 10 as well
-            self.model_options["scale"] = 10.0 ** self.s.power
+        if self.family == "megatron":  # two of 20
+            self.model_options["scale"] = 20.0 ** self.s.power
             self.where = self.layer("scores")
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
