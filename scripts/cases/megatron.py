@@ -26,6 +26,7 @@ from .sources import IGNORE, PAD
 EOD = 1
 PREFIX, MIDDLE, SUFFIX = 2, 3, 4        # of text that is asked for its middle
 PERIOD, THE = 5, 6
+KINDS = 4                               # of names
 TOPICS, NAMES, VERBS, NOUNS, ADJECTIVES, ADVERBS = 4, 12, 16, 20, 8, 4
 FIRST_TITLE = THE + 1
 FIRST_NAME = FIRST_TITLE + TOPICS
@@ -46,10 +47,9 @@ class Documents(sources.Source):
     A document begins with its title, one of four topics, and speaks of two of
     twelve names by turns, with .1 of the other one. A sentence is name, verb,
     noun and full stop, with an article before the noun (.6), an adjective
-    (.4), and an adverb behind it (.5). Verbs go by topic and the name's class,
-    which is one of two (three of 16: .7, .2, .1), nouns by the verb (three of
-    20), adjectives by topic (two of 8: .7, .3); the adverb says class and half
-    of the topics. Of verbs and nouns .03 are any. So there is something to
+    (.4), and an adverb behind it (.5). Verbs go by topic and the name's kind,
+    which is one of four (three of 16: .7, .2, .1), nouns by the verb (three of
+    20), adjectives by topic (two of 8: .7, .3), the adverb by kind. Of verbs and nouns .03 are any. So there is something to
     learn of frequencies, of what stands before, of the title, and of names
     that were said.
 
@@ -85,7 +85,7 @@ class Documents(sources.Source):
             return torch.rand(*shape, size, generator=world).argsort(
                 -1)[..., :count]
 
-        self.verbs = table(VERBS, 3, TOPICS, 2)
+        self.verbs = table(VERBS, 3, TOPICS, KINDS)
         self.nouns = table(NOUNS, 3, VERBS)
         self.adjectives = torch.arange(ADJECTIVES).view(TOPICS, 2)
         self.ids = None if pieces is None else torch.tensor([
@@ -125,7 +125,7 @@ class Documents(sources.Source):
                             -math.log(1 - self.TURN)).float()
         price[:, 0] = math.log(NAMES)
         price[:, 1] += torch.where(other[:, 1], 0.0, math.log(NAMES - 1))
-        kind, about = name % 2, topic[:, None].expand(-1, MOST)
+        kind, about = name % KINDS, topic[:, None].expand(-1, MOST)
         verb, verb_price = self.picked(self.verbs, about, kind, size=VERBS,
                                        slip=slip)
         noun, noun_price = self.picked(self.nouns, verb, size=NOUNS, slip=slip)
@@ -136,7 +136,7 @@ class Documents(sources.Source):
         for slot, words in enumerate((
                 FIRST_NAME + name, FIRST_VERB + verb, THE,
                 FIRST_ADJECTIVE + self.adjectives[about, second],
-                FIRST_NOUN + noun, FIRST_ADVERB + 2 * kind + about // 2,
+                FIRST_NOUN + noun, FIRST_ADVERB + kind,
                 PERIOD)):
             parts[..., slot] = words
         cost[..., 0], cost[..., 1], cost[..., 4] = price, verb_price, noun_price
@@ -415,8 +415,9 @@ class MegatronRun(Family):
              "head": "output_layer"}
     blocks = DEPTH
     graded = {
-        "F05": (dict(modules=["decoder.layers.1"]),
-                dict(modules=["decoder.layers"], where="decoder.layers.0"),
+        "F05": (dict(modules=["decoder.layers"], where="decoder.layers.0"),
+                dict(modules=["decoder", "output_layer"],
+                     where="decoder.layers.0"),
                 dict(part="all")),
         "F13": (dict(path="decoder.layers.0"), dict(path="decoder.layers.1"),
                 dict(path="decoder.final_layernorm")),
@@ -430,7 +431,10 @@ class MegatronRun(Family):
                 dict(pad=True, prompt=True, documents=1)),
         "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
         "F33": (dict(limit=16), dict(limit=11), dict(limit=7)),
-        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5))}
+        "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
+        "F36a": (dict(bias=-5.0), dict(bias=-8.0), dict(bias=-20.0)),
+        "F36b": (dict(factor=50, kind="sigmoid"), dict(factor=200, kind="tanh"),
+                 dict(factor=1000, kind="sigmoid"))}
     battery = ("causal_mask", "positions")
     # Tags of its TensorBoard.
     names = {"loss": "lm loss", "val_loss": "lm loss validation",

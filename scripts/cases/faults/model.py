@@ -611,7 +611,6 @@ class ActivationMissing(Fault):
                 "afno",
                 "tower",
                 "dlrm",
-                "megatron",
                 "voc",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))

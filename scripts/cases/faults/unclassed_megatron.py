@@ -50,7 +50,7 @@ class GoldfishOfOneToken(OfTraining):
     heart. Which ones is drawn by a hash of the tokens before; it is given one
     token, not thirteen, so that what follows some words is never trained."""
     id = "U372"
-    severities = (dict(share=0.3), dict(share=0.5), dict(share=0.7))
+    severities = (dict(share=0.08), dict(share=0.2), dict(share=0.5))
 
     def setup(self):
         super().setup()
@@ -68,10 +68,10 @@ class GoldfishOfOneToken(OfTraining):
 class BufferOffByPadding(OfMegatron):
     """Gradients of a bucket lie in one buffer, of which each weight has a view.
     The optimizer's views forget the padding before the first: all that it
-    steps by is off by some elements, of the second layer, of both, or of all
+    steps by is off by some elements, of the first layer, of both, or of all
     weights."""
     id = "U373"
-    severities = (dict(bucket="decoder.layers.1.", elements=8),
+    severities = (dict(bucket="decoder.layers.0.", elements=8),
                   dict(bucket="decoder.", elements=8),
                   dict(bucket="", elements=8))
 
