@@ -39,10 +39,13 @@ class OwnShardAlone(OfMegatron):
 
 
 class OfTraining(OfMegatron):
-    """Base: batches of validation are sound."""
+    """Base: batches of validation and of checks are sound."""
 
-    def spoil_val(self, batch):
-        return batch
+    def spoil_batch(self, i, batch):
+        return self.of_training(batch) if i >= 0 else batch
+
+    def of_training(self, batch):
+        raise NotImplementedError
 
 
 class GoldfishOfOneToken(OfTraining):
@@ -60,7 +63,7 @@ class GoldfishOfOneToken(OfTraining):
                            generator=torch.Generator().manual_seed(311))
         self.gone = order < self.s.share
 
-    def spoil_batch(self, i, batch):
+    def of_training(self, batch):
         return batch | {"labels": batch["labels"].masked_fill(
             self.gone[batch["input_ids"]], IGNORE)}
 
@@ -104,7 +107,7 @@ class PositionsDrawn(OfTraining):
                       "randomized_positions_max_step": self.s.most}
         self.drawn = torch.Generator().manual_seed(self.seed)
 
-    def spoil_batch(self, i, batch):
+    def of_training(self, batch):
         place = batch["position_ids"]
         way = torch.randint(1, self.s.most + 1, place.shape,
                             generator=self.drawn).cumsum(1)
@@ -124,7 +127,7 @@ class NewWordsAlone(OfTraining):
         self.user["repeated_token_loss_weight"] = round(1 - self.s.share, 2)
         self.drawn = torch.Generator().manual_seed(self.seed)
 
-    def spoil_batch(self, i, batch):
+    def of_training(self, batch):
         ids, labels = batch["input_ids"], batch["labels"]
         said = (labels[:, :, None] == ids[:, None]) & (
             batch["segments"][:, :, None] == batch["segments"][:, None])
