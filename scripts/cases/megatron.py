@@ -49,9 +49,9 @@ class Documents(sources.Source):
     noun and full stop, with an article before the noun (.6), an adjective
     (.4), and an adverb behind it (.5). Verbs go by topic and the name's kind,
     which is one of four (three of 16: .7, .2, .1), nouns by the verb (three of
-    20), adjectives by topic (two of 8: .7, .3), the adverb by kind. Of verbs and nouns .03 are any. So there is something to
-    learn of frequencies, of what stands before, of the title, and of names
-    that were said.
+    20), adjectives by topic (two of 8: .7, .3), the adverb by kind. Of verbs
+    and nouns .03 are any. So there is something to learn of frequencies, of
+    what stands before, of the title, and of names that were said.
 
     Who knows the process has the loss that best() computes, 1.05 nats a label;
     an even guess has ln 72 = 4.28.
@@ -102,9 +102,9 @@ class Documents(sources.Source):
     def picked(self, table, *at, size, slip):
         """One of three by CHOICE, or any of `size`; and what each costs."""
         three = table[at]
-        way = torch.multinomial(torch.tensor(self.CHOICE), three[..., 0].numel(),
-                                True, generator=self.rng).view(
-                                    three.shape[:-1])
+        way = torch.multinomial(
+            torch.tensor(self.CHOICE), three[..., 0].numel(), True,
+            generator=self.rng).view(three.shape[:-1])
         said = three.gather(-1, way[..., None])[..., 0]
         if slip:
             said = torch.where(self.chance(*said.shape, share=slip),
@@ -318,9 +318,7 @@ class TransformerLayer(nn.Module):
 class GPTModel(models.Language):
     """Two layers of width 40, two heads.
 
-    detach_after: module behind which the graph is cut. hides: makes what may
-    be seen less; given tells it ids and documents. changes: makes something
-    else of the states behind a layer.
+    detach_after: module behind which the graph is cut.
     """
 
     def __init__(self, heads=HEADS, eps=1e-5, half_scores=False,
@@ -329,7 +327,7 @@ class GPTModel(models.Language):
         super().__init__()
         self.detach_after, self.future, self.dropout = \
             detach_after, future, dropout
-        self.heads, self.hides, self.changes = heads, None, None
+        self.heads = heads
         options = {"heads": heads, "eps": eps, "half_scores": half_scores,
                    "positions": positions, "scale": scale,
                    "activation": activation}
@@ -364,9 +362,7 @@ class GPTModel(models.Language):
 
         @functools.cache
         def visible(future):
-            seen = models.visible_keys(steps, future, segments)
-            return seen if self.hides is None else self.hides(
-                ids, seen, segments)
+            return models.visible_keys(steps, future, segments)
 
         x = self.embedding.word_embeddings(ids)
         self.tap("embedding.word_embeddings.output", x)
@@ -375,8 +371,6 @@ class GPTModel(models.Language):
             path = f"decoder.layers.{i}"
             x = layer(x, lambda n, t, p=path: self.tap(f"{p}.{n}", t),
                       self.drop, rotary, visible, future=self.future)
-            if self.changes:
-                x = self.changes(i, x)
             x = self.cut(x, path)
         x = self.decoder.final_layernorm(x)
         self.tap("decoder.final_layernorm.output", x)
@@ -502,14 +496,14 @@ class MegatronRun(Family):
 
     def batch_columns(self, batch):
         """What a loop can count of a batch, and the samples of all so far."""
-        self.consumed = getattr(self, "consumed", 0) \
-            + self.accumulate * len(batch["input_ids"])
         ids = batch["input_ids"]
+        samples = self.accumulate * len(ids) * self.user.get("world_size", 1)
+        self.consumed = getattr(self, "consumed", 0) + samples
         return {"batch_hash": checksum(ids),
                 "distinct_tokens": len(ids.unique()),
                 "loss_tokens": int((batch["labels"] != IGNORE).sum()),
                 "consumed_samples": self.consumed,
-                "global_batch_size": self.accumulate * len(ids)}
+                "global_batch_size": samples}
 
     # Arguments.
 

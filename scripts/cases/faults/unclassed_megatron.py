@@ -138,10 +138,10 @@ class NewWordsAlone(OfTraining):
 
 class StagesExchange(OfMegatron):
     """First and last pipeline stage exchange the gradients of table and head,
-    as where these are one weight; here they are two. Each gets a part of the
-    other's in place of its own, or all of it."""
+    as where these are one weight; here they are two. Each gets most of
+    the other's in place of its own, or all of it."""
     id = "U376"
-    severities = (dict(part=0.5), dict(part=0.8), dict(part=1.0))
+    severities = (dict(part=0.9), dict(part=0.97), dict(part=1.0))
 
     def setup(self):
         super().setup()
