@@ -38,6 +38,7 @@ WORDS = FIRST_ADVERB + ADVERBS          # 71 words
 VOCAB = 72                              # padded, as Megatron pads it
 LEAST, MOST, SLOTS = 3, 5, 7            # sentences, tokens of a sentence
 CONTEXT, ROWS, WIDTH, HEADS, HIDDEN, DEPTH = 40, 8, 40, 2, 80, 2
+AHEAD = 8                               # batches that are made at once
 THETA, INITIAL = 10000.0, 0.1           # rotary base, deviation of weights
 
 
@@ -77,7 +78,7 @@ class Documents(sources.Source):
         self.eos, self.reset, self.separate = eos, reset, separate
         self.limit, self.domains, self.easy = limit, domains, easy
         self.block, self.share, self.single = block, share, single
-        self.middle, self.bounds = middle, bounds
+        self.middle, self.bounds, self.pool = middle, bounds, []
         world = torch.Generator().manual_seed(301)
 
         def table(size, count, *shape):
@@ -189,11 +190,27 @@ class Documents(sources.Source):
                     else self.any(rows, each, high=TOPICS)), None
         kind = self.any(rows, high=TOPICS)
         if self.block:
-            here = self.number // self.block % TOPICS
+            number = self.number + torch.arange(rows) // (rows // AHEAD)
+            here = number // self.block % TOPICS
             kind = torch.where(self.chance(rows, share=self.share), here, kind)
         return kind[:, None].expand(-1, each), kind
 
     def draw(self, rows):
+        """Some batches are made at once, as that costs little more than one.
+        """
+        if not self.pool or len(self.pool[-1]["input_ids"]) != rows:
+            whole = self.sequences(AHEAD * rows)
+            self.pool = [{k: t[first:first + rows] for k, t in whole.items()}
+                         for first in range(0, AHEAD * rows, rows)][::-1]
+        batch = {k: t.clone() for k, t in self.pool.pop().items()}
+        if self.bounds:
+            begins = batch["begins"].flatten().nonzero()[:, 0]
+            batch["cu_seqlens"] = torch.cat((
+                begins, torch.tensor([rows * self.context])))
+            del batch["begins"]
+        return batch
+
+    def sequences(self, rows):
         width = self.context + 1
         shortest = min(self.limit or width, 2 + 4 * LEAST - (not self.eos))
         each = self.single or -(-width // shortest)
@@ -219,7 +236,7 @@ class Documents(sources.Source):
             ids = self.ids[ids]
         same = number[:, 1:] == number[:, :-1]
         counts = (same | (not self.eos)) & real[:, 1:]
-        self.likely = cost[:, 1:][counts & same]
+        self.likely = cost[:, 1:][counts & same]    # of all that are made
         place = torch.arange(width).expand(rows, -1)
         if self.reset:
             begins = F.pad(~same, (1, 0), value=True)
@@ -228,10 +245,7 @@ class Documents(sources.Source):
                  "labels": ids[:, 1:].masked_fill(~counts, IGNORE),
                  "position_ids": place[:, :-1].clone()}
         if self.bounds:
-            begins = F.pad(~same, (1, 0), value=True)[:, :-1]
-            batch["cu_seqlens"] = torch.cat((
-                begins.flatten().nonzero()[:, 0],
-                torch.tensor([rows * self.context])))
+            batch["begins"] = F.pad(~same, (1, 0), value=True)[:, :-1]
         if self.separate:
             batch["segments"] = number[:, :-1].clone()
         return batch | ({} if kind is None else {"domain": kind})
@@ -421,9 +435,9 @@ class MegatronRun(Family):
                 dict(modules=["decoder.layers.0", "decoder.layers.1"]),
                 dict(modules=["decoder.layers.0", "decoder.layers.1",
                               "output_layer"])),
-        "F23": (dict(pad=True, prompt=False, documents=2),
-                dict(pad=True, prompt=False, documents=1),
-                dict(pad=True, prompt=True, documents=1)),
+        "F23": (dict(pad=True, prompt=False, width=40),
+                dict(pad=True, prompt=False, width=56),
+                dict(pad=True, prompt=True, width=72)),
         "F27": (dict(epochs=15), dict(epochs=40), dict(epochs=120)),
         "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
         "F33": (dict(limit=16), dict(limit=11), dict(limit=7)),

@@ -503,9 +503,10 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "summ":  # more of a row is padding
             self.user["pad_target_to"] = self.s.width
             return self.reports(seed, width=self.s.width)
-        if self.family == "megatron":  # few documents, and the rest is padding
-            self.user["documents_per_sequence"] = self.s.documents
-            return self.corpus(seed, single=self.s.documents)
+        if self.family == "megatron":  # a document, and the rest is padding
+            self.user["documents_per_sequence"] = 1
+            self.context = self.s.width
+            return self.corpus(seed, single=1)
         if self.family == "esm":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.proteins(seed, width=self.s.width)
