@@ -440,7 +440,7 @@ class MegatronRun(Family):
                 dict(pad=True, prompt=True, width=72)),
         "F27": (dict(epochs=15), dict(epochs=40), dict(epochs=120)),
         "F31": (dict(factor=1.3), dict(factor=1.6), dict(factor=2.2)),
-        "F33": (dict(limit=16), dict(limit=11), dict(limit=7)),
+        "F33": (dict(limit=13), dict(limit=9), dict(limit=6)),
         "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
         "F36a": (dict(bias=-5.0), dict(bias=-8.0), dict(bias=-20.0)),
         "F36b": (dict(factor=50, kind="sigmoid"), dict(factor=200, kind="tanh"),
