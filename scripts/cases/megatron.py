@@ -423,6 +423,7 @@ class MegatronRun(Family):
              "head": "output_layer"}
     blocks = DEPTH
     graded = {
+        "F04": (dict(at=70), dict(at=40), dict(at=0)),
         "F05": (dict(modules=["decoder.layers"], where="decoder.layers.0"),
                 dict(modules=["decoder", "output_layer"],
                      where="decoder.layers.0"),
@@ -444,7 +445,10 @@ class MegatronRun(Family):
         "F35": (dict(power=0.5), dict(power=1.0), dict(power=1.5)),
         "F36a": (dict(bias=-5.0), dict(bias=-8.0), dict(bias=-20.0)),
         "F36b": (dict(factor=50, kind="sigmoid"), dict(factor=200, kind="tanh"),
-                 dict(factor=1000, kind="sigmoid"))}
+                 dict(factor=1000, kind="sigmoid")),
+        "H02": (dict(factor=0.5), dict(factor=1 / 3)),
+        "H03": (dict(part=2, factor=0.7), dict(part=4, factor=0.7)),
+        "H04": (dict(rate=0.05), dict(rate=0.1))}
     battery = ("causal_mask", "positions")
     # Tags of its TensorBoard.
     names = {"loss": "lm loss", "val_loss": "lm loss validation",
