@@ -141,7 +141,7 @@ class StagesExchange(OfMegatron):
     as where these are one weight; here they are two. Each gets most of
     the other's in place of its own, or all of it."""
     id = "U376"
-    severities = (dict(part=0.9), dict(part=0.97), dict(part=1.0))
+    severities = (dict(part=0.97), dict(part=0.99), dict(part=1.0))
 
     def setup(self):
         super().setup()
