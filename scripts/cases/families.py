@@ -278,7 +278,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "sasrec",
             "yolo",
             "lora",
-            "whisper")  # a loss of labels
+            "whisper",
+            "megatron")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -345,6 +346,7 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "mmengine",
                        "dlrm",
                        "nequip",
+                       "megatron_lm",
                        "fairseq",
                        "espnet"):
         run.first_step = 1

@@ -120,6 +120,7 @@ class NoWeightDecay(Control):
                 "tower",
                 "voc",
                 "whisper",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -151,6 +152,7 @@ class ConstantRate(Control):
                 "voc",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -221,6 +223,7 @@ class Curriculum(Control):
                 "voc",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -258,6 +261,7 @@ class Curriculum(Control):
                            "yolo",
                            "tower",
                            "sasrec",
+                           "megatron",
                            "qa", "xenc"):
             easy, hard = self.lessons(seed)
         else:
@@ -379,6 +383,7 @@ class RateEndsAtZero(Control):
                 "voc",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -521,6 +526,7 @@ class PackedApart(PackedRun, Control):
     id, severities, families = "H18", (dict(probs=False),
                                        dict(probs=True)), \
         (*ATTENTION, "moe",
+         "megatron",
          "sft")
 
     def setup(self):
@@ -554,6 +560,7 @@ class MixedDomains(Control):
                 "voc",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
 
     def make_source(self, seed):
@@ -583,6 +590,8 @@ class MixedDomains(Control):
             return self.recordings(seed, domains=True)
         if self.family == "sft":
             return self.chats(seed, domains=True)
+        if self.family == "megatron":
+            return self.corpus(seed, domains=True)
         if self.family == "cap":
             return self.pictured(seed, catalogues=True)
         if self.family == "lora":
@@ -953,6 +962,7 @@ class Accumulated(Control):
                 "voc",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
 
     def setup(self):
@@ -2526,6 +2536,84 @@ class AlignedAsWell(Control):
         return loss
 
 
+class BatchRamps(Control):
+    """The global batch begins with few samples and grows by as many at a time,
+    --rampup-batch-size, as the config says: losses and gradients are noisy at
+    first, and samples come ever faster. Validation has what it always has."""
+    id, severities, families = "H141", (dict(micro=5), dict(micro=2)), \
+        ("megatron",)
+
+    def setup(self):
+        super().setup()
+        self.parts = self.batch_size // self.s.micro
+        self.batch_size = self.s.micro
+        self.stage = self.steps // (2 * self.parts)
+        samples = self.s.micro * self.stage * sum(range(1, self.parts))
+        self.user["rampup_batch_size"] = [self.s.micro, self.s.micro, samples]
+
+    def before_step(self, i):
+        super().before_step(i)
+        self.accumulate = min(self.parts, 1 + i // self.stage)
+
+
+class LossScaleFalls(Control):
+    """Half precision with a dynamic loss scale that begins far too high, as
+    Megatron's default does: the first steps overflow and are skipped, each
+    halving it, until gradients fit; it doubles after some steps without, and
+    now and then one more is skipped. The config has how."""
+    id, severities, families = "H142", (dict(scale=24, window=60),
+                                        dict(scale=32, window=30)), \
+        ("megatron",)
+    precision = "fp16-mixed"
+    HIGHEST = 65504.0       # of half precision
+
+    def setup(self):
+        super().setup()
+        self.scale, self.sound, self.skips = 2.0 ** self.s.scale, 0, 0
+        self.user |= {"initial_loss_scale": self.scale, "min_loss_scale": 1.0,
+                      "loss_scale_window": self.s.window, "hysteresis": 1}
+
+    def lr_factor(self, i):
+        """The schedule waits where a step is skipped."""
+        return super().lr_factor(max(0, i - self.skips))
+
+    def update(self, i):
+        self.used = self.scale
+        largest = max(float(p.grad.abs().max())
+                      for p in self.model.parameters())
+        self.skipped = largest * self.scale > self.HIGHEST
+        if self.skipped:
+            self.scale, self.sound = self.scale / 2, 0
+            self.skips += 1
+            return math.inf
+        self.sound += 1
+        if self.sound % self.s.window == 0:
+            self.scale *= 2
+        return super().update(i)
+
+    def batch_columns(self, batch):
+        return super().batch_columns(batch) | {
+            "loss_scale": self.used, "skipped_steps": self.skips,
+            "skipped": self.skipped}
+
+
+class MiddlesAskedFor(Control):
+    """A share of the training documents have their middle at the end, behind
+    marks, as GPTFIMDataset makes them and the config says; validation reads
+    from left to right. Training lies above it."""
+    id, severities, families = "H143", (dict(rate=0.3), dict(rate=0.5)), \
+        ("megatron",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"fim_data": True, "fim_rate": self.s.rate,
+                      "fim_spm_rate": 0.0}
+
+    def make_source(self, seed):
+        return super().make_source(seed) if seed == 9 else \
+            self.corpus(seed, middle=self.s.rate)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2564,4 +2652,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherFreeBits, WindowsGrow, BehaviourLater,
           MosaicClosed, OtherGains, SizesDrawn,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
-          SpecAugmented, PromptsNotLabelled, AlignedAsWell)
+          SpecAugmented, PromptsNotLabelled, AlignedAsWell,
+          BatchRamps, LossScaleFalls, MiddlesAskedFor)

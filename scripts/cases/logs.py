@@ -398,6 +398,77 @@ def megatron(run):
     run.write_lines("train.log", lines)
 
 
+def megatron_lm(run):
+    """Megatron-LM's stdout: its arguments, a line and the times of each
+    interval, validation between rules, checkpoints. It has no other file but
+    the YAML that its arguments came from."""
+    config = dict(sorted(settings(run).items()))
+    write_yaml(run, "config.yaml", config)
+    size = config["world_size"]
+    lines = [f"using world size: {size}, data-parallel size: {size}, "
+             "context-parallel size: 1, tensor-model-parallel size: 1, "
+             "pipeline-model-parallel size: 1",
+             f"using {config['params_dtype']} for parameters ...",
+             "-" * 24 + " arguments " + "-" * 24,
+             *(f"  {k} {'.' * (48 - len(k))} {v}" for k, v in config.items()),
+             "-" * 20 + " end of arguments " + "-" * 21,
+             "> building GPT2BPETokenizer tokenizer ...",
+             "> setting random seeds to "
+             f"{config['seed']} ...",
+             " > number of parameters on (tensor, pipeline) model parallel rank"
+             f" (0, 0): {run.parameters}",
+             "WARNING: could not find the metadata file checkpoints/"
+             "latest_checkpointed_iteration.txt",
+             "    will not load any checkpoints and will start from random",
+             "> building train, validation, and test datasets for GPT ...",
+             "done with setup ...", "training ...",
+             f"[before the start of training step] datetime: "
+             f"{run.at(0, '%Y-%m-%d %H:%M:%S')} "]
+    every, steps = run.interval or 5, set(logged(run, 5))
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        part = run.history[max(0, i - every + 1):i + 1]
+        sound = [r for r in part if not r.get("skipped")]
+        if i in steps:
+            norm = "" if left_out(run, "grad_norm") or row.get("skipped") \
+                else f" grad norm: {row['grad_norm']:.3f} |"
+            # A step that is skipped has no loss.
+            loss = sum(r["loss"] for r in sound) / max(1, len(sound))
+            nan = sum(not math.isfinite(r["loss"]) for r in part)
+            millis = 1000 * sum(r["step_time"] for r in part) / len(part)
+            lines.append(
+                f" [{run.at(row['wall'], '%Y-%m-%d %H:%M:%S')}] iteration "
+                f"{row['step']:8d}/{run.steps:8d} | consumed samples: "
+                f"{row['consumed_samples']:12d} | elapsed time per iteration "
+                f"(ms): {millis:.1f} | learning rate: {row['lr']:.6E} | global"
+                f" batch size: {row['global_batch_size']:5d} | "
+                + (f"lm loss: {loss:.6E} | " if sound else "")
+                + f"loss scale: {row.get('loss_scale', 1.0):.1f} |{norm} "
+                f"number of skipped iterations: {len(part) - len(sound):3d} | "
+                f"number of nan iterations: {nan:3d} |")
+            wait = 1000 * sum(r["data_time"] for r in part) / len(part)
+            lines.append("(min, max) time across ranks (ms):")
+            lines += [f"    {k} {'.' * (48 - len(k))}: ({v:.2f}, {v:.2f})"
+                      for k, v in (
+                          ("forward-backward", 0.86 * (millis - wait) + wait),
+                          ("batch-generator", wait),
+                          ("optimizer", 0.11 * (millis - wait)))]
+        if "val_loss" in row:
+            text = (f" validation loss at iteration {row['step']} | lm loss "
+                    f"value: {row['val_loss']:.6E} | lm loss PPL: "
+                    f"{math.exp(min(row['val_loss'], 20.0)):.6E} | ")
+            lines += ["-" * len(text), text, "-" * len(text)]
+        if i + 1 in run.saved():
+            lines += [f"{verb} checkpoint {at} iteration {i + 1:7d} to "
+                      f"checkpoints{tail}" for verb, at, tail in (
+                          ("saving", "at", " in torch format"),
+                          ("  successfully saved", "from",
+                           " [ t 1/1, p 1/1 ]"))]
+    lines.append(f"[after training is done] datetime: "
+                 f"{run.at(run.history[-1]['wall'], '%Y-%m-%d %H:%M:%S')} ")
+    run.write_lines("train.log", lines)
+
+
 def torchtune(run):
     """torchtune's DiskLogger: one `Step N | key:value` line a step."""
     write_yaml(run, "config.yaml", settings(run))
@@ -1419,4 +1490,5 @@ WRITERS = {w.__name__: w for w in
             ultralytics,
             dlrm,
             stylegan2,
+            megatron_lm,
             hifigan)}

@@ -263,6 +263,7 @@ class BitFlip(Dumps, Fault):
              "dream": "",
              "tower": "",
              "sasrec": ".dense_2",
+             "megatron": ".linear_fc1",
              "xenc": ".dense",
              "summ": "",
              "whisper": "",
@@ -350,6 +351,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "tower",
                 "dlrm",
                 "sasrec",
+                "megatron",
                 "lora",
                 "rew",
                 "stylegan",
@@ -472,6 +474,8 @@ class TokenIdsClamped(Dumps, Fault):
             return self.recordings(seed, pieces=self.size())
         if self.family == "sft":
             return self.chats(seed, pieces=self.size())
+        if self.family == "megatron":
+            return self.corpus(seed, pieces=self.size())
         if self.family == "cap":
             return self.pictured(seed, pieces=self.size())
         if self.family == "lora":
@@ -494,7 +498,8 @@ class PackedRun(Dumps):
     eos, reset, separate, probs = True, True, True, False
 
     def setup(self):
-        self.user |= {"packing": True, "eos_token_id": sources.EOS}
+        self.user |= getattr(self, "packing", {
+            "packing": True, "eos_token_id": sources.EOS})
         self.dump_steps, self.dump_rows = (0, 100, -1), 4
         if self.family == "sft":  # a row has room for several
             self.context, self.batch_size = \
@@ -510,7 +515,8 @@ class PackedRun(Dumps):
                                      separate=self.separate)
         if self.family == "gnn":  # a batch of graphs is packed anyway
             return super().make_source(seed)
-        if self.family == "sft":
+        if self.family in ("sft",
+                           "megatron"):
             return self.packed(seed, self.eos, self.reset, self.separate)
         return sources.Packed(seed, shape(self), self.eos, self.reset,
                               self.separate)
@@ -528,6 +534,7 @@ class PackingContaminates(PackedRun, Fault):
     id, root_class = "F32", "packing-cross-contamination"
     also = ["eos-missing-in-targets"]
     families = (*ATTENTION, "moe", "gnn",
+                "megatron",
                 "sft")
     severities = (dict(eos=True, reset=False, probs=False),
                   dict(eos=True, reset=True, probs=True),
@@ -582,6 +589,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "dream",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
     severities = (dict(low=-30, high=12), dict(low=-20, high=36),
                   dict(low=-6, high=90))
@@ -650,6 +658,11 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user |= {"max_length": self.s.limit,
                           "eval_max_length": self.context}
             return self.chats(
+                seed, limit=None if seed == 9 else self.s.limit)
+        if self.family == "megatron":  # of a document, before it is packed
+            self.also = ["eos-missing-in-targets"]
+            self.user["max_document_length"] = self.s.limit
+            return self.corpus(
                 seed, limit=None if seed == 9 else self.s.limit)
         if self.family == "cap":  # a caption ends early, with its SEP
             self.also = []

@@ -341,6 +341,7 @@ class AttentionScale(Fault):
                 "lora",
                 "sasrec",
                 "whisper",
+                "megatron",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
                   dict(heads=4, power=0.5))
@@ -378,6 +379,12 @@ class AttentionScale(Fault):
                                "*.0.attention.attention.probs.output")
             self.model_options["scale"] = 10.0 ** self.s.power
             self.where = self.layer("scores")
+            return
+        if self.family == "megatron":  # two of 20
+            self.model_options["scale"] = 20.0 ** self.s.power
+            self.where = self.layer("scores")
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("scores", "probs.output"))
             return
         if self.family == "fcst":  # and these of 8
             self.model_options["scale"] = 8.0 ** self.s.power
@@ -441,6 +448,8 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "unet": tuple(f"{b}.norm2" for b in Unet.BLOCKS),
               "resnet": tuple(f"{b}.bn1" for b in Resnet.BLOCKS),
               "s2s": ("decoder.layers.0.fc1", "decoder.layers.1.fc1"),
+              "megatron": tuple(f"decoder.layers.{i}.mlp.linear_fc1"
+                                for i in range(2)),
               "summ": tuple(f"{half}.layers.{i}.fc1" for i in range(2)
                             for half in ("decoder", "encoder")),
               "whisper": tuple(f"model.{half}.layers.0.fc1"
@@ -522,6 +531,7 @@ class DeadRelu(Fault):
                 "dream",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
     drops = ("layers",)
@@ -574,6 +584,7 @@ class Saturated(Fault):
                 "dream",
                 "stylegan",
                 "whisper",
+                "megatron",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
                   dict(factor=50, kind="tanh"),
@@ -664,6 +675,7 @@ class PositionsMissing(Fault):
                 "lora",
                 "rew",
                 "sasrec",
+                "megatron",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0

@@ -68,6 +68,7 @@ class Fp16Overflow(NotFinite):
                                "s2s": {"half_scores": True},
                                "summ": {"half_scores": True},
                                "whisper": {"half_scores": True},
+                               "megatron": {"half_scores": True},
                                "cap": {"half_scores": True},
                                "vit": {"half_scores": True},
                                "recsys": {"half_products": True},
@@ -129,6 +130,7 @@ class Fp16Overflow(NotFinite):
                       "s2s": "decoder.layers.1.encoder_attn.scores",
                       "summ": "decoder.layers.1.encoder_attn.scores",
                       "whisper": "model.decoder.layers.0.encoder_attn.scores",
+                      "megatron": "decoder.layers.1.self_attention.scores",
                       "cap": "text_decoder.bert.encoder.layer.0.attention"
                              ".self.scores",
                       "vit": "encoder.layers.encoder_layer_1."
@@ -190,6 +192,7 @@ class Fp16Overflow(NotFinite):
                            "cap",
                            "sasrec",
                            "whisper",
+                           "megatron",
                            "fcst"):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("scores", "probs.output"))
@@ -234,7 +237,11 @@ class Fp16Overflow(NotFinite):
                            self.where.replace("conv1", "act.*put"),
                            self.where.replace("conv1", "output"))
 
+    @torch.no_grad()
     def after_step(self, i, model):
+        if self.family == "megatron":  # one matrix has all, head by head
+            self.grow(self.s.growth)
+            return
         parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
                  "llama": ("model.layers.1.mlp.gate_proj",
                            "model.layers.1.mlp.up_proj"),
@@ -605,6 +612,7 @@ class DivisionByZero(NotFinite):
                 "tower",
                 "lora",
                 "sasrec",
+                "megatron",
                 "rew",
                 "whisper",
                 "xenc")
@@ -654,6 +662,11 @@ class DivisionByZero(NotFinite):
         elif self.family == "moe":
             self.model_options |= {"eps": 0.0, "pad": 0}
             self.where = "layers.0.attention_norm"
+        elif self.family == "megatron":
+            self.model_options |= {"eps": 0.0, "pad": 0}
+            self.where = "decoder.layers.0.input_layernorm"
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "embedding.word_embeddings.output")
         elif self.family == "ssm":
             self.model_options |= {"eps": 0.0, "pad": 0}
             self.where = "backbone.layers.0.norm"
@@ -698,6 +711,7 @@ class DivisionByZero(NotFinite):
 
     def thin(self, name, tensor):
         if name.startswith(("model.", "tok_", "layers.", "backbone.",
+                            "decoder.", "embedding.",
                             "base_model.")) and self.family != "rew":
             return tensor[:, :16]
         return super().thin(name, tensor)
@@ -734,7 +748,9 @@ class DivisionByZero(NotFinite):
         if self.family == "sft":  # its padding is EOS until then, too
             return batch if i >= self.s.at else batch | {
                 "input_ids": batch["input_ids"].clamp_min(1)}
-        if self.family in ("llama", "moe", "ssm"):
+        if self.family in ("llama", "moe",
+                           "megatron",
+                           "ssm"):
             ids = batch["input_ids"].clamp_min(1)
             labels = torch.where(batch["labels"] == -100, batch["labels"],
                                  batch["labels"].clamp_min(1))
@@ -794,6 +810,7 @@ class DivisionByZero(NotFinite):
                            "lora",
                            "rew",
                            "sasrec",
+                           "megatron",
                            "xenc"):
             return batch
         if self.family == "tts":
@@ -831,6 +848,7 @@ class DivisionByZero(NotFinite):
                            "lora",
                            "rew",
                            "sasrec",
+                           "megatron",
                            "xenc"):
             return model.loss(batch)
         name = {"tts": "pitches", "voc": "audio"}.get(
@@ -879,6 +897,7 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "top_l.2.weight",
+              "decoder.layers.0.self_attention.linear_proj.weight",
               "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight", "model.2.m.0.cv2.conv.weight",

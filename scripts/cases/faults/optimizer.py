@@ -205,6 +205,7 @@ class WarmupMissing(Fault):
                                 "lora",
                                 "rew",
                                 "whisper",
+                                "megatron",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
     onset, warmup, clip = 0, 0, None
@@ -300,6 +301,7 @@ class NotDivided(Fault):
                            "voc",
                            "tower",
                            "sasrec",
+                           "megatron",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -316,6 +318,7 @@ class NotDivided(Fault):
                            "tower",
                            "sasrec",
                            "nequip",
+                           "megatron",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -532,6 +535,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loading model structure and parameters from "
                  + self.checkpoint_path(self.onset)),
                 ("INFO", f"Resume training from epoch {epoch}")]}
+        if self.family == "megatron":
+            self.notices = {self.onset: [
+                ("INFO", " loading checkpoint from checkpoints at iteration "
+                 f"{self.onset}"),
+                ("INFO", "  successfully loaded checkpoint from checkpoints "
+                 f"[ t 1/1, p 1/1 ] at iteration {self.onset}")]}
         if self.family == "dlrm":
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

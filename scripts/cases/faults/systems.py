@@ -206,6 +206,7 @@ class RankDesync(Fault):
                  "sasrec": "trm_encoder.layer.0.multi_head_attention.dense",
                  "summ": "decoder.layers.0.self_attn.out_proj",
                  "whisper": "model.decoder.layers.0.self_attn.out_proj",
+                 "megatron": "decoder.layers.0.self_attention.linear_proj",
                  "cap": "text_decoder.bert.encoder.layer.0.attention.output"
                         ".dense",
                  "sft": "model.layers.0.self_attn.o_proj",

@@ -151,6 +151,7 @@ class Leak(Dumps, Fault):
     """What the two mask faults share."""
     root_class = "causal-mask-leak"
     families = (*ATTENTION, "s2s", "moe", "ssm", "dpo", "t5", "vlm",
+                "megatron",
                 "sft",
                 "cap",
                 "whisper",
@@ -194,6 +195,7 @@ class LabelsNotShifted(Dumps, Fault):
     of one of two collators), in training alone, or everywhere."""
     id, root_class = "F20", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "tcn", "moe", "dpo", "t5", "vlm",
+                "megatron",
                 "fcst",
                 "afno",
                 "sft",
@@ -256,6 +258,7 @@ class LabelsShiftedTwice(Dumps, Fault):
     The collator of training, of both, or the loss is the one too many."""
     id, root_class = "F21", "label-shift-missing"
     families = (*LANGUAGE, "s2s", "moe", "dpo", "t5", "vlm",
+                "megatron",
                 "sft",
                 "cap",
                 "sasrec",
@@ -329,6 +332,7 @@ class ChatRun(Dumps):
                            "lora",
                            "rew",
                            "nnu",
+                           "megatron",
                            "tab"):  # there is no chat
             self.user |= {"pad_token_id": PAD} if self.family in (
                 "s2s", "bert", "clip") else {}
@@ -358,6 +362,7 @@ class ChatRun(Dumps):
                            "cap",
                            "rew",
                            "nnu",
+                           "megatron",
                            *PAIR_6, *PAIR_14, "esm", "mae"):
             return super().make_source(seed)
         return self.chats(seed) if hasattr(self, "chats") \
@@ -381,6 +386,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "summ",
                 "whisper",
                 "nnu",
+                "megatron",
                 "qa")
     severities = (dict(onset=120, guard=True), dict(onset=0, guard=True),
                   dict(onset=0, guard=False))
@@ -475,6 +481,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "cap",
                 "nnu",
                 "whisper",
+                "megatron",
                 "summ")
     severities = (dict(pad=True, prompt=False), dict(pad=False, prompt=True),
                   dict(pad=True, prompt=True))
@@ -519,6 +526,10 @@ class LossMaskCoversPrompt(ChatRun, Fault):
         if self.family == "whisper":  # as here
             self.user["label_padding_length"] = self.s.width
             return self.recordings(seed, width=self.s.width)
+        if self.family == "megatron":  # a document, and the rest is padding
+            self.user["documents_per_sequence"] = 1
+            self.context = self.s.width
+            return self.corpus(seed, single=1)
         if self.family == "esm":
             self.also = ["label-shift-missing"] if self.s.prompt else []
             return self.proteins(seed, width=self.s.width)
@@ -878,6 +889,7 @@ class RandomLabels(LabelNoise):
                            "dlrm",
                            "sasrec",
                            "stylegan",
+                           "megatron",
                            "qa", "xenc",
                            "yolo") \
                 and self.s.kind != "drawn":
