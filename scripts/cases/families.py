@@ -236,7 +236,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   LoraRun, NnuRun, NerfRun, VocRun,
                                   CapRun, RewRun, TowerRun, DlrmRun,
                                   DreamRun, AfnoRun, SasrecRun, NequipRun,
-                                  YoloRun, StyleganRun, WhisperRun, MegatronRun)}
+                                  YoloRun, StyleganRun, WhisperRun,
+                                  MegatronRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
