@@ -10,6 +10,8 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 using namespace llvm;
 
@@ -68,6 +70,32 @@ static std::optional<int64_t> countedIn(const Table &Tensors, size_t From,
   return Out;
 }
 
+/// Weights of one step in two files are of two runs, or of one that was written
+/// twice: nothing is to be compared, and what looks like a step may be none.
+static void dropEqual(std::map<size_t, int64_t> &Set, const Table &Tensors,
+                      ArrayRef<std::pair<size_t, size_t>> Segments,
+                      const StringPool &Pool) {
+  ArrayRef<ColumnView> Columns = Tensors.columns();
+  const ColumnView &Run = Columns[tensors::run], &Role = Columns[tensors::role];
+  std::map<std::pair<StringId, int64_t>, std::vector<size_t>> Of;
+  for (auto [S, Step] : Set) {
+    const size_t From = Segments[S].first;
+    const size_t To =
+        S + 1 == Segments.size() ? Tensors.rows() : Segments[S + 1].first;
+    bool Weights = false;
+    for (size_t I = From; I != To && !Weights; ++I)
+      Weights =
+          !Role.isNull(I) && Pool.text(Role.getString(I)) == "weight";
+    if (Weights)
+      Of[{Run.isNull(From) ? NullString : Run.getString(From), Step}]
+          .push_back(S);
+  }
+  for (const auto &[Key, Files] : Of)
+    if (Files.size() > 1)
+      for (size_t S : Files)
+        Set.erase(S);
+}
+
 bool dateCheckpoints(Table &Tensors, const Table &Scalars,
                      ArrayRef<std::pair<size_t, size_t>> Segments,
                      ArrayRef<InputSummary> Inputs, const StringPool &Pool) {
@@ -98,6 +126,7 @@ bool dateCheckpoints(Table &Tensors, const Table &Scalars,
     if (It != Ends->end())
       Set[S] = It->second;
   }
+  dropEqual(Set, Tensors, Segments, Pool);
   if (Set.empty())
     return false;
   auto Data = std::make_shared<Column>(ColumnType::Int);

@@ -19,7 +19,8 @@ namespace culprit {
 
 /// Sets tensors.step of files none of whose tensors has one: to the updates
 /// that the optimizer in the file counts (`state.0.step`), else, where the file
-/// is called the last, to the last step at which its run logs a loss. Returns
+/// is called the last, to the last step at which its run logs a loss; and of
+/// none whose weights would stand beside others of the same step. Returns
 /// whether it set any. \p Segments are the first row of each input and its
 /// place in \p Inputs.
 bool dateCheckpoints(Table &Tensors, const Table &Scalars,

@@ -255,6 +255,25 @@ end
 --- Embeddings, by name: of tokens, places or patches, and what lies in one module with them.
 local TABLES = "*emb*|*wte*|*wpe*|*tok*|*table*|*lookup*|*glove*|*word2vec*"
 
+--- Whether the layers that stand still are parts of blocks that are logged as one: these have parts that move, as norms,
+--- and hide those that do not.
+local function hidden(case, still)
+  local names = {}
+  for row in case.scalars:where("layer is not null and match(metric, 'update_ratio|grad_norm|weight_norm')")
+    :distinct("layer"):slice(0, 5000):rows() do
+    names[row.layer] = true
+  end
+  for _, layer in ipairs(still) do
+    local parts, within = layer.name:split("."), false
+    for first = 1, #parts do
+      if names[table.concat(parts, ".", first)] then return false end
+      for last = first + 1, #parts - 1 do within = within or names[table.concat(parts, ".", first, last)] == true end
+    end
+    if not within then return false end
+  end
+  return #still > 0
+end
+
 local function some_stand_still(case, run, rows, found, opt)
   local names, elements = names_of(found.still)
   local _, moved = names_of(found.moving)
@@ -412,7 +431,9 @@ return {
         judged = true
         counter_begins_anew(case, run, rows, found)
         average_stands_still(case, run, rows, found, left, opt)
-        if logged then
+        if logged and #found.moving >= 2 and hidden(case, found.still) then
+          some_stand_still(case, run, rows, found, opt)
+        elseif logged then
           skip("runs without statistics of layers: training/layer-weights judges these", "layer-weights-unchanged",
             "layer-unchanged-despite-gradient", "layer-gradient-zero", "gradient-cut-upstream",
             "gradient-missing-between", "update-zero", "update-zero-despite-gradient")
