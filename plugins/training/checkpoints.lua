@@ -255,8 +255,8 @@ end
 --- Embeddings, by name: of tokens, places or patches, and what lies in one module with them.
 local TABLES = "*emb*|*wte*|*wpe*|*tok*|*table*|*lookup*|*glove*|*word2vec*"
 
---- Whether the layers that stand still are parts of blocks that are logged as one: these have parts that move, as norms,
---- and hide those that do not.
+--- Whether the layers that stand still are parts of blocks that are logged as one: these have parts that move, as
+--- norms, and hide those that do not.
 local function hidden(case, still)
   local names = {}
   for row in case.scalars:where("layer is not null and match(metric, 'update_ratio|grad_norm|weight_norm')")
