@@ -179,9 +179,11 @@ Diagnosis GoodRuns::diagnose(ArrayRef<SymptomEvidence> Symptoms,
   if (!Settings)
     return culprit::diagnose(Symptoms, Quotes, KB.entries(), KB.vocabulary(),
                              W, Shape);
-  // Curves that a run that worked has as well say nothing of what is wrong.
-  const bool Alike = any_of(
-      Runs, [&](const Run &R) { return runShape(R.Evidence) == Shape; });
+  // Curves that a run that worked has as well, and nothing else was changed in,
+  // say nothing of what is wrong.
+  const bool Alike = Told.Changes.empty() && any_of(Runs, [&](const Run &R) {
+                       return runShape(R.Evidence) == Shape;
+                     });
   return Settings->diagnose(Symptoms, Quotes, KB.entries(), KB.vocabulary(), W,
                             Alike ? ShapeFigures() : Shape);
 }
