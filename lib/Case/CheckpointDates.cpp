@@ -70,6 +70,14 @@ static std::optional<int64_t> countedIn(const Table &Tensors, size_t From,
   return Out;
 }
 
+/// The row behind the last one of a segment.
+static size_t endOf(size_t Segment,
+                    ArrayRef<std::pair<size_t, size_t>> Segments,
+                    const Table &Tensors) {
+  return Segment + 1 == Segments.size() ? Tensors.rows()
+                                        : Segments[Segment + 1].first;
+}
+
 /// Weights of one step in two files are of two runs, or of one that was written
 /// twice: nothing is to be compared, and what looks like a step may be none.
 static void dropEqual(std::map<size_t, int64_t> &Set, const Table &Tensors,
@@ -80,8 +88,7 @@ static void dropEqual(std::map<size_t, int64_t> &Set, const Table &Tensors,
   std::map<std::pair<StringId, int64_t>, std::vector<size_t>> Of;
   for (auto [S, Step] : Set) {
     const size_t From = Segments[S].first;
-    const size_t To =
-        S + 1 == Segments.size() ? Tensors.rows() : Segments[S + 1].first;
+    const size_t To = endOf(S, Segments, Tensors);
     bool Weights = false;
     for (size_t I = From; I != To && !Weights; ++I)
       Weights =
@@ -107,8 +114,7 @@ bool dateCheckpoints(Table &Tensors, const Table &Scalars,
   std::map<size_t, int64_t> Set; // by segment
   for (size_t S = 0; S != Segments.size(); ++S) {
     const size_t From = Segments[S].first;
-    const size_t To =
-        S + 1 == Segments.size() ? Tensors.rows() : Segments[S + 1].first;
+    const size_t To = endOf(S, Segments, Tensors);
     bool Known = From == To;
     for (size_t I = From; I != To && !Known; ++I)
       Known = !Step.isNull(I);
@@ -132,8 +138,7 @@ bool dateCheckpoints(Table &Tensors, const Table &Scalars,
   auto Data = std::make_shared<Column>(ColumnType::Int);
   for (size_t S = 0; S != Segments.size(); ++S) {
     auto It = Set.find(S);
-    const size_t To =
-        S + 1 == Segments.size() ? Tensors.rows() : Segments[S + 1].first;
+    const size_t To = endOf(S, Segments, Tensors);
     for (size_t I = Segments[S].first; I != To; ++I)
       Data->addInt(It != Set.end()  ? It->second
                    : Step.isNull(I) ? NullInt

@@ -47,8 +47,8 @@ logsOf(ArrayRef<std::pair<size_t, size_t>> Segments,
 /// loss of a step is not a number. Between equals a metrics file beats a text
 /// log, whose steps may only be counted, and then the earlier file.
 static Count bestOf(ArrayRef<Count> Logs,
-                       ArrayRef<std::pair<size_t, size_t>> Segments,
-                       ArrayRef<InputSummary> Inputs) {
+                    ArrayRef<std::pair<size_t, size_t>> Segments,
+                    ArrayRef<InputSummary> Inputs) {
   const auto IsText = [&](const Count &C) {
     return Inputs[Segments[C.Log].second].Format == "text log";
   };

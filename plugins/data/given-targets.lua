@@ -105,8 +105,10 @@ return {
     local judged, found = false, nil
 
     --- Keeps what is found, the surest first.
-    local function keep(one)
-      if not found or one.share > found.share then found = one end
+    local function keep(hits, rows, target, input, words)
+      if found and found.share >= hits / rows then return end
+      found = { share = hits / rows, target = target, input = input,
+        message = ("in %d of %d dumped rows %s is " .. words):format(hits, rows, target.name, input.name) }
     end
     for target in batch:where(TARGETS):sort("step"):slice(0, 32):rows() do
       local shape = target.shape or {}
@@ -122,24 +124,21 @@ return {
             judged = true
             local hits, rows = same_rows(target, input)
             if rows >= 2 and hits >= math.max(2, opt.share * rows) and not (back and hits >= 0.9 * rows) then
-              keep { share = hits / rows, target = target, input = input,
-                message = ("in %d of %d dumped rows %s is %s, element by element: the target is what the model is given")
-                  :format(hits, rows, target.name, input.name) }
+              keep(hits, rows, target, input, "%s, element by element: the target is what the model is given")
             end
           end
         end
       elseif target.dtype:glob("int*|uint*") and lines >= 8 and target.numel == lines then
         local lengths = here:where("match(name, '*len*') and match(dtype, 'int*|uint*') and numel == ?", lines):first()
-        for input in here:where("match(dtype, 'int*|uint*') and numel > ? and match(name, "
-          .. "'*id*|*item*|*seq*|*hist*|*tokens*')", lines):where("not match(name, '*mask*|*neg*')"):slice(0, 8):rows() do
+        local lists = here:where("match(dtype, 'int*|uint*') and numel > ?", lines)
+          :where("match(name, '*id*|*item*|*seq*|*hist*|*tokens*') and not match(name, '*mask*|*neg*')")
+        for input in lists:slice(0, 8):rows() do
           local own = input.shape or {}
           if #own == 2 and own[1] == lines and own[2] >= 2 then
             judged = true
             local hits, rows, kinds = last_ids(target, input, lengths)
             if kinds >= opt.kinds and hits >= opt.ids * rows then
-              keep { share = hits / rows, target = target, input = input,
-                message = ("in %d of %d dumped rows %s is the last id of %s: what is to come next is given")
-                  :format(hits, rows, target.name, input.name) }
+              keep(hits, rows, target, input, "the last id of %s: what is to come next is given")
             end
           end
         end

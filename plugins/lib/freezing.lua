@@ -9,8 +9,16 @@ local freezing = {}
 local followers = "*teacher*|*momentum_enc*|*encoder_k|*encoder_k.*|ema|ema.*|*.ema|*.ema.*|*ema_model*|*target_net*"
   .. "|*target_enc*|*target_model*|*target_q*|*ref_model*|*reference_model*|*lpips*"
 
---- Tables of the places of what is read, by name.
-freezing.PLACES = "*pos|*pos.*|*pos_*|*posemb*|*wpe*|*position*"
+--- Whether all these layers are tables of the places of what is read, by name: a model does without these, and what it
+--- does not use is neither cut off from the loss nor frozen.
+---@param layers string[]
+---@return boolean
+function freezing.places_alone(layers)
+  for _, layer in ipairs(layers) do
+    if not layer:lower():glob("*pos|*pos.*|*pos_*|*posemb*|*wpe*|*position*") then return false end
+  end
+  return true
+end
 
 --- What is taken over as it is and asked for no gradient by design: networks that follow, fixed tables of positions,
 --- and parts that were trained before and are used beside the one that learns. Names alone do not say so.

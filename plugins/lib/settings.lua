@@ -254,6 +254,14 @@ function settings.schedule(case)
     .. "*eps*|*timestep*|*momentum*|*wd_*|*weight_decay*|*diffusion*|*aux*|*curric*|*batch*')"):first()
 end
 
+--- The largest learning rate that a config sets; the one in a checkpoint's optimizer is that of its step, and no plan.
+---@param case culprit.Case
+---@return number?
+function settings.planned_rate(case)
+  return case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
+    .. "and not match(key, '*min*|*param_groups*') and number > 0"):max("number")
+end
+
 --- Whether a logged rate goes round in cycles: it comes down to less than half and back, never beyond its first peak or
 --- the rate that is set, twice or more, after as many steps each time or twice as many. A schedule that begins anew
 --- by accident does so once, or whenever a run is stopped.
@@ -265,8 +273,7 @@ function settings.cycles(case, rate)
   if rows < 8 then return false end
   local first, apart = rate:first().step, (rate:last().step - rate:first().step) / (rows - 1)
   local peak, top, low, places, begin = 0, nil, nil, {}, nil
-  local set = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
-    .. "and not match(key, '*min*|*param_groups*') and number > 0"):max("number") or 0
+  local set = settings.planned_rate(case) or 0
   for piece = 0, math.min(rows, 20000) - 1, 10000 do -- so many rows are given at a time
     for row in rate:slice(piece, 10000):rows() do
       local value = row.value

@@ -1,11 +1,10 @@
 --- ## What it detects
 --- Weights of the fresh model that are zero, all alike, far too small or far too large for their inputs, and logits
 --- that are spread from the first step, and outputs that swell from layer to layer. Where no weights are dumped, the
---- first updates tell of them: an element's size
---- is that of its update over the relative update, and gradients that reach one more layer at each step come through
---- zeros. So do weight norms whose squares are whole numbers in layers out of which nothing comes: they are of gains of
---- one alone; and first layers that put out the same numbers whatever the batch. Of low-rank pairs (LoRA) both factors
---- that are zero, and second ones that are drawn at random.
+--- first updates tell of them: an element's size is that of its update over the relative update, and gradients that
+--- reach one more layer at each step come through zeros. So do weight norms whose squares are whole numbers in layers
+--- out of which nothing comes: they are of gains of one alone; and first layers that put out the same numbers whatever
+--- the batch. Of low-rank pairs (LoRA) both factors that are zero, and second ones that are drawn at random.
 ---
 --- ## Why it matters
 --- Logits of standard deviation s add s^2/2 to the first loss. Weights of zero pass neither values nor gradients;
@@ -74,8 +73,8 @@ local function gains_alone(layered, step)
 end
 
 --- Whether all these matrices have a standard deviation of 1, of one output as of many inputs, and nothing that they
---- put out is dumped: e3nn, StyleGAN and others draw at 1 and divide by the root of the inputs on the way. Layers with a
---- rate multiplied by .1 or .01 are drawn at 10 or 100 there.
+--- put out is dumped: e3nn, StyleGAN and others draw at 1 and divide by the root of the inputs on the way. Layers with
+--- a rate multiplied by .1 or .01 are drawn at 10 or 100 there.
 ---@param large { row: culprit.Row, inputs: number, put: culprit.Row? }[]
 ---@return boolean
 local function drawn_at_one(large)

@@ -414,12 +414,8 @@ return {
 
     local names = lists.first(dead, 6)
     local at = { run = run, layer = dead[#dead], layers = dead, step = rows:first().step }
-    local positions = 0
-    for _, layer in ipairs(dead) do
-      if layer:lower():glob(freezing.PLACES) then positions = positions + 1 end
-    end
-    -- A model does without its places, and what it does not use is not cut off from the loss.
-    if positions == #dead then
+    local places_alone = freezing.places_alone(dead)
+    if places_alone then
       skip("a layer that the loss needs: tables of positions alone get no gradient", "layer-gradient-zero")
     else
       report {
@@ -471,7 +467,7 @@ return {
         or state == states[#states]
       if not state.dead and not last then head = false end
     end
-    if stepped and grads:where { layer = dead }:where("value > 0"):count() == 0 and positions < #dead then
+    if stepped and grads:where { layer = dead }:where("value > 0"):count() == 0 and not places_alone then
       report {
         symptom  = "layer-asks-no-gradient",
         score    = 0.7,
@@ -481,7 +477,7 @@ return {
         evidence = { rows:slice(0, 3) },
       }
     end
-    if positions == #dead then
+    if places_alone then
       report {
         symptom  = "position-layer-without-gradient",
         score    = 0.9,

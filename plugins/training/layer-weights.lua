@@ -150,11 +150,7 @@ return {
         .. "left out"):format(lists.first(still, 4)))
     end
 
-    local places = 0
-    for _, layer in ipairs(still) do
-      if layer:lower():glob(freezing.PLACES) then places = places + 1 end
-    end
-    if places == #still and #pushed == 0 then
+    if freezing.places_alone(still) and #pushed == 0 then
       return skip(("layers that the loss needs: %s alone stand still, which the model may not use"):format(
         lists.first(still, 4)))
     end

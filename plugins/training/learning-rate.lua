@@ -54,8 +54,7 @@ return {
     if settings.on(case.config:where("match(key, '*freeze_epochs*|*unfreez*|*frozen_epochs*')")):count() > 0 then
       named_cyclic = true
     end
-    local planned = case.config:where("match(key, 'lr|*.lr|*learning_rate|*base_lr|*max_lr|*peak_lr') "
-      .. "and not match(key, '*min*|*param_groups*') and number > 0"):max("number")
+    local planned = settings.planned_rate(case)
 
     local averaged = case.config:where("match(key, '*swa_lr*') and number > 0"):max("number") or 0
 
