@@ -51,8 +51,12 @@ void ConfigRows::finish() {
            "the case");
 }
 
-std::string withoutCapitals(StringRef Key) {
-  return any_of(Key, isLower) ? Key.str() : Key.lower();
+std::string settingName(StringRef Key) {
+  std::string Out = any_of(Key, isLower) ? Key.str() : Key.lower();
+  for (size_t I = 1; I + 1 < Out.size(); ++I)
+    if (Out[I] == '-' && isAlnum(Out[I - 1]) && isAlnum(Out[I + 1]))
+      Out[I] = '_';
+  return Out;
 }
 
 Error brokenOff(const LooseJson &In, LineCounter &Lines, size_t Read,

@@ -44,9 +44,10 @@ private:
   size_t Added = 0, Dropped = 0;
 };
 
-/// A key that is written in capitals throughout, as yacs has them
-/// (SOLVER.BASE_LR), in small letters: one setting has one name in the table.
-std::string withoutCapitals(llvm::StringRef Key);
+/// The one name that a setting has in the table, as argparse would call it: a
+/// key in capitals throughout, as yacs has them (SOLVER.BASE_LR), in small
+/// letters, and the dashes of an option (--batch-size) as underscores.
+std::string settingName(llvm::StringRef Key);
 
 /// Walks the JSON object that \p In has just begun. Its leaves become settings,
 /// keys joined by dots; a list of step records, as Transformers' log_history,

@@ -71,7 +71,7 @@ Error JsonConfigReader::read(InputFile &File, Source &Into) const {
   StringRef Text = withoutMark(*Contents);
   LooseJson In(Text);
   LineCounter Lines(Text);
-  ConfigRows Config(Into, "", withoutCapitals);
+  ConfigRows Config(Into, "", settingName);
   ScalarRows Scalars(Into);
   Token First = In.next();
   bool Complete = First == Token::Array

@@ -240,7 +240,7 @@ Error LaunchScriptReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Text = File.contents();
   if (!Text)
     return Text.takeError();
-  ConfigRows Config(Into);
+  ConfigRows Config(Into, "", settingName);
   StringMap<std::string> Variables;
   for (Command &C : commandsOf(*Text)) {
     for (std::string &Word : C.Words)

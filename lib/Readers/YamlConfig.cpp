@@ -414,7 +414,7 @@ Error YamlConfigReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Text = File.contents();
   if (!Text)
     return Text.takeError();
-  ConfigRows Config(Into, "", withoutCapitals);
+  ConfigRows Config(Into, "", settingName);
   // Since 0.18 W&B leaves the version out.
   bool WandB = Text->contains("wandb_version:") ||
                Text->starts_with("_wandb:") || Text->contains("\n_wandb:");

@@ -76,11 +76,13 @@ local AGAINST = "*return*|*reward*|ep_len*|*/ep_len*|*episode*|*td_error*|*q_val
   .. "*/loss_d|d_loss|*/d_loss|g_loss|*/g_loss|loss_g|*/loss_g|*gen_loss|*loss_gen|*generator*|*critic*|*actor_loss*"
 
 --- The setting by which the task becomes another one on the way, at once or little by little, and the loss moves
---- without the weights' doing; nil where there is none.
+--- without the weights' doing; nil where there is none. A queue of negatives that a checkpoint has is one as well.
 ---@param case culprit.Case
----@return culprit.Row?
+---@return { key: string }?
 function settings.harder(case)
-  return settings.on(case.config:where("match(key, ?)", STAGES .. "|" .. RAMPS)):first()
+  local set = settings.on(case.config:where("match(key, ?)", STAGES .. "|" .. RAMPS)):first()
+  local queue = not set and case.tensors:where("match(name, 'queue_ptr|*.queue_ptr')"):first()
+  return set or queue and { key = queue.name } or nil
 end
 
 --- What is logged of the size of a task and has grown by a fifth between two steps, or in the whole run: rows get
