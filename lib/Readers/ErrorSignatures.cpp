@@ -64,6 +64,7 @@ static constexpr StringLiteral Triggers[] = {
     "bpb",
     "skipped=",       // DeepSpeed's
     "samplespersec=", // timer
+    "(epoch: ",       // CycleGAN's lines, whose losses are called D_A, cycle_A
     "traceback (most recent call last)",
     "overflow! rank",
     "attempted loss scale",
@@ -73,7 +74,7 @@ static constexpr StringLiteral Triggers[] = {
     "sxid", // of an NVSwitch
     "during handling of the above exception",
     "the above exception was the direct cause"};
-static constexpr unsigned SXidTrigger = 16, ChainTrigger = 17;
+static constexpr unsigned SXidTrigger = 17, ChainTrigger = 18;
 
 namespace {
 /// The phrases, each once, and the signatures that begin with it.
@@ -115,14 +116,14 @@ void scanLine(StringRef Text, LineScan &Out) {
   finder().find(Text, Out.Hits);
   for (const PhraseFinder::Hit &H : Out.Hits) {
     Out.Other |= H.Phrase < phrases().FirstTrigger + 1 ||
-                 H.Phrase >= phrases().FirstTrigger + 10;
+                 H.Phrase >= phrases().FirstTrigger + 11;
     if (H.Phrase <= phrases().FirstTrigger)
       continue;
     unsigned T = H.Phrase - phrases().FirstTrigger;
-    Out.Metric |= T < 10;
-    Out.Traceback |= T == 10;
-    Out.Overflow |= T >= 11 && T <= 13;
-    Out.Plan |= T >= 14 && T < SXidTrigger;
+    Out.Metric |= T < 11;
+    Out.Traceback |= T == 11;
+    Out.Overflow |= T >= 12 && T <= 14;
+    Out.Plan |= T >= 15 && T < SXidTrigger;
     Out.Chain |= T >= ChainTrigger;
   }
 }

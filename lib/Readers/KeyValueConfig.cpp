@@ -39,7 +39,7 @@ static bool isName(StringRef Key) {
 
 /// Whether \p Value is one that needs no program to be read.
 static bool isPlainValue(StringRef Value) {
-  if (Value.empty() || StringRef("\"'[{").contains(Value[0]) ||
+  if (Value.empty() || StringRef("\"'[{(").contains(Value[0]) ||
       Value.starts_with("dict("))
     return true;
   return none_of(Value, [](char C) {
@@ -124,8 +124,8 @@ Assignments::Kind Assignments::openValue() {
       Value = V.drop_front(3).drop_back(3).str();
       return Kind::Pair;
     }
-  const bool Opens =
-      V.starts_with("[") || V.starts_with("{") || V.starts_with("dict(");
+  const bool Opens = V.starts_with("[") || V.starts_with("{") ||
+                     V.starts_with("(") || V.starts_with("dict(");
   if (Opens && openBrackets(V) > 0) {
     Until = "]";
     return Kind::Part;

@@ -76,6 +76,9 @@ static YamlLine parseLine(StringRef Line) {
   Out.Indent = Text.size() - Body.size();
   if (Body.empty() || Body == "---" || Body == "..." || Body.starts_with("%"))
     return Out;
+  // "----- Options -----" and "----- End -----" of printed options.
+  if (Body.starts_with("-----") && Body.ends_with("---"))
+    return Out;
   // The whole is an object, as configs that Python has dumped say first.
   if (Out.Indent == 0 && withoutTags(Body).empty())
     return Out;
@@ -96,6 +99,10 @@ static YamlLine parseLine(StringRef Line) {
   Out.Key = unquoted(Body.take_front(Colon).trim());
   Out.Value = Body.drop_front(Colon + 1).trim();
   Out.Value = withoutTags(Out.Value);
+  // Printed options have what they would be behind what they are.
+  if (size_t At = Out.Value.find("[default: "); Out.Value.ends_with("]") &&
+                                                At != StringRef::npos && At > 0)
+    Out.Value = Out.Value.take_front(At).rtrim();
   return Out;
 }
 

@@ -404,6 +404,27 @@ local function first_to_learn(case)
   return last and of and math.floor(of.number - last.number) or nil
 end
 
+--- A function that says of a layer's name whether OpenMMLab's frozen_stages keeps it: of a backbone all that stands
+--- before the stages, and so many of these.
+local function in_frozen_stages(case)
+  local set = case.config:where("match(key, 'frozen_stages|*.frozen_stages') and number >= 0"):first()
+  if not set then return function() return false end end
+  local count = math.floor(set.number)
+  return function(layer)
+    local parts = layer:lower():split(".")
+    for i, part in ipairs(parts) do
+      if part:glob("*head*|*neck*") then return false end
+      if part:glob("stem*|conv1|bn1|norm1|patch_embed*|pos_embed|absolute_pos_embed") then return true end
+      -- layer1 to layer4 of a residual network, stages.0 to stages.3 and layers.0 of transformers.
+      local number = part:starts_with("layer") and tonumber(part:sub(6))
+      if number then return number <= count end
+      number = part:glob("stages|layers|blocks") and tonumber(parts[i + 1])
+      if number then return number < count end
+    end
+    return false
+  end
+end
+
 --- The number of the block that a layer is part of: 3 of model.layers.3.mlp.0; nil where it is of none.
 local function block(layer)
   local parts = layer:split(".")
@@ -479,6 +500,7 @@ function freezing.declared(case)
     .. "match(value, 'lora_fa|lora-fa|LoRA-FA|LoraFA') or match(key, '*lora_fa') and match(value, 'true|True')")
     :count() > 0
   local begin = first_to_learn(case)
+  local staged = in_frozen_stages(case)
   local kept = known and (probe or not adapters and backbone(case, flagged) or released(case, flagged))
   for setting in case.config:where("match(key, '*freeze*|*frozen*|*stop_grad*')"):where("not match(key, ?)", LAST)
     :slice(0, 1000):rows() do
@@ -488,7 +510,8 @@ function freezing.declared(case)
       local switch = name:lower() == "true" and part_of_switch(case, setting.key)
       if switch then
         parts[#parts + 1] = switch
-      elseif name ~= "" and not name:lower():glob("false|none|null|0") then
+      elseif name ~= "" and not name:lower():glob("false|none|null|0")
+        and not setting.key:glob("frozen_stages|*.frozen_stages") then
         frozen[#frozen + 1] = name
       end
     end
@@ -506,7 +529,7 @@ function freezing.declared(case)
     return false
   end
   return function(layer)
-    if begin and begin > 0 and (block(layer) or begin) < begin then return true end
+    if begin and begin > 0 and (block(layer) or begin) < begin or staged(layer) then return true end
     if begin and begin > 0 and not block(layer) and layer:lower():glob("*emb*|*wte*|*wpe*|*tok|*pos|*patch*") then
       return true
     end

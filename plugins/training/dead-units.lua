@@ -52,6 +52,28 @@ local function began_active(shares, found, fresh)
   return began
 end
 
+--- The path of what a layer is part of: conv_fc.4 of conv_fc.4.5.
+local function parent(layer)
+  local parts = layer:split(".")
+  return table.concat(parts, ".", 1, #parts - 1)
+end
+
+--- Whether a gradient goes through a layer that puts out nothing but zeros, into the weights right before it: what
+--- fires passes a substitute for its derivative on, and a rectifier's is exactly 0 there.
+local function passes(case, layer)
+  local before
+  for name, rows in case.scalars:where { metric = { "grad_norm", "zero_share" }, primary = true }:group("layer") do
+    if name == layer then break end
+    local grads = rows:where("metric == 'grad_norm' and finite(value)")
+    local beside = parent(name) == parent(layer) or name:starts_with(layer .. ".")
+    if beside and grads:count() > 0 then before = grads end
+  end
+  if not before then return false end
+  local zero = case.scalars:where { metric = "zero_share", primary = true, layer = layer }:where("value == 1")
+  local both = before:join(zero:select("step"):distinct("step"), { "step" })
+  return both:count() >= 3 and both:min("value") > 0
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -85,6 +107,7 @@ return {
         local size = norms:where { layer = layer }
         -- Weights of zero give zeros too, and are another check's.
         return linear(layer) == wanted and not (size:count() > 0 and size:max("value") == 0)
+          and (wanted or not passes(case, layer))
       end)
       if found then
         local first = found.first

@@ -39,6 +39,21 @@ local function ends(case, layer)
   return behind
 end
 
+--- How much of the loss is gone between the step from which units are at a limit and the end, where none of the layers
+--- that were found was so at first and that is a fifth or more: training drives them there, and learns by it.
+local function gains(case, run, shares, found)
+  for _, one in ipairs(found.layers) do
+    if shares:where { layer = one.layer }:sort("step"):first().value >= 0.1 then return nil end
+  end
+  local loss = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
+  local after = loss:where("step >= ?", found.onset)
+  local tenth = math.max(3, after:count() // 10)
+  if after:count() < 3 * tenth then return nil end
+  local begun = after:slice(0, tenth):median("value")
+  local gain  = begun > 0 and 1 - after:slice(after:count() - tenth, tenth):median("value") / begun or 0
+  return gain >= 0.2 and gain or nil
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -66,7 +81,15 @@ return {
       return start.step <= 1 and start.value >= case.options.share and mean ~= nil and rms ~= nil
         and (mean.value >= 0 and rms.value < 0.2 or math.abs(mean.value) > 0.95)
     end
-    local found = places.over(shares, case.options.share, function(layer) return not begins_closed(layer) end)
+    -- What is called a gate, or is the sigmoid of a swish, opens and closes as training makes it.
+    local function gate(layer)
+      local parts = layer:lower():split(".")
+      return parts[#parts]:glob("*gate*|*sigmoid*|*swish*|*silu*|*glu*")
+        and shares:where { layer = layer }:sort("step"):first().value < case.options.share
+    end
+    local found = places.over(shares, case.options.share, function(layer)
+      return not begins_closed(layer) and not gate(layer)
+    end)
     if not found then
       if settings.loaded(case) then return end
       -- What a fresh model's weights make of its inputs, before any of them has moved.
@@ -112,6 +135,11 @@ return {
       if mean and (mean < 0.1 or mean > 0.9 and mean <= 1) and mean >= 0 and ends(case, last) then return end
     end
     local first = found.first
+    local gain = gains(case, run, shares, found)
+    if gain then
+      return skip(("a loss that units at a limit cost something: those of %s get there from step %d on, and it falls "
+        .. "by %s from there"):format(first.layer, found.onset, units.percent(gain)))
+    end
     report {
       symptom  = "saturated-units",
       score    = found.worst.share >= 0.7 and 0.95 or 0.8,
