@@ -219,6 +219,9 @@ bool LogDialects::pairsLine(const LogLine &L) {
   for (const LoggedPair &P : Pairs) {
     if (&P == Place.Step || (P.Begin > Means && P.Begin < MeansEnd))
       continue;
+    // CycleGAN's time is that of a picture, and its data's that of a batch.
+    if ((P.Key == "time" || P.Key == "data") && L.Text.starts_with("(epoch: "))
+      continue;
     if (StringRef Time = Times.nameOf(P); !Time.empty()) {
       Rows.number(Time, P.Unit == "ms" ? P.Value / 1e3 : P.Value);
       continue;

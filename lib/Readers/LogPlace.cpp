@@ -303,6 +303,9 @@ LinePlace placeOf(StringRef Text, ArrayRef<LoggedPair> Pairs, LogKeys &Keys) {
     Out.Evaluation = Out.Step->Of > 0;
     Out.Validation = !Out.Evaluation;
   }
+  // CycleGAN's, whose losses are called D_A and cycle_A.
+  if (Text.starts_with("(epoch: ") && Out.Step && Out.Epoch)
+    Out.LossLike = Out.EpochFirst = true;
   Out.ByEpoch = !Out.Step && Out.Epoch && Measured &&
                 isWhole(Out.Epoch->Value) &&
                 (Out.Epoch == Pairs.data() || Out.Epoch->Assigned);
