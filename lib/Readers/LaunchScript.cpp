@@ -160,7 +160,11 @@ static std::vector<Command> commandsOf(StringRef Text) {
 
 static size_t flagsOf(ArrayRef<std::string> Words) {
   return count_if(Words, [](StringRef W) {
-    return W.size() > 3 && W.starts_with("--") && isAlpha(W[2]);
+    // fastText and Kaldi have one dash.
+    if (!W.consume_front("-"))
+      return false;
+    W.consume_front("-");
+    return W.size() > 1 && isAlpha(W[0]) && isAlpha(W[1]);
   });
 }
 

@@ -62,6 +62,20 @@ local function scaled_within(case, first, rms)
   return far(own) and act.layer or nil, own
 end
 
+--- The setting, or the part of the model, that takes a mean off pictures and divides them by a deviation, where that
+--- deviation fits values of 0 to 255: Detectron2 and OpenMMLab do so in the model.
+---@param case culprit.Case
+---@return string?
+local function preprocessor(case)
+  local set = case.config:where("match(key, '*pixel_std*|*data_preprocessor.std*|*img_norm_cfg.std*')"):first()
+  local widest = 0
+  for _, part in ipairs(set and set.value:replace("[", ""):replace("]", ""):replace("(", ""):replace(")", "")
+    :split(",") or {}) do widest = math.max(widest, tonumber(part:trim()) or 0) end
+  if widest >= 10 then return set.key end
+  local kept = case.tensors:where("match(name, '*pixel_std') and absmax >= 10"):first()
+  return kept and kept.name
+end
+
 --- Mean, deviation and root mean square of the columns that are left of a table of numbers without those of codes:
 --- whole numbers from 0 on, which a layer looks up that has rows for all of them. Nil where there are none, or nothing
 --- else.
@@ -138,6 +152,10 @@ return {
     if norm then
       return skip(("an input that the model takes as it is: %s makes it one of mean %.2g and deviation %.3g")
         :format(norm.layer, norm.mean, norm.std))
+    end
+    local inside = inputs:max("max") > 2 and inputs:max("max") <= 255 and preprocessor(case)
+    if inside then
+      return skip(("an input that the model takes as it is: by %s pictures are normalised in it"):format(inside))
     end
     local first = inputs:sort("step"):first()
     local within, own = scaled_within(case, first, first.rms or rms)

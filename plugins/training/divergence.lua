@@ -290,8 +290,8 @@ return {
         local climbed = rows < 30 and not moving and not term and first >= opt.nothing and finish >= opt.few_up * first
           and loss:slice(1, rows):min("value") > 1.3 * first and finish >= opt.held * loss:max("value")
         if thrown or climbed then early, start = true, first end
-        -- Of few rows that end far above the first, the first levels are of few as well.
-        if rows < 30 and not early and finish > 1.5 * first then
+        -- Of few rows that end far above the first a level of five may be past what they gained.
+        if rows < 30 and not early and finish > 1.5 * first and fall <= math.max(0.05 * start, 4 * noise) then
           best  = loss:with { level = loss:col("value"):rolling(3, "median") }:sort("level"):first()
           start = first
           fall  = start - best.level
