@@ -62,17 +62,18 @@ local function scaled_within(case, first, rms)
   return far(own) and act.layer or nil, own
 end
 
---- The setting, or the part of the model, that takes a mean off pictures and divides them by a deviation, where that
---- deviation fits values of 0 to 255: Detectron2 and OpenMMLab do so in the model.
+--- The setting, or the part of the model, that takes a mean off pictures and divides them by a deviation, where one of
+--- these fits values of 0 to 255: Detectron2 and OpenMMLab do so in the model. Caffe's weights want the mean off alone.
 ---@param case culprit.Case
 ---@return string?
 local function preprocessor(case)
-  local set = case.config:where("match(key, '*pixel_std*|*data_preprocessor.std*|*img_norm_cfg.std*')"):first()
-  local widest = 0
-  for _, part in ipairs(set and set.value:replace("[", ""):replace("]", ""):replace("(", ""):replace(")", "")
-    :split(",") or {}) do widest = math.max(widest, tonumber(part:trim()) or 0) end
-  if widest >= 10 then return set.key end
-  local kept = case.tensors:where("match(name, '*pixel_std') and absmax >= 10"):first()
+  for set in case.config:where("match(key, '*pixel_std*|*pixel_mean*|*data_preprocessor.std*|*data_preprocessor.mean*|"
+    .. "*img_norm_cfg.*')"):slice(0, 20):rows() do
+    for _, part in ipairs(set.value:replace("[", ""):replace("]", ""):replace("(", ""):replace(")", ""):split(",")) do
+      if (tonumber(part:trim()) or 0) >= 10 then return set.key end
+    end
+  end
+  local kept = case.tensors:where("match(name, '*pixel_std|*pixel_mean') and absmax >= 10"):first()
   return kept and kept.name
 end
 
