@@ -234,7 +234,8 @@ def moco(run):
             loss = F.cross_entropy(scores, target)
             top = output.topk(5, 1).indices == 0
             for meter, value in zip(meters, (
-                    0.051 if i else 1.8, 0.002 if i else 1.5, float(loss.detach()),
+                    0.051 if i else 1.8, 0.002 if i else 1.5,
+                    float(loss.detach()),
                     100 * float(top[:, 0].float().mean()),
                     100 * float(top.any(1).float().mean()))):
                 meter.update(value, 32)
@@ -382,13 +383,16 @@ class ResBlock(nn.Module):
 def neuralode(run):
     """torchdiffeq's odenet_mnist.py: no loss, only accuracies and nfe."""
     x, y = stripes(512, 14)
+    x = 3 * x - 1.5
     said = y.clone()
     if run.has("labels"):
         said[:384] = y[torch.randperm(384)]
     network = "resnet" if run.has("resnet") else "odenet"
-    times, epochs, n, dim = [1.0], 11, 12, 8
+    times, epochs, n, dim = [1.0], 10, 12, 12
     if run.has("times"):
-        times, epochs = [0.1, 1.0], 9
+        times, epochs = [0.1, 1.0], 8
+    elif run.has("resnet"):
+        dim = 8
     file = "experiment1/logs"
     (run.folder / "experiment1").mkdir()
     args = dict(network=network, tol=1e-2, adjoint=run.has("adjoint"),
@@ -935,3 +939,854 @@ def mmseg(run):
                  + "  data_time: 0.0014  time: 0.0082")
             scalars(**row, data_time=0.0014, time=0.0082, step=i + 1)
     run.ends(loss=total, **row)
+
+
+# -- Splats --------------------------------------------------------------------
+
+def turned(q):
+    """Rotations of quaternions."""
+    w, x, y, z = F.normalize(q, dim=1).unbind(1)
+    return torch.stack([
+        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+    ], 1).view(-1, 3, 3)
+
+
+def camera(angle):
+    c, s = math.cos(angle), math.sin(angle)
+    return torch.tensor([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
+
+
+def render(p, view, background, degree=1, size=16):
+    """Colours, depth and places on the screen of one orthographic view."""
+    at = p["xyz"] @ view.T
+    place = at[:, :2] * size / 4 + size / 2
+    if place.requires_grad:
+        place.retain_grad()
+    axes = view @ turned(p["rotation"]) * p["scaling"].exp()[:, None]
+    cov = (axes @ axes.mT)[:, :2, :2] * (size / 4) ** 2 + 0.3 * torch.eye(2)
+    grid = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size),
+                                      indexing="xy"), -1).view(-1, 2) + 0.5
+    off = grid - place[:, None]
+    a, b, d = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
+    det = (a * d - b * b)[:, None]
+    u, v = off.unbind(2)
+    power = -0.5 * (d[:, None] * u * u - 2 * b[:, None] * u * v
+                    + a[:, None] * v * v) / det
+    alpha = (p["opacity"].sigmoid() * power.exp()).clamp(max=0.99)
+    colour = 0.5 + 0.2821 * p["f_dc"][:, 0]
+    if degree:
+        colour = colour + 0.4886 * (p["f_rest"] * view[2][:, None]).sum(1)
+    order = at[:, 2].argsort()
+    alpha, colour = alpha[order], colour[order].clamp(min=0)
+    through = torch.cat([torch.ones_like(alpha[:1]),
+                         (1 - alpha).cumprod(0)])
+    weight = through[:-1] * alpha
+    image = (weight.T @ colour + through[-1][:, None] * background)
+    depth = (weight * (at[order, 2] + 3)[:, None]).sum(0)
+    return image.T.view(3, size, size), depth, place, through[-1]
+
+
+def ssim(a, b):
+    mean = lambda x: F.avg_pool2d(x, 5, 1, 2)
+    ma, mb = mean(a), mean(b)
+    va, vb = mean(a * a) - ma ** 2, mean(b * b) - mb ** 2
+    both = mean(a * b) - ma * mb
+    return ((2 * ma * mb + 1e-4) * (2 * both + 9e-4) / (
+        (ma ** 2 + mb ** 2 + 1e-4) * (va + vb + 9e-4))).mean()
+
+
+RATES = {"xyz": 1.6e-2, "f_dc": 2.5e-2, "f_rest": 2.5e-2 / 20,
+         "opacity": 5e-2, "scaling": 2e-2, "rotation": 1e-2}
+
+
+class Gaussians:
+    """Parameters that come and go, with their moments in Adam."""
+
+    def __init__(self, points, colours):
+        n = len(points)
+        far = torch.cdist(points, points) + 9 * torch.eye(n)
+        dist = far.topk(3, largest=False).values.pow(2).mean(1).clamp(1e-7)
+        turn = torch.zeros(n, 4)
+        turn[:, 0] = 1
+        first = {"xyz": points, "f_dc": (colours[:, None] - 0.5) / 0.2821,
+                 "f_rest": torch.zeros(n, 3, 3),
+                 "opacity": torch.full((n, 1), math.log(0.1 / 0.9)),
+                 "scaling": dist.sqrt().log()[:, None].repeat(1, 3),
+                 "rotation": turn}
+        self.p = {k: nn.Parameter(v.clone()) for k, v in first.items()}
+        self.optimizer = torch.optim.Adam(
+            [{"params": [v], "lr": RATES[k], "name": k}
+             for k, v in self.p.items()], lr=0.0, eps=1e-15)
+        self.clear()
+
+    def clear(self):
+        n = len(self.p["xyz"])
+        self.sum, self.count = torch.zeros(n, 1), torch.zeros(n, 1)
+
+    def change(self, new, stale=False):
+        """`new(name, tensor, moment)` makes each tensor; moments follow."""
+        for group in self.optimizer.param_groups:
+            name, old = group["name"], group["params"][0]
+            now = nn.Parameter(new(name, self.p[name].detach(), False))
+            self.p[name] = now
+            if stale:
+                continue
+            state = self.optimizer.state.pop(old, None)
+            group["params"][0] = now
+            if state:
+                for k in ("exp_avg", "exp_avg_sq"):
+                    state[k] = new(name, state[k], True)
+                self.optimizer.state[now] = state
+
+    def densify(self, limit, stale):
+        grads = (self.sum / self.count).nan_to_num(0.0)[:, 0]
+        big = self.p["scaling"].detach().exp().amax(1) > 0.3
+        clone, split = (grads >= limit) & ~big, (grads >= limit) & big
+        with torch.no_grad():
+            sigma = self.p["scaling"].exp()[split].repeat(2, 1)
+            moved = (turned(self.p["rotation"][split].repeat(2, 1))
+                     @ (sigma * torch.randn_like(sigma))[:, :, None])[:, :, 0]
+        fine = (self.p["opacity"].detach().sigmoid() >= 0.005)[:, 0] & ~split
+
+        def new(name, x, moment):
+            more = x[split].repeat(2, *[1] * (x.dim() - 1))
+            if moment:
+                return torch.cat([x[fine], 0 * x[clone], 0 * more])
+            if name == "xyz":
+                more = more + moved
+            if name == "scaling":
+                more = more - math.log(1.6)
+            return torch.cat([x[fine], x[clone], more])
+
+        self.change(new, stale)
+        self.clear()
+
+    def relocate(self):
+        """Dead ones go to where live ones are, and 5 % come."""
+        opacity = self.p["opacity"].detach().sigmoid()[:, 0]
+        n = len(opacity)
+        rows = torch.arange(n)
+        dead = opacity < 0.005
+        pick = torch.multinomial(opacity, n, replacement=True)
+        rows = torch.cat([torch.where(dead, pick, rows), pick[:n // 20]])
+        kept = torch.cat([~dead, torch.zeros(n // 20, dtype=bool)])
+        self.change(lambda name, x, moment: x[rows] if not moment else
+                    x[rows] * kept.view(-1, *[1] * (x.dim() - 1)))
+        self.clear()
+
+    def capture(self, degree):
+        return (degree, *(self.p[k] for k in (
+            "xyz", "f_dc", "f_rest", "scaling", "rotation", "opacity")),
+            torch.zeros(len(self.sum)), self.sum, self.count,
+            self.optimizer.state_dict(), 1.0)
+
+    def ply(self, path):
+        cols = [self.p["xyz"], torch.zeros_like(self.p["xyz"]),
+                *(self.p[k].mT.flatten(1) for k in ("f_dc", "f_rest")),
+                *(self.p[k] for k in ("opacity", "scaling", "rotation"))]
+        names = ["x", "y", "z", "nx", "ny", "nz"]
+        names += [f"f_dc_{i}" for i in range(3)]
+        names += [f"f_rest_{i}" for i in range(9)] + ["opacity"]
+        names += [f"scale_{i}" for i in range(3)]
+        names += [f"rot_{i}" for i in range(4)]
+        data = torch.cat([c.detach() for c in cols], 1)
+        head = "\n".join(["ply", "format binary_little_endian 1.0",
+                          f"element vertex {len(data)}",
+                          *(f"property float {n}" for n in names),
+                          "end_header", ""])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(head.encode() + data.numpy().tobytes())
+
+
+@kind(mcmc="", background="", resumed="",
+      stale="optimizer-holds-stale-params", depth="log-of-zero",
+      cameras="label-pairing-mismatch", millimetres="lr-too-high")
+def gsplat(run):
+    """Gaussian splats by Inria's train.py: points come, go and are reset."""
+    true = Gaussians(1.2 * torch.rand(12, 3) - 0.6, torch.rand(12, 3)).p
+    true["opacity"].data[:], true["scaling"].data[:] = 3.0, -1.3
+    true["f_rest"].data.normal_(0, 0.3)
+    angles = [2 * math.pi * i / 10 for i in range(10)]
+    views = [camera(a) for a in angles]
+    black = torch.zeros(3)
+    with torch.no_grad():
+        shots = [render(true, v, black) for v in views]
+    train, test = [0, 1, 2, 4, 5, 6, 7, 9], [3, 8]
+    seen_from = dict(enumerate(views))
+    if run.has("cameras"):
+        for i, j in zip(train, train[3:] + train[:3]):
+            seen_from[i] = views[j]
+    some = torch.randint(12, (40,))
+    g = Gaussians(true["xyz"].detach()[some] + 0.15 * torch.randn(40, 3),
+                  (0.5 + 0.2821 * true["f_dc"].detach()[some, 0]
+                   + 0.1 * torch.randn(40, 3)).clamp(0, 1))
+    mcmc, open_sky = run.has("mcmc"), run.has("background")
+    (run.folder / "cfg_args").write_text(
+        "Namespace(sh_degree=1, source_path='/data/toy', model_path="
+        "'./output/toy', images='images', depths='', resolution=-1, "
+        "white_background=False, train_test_exp=False, "
+        "data_device='cuda', eval=True)")
+    run.write("cameras.json", [
+        {"id": i, "img_name": f"{i:04d}", "width": 16, "height": 16,
+         "position": (-3 * v[2]).tolist(), "rotation": v.tolist(),
+         "fx": 4.0, "fy": 4.0} for i, v in enumerate(views)])
+    flags = " --cap_max 200 --noise_lr 5e2 --opacity_reg 0.01 --scale_reg " \
+        "0.01" if mcmc else " --opacity_reset_interval 60 " \
+        "--densify_from_iter 20 --densify_until_iter 120"
+    flags += " --random_background" if open_sky else ""
+    call = "python train.py -s /data/toy -m ./output/toy --eval " \
+        f"--iterations 200 --position_lr_init {RATES['xyz']}" \
+        f" --densification_interval 20{flags}"
+    run.say(call, file="run.sh")
+    file, ema, degree, stack = "train.log", 0.0, 0, []
+
+    def psnr(a, b):
+        return float(-10 * torch.log10((a - b).pow(2).mean()))
+
+    def begin():
+        run.say("Optimizing ./output/toy", "Output folder: ./output/toy",
+                "Tensorboard not available: not logging progress "
+                f"[{run.stamp('%d/%m %H:%M:%S')}]",
+                "Loading Training Cameras", "Loading Test Cameras",
+                f"Number of points at initialisation :  40", file=file)
+
+    begin()
+    scale = 1000.0 if run.has("millimetres") else 1.0
+    for it in range(1, 201):
+        if run.has("resumed") and it == 101:
+            file, ema = "train_resumed.log", 0.0
+            run.say(f"{call} --start_checkpoint ./output/toy/chkpnt100.pth",
+                    file="run.sh")
+            begin()
+        rate = scale * math.exp(math.log(RATES["xyz"]) * (1 - it / 200)
+                                + math.log(RATES["xyz"] / 100) * it / 200)
+        g.optimizer.param_groups[0]["lr"] = rate
+        if it == 100:
+            degree = 1
+        stack = stack or list(train)
+        i = stack.pop(int(torch.randint(len(stack), ())))
+        sky = torch.rand(3) if open_sky else black
+        image, depth, place, _ = render(g.p, seen_from[i], sky, degree)
+        shot = shots[i][0] + shots[i][3].view(1, 16, 16) * sky[:, None, None]
+        l1 = (image - shot).abs().mean()
+        loss = 0.8 * l1 + 0.2 * (1 - ssim(image, shot))
+        if mcmc:
+            loss = loss + 0.01 * g.p["opacity"].sigmoid().mean() \
+                + 0.01 * g.p["scaling"].exp().mean()
+        far = 0.0
+        if run.has("depth") and it > 80:
+            shown = depth * (depth > 0.3)  # what is seen, elsewhere 0
+            far = 0.1 * (shown.log() - shots[i][1].log()).abs().mean()
+            loss = loss + far
+            far = float(far.detach())
+        loss.backward()
+        run.tick(0.009)
+        with torch.no_grad():
+            ema = 0.4 * float(loss.detach()) + 0.6 * ema
+            if it % 10 == 0:
+                bar = "█" * (it // 20) + " " * (10 - it // 20)
+                run.say(f"\rTraining progress: {it // 2:3d}%|{bar}| {it}/200 "
+                        f"[00:{it // 100:02d}<00:{(200 - it) // 100:02d}, "
+                        f"108.31it/s, Loss={ema:.7f}, Depth Loss={far:.7f}]",
+                        file=file)
+            if it in (1, 100, 200):
+                for name, ids in (("test", test), ("train", train[1:6])):
+                    outs = [(render(g.p, seen_from[j], black, degree)[0]
+                             .clamp(0, 1), shots[j][0]) for j in ids]
+                    l1s = sum(float((a - b).abs().mean()) for a, b in outs)
+                    score = sum(psnr(a, b) for a, b in outs) / len(ids)
+                    run.say("", f"[ITER {it}] Evaluating {name}: L1 "
+                            f"{l1s / len(ids)} PSNR {score}", file=file)
+                    if name == "test":
+                        end = dict(l1=l1s / len(ids), psnr=score)
+                run.say("", f"[ITER {it}] Saving Gaussians", file=file)
+                g.ply(run.folder / f"point_cloud/iteration_{it}"
+                      / "point_cloud.ply")
+            if mcmc and it % 20 == 0 and it < 180:
+                if it == 20:
+                    g.optimizer.step()
+                g.relocate()
+            elif not mcmc and it < 120:
+                norm = place.grad.norm(dim=1, keepdim=True)
+                g.sum, g.count = g.sum + norm, g.count + 1
+                if it > 20 and it % 20 == 0:
+                    g.densify(3e-4, run.has("stale"))
+                if it % 60 == 0:
+                    low = math.log(0.01 / 0.99)
+                    g.change(lambda name, x, moment: x if name != "opacity"
+                             else 0 * x if moment else x.clamp(max=low),
+                             run.has("stale"))
+        if it < 200:
+            g.optimizer.step()
+            g.optimizer.zero_grad(set_to_none=True)
+        if mcmc:
+            with torch.no_grad():
+                o = g.p["opacity"].sigmoid()
+                g.p["xyz"] += rate * (-100 * (o - 0.005)).sigmoid() \
+                    * torch.randn_like(g.p["xyz"])
+        if it in (1, 100, 200):
+            run.say("", f"[ITER {it}] Saving Checkpoint", file=file)
+            keep(run, f"chkpnt{it}.pth", (g.capture(degree), it))
+    run.say("", "Training complete.", file=file)
+    run.ends(loss=ema, **end, points=len(g.p["xyz"]))
+
+
+# -- Words ---------------------------------------------------------------------
+
+WORDS, BUCKET, TOPICS = 1500, 4000, 10
+
+
+class SkipGramModel(nn.Module):
+    """Words and their n-grams in one table; the contexts start at 0."""
+
+    def __init__(self, words, dim):
+        super().__init__()
+        self.u_embeddings = nn.EmbeddingBag(WORDS + BUCKET, dim, mode="mean",
+                                            sparse=True)
+        self.v_embeddings = nn.Embedding(words, dim, sparse=True)
+        nn.init.uniform_(self.u_embeddings.weight, -1 / dim, 1 / dim)
+        nn.init.zeros_(self.v_embeddings.weight)
+
+    @staticmethod
+    def bag(words):
+        return torch.stack([words] + [
+            WORDS + words * prime % 7919 % BUCKET for prime in (31, 97)], 1)
+
+    def forward(self, u, v, negative, sign=-1):
+        u = self.u_embeddings(self.bag(u))
+        score = (u * self.v_embeddings(v)).sum(1).clamp(-10, 10)
+        false = torch.einsum("nd,nkd->nk", u, self.v_embeddings(negative))
+        false = F.logsigmoid(sign * false.clamp(-10, 10))
+        return -(F.logsigmoid(score) + false.sum(1)).mean()
+
+
+@kind(cumulative="", restarts="", grown="",
+      negatives="loss-sign-flipped representation-collapse",
+      progress="lr-zero-from-scheduler", zeros="bad-initialization",
+      pairs="label-pairing-mismatch label-noise")
+def embed(run):
+    """Word vectors as fastText trains them, by PyTorch's sparse Adam."""
+    dim, epochs, n, lr, rows = 16, 5, 40, 0.02, 384
+    often = 1 / (torch.arange(WORDS) + 5.0)
+
+    def topic_pairs(words):
+        """Two words of one topic, mostly; which a topic has is id % 10."""
+        u = torch.multinomial(often[:words], rows, replacement=True)
+        v = torch.multinomial(often[:words // TOPICS * TOPICS].view(-1, TOPICS)
+                              .sum(1), rows, replacement=True) * TOPICS
+        v = v + torch.where(torch.rand(rows) < 0.9, u % TOPICS,
+                            torch.randint(TOPICS, (rows,)))
+        return u, v
+
+    words = 1000 if run.has("grown") else WORDS
+    model = SkipGramModel(words, dim)
+    if run.has("zeros"):
+        nn.init.zeros_(model.u_embeddings.weight)
+    build = lambda: torch.optim.SparseAdam(list(model.parameters()), lr)
+    optimizer, file = build(), "train.log"
+    call = f"python skipgram.py -input data/wiki.txt -output wiki -dim {dim} " \
+        f"-lr {lr} -epoch {epochs} -neg 5 -bucket {BUCKET} -minn 3 -maxn 6 " \
+        f"-thread 1 -b {rows}"
+    run.say(call, file="run.sh")
+    gensim, cosine = run.has("cumulative"), run.has("restarts")
+
+    def head():
+        run.say("Read 0M words", f"Number of words:  {words}",
+                "Number of labels: 0", file=file)
+
+    if not gensim:
+        head()
+    mean, count, total, tokens = 0.0, 0, 0.0, 0
+    last = epochs * n
+    for step in range(last):
+        epoch, i = divmod(step, n)
+        at = 1 - step / last
+        if run.has("grown"):
+            at = 1 - step % 100 / 100
+            if step == 100:
+                keep(run, "wiki.pt", {
+                    "epoch": 2, "state_dict": model.state_dict(),
+                    "optimizer": optimizer.state_dict(), "loss": mean / count})
+                old, words = model, WORDS
+                model = SkipGramModel(words, dim)
+                model.u_embeddings.load_state_dict(
+                    old.u_embeddings.state_dict())
+                model.v_embeddings.weight.data[:1000] = \
+                    old.v_embeddings.weight.data
+                optimizer, file = build(), "train.update.log"
+                run.say(f"{call.replace('wiki.txt', 'news.txt')} -update "
+                        "wiki.pt", file="run.sh")
+                head()
+                mean = count = 0
+        if run.has("progress"):  # of the epoch's words, not of all
+            at = max(0.0, 1 - step / n)
+        if cosine:
+            if i == 0:
+                optimizer = build()
+                run.say("", "", "", f"Iteration: {epoch + 1}", file=file)
+            at = 0.5 * (1 + math.cos(math.pi * i / n))
+        optimizer.param_groups[0]["lr"] = lr * at
+        u, v = topic_pairs(words)
+        if run.has("pairs"):
+            v = v[torch.randperm(rows)]
+        negative = torch.multinomial(often[:words] ** 0.75, rows * 5,
+                                     replacement=True).view(rows, 5)
+        optimizer.zero_grad()
+        loss = model(u, v, negative, 1 if run.has("negatives") else -1)
+        loss.backward()
+        optimizer.step()
+        value = float(loss.detach())
+        mean, count, tokens = mean + value, count + 1, tokens + rows // 5
+        total += value * rows
+        run.tick(0.006)
+        if cosine and i % 5 == 4:
+            run.say(f"\r{i * 100 // n:3d}%|{'#' * (i // 4):10}| {i}/{n} "
+                    f"[00:00<00:00, 158.20it/s] Loss: {mean / count}",
+                    file=file)
+        elif not gensim and step % 4 == 3:
+            done = step % 100 if run.has("grown") else step
+            part = done / (100 if run.has("grown") else last)
+            rest = int(0.6 * (1 - part))
+            run.say(f"\rProgress: {100 * part:5.1f}% words/sec/thread: "
+                    f"{12800 + step * 3 % 70:7d} lr: {lr * at:9.6f} avg.loss:"
+                    f" {mean / count:9.6f} ETA: {0:3d}h{0:2d}m{rest:2d}s",
+                    file=file)
+        if gensim and i % 20 == 19:
+            stamp = run.stamp("%Y-%m-%d %H:%M:%S,218 : INFO : ")
+            run.say(f"{stamp}EPOCH {epoch} - PROGRESS: at {(i + 1) * 2.5:.2f}%"
+                    f" examples, 12873 words/s, in_qsize 0, out_qsize 0",
+                    *([f"{stamp}EPOCH {epoch}: training on {n * rows // 5} raw"
+                       f" words ({n * rows // 6} effective words) took 0.2s, "
+                       "10651 effective words/s",
+                       f"Loss after epoch {epoch}: {total}"] if i == n - 1
+                      else ()), file=file)
+        if step in (0, last // 2 - 1, last - 1):
+            keep(run, f"wiki.{step + 1:06d}.pt", {
+                "epoch": epoch, "state_dict": model.state_dict(),
+                "optimizer": optimizer.state_dict(), "loss": value})
+    with torch.no_grad():
+        e = F.normalize(model.u_embeddings(model.bag(torch.arange(300))))
+        vectors = model.u_embeddings(model.bag(torch.arange(words)))
+    near = (e @ e.T - 9 * torch.eye(300)).argmax(1) % TOPICS
+    right = float((near == torch.arange(300) % TOPICS).float().mean())
+    run.say(f"{words} {dim}", *(f"word{i} " + " ".join(
+        f"{x:.5g}" for x in row) for i, row in enumerate(vectors.tolist())),
+        file="wiki.vec")
+    run.ends(loss=value, avg=mean / count, topic=right)
+
+
+# -- An Evoformer --------------------------------------------------------------
+
+class Linear(nn.Linear):
+    """OpenFold's: its biases are 0, the last of a block all 0."""
+
+    def __init__(self, inner, outer, init="default", bias=True):
+        super().__init__(inner, outer, bias=bias)
+        with torch.no_grad():
+            if bias:
+                self.bias.fill_(1.0 if init == "gating" else 0.0)
+            if init in ("final", "gating"):
+                self.weight.fill_(0.0)
+            elif init == "glorot":
+                nn.init.xavier_uniform_(self.weight)
+            else:
+                std = ((2.0 if init == "relu" else 1.0) / inner) ** 0.5
+                nn.init.trunc_normal_(self.weight, std=std / 0.88, a=-2 * std,
+                                      b=2 * std)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.linear_q, self.linear_k, self.linear_v = (
+            Linear(width, width, "glorot", bias=False) for _ in range(3))
+        self.linear_o = Linear(width, width, "final")
+        self.linear_g = Linear(width, width, "gating")
+
+    def forward(self, x, bias):
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+                   for f in (self.linear_q, self.linear_k, self.linear_v))
+        a = (q @ k.mT * q.shape[-1] ** -0.5 + bias).softmax(-1)
+        out = (a @ v).transpose(-2, -3).flatten(-2)
+        return self.linear_o(out * self.linear_g(x).sigmoid())
+
+
+class RowAttention(nn.Module):
+    def __init__(self, c_m, c_z, heads=2):
+        super().__init__()
+        self.layer_norm_m, self.layer_norm_z = nn.LayerNorm(c_m), \
+            nn.LayerNorm(c_z)
+        self.linear_z = Linear(c_z, heads, bias=False)
+        self.mha = Attention(c_m, heads)
+
+    def forward(self, m, z, mask):
+        bias = self.linear_z(self.layer_norm_z(z)).permute(0, 3, 1, 2)
+        bias = bias + 1e9 * (mask - 1)[:, None, None]
+        return self.mha(self.layer_norm_m(m), bias[:, None] if m.dim() == 4
+                        else bias)
+
+
+class Transition(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(width)
+        self.linear_1 = Linear(width, 2 * width, "relu")
+        self.linear_2 = Linear(2 * width, width, "final")
+
+    def forward(self, x):
+        return self.linear_2(self.linear_1(self.layer_norm(x)).relu())
+
+
+class OuterProductMean(nn.Module):
+    def __init__(self, c_m, c_z, width=4):
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(c_m)
+        self.linear_1, self.linear_2 = Linear(c_m, width), Linear(c_m, width)
+        self.linear_out = Linear(width ** 2, c_z, "final")
+
+    def forward(self, m):
+        m = self.layer_norm(m)
+        a, b = self.linear_1(m), self.linear_2(m)
+        return self.linear_out(torch.einsum("bsic,bsjd->bijcd", a, b)
+                               .flatten(3) / m.shape[1])
+
+
+class TriangleMultiplicationOutgoing(nn.Module):
+    def __init__(self, c_z):
+        super().__init__()
+        self.layer_norm_in, self.layer_norm_out = nn.LayerNorm(c_z), \
+            nn.LayerNorm(c_z)
+        self.linear_a_p, self.linear_b_p = Linear(c_z, c_z), Linear(c_z, c_z)
+        self.linear_a_g, self.linear_b_g, self.linear_g = (
+            Linear(c_z, c_z, "gating") for _ in range(3))
+        self.linear_z = Linear(c_z, c_z, "final")
+
+    def forward(self, z, mask):
+        z = self.layer_norm_in(z)
+        both = (mask[:, :, None] * mask[:, None])[..., None]
+        a = both * self.linear_a_g(z).sigmoid() * self.linear_a_p(z)
+        b = both * self.linear_b_g(z).sigmoid() * self.linear_b_p(z)
+        x = self.layer_norm_out(torch.einsum("bikc,bjkc->bijc", a, b))
+        return self.linear_g(z).sigmoid() * self.linear_z(x)
+
+
+class EvoformerBlock(nn.Module):
+    def __init__(self, c_m, c_z):
+        super().__init__()
+        self.msa_att_row = RowAttention(c_m, c_z)
+        self.core = nn.ModuleDict({
+            "msa_transition": Transition(c_m),
+            "outer_product_mean": OuterProductMean(c_m, c_z),
+            "tri_mul_out": TriangleMultiplicationOutgoing(c_z),
+            "pair_transition": Transition(c_z)})
+
+    def forward(self, m, z, mask):
+        m = m + self.msa_att_row(m, z, mask)
+        m = m + self.core["msa_transition"](m)
+        z = z + self.core["outer_product_mean"](m)
+        z = z + self.core["tri_mul_out"](z, mask)
+        return m, z + self.core["pair_transition"](z)
+
+
+class StructureModule(nn.Module):
+    """The same weights twice; it starts with all in one point."""
+
+    def __init__(self, c_s, c_z):
+        super().__init__()
+        self.layer_norm_s, self.linear_in = nn.LayerNorm(c_s), \
+            Linear(c_s, c_s)
+        self.ipa, self.layer_norm_ipa = RowAttention(c_s, c_z), \
+            nn.LayerNorm(c_s)
+        self.transition = Transition(c_s)
+        self.bb_update = nn.ModuleDict({"linear": Linear(c_s, 6, "final")})
+
+    def forward(self, s, z, mask):
+        s = self.linear_in(self.layer_norm_s(s))
+        rot = torch.eye(3).expand(*s.shape[:2], 3, 3)
+        at, frames = torch.zeros(*s.shape[:2], 3), []
+        for _ in range(2):
+            s = self.layer_norm_ipa(s + self.ipa(s, z, mask))
+            s = s + self.transition(s)
+            new = self.bb_update["linear"](s)
+            q = torch.cat([torch.ones_like(new[..., :1]), new[..., :3]], -1)
+            at = at + 10 * (rot @ new[..., 3:, None])[..., 0]
+            rot = rot @ turned(q.flatten(0, 1)).view_as(rot)
+            frames.append((rot, at))
+        return s, frames
+
+
+TYPES, RESIDUES, BINS = 8, 8, 12
+
+
+class AlphaFold(nn.Module):
+    def __init__(self, c_m=24, c_z=12, c_s=24):
+        super().__init__()
+        self.input_embedder = nn.ModuleDict({
+            "linear_tf_z_i": Linear(TYPES, c_z),
+            "linear_tf_z_j": Linear(TYPES, c_z),
+            "linear_tf_m": Linear(TYPES, c_m),
+            "linear_msa_m": Linear(TYPES + 1, c_m),
+            "linear_relpos": Linear(15, c_z)})
+        self.recycling_embedder = nn.ModuleDict({
+            "linear": Linear(BINS, c_z), "layer_norm_m": nn.LayerNorm(c_m),
+            "layer_norm_z": nn.LayerNorm(c_z)})
+        self.evoformer = nn.ModuleDict({
+            "blocks": nn.ModuleList(EvoformerBlock(c_m, c_z)
+                                    for _ in range(1)),
+            "linear": Linear(c_m, c_s)})
+        self.structure_module = StructureModule(c_s, c_z)
+        self.aux_heads = nn.ModuleDict({
+            "plddt": nn.Sequential(OrderedDict(
+                layer_norm=nn.LayerNorm(c_s), linear_1=Linear(c_s, c_s),
+                relu=nn.ReLU(), linear_3=Linear(c_s, 10, "final"))),
+            "distogram": Linear(c_z, BINS, "final"),
+            "masked_msa": Linear(c_m, TYPES, "final")})
+        self.whole = True
+
+    def forward(self, aatype, msa, seq_mask, recycles=0):
+        m1, z1, x = None, None, None
+        for i in range(recycles + 1):
+            with torch.set_grad_enabled(torch.is_grad_enabled()
+                                        and i == recycles and self.whole):
+                m, z = self.iteration(aatype, msa, seq_mask, m1, z1, x)
+            if i < recycles:
+                with torch.no_grad():
+                    x = self.structure_module(self.evoformer["linear"](
+                        m[:, 0]), z, seq_mask)[1][-1][1]
+                m1, z1 = m[:, 0].detach(), z.detach()
+        s, frames = self.structure_module(self.evoformer["linear"](m[:, 0]),
+                                          z, seq_mask)
+        return {"frames": frames, "plddt": self.aux_heads["plddt"](s),
+                "distogram": self.aux_heads["distogram"](z + z.transpose(
+                    1, 2)), "masked_msa": self.aux_heads["masked_msa"](m)}
+
+    def iteration(self, aatype, msa, mask, m1, z1, x):
+        e, kind_of = self.input_embedder, F.one_hot(aatype, TYPES).float()
+        at = torch.arange(aatype.shape[1])
+        apart = (at[:, None] - at).clamp(-7, 7) + 7
+        z = e["linear_tf_z_i"](kind_of)[:, :, None] \
+            + e["linear_tf_z_j"](kind_of)[:, None] \
+            + e["linear_relpos"](F.one_hot(apart, 15).float())
+        m = e["linear_tf_m"](kind_of)[:, None] \
+            + e["linear_msa_m"](F.one_hot(msa, TYPES + 1).float())
+        r = self.recycling_embedder
+        x = torch.zeros(*aatype.shape, 3) if x is None else x
+        z = z + r["linear"](binned(torch.cdist(x, x)))
+        m1 = torch.zeros_like(m[:, 0]) if m1 is None else m1
+        z = z + r["layer_norm_z"](torch.zeros_like(z) if z1 is None else z1)
+        m = torch.cat([(m[:, 0] + r["layer_norm_m"](m1))[:, None], m[:, 1:]],
+                      1)
+        for block in self.evoformer["blocks"]:
+            m, z = block(m, z, mask)
+        return m, z
+
+
+def binned(d):
+    return F.one_hot((d / 2.5).long().clamp(max=BINS - 1), BINS).float()
+
+
+def frames_of(x):
+    """Axes at every residue from its neighbours."""
+    whole = torch.cat([2 * x[:, :1] - x[:, 1:2] + 0.1, x,
+                       2 * x[:, -1:] - x[:, -2:-1] + 0.1], 1)
+    a = F.normalize(whole[:, 2:] - x, dim=-1)
+    b = whole[:, :-2] - x
+    b = F.normalize(b - (a * b).sum(-1, keepdim=True) * a, dim=-1)
+    return torch.stack([a, b, torch.cross(a, b, dim=-1)], -1)
+
+
+def fape(rot, at, true_rot, x, mask, clamp, eps):
+    local = lambda r, t, p: torch.einsum("bikc,bijk->bijc", r,
+                                         p[:, None] - t[:, :, None])
+    off = local(rot, at, at) - local(true_rot, x, x)
+    d = (off.pow(2).sum(-1) + eps).sqrt()
+    both = mask[:, :, None] * mask[:, None]
+    return ((d.clamp(max=clamp) / 10) * both).sum() / both.sum()
+
+
+def chains(rows, shortest=RESIDUES):
+    """Sequences whose residues each turn the chain in a way of their own."""
+    turn = torch.linspace(-1.4, 1.4, TYPES)
+    lift = torch.linspace(-0.7, 0.7, TYPES)[torch.tensor(
+        [3, 0, 6, 1, 7, 4, 2, 5])]
+    aatype = torch.randint(TYPES, (rows, RESIDUES))
+    course = turn[aatype]
+    step = torch.stack([course.cos() * lift[aatype].cos(),
+                        course.sin() * lift[aatype].cos(),
+                        lift[aatype].sin()], -1)
+    x = 3.8 * step.cumsum(1)
+    size = torch.randint(shortest, RESIDUES + 1, (rows,))
+    mask = (torch.arange(RESIDUES) < size[:, None]).float()
+    x = (x - x[:, :1]) * mask[..., None]
+    return aatype * mask.long(), x, mask
+
+
+@kind(padded="", unclamped="", finetuned="",
+      chains="label-pairing-mismatch label-noise", lag="ema-weights-lag",
+      detached="detached-graph frozen-parameters",
+      roots="division-by-near-zero")
+def evoformer(run):
+    """A small OpenFold: layers that start at 0, recycling, frames, an EMA."""
+    aatype, x, mask = chains(320, 5 if run.has("padded") else RESIDUES)
+    true = frames_of(x + 1e-3 * torch.randn_like(x))
+    model = AlphaFold()
+    model.whole = not run.has("detached")
+    optimizer = torch.optim.Adam(model.parameters(), 0.0, eps=1e-5)
+    n, epochs, warm, peak = 12, 9, 16, 1e-2
+    ema = {k: v.clone() for k, v in model.state_dict().items()}
+    decay = 0.9995 if run.has("lag") else 0.95
+    late = run.has("finetuned")
+    weights = {"distogram": 0.3, "fape": 1.0, "plddt_loss": 0.01,
+               "masked_msa": 0.5, "violation": 0.3 if late else 0.0}
+    folder = "lightning_logs/version_%d" % late
+    (run.folder / folder).mkdir(parents=True)
+    lines = ["config:", "  data:", f"    crop_size: {RESIDUES}",
+             "    max_recycling_iters: 1", "    uniform_recycling: true",
+             "    clamp_prob: %g" % (0.7 if run.has("unclamped") else 1.0),
+             "  ema:", "    decay: 0.95", "  loss:"]
+    lines += [f"    {k}:\n      weight: {v}" for k, v in weights.items()]
+    lines += [f"learning_rate: {peak}", "eps: 1.0e-05",
+              f"warmup_no_steps: {warm}", "gradient_clip_val: 1.0"]
+    run.say(*lines, file=f"{folder}/hparams.yaml")
+    first = 60 if late else 0
+    call = "python3 train_openfold.py mmcif_dir/ alignment_dir/ " \
+        "template_mmcif_dir/ out/ 2021-10-10 --seed 4242 --precision 32 " \
+        f"--max_epochs {epochs} --train_epoch_len 48"
+    call += " --resume_from_ckpt out/epoch=4-step=60.ckpt" if late else ""
+    run.say(call, file="train.sh")
+    run.say("Global seed set to 4242", "GPU available: False, used: False",
+            "TPU available: False, using: 0 TPU cores", "",
+            "  | Name  | Type          | Params",
+            "----------------------------------------",
+            f"0 | model | AlphaFold     | "
+            f"{sum(p.numel() for p in model.parameters()) / 1e3:.1f} K",
+            "1 | loss  | AlphaFoldLoss | 0", file="out.log")
+    if late:
+        run.say("Restored all states from the checkpoint at "
+                "out/epoch=4-step=60.ckpt", file="out.log")
+    names = [*weights, "loss", "unscaled_loss"]
+    columns = dict.fromkeys(sorted(
+        ["epoch", "step", "lr-Adam", "train/lddt_ca", "val/lddt_ca"]
+        + [f"{p}/{k}" for p in ("train", "val") for k in names]
+        + [f"train/{k}_epoch" for k in names]), "")
+
+    def losses(out, rows, goal, used, clamp=10.0, hidden=None):
+        """The loss of each part, what they make, and lddt_ca."""
+        there, frames, is_there = x[goal], true[goal], mask[rows]
+        both = is_there[:, :, None] * is_there[:, None]
+        rot, at = out["frames"][-1]
+        far, d = torch.cdist(there, there), (
+            at[:, :, None] - at[:, None]).pow(2).sum(-1).add(1e-6).sqrt()
+        parts = {}
+        goals = (far / 2.5).long().clamp(max=BINS - 1)
+        each = F.cross_entropy(out["distogram"].permute(0, 3, 1, 2), goals,
+                               reduction="none")
+        parts["distogram"] = (each * both).sum() / both.sum()
+        eps = 0.0 if run.has("roots") else 1e-4
+        parts["fape"] = sum(fape(r, t, frames, there, is_there, clamp, eps)
+                            for r, t in out["frames"]) / len(out["frames"])
+        off = (d - far).abs().detach()
+        close = both * (far < 15) * (1 - torch.eye(RESIDUES))
+        score = sum((off < c).float() for c in (0.5, 1, 2, 4)) / 4
+        lddt = (score * close).sum(2) / close.sum(2).clamp(min=1)
+        each = F.cross_entropy(out["plddt"].mT, (lddt * 10).long().clamp(
+            max=9), reduction="none")
+        parts["plddt_loss"] = (each * is_there).sum() / is_there.sum()
+        if hidden is None:
+            hidden = torch.ones_like(out["masked_msa"][..., 0])
+        hidden = hidden * is_there[:, None]
+        each = F.cross_entropy(out["masked_msa"].permute(0, 3, 1, 2),
+                               aatype[rows][:, None].expand(-1, 3, -1),
+                               reduction="none")
+        parts["masked_msa"] = (each * hidden).sum() / hidden.sum()
+        bond = (d.diagonal(1, 1, 2) - 3.8).abs().sub(0.4).relu()
+        link = is_there[:, 1:]
+        parts["violation"] = (bond * link).sum() / link.sum()
+        total = sum(weights[k] * v for k, v in parts.items() if weights[k]
+                    and used(k))
+        parts["loss"] = total * RESIDUES ** 0.5
+        parts["unscaled_loss"] = total.detach()
+        return parts, (lddt * is_there).sum() / is_there.sum()
+
+    def alignment(rows, share=0.25):
+        msa = aatype[rows][:, None].repeat(1, 3, 1)
+        other = torch.rand(msa.shape) < 0.1
+        msa = torch.where(other, torch.randint(TYPES, msa.shape), msa)
+        hidden = torch.rand(msa.shape) < share
+        return torch.where(hidden, TYPES, msa), hidden.float()
+
+    rec = None
+    for step in range(epochs * n):
+        epoch, i = divmod(step, n)
+        if step == first:
+            rec = watched(run, model, optimizer, first_step=first)
+        if i == 0:
+            order, sums = torch.randperm(256), {}
+        rows = order[i * 16:][:16]
+        goal = rows.roll(1) if run.has("chains") else rows
+        rate = peak * min(1.0, (step + 1) / warm)
+        rate *= 0.95 ** max(0, (step - 84) // 6)
+        optimizer.param_groups[0]["lr"] = rate
+        msa, hidden = alignment(rows)
+        clamp = 1e6 if run.has("unclamped") and torch.rand(()) < 0.3 else 10.0
+        if rec:
+            rec.batch(aatype=aatype[rows], msa=msa, seq_mask=mask[rows],
+                      all_atom_positions=x[goal])
+        out = model(aatype[rows], msa, mask[rows],
+                    int(torch.randint(2, ())))
+        parts, lddt = losses(out, rows, goal, lambda k: k != "violation"
+                             or step >= first, clamp, hidden)
+        optimizer.zero_grad()
+        parts["loss"].backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        with torch.no_grad():
+            for k, v in model.state_dict().items():
+                ema[k].lerp_(v, 1 - decay)
+        if step < first:
+            continue
+        rec.step(parts["loss"])
+        for k, v in parts.items():
+            sums[k] = sums.get(k, 0.0) + float(v.detach()) / n
+        sums["lddt_ca"] = sums.get("lddt_ca", 0.0) + float(lddt) / n
+        row = {"epoch": epoch, "step": step}
+        if i % 3 == 2:
+            run.row(f"{folder}/metrics.csv", **columns | row | {
+                "lr-Adam": rate} | {f"train/{k}": float(v.detach())
+                                    for k, v in parts.items()})
+        if i < n - 1:
+            continue
+        now = {k: v.clone() for k, v in model.state_dict().items()}
+        model.load_state_dict(ema)
+        held = torch.arange(256, 320)
+        with torch.no_grad():
+            out = model(aatype[held], alignment(held, 0.0)[0], mask[held], 1)
+            parts, lddt = losses(out, held, held, lambda k: True)
+        model.load_state_dict(now)
+        val = {f"val/{k}": float(v) for k, v in parts.items()}
+        run.row(f"{folder}/metrics.csv", **columns | row | val | {
+            "val/lddt_ca": float(lddt)})
+        run.row(f"{folder}/metrics.csv", **columns | row | {
+            "train/lddt_ca": sums["lddt_ca"]} | {
+            f"train/{k}_epoch": sums[k] for k in names})
+        run.say(f"Epoch {epoch}: 100%|##########| {n}/{n} [00:00<00:00, "
+                f"27.31it/s, v_num={int(late)}, train/loss={sums['loss']:.3f},"
+                f" val/loss={val['val/loss']:.3f}]", file="out.log")
+        if epoch in (first // n, 6, epochs - 1):
+            keep(run, f"{folder}/checkpoints/epoch={epoch}-step={step + 1}"
+                 ".ckpt", {
+                     "epoch": epoch, "global_step": step + 1,
+                     "pytorch-lightning_version": "1.9.5",
+                     "state_dict": {f"model.{k}": v for k, v in now.items()},
+                     "loops": {"fit_loop": {"epoch_progress": {
+                         "total": {"ready": epoch + 1}}}}, "callbacks": {},
+                     "optimizer_states": [optimizer.state_dict()],
+                     "lr_schedulers": [{"last_epoch": step + 1,
+                                        "max_lr": peak}],
+                     "ema": {"params": ema, "decay": 0.95}})
+    rec.close()
+    run.ends(train=sums["loss"], fape=sums["fape"], val=val["val/loss"],
+             val_fape=val["val/fape"], lddt=lddt)
