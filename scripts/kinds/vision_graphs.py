@@ -1048,7 +1048,7 @@ class Gaussians:
             sigma = self.p["scaling"].exp()[split].repeat(2, 1)
             moved = (turned(self.p["rotation"][split].repeat(2, 1))
                      @ (sigma * torch.randn_like(sigma))[:, :, None])[:, :, 0]
-        fine = (self.p["opacity"].detach().sigmoid() >= 0.005)[:, 0] & ~split
+        fine = ~(self.p["opacity"].detach().sigmoid() < 0.005)[:, 0] & ~split
 
         def new(name, x, moment):
             more = x[split].repeat(2, *[1] * (x.dim() - 1))
@@ -1588,16 +1588,6 @@ def binned(d):
     return F.one_hot((d / 2.5).long().clamp(max=BINS - 1), BINS).float()
 
 
-def frames_of(x):
-    """Axes at every residue from its neighbours."""
-    whole = torch.cat([2 * x[:, :1] - x[:, 1:2] + 0.1, x,
-                       2 * x[:, -1:] - x[:, -2:-1] + 0.1], 1)
-    a = F.normalize(whole[:, 2:] - x, dim=-1)
-    b = whole[:, :-2] - x
-    b = F.normalize(b - (a * b).sum(-1, keepdim=True) * a, dim=-1)
-    return torch.stack([a, b, torch.cross(a, b, dim=-1)], -1)
-
-
 def fape(rot, at, true_rot, x, mask, clamp, eps):
     local = lambda r, t, p: torch.einsum("bikc,bijk->bijc", r,
                                          p[:, None] - t[:, :, None])
@@ -1608,20 +1598,16 @@ def fape(rot, at, true_rot, x, mask, clamp, eps):
 
 
 def chains(rows, shortest=RESIDUES):
-    """Sequences whose residues each turn the chain in a way of their own."""
-    turn = torch.linspace(-1.4, 1.4, TYPES)
-    lift = torch.linspace(-0.7, 0.7, TYPES)[torch.tensor(
-        [3, 0, 6, 1, 7, 4, 2, 5])]
+    """Sequences; where a residue sits is of its type and of the one before."""
+    site, shift = 6 * torch.randn(TYPES, 3), 1.5 * torch.randn(TYPES, 3)
     aatype = torch.randint(TYPES, (rows, RESIDUES))
-    course = turn[aatype]
-    step = torch.stack([course.cos() * lift[aatype].cos(),
-                        course.sin() * lift[aatype].cos(),
-                        lift[aatype].sin()], -1)
-    x = 3.8 * step.cumsum(1)
+    x = site[aatype] + shift[aatype.roll(1, 1)]
+    x = x + 0.2 * torch.randn(rows, RESIDUES, 3)
     size = torch.randint(shortest, RESIDUES + 1, (rows,))
     mask = (torch.arange(RESIDUES) < size[:, None]).float()
-    x = (x - x[:, :1]) * mask[..., None]
-    return aatype * mask.long(), x, mask
+    x = x * mask[..., None]
+    q = torch.cat([torch.ones(TYPES, 1), 0.5 * torch.randn(TYPES, 3)], 1)
+    return aatype * mask.long(), x, mask, turned(q)[aatype]
 
 
 @kind(padded="", unclamped="", finetuned="",
@@ -1630,12 +1616,11 @@ def chains(rows, shortest=RESIDUES):
       roots="division-by-near-zero")
 def evoformer(run):
     """A small OpenFold: layers that start at 0, recycling, frames, an EMA."""
-    aatype, x, mask = chains(320, 5 if run.has("padded") else RESIDUES)
-    true = frames_of(x + 1e-3 * torch.randn_like(x))
+    aatype, x, mask, true = chains(320, 5 if run.has("padded") else RESIDUES)
     model = AlphaFold()
     model.whole = not run.has("detached")
     optimizer = torch.optim.Adam(model.parameters(), 0.0, eps=1e-5)
-    n, epochs, warm, peak = 12, 9, 16, 1e-2
+    n, epochs, warm, peak = 10, 9, 16, 1e-2
     ema = {k: v.clone() for k, v in model.state_dict().items()}
     decay = 0.9995 if run.has("lag") else 0.95
     late = run.has("finetuned")
@@ -1651,11 +1636,11 @@ def evoformer(run):
     lines += [f"learning_rate: {peak}", "eps: 1.0e-05",
               f"warmup_no_steps: {warm}", "gradient_clip_val: 1.0"]
     run.say(*lines, file=f"{folder}/hparams.yaml")
-    first = 60 if late else 0
+    first = 50 if late else 0
     call = "python3 train_openfold.py mmcif_dir/ alignment_dir/ " \
         "template_mmcif_dir/ out/ 2021-10-10 --seed 4242 --precision 32 " \
         f"--max_epochs {epochs} --train_epoch_len 48"
-    call += " --resume_from_ckpt out/epoch=4-step=60.ckpt" if late else ""
+    call += " --resume_from_ckpt out/epoch=4-step=50.ckpt" if late else ""
     run.say(call, file="train.sh")
     run.say("Global seed set to 4242", "GPU available: False, used: False",
             "TPU available: False, using: 0 TPU cores", "",
@@ -1666,7 +1651,7 @@ def evoformer(run):
             "1 | loss  | AlphaFoldLoss | 0", file="out.log")
     if late:
         run.say("Restored all states from the checkpoint at "
-                "out/epoch=4-step=60.ckpt", file="out.log")
+                "out/epoch=4-step=50.ckpt", file="out.log")
     names = [*weights, "loss", "unscaled_loss"]
     columns = dict.fromkeys(sorted(
         ["epoch", "step", "lr-Adam", "train/lddt_ca", "val/lddt_ca"]
@@ -1702,9 +1687,8 @@ def evoformer(run):
                                aatype[rows][:, None].expand(-1, 3, -1),
                                reduction="none")
         parts["masked_msa"] = (each * hidden).sum() / hidden.sum()
-        bond = (d.diagonal(1, 1, 2) - 3.8).abs().sub(0.4).relu()
-        link = is_there[:, 1:]
-        parts["violation"] = (bond * link).sum() / link.sum()
+        clash = (2.0 - d).relu() * both * (1 - torch.eye(RESIDUES))
+        parts["violation"] = clash.sum() / both.sum()
         total = sum(weights[k] * v for k, v in parts.items() if weights[k]
                     and used(k))
         parts["loss"] = total * RESIDUES ** 0.5
@@ -1728,7 +1712,7 @@ def evoformer(run):
         rows = order[i * 16:][:16]
         goal = rows.roll(1) if run.has("chains") else rows
         rate = peak * min(1.0, (step + 1) / warm)
-        rate *= 0.95 ** max(0, (step - 84) // 6)
+        rate *= 0.95 ** max(0, (step - 60) // 6)
         optimizer.param_groups[0]["lr"] = rate
         msa, hidden = alignment(rows)
         clamp = 1e6 if run.has("unclamped") and torch.rand(()) < 0.3 else 10.0
@@ -1753,7 +1737,7 @@ def evoformer(run):
             sums[k] = sums.get(k, 0.0) + float(v.detach()) / n
         sums["lddt_ca"] = sums.get("lddt_ca", 0.0) + float(lddt) / n
         row = {"epoch": epoch, "step": step}
-        if i % 3 == 2:
+        if i % 2 == 1:
             run.row(f"{folder}/metrics.csv", **columns | row | {
                 "lr-Adam": rate} | {f"train/{k}": float(v.detach())
                                     for k, v in parts.items()})
