@@ -390,14 +390,14 @@ def neuralode(run):
     network = "resnet" if run.has("resnet") else "odenet"
     times, epochs, n, dim = [1.0], 10, 12, 12
     if run.has("times"):
-        times, epochs = [0.1, 1.0], 8
+        times, epochs = [0.1, 1.0], 11
     elif run.has("resnet"):
         dim = 8
     file = "experiment1/logs"
     (run.folder / "experiment1").mkdir()
     args = dict(network=network, tol=1e-2, adjoint=run.has("adjoint"),
                 downsampling_method="conv", nepochs=epochs, data_aug=False,
-                lr=0.02, batch_size=32, test_batch_size=128,
+                lr=0.01, batch_size=32, test_batch_size=128,
                 save="./experiment1", debug=False, gpu=0)
     from argparse import Namespace
     run.say("examples/odenet_shapes.py", repr(Namespace(**args)), file=file)
@@ -418,15 +418,15 @@ def neuralode(run):
                 file=file)
         if run.has("times"):
             run.say(f"Integration time: {end}", file=file)
-        edges = [0.5 * epochs, 0.75 * epochs, 0.9 * epochs]
+        edges = [0.8 * epochs, 0.9 * epochs, 0.95 * epochs]
         if not run.has("boundaries"):
             edges = [n * e for e in edges]
-        optimizer = torch.optim.SGD(model.parameters(), 0.02, momentum=0.9)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
         rec = watched(run, model, optimizer) if end == times[-1] else None
         forward = backward = took = best = 0.0
         train = torch.arange(384)
         for step in range(epochs * n):
-            rate = 0.02 * 0.1 ** sum(step >= int(e) for e in edges)
+            rate = 0.01 * 0.1 ** sum(step >= int(e) for e in edges)
             optimizer.param_groups[0]["lr"] = rate
             if step % n == 0:
                 order = train[torch.randperm(384)]
@@ -1585,7 +1585,7 @@ class AlphaFold(nn.Module):
 
 
 def binned(d):
-    return F.one_hot((d / 2.5).long().clamp(max=BINS - 1), BINS).float()
+    return F.one_hot((d / 2.5).long().clamp(0, BINS - 1), BINS).float()
 
 
 def fape(rot, at, true_rot, x, mask, clamp, eps):
