@@ -20,7 +20,7 @@ class Run:
 
     def __init__(self, folder, fault):
         self.folder, self.fault, self.clock = folder, fault, START
-        self.columns = {}
+        self.columns, self.end = {}, {}
 
     def has(self, fault):
         return self.fault == fault
@@ -54,6 +54,10 @@ class Run:
     def settings(self, file="config.json", **values):
         self.write(file, values)
 
+    def ends(self, **values):
+        """What was measured at the end, for the one who records."""
+        self.end |= {k: round(float(v), 4) for k, v in values.items()}
+
     def tick(self, seconds):
         """Moves the clock of the run on; returns its time."""
         self.clock += seconds * random.uniform(0.95, 1.05)
@@ -65,7 +69,9 @@ class Run:
 
 @dataclass
 class Case:
-    """One run of a kind: healthy, or with a fault and the classes that are right."""
+    """One run of a kind: healthy, or with a fault and the classes that are right.
+
+    A fault without classes is a design that looks odd and is sound."""
     train: object
     fault: str = ""
     classes: tuple = field(default_factory=tuple)
@@ -92,17 +98,21 @@ class Case:
         np.random.seed(seed)
         torch.manual_seed(seed)
         torch.set_num_threads(1)
-        self.train(Run(folder, self.fault))
+        run = Run(folder, self.fault)
+        self.train(run)
+        return run.end
 
     def expected(self):
         return {"class": self.root_class, "verdict": "diagnosed" if self.classes else "healthy",
                 "layer": None, "step": None, "also": list(self.classes[1:]), "note": self.summary,
-                "fault": self.fault or "healthy", "family": self.kind, "level": 0, "severity": {},
+                "fault": self.fault if self.classes else "healthy", "family": self.kind, "level": 0, "severity": {},
                 "dialect": "own", "interval": 1, "dropped": []}
 
 
 def kind(**faults):
-    """Declares a kind: a healthy run, and one for every fault=classes (those that are right, the best first)."""
+    """Declares a kind: a healthy run, and one for every fault=classes (those that are right, the best first).
+
+    A sound variant has no classes: `name=""`."""
     def declare(train):
         for fault, classes in {"": "", **faults}.items():
             case = Case(train, fault, tuple(classes.split()))
