@@ -65,7 +65,10 @@ class Run:
 
 @dataclass
 class Case:
-    """One run of a kind: healthy, or with a fault and the classes that are right."""
+    """One run of a kind: healthy, or with a fault and the classes that are right.
+
+    A fault without classes is none: an odd design of a healthy run.
+    """
     train: object
     fault: str = ""
     classes: tuple = field(default_factory=tuple)
@@ -97,12 +100,15 @@ class Case:
     def expected(self):
         return {"class": self.root_class, "verdict": "diagnosed" if self.classes else "healthy",
                 "layer": None, "step": None, "also": list(self.classes[1:]), "note": self.summary,
-                "fault": self.fault or "healthy", "family": self.kind, "level": 0, "severity": {},
+                "fault": self.fault if self.classes else "healthy", "family": self.kind, "level": 0, "severity": {},
                 "dialect": "own", "interval": 1, "dropped": []}
 
 
 def kind(**faults):
-    """Declares a kind: a healthy run, and one for every fault=classes (those that are right, the best first)."""
+    """Declares a kind: a healthy run, and one for every fault=classes (those that are right, the best first).
+
+    With no classes, odd="", the run is healthy and only looks odd.
+    """
     def declare(train):
         for fault, classes in {"": "", **faults}.items():
             case = Case(train, fault, tuple(classes.split()))
