@@ -5,8 +5,9 @@ import pathlib
 
 from kinds.base import CASES
 
+HELPERS = "__init__", "base", "blocks", "data", "outputs", "rotations"
 MODULES = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("*.py")
-                 if p.stem not in ("__init__", "base", "data"))
+                 if p.stem not in HELPERS)
 
 
 def everything():

@@ -1,5 +1,7 @@
 """Small data sets that have something to learn, drawn anew for every run."""
 
+import math
+
 import torch
 
 
@@ -24,6 +26,17 @@ def pictures(rows, size=12, classes=4):
         high, wide = ((4, 4), (4, 1), (1, 4), (2, 2))[label]
         masks[i, 0, y:y + high, x:x + wide] = 1
     return masks + 0.25 * torch.randn_like(masks), labels, masks
+
+
+def stripes(rows, size=12):
+    """Waves in four directions and their class."""
+    labels, at = torch.randint(4, (rows,)), torch.arange(size).float()
+    turn = labels * math.pi / 4 + 0.1 * torch.randn(rows)
+    along = turn.cos()[:, None, None] * at[:, None] \
+        + turn.sin()[:, None, None] * at
+    phase = 6.28 * torch.rand(rows, 1, 1)
+    x = (1.3 * along + phase).sin() + 0.4 * torch.randn(rows, size, size)
+    return (0.5 + 0.2 * x[:, None]).clamp(0, 1), labels
 
 
 def text(rows, length=24, letters=20):
