@@ -78,29 +78,69 @@ static size_t endOf(size_t Segment,
                                         : Segments[Segment + 1].first;
 }
 
+/// The rows of a segment that are weights.
+static std::vector<size_t> weightsOf(size_t Segment, const Table &Tensors,
+                                     ArrayRef<std::pair<size_t, size_t>> Segments,
+                                     const StringPool &Pool) {
+  const ColumnView &Role = Tensors.columns()[tensors::role];
+  std::vector<size_t> Out;
+  const size_t To = endOf(Segment, Segments, Tensors);
+  for (size_t I = Segments[Segment].first; I != To; ++I)
+    if (!Role.isNull(I) && Pool.text(Role.getString(I)) == "weight")
+      Out.push_back(I);
+  return Out;
+}
+
+/// Whether some rows are those of others once more, as in a checkpoint that
+/// was written under a second name: latest.pt, best.pt.
+static bool isCopy(ArrayRef<size_t> Left, ArrayRef<size_t> Right,
+                   const Table &Tensors) {
+  ArrayRef<ColumnView> Columns = Tensors.columns();
+  const ColumnView &Name = Columns[tensors::name],
+                   &Mean = Columns[tensors::mean], &L2 = Columns[tensors::l2];
+  const auto Same = [](const ColumnView &C, size_t A, size_t B) {
+    return C.isNull(A) == C.isNull(B) &&
+           (C.isNull(A) || C.getDouble(A) == C.getDouble(B));
+  };
+  if (Left.size() != Right.size())
+    return false;
+  for (size_t I = 0; I != Left.size(); ++I) {
+    const size_t A = Left[I], B = Right[I];
+    if (Name.isNull(A) || Name.isNull(B) ||
+        Name.getString(A) != Name.getString(B) || !Same(Mean, A, B) ||
+        !Same(L2, A, B))
+      return false;
+  }
+  return true;
+}
+
 /// Weights of one step in two files are of two runs, or of one that was written
-/// twice: nothing is to be compared, and what looks like a step may be none.
+/// twice. Of copies the first is dated; else nothing is to be compared, and
+/// what looks like a step may be none.
 static void dropEqual(std::map<size_t, int64_t> &Set, const Table &Tensors,
                       ArrayRef<std::pair<size_t, size_t>> Segments,
                       const StringPool &Pool) {
-  ArrayRef<ColumnView> Columns = Tensors.columns();
-  const ColumnView &Run = Columns[tensors::run], &Role = Columns[tensors::role];
+  const ColumnView &Run = Tensors.columns()[tensors::run];
   std::map<std::pair<StringId, int64_t>, std::vector<size_t>> Of;
   for (auto [S, Step] : Set) {
     const size_t From = Segments[S].first;
-    const size_t To = endOf(S, Segments, Tensors);
-    bool Weights = false;
-    for (size_t I = From; I != To && !Weights; ++I)
-      Weights =
-          !Role.isNull(I) && Pool.text(Role.getString(I)) == "weight";
-    if (Weights)
+    if (!weightsOf(S, Tensors, Segments, Pool).empty())
       Of[{Run.isNull(From) ? NullString : Run.getString(From), Step}]
           .push_back(S);
   }
-  for (const auto &[Key, Files] : Of)
-    if (Files.size() > 1)
-      for (size_t S : Files)
+  for (const auto &[Key, Files] : Of) {
+    if (Files.size() == 1)
+      continue;
+    const std::vector<size_t> First =
+        weightsOf(Files.front(), Tensors, Segments, Pool);
+    bool Copies = true;
+    for (size_t S : Files)
+      Copies = Copies &&
+               isCopy(First, weightsOf(S, Tensors, Segments, Pool), Tensors);
+    for (size_t S : Files)
+      if (!Copies || S != Files.front())
         Set.erase(S);
+  }
 }
 
 bool dateCheckpoints(Table &Tensors, const Table &Scalars,

@@ -3,22 +3,25 @@
 
 local held = {}
 
---- The newest file that lists what an optimizer holds: the number of parameters, and whether it keeps moments of them
---- by its settings.
+--- The newest file that lists what its optimizers hold: the number of parameters, whether they keep moments of them by
+--- their settings, and what stands before the names of each.
 ---@param case culprit.Case
----@return { held: number, minded: boolean, run: string?, source: string, rows: culprit.Table }?
+---@return { held: number, minded: boolean, run: string?, source: string, rows: culprit.Table, whose: table }?
 local function holding(case)
   local sizes = case.config:where("match(key, '*param_groups.*.num_params') and number is not null")
   local last  = sizes:last()
   if not last then return nil end
   local groups = case.config:where { source = last.source }
   local rows   = sizes:where { source = last.source }
-  -- Counts do not say which of several optimizers lacks a state, and one of them may keep none.
-  local whose
+  local whose, several = {}, 0
   for row in rows:rows() do
     local own = row.key:split("param_groups.")[1]
-    if whose and whose ~= own then return nil end
-    whose = own
+    if not whose[own] then whose[own], several = true, several + 1 end
+  end
+  -- Counts do not say which of several optimizers lacks a state, where one of them may keep none.
+  for own in pairs(several > 1 and whose or {}) do
+    if groups:where("starts_with(key, ?) and (match(key, '*.betas') or match(key, '*.momentum') and number > 0)",
+      own .. "param_groups."):count() == 0 then return nil end
   end
   -- LBFGS keeps one state for all parameters, at the first of them.
   if groups:where("match(key, '*param_groups.*.history_size')"):count() > 0 then return nil end
@@ -28,7 +31,7 @@ local function holding(case)
   if plain > 0 and plain < momenta:count() then return nil end
   local minded = groups:where("match(key, '*param_groups.*.betas|*param_groups.*.momentum')"):count() > 0
   return { held = rows:sum("number"), minded = minded and plain == 0, run = last.run, source = last.source,
-    rows = rows }
+    rows = rows, whose = whose }
 end
 
 --- Whether a number stands in a file's name or its folder's, in whatever form: checkpoint-40, ckpt_40.pt, iter0000040.
@@ -61,25 +64,27 @@ local function is_of(case, source, step)
 end
 
 --- How many parameters have a state in the last checkpoint that has weights or a state; nil where that is told apart
---- by rank, or several optimizers have one.
+--- by rank, or other optimizers than those that are listed have one.
 ---@param case culprit.Case
 ---@param run string?
+---@param listed table  what stands before the names of each optimizer
 ---@return integer? states, integer? step, culprit.Table rows
-local function stepped(case, run)
+local function stepped(case, run, listed)
   local all  = case.tensors:where { run = run }:where("step is not null and (role == 'state' or role == 'weight')")
   local step = all:max("step")
   local rows = all:where { role = "state", step = step }:where("match(name, '*state.*')")
   if not step or rows:where("rank is not null"):count() > 0 or rows:count() > 10000 then return nil, nil, rows end
-  local seen, optimizers, count, kinds = {}, {}, 0, 0
+  local seen, count, other, kinds, optimizers = {}, 0, false, 0, {}
   for row in rows:rows() do
     local parts = row.name:split(".")
     local of    = table.concat(parts, ".", 1, #parts - 1)
     local whose = row.name:split("state.")[1]
     if not optimizers[whose] then optimizers[whose], kinds = true, kinds + 1 end
+    other = other or not listed[whose]
     if not seen[of] then seen[of], count = true, count + 1 end
   end
   -- A dump of weights alone may be later than the checkpoint that has the states.
-  if kinds > 1 or count == 0 and case.tensors:where { run = run, role = "state" }:count() > 0 then
+  if kinds > 1 and other or count == 0 and case.tensors:where { run = run, role = "state" }:count() > 0 then
     return nil, nil, rows
   end
   return count, step, rows
@@ -99,7 +104,7 @@ end
 function held.found(case, early)
   local holds = holding(case)
   if not holds then return nil end
-  local states, step, rows = stepped(case, holds.run)
+  local states, step, rows = stepped(case, holds.run, holds.whose)
   if not states or not step or step < (early or 2) then return nil end
   -- Without moments there is nothing to keep; and more states than parameters are of another file.
   if states > holds.held or states == 0 and not holds.minded then return nil end

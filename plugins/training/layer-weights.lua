@@ -1,7 +1,7 @@
 --- ## What it detects
 --- Layers whose weights never change while other layers of the same model do, and whether they have a gradient. Where
 --- a layer is logged together with others, or the model as a whole, a share of its elements that stays the same to four
---- digits at every step while the rest moves.
+--- digits at every step while the rest moves; of the model's, a checkpoint tells by its sizes which part has that share.
 ---
 --- ## Why it matters
 --- A layer that gets a gradient and never moves is missing from the optimizer, or its updates vanish in rounding; one
@@ -28,6 +28,7 @@ local freezing = require("freezing")
 local lists = require("lists")
 local runs = require("runs")
 local settings = require("settings")
+local sizes = require("weights-by-size")
 
 ---@type culprit.Detector
 return {
@@ -62,12 +63,15 @@ return {
       end
       skip("update ratios and gradient norms of layers", "layer-unchanged-despite-gradient")
       if share then
+        local part = sizes.of_share(case, run, share)
         report {
           symptom  = "layer-weights-unchanged",
           score    = decays and 0.85 or 0.6,
-          at       = { run = run, step = shares:sort("step"):first().step },
+          at       = { run = run, layer = part and part.layer, step = shares:sort("step"):first().step },
           message  = ("%s of the model's weights never change: the same share at all of %d logged steps, while "
-            .. "the rest does"):format(units.percent(share), shares:count()),
+            .. "the rest does%s"):format(units.percent(share), shares:count(), part and ("; by the sizes of a "
+            .. "checkpoint these are the %s of %s%s"):format(units.count(part.elements), part.upto and "all up to "
+            or "", part.layer) or ""),
           evidence = { shares:slice(0, 5) },
         }
       end

@@ -1,0 +1,95 @@
+--- Which part of a model has a given share of its elements, by the sizes in a checkpoint. What never changes is known
+--- by its share alone where nobody recorded layers; nearly every part of a network has a size of its own.
+
+local sizes = {}
+
+--- What stands before the names of most weights of a file: state_dict, of state_dict.stem.0.weight; what is averaged
+--- stands beside it under another.
+local function prefix(weights)
+  local counts, most = {}, nil
+  for row in weights:rows() do
+    local top = row.name:split(".")[1]
+    counts[top] = (counts[top] or 0) + 1
+    if not most or counts[top] > counts[most] then most = top end
+  end
+  return most
+end
+
+--- The layers of a run's last checkpoint in the order of the file, each with the number of its elements, as a scale
+--- that is no weight by its name has; without what is counted or averaged on the way. Nil where there is none, or too
+--- many to try.
+---@param case culprit.Case
+---@param run string?
+---@return { name: string, count: number }[]? layers, number? total
+local function layers_of(case, run)
+  local all = case.tensors:where { run = run }:where("(role == 'weight' or role == 'value') and variant is null and "
+    .. "rank is null and layer is not null and match(dtype, '*float*') and not match(name, '*running_*|batch.*') and "
+    .. "(role == 'weight' or numel > 1)")
+  local weights = all:where { role = "weight" }
+  local last = weights:max("step")
+  if last then all, weights = all:where { step = last }, weights:where { step = last } end
+  if weights:count() == 0 or all:count() > 5000 then return nil end
+  local top = prefix(weights) .. "."
+  -- A file without a common front has the names of the model's own parts first.
+  if weights:where("not starts_with(name, ?)", top):count() > 0.6 * weights:count() then top = "" end
+  local list, seen, total = {}, {}, 0
+  for row in all:where("starts_with(name, ?)", top):rows() do
+    if not seen[row.name] then -- of a file that was written twice
+      seen[row.name] = true
+      if not list[#list] or list[#list].name ~= row.layer then list[#list + 1] = { name = row.layer, count = 0 } end
+      list[#list].count = list[#list].count + row.numel
+      total = total + row.numel
+    end
+  end
+  return list, total
+end
+
+--- The paths that hold a layer: a, a.b and a.b.c of a.b.c.
+local function paths(layer)
+  local out, path = {}, nil
+  for _, part in ipairs(layer:split(".")) do
+    path = path and path .. "." .. part or part
+    out[#out + 1] = path
+  end
+  return out
+end
+
+--- The one part of the model whose share of all elements is this, to the four digits that are logged: a module, or all
+--- layers up to one. Nil where none is, or several are.
+---@param case culprit.Case
+---@param run string?
+---@param share number
+---@return { layer: string, upto: boolean, elements: number, total: number }?
+function sizes.of_share(case, run, share)
+  local list, total = layers_of(case, run)
+  if not list or not (share > 0 and share < 1) then return nil end
+  local off = 0.6 * 10 ^ (math.floor(math.log(share, 10)) - 3) * total + 0.5
+  local function fits(count) return math.abs(count - share * total) <= off end
+  local found, several = nil, false
+  local function take(layer, upto, first, last, elements)
+    local same = found and found.first == first and found.last == last
+    several = several or found ~= nil and not same
+    found = found or { layer = layer, upto = upto, first = first, last = last, elements = elements, total = total }
+  end
+  local modules, order = {}, {}
+  local sum = 0
+  for i, one in ipairs(list) do
+    sum = sum + one.count
+    if fits(sum) then take(one.name, i > 1, 1, i, sum) end
+    for _, path in ipairs(paths(one.name)) do
+      local of = modules[path]
+      if not of then
+        of = { first = i, count = 0 }
+        modules[path], order[#order + 1] = of, path
+      end
+      of.last, of.count = i, of.count + one.count
+    end
+  end
+  for _, path in ipairs(order) do
+    local of = modules[path]
+    if fits(of.count) then take(path, false, of.first, of.last, of.count) end
+  end
+  return not several and found or nil
+end
+
+return sizes

@@ -1,0 +1,78 @@
+--- ## What it detects
+--- The optimizer of a run's last checkpoint counts fewer updates than the run has made: its state began anew on the way.
+---
+--- ## Why it matters
+--- What a resume does not restore starts with moments of zero: Adam's next updates move every parameter by the whole
+--- rate, without a warm-up.
+---
+--- ## How to confirm
+--- Print `optimizer.state[p]["step"]` after loading the checkpoint: it must be the step of the checkpoint.
+---
+--- ## Known false positives
+--- Which checkpoint is the last is told by its epoch, that has to be the last one of the settings; a best one may be
+--- older. Batches that are added up for an update, parts that learn in turn and optimizers that begin anew on purpose
+--- count fewer; where a setting speaks of these nothing is said, nor where the count is a whole fraction of the steps.
+---
+--- ## References
+--- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
+
+local restarts = require("restarts")
+local runs     = require("runs")
+local settings = require("settings")
+
+local EPOCHS = "epochs|*.epochs|num_epochs|*.num_epochs|max_epochs|*.max_epochs|n_epochs|*.n_epochs|num_train_epochs"
+
+--- Whether the file with the latest epoch has the last one that the settings ask for, from 0 or from 1.
+local function finished(case)
+  local epoch = case.config:where("key == 'epoch' and number >= 0"):max("number")
+  local asked = case.config:where("match(key, ?) and number >= 2", EPOCHS):first()
+  return epoch and asked and (epoch == asked.number - 1 or epoch == asked.number) and epoch or nil
+end
+
+---@type culprit.Detector
+return {
+  api      = 1,
+  summary  = "The last checkpoint's optimizer counts fewer updates than the run has made",
+  needs    = {
+    tensors = { "name", "role", "mean" },
+    config  = { "key", "number" },
+    scalars = { "step", "value", metric = "loss" },
+  },
+  symptoms = { "optimizer-state-reset" },
+  options  = {
+    behind = { default = 0.9, doc = "Updates over the steps of the run below which some are missing" },
+    least  = { default = 10,  doc = "Missing updates below which a loss scaler may have skipped them" },
+  },
+
+  run = runs.apart(function(case, run)
+    local set = restarts.setting(case)
+    if set then return skip(("an optimizer's state that is kept: by %s it begins anew"):format(set.key)) end
+    if settings.accumulated(case) > 1 or settings.on(case.config:where("match(key, '*freeze*|*frozen*|*thaw*|*gan_*|"
+      .. "*n_critic*|*d_steps*|*lora*|*adapter*')")):count() > 0 then
+      return skip("an update a step of one optimizer, of all parameters throughout")
+    end
+    local epoch = finished(case)
+    if not epoch then return skip("a checkpoint with the last epoch that the settings ask for") end
+    local loss  = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
+    local count = case.tensors:where { role = "state", numel = 1 }:where("match(name, '*.state.*.step') and mean >= 1")
+      :sort("mean"):last()
+    if loss:count() < 2 or loss:first().step > 1 or not count or runs.by_epochs(case, run, loss) then
+      return skip("a log of steps from the first on, and the counters of an optimizer's state")
+    end
+    local steps = loss:last().step - loss:first().step + 1
+    local times = steps / count.mean
+    if count.mean >= case.options.behind * steps or steps - count.mean < case.options.least
+      or times > 2.5 and math.abs(times - math.floor(times + 0.5)) < 0.02 * times then
+      return
+    end
+    report {
+      symptom  = "optimizer-state-reset",
+      score    = 0.9,
+      at       = { run = run, step = math.floor(steps - count.mean) },
+      message  = ("the optimizer of the checkpoint of epoch %g, the last one, counts %g updates, and the run has made "
+        .. "%d: its moments began anew at step %d"):format(epoch, count.mean, math.floor(steps),
+        math.floor(steps - count.mean)),
+      evidence = { count, loss:last() },
+    }
+  end),
+}
