@@ -281,6 +281,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "dlrm",
             "sasrec",
             "yolo",
+            "timm",
             "lora",
             "whisper",
             "megatron")  # a loss of labels

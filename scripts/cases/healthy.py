@@ -117,6 +117,7 @@ class NoWeightDecay(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "voc",
                 "whisper",
@@ -148,6 +149,7 @@ class ConstantRate(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "voc",
                 "stylegan",
@@ -218,6 +220,7 @@ class Curriculum(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -259,6 +262,7 @@ class Curriculum(Control):
                            "rew",
                            "nnu",
                            "yolo",
+                           "timm",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -378,6 +382,7 @@ class RateEndsAtZero(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -455,6 +460,9 @@ class LabelSmoothing(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "timm":  # which always has some
+            self.user["smoothing"] = self.s.share
+            return
         self.user["label_smoothing"] = self.s.share
 
     def compute_loss(self, i, model, batch):
@@ -469,6 +477,7 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
                              "yolo",
+                             "timm",
                              "summ",
                              "sft",
                              "cap",
@@ -555,6 +564,7 @@ class MixedDomains(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -568,6 +578,8 @@ class MixedDomains(Control):
             return self.replay(seed, boats=True)
         if self.family == "yolo":
             return self.yard(seed, cameras=True)
+        if self.family == "timm":
+            return self.signs(seed, cameras=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -957,6 +969,7 @@ class Accumulated(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -2614,6 +2627,40 @@ class MiddlesAskedFor(Control):
             self.corpus(seed, middle=self.s.rate)
 
 
+class RatesByDepth(Control):
+    """layer_decay: the nearer the stem, the lower the rate, as the config
+    says; the log has the mean of all groups."""
+    id, severities, families = "H147", (dict(decay=0.8), dict(decay=0.65)), \
+        ("timm",)
+
+    def setup(self):
+        super().setup()
+        self.user["layer_decay"] = self.s.decay
+
+
+class BinaryLoss(Control):
+    """Training has binary cross-entropy of each class, as a mean or as a sum,
+    and validation the usual one: the two are other numbers, as the config
+    says."""
+    id, severities, families = "H148", (dict(sums=False), dict(sums=True)), \
+        ("timm",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"bce_loss": True, "bce_sum": self.s.sums}
+
+
+class MixupEnds(Control):
+    """Pictures are mixed until some epochs before the end, as
+    mixup_off_epoch of the config says: there the training loss steps down."""
+    id, severities, families = "H149", (dict(epoch=8), dict(epoch=5)), \
+        ("timm",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"mixup_off_epoch": self.s.epoch, "mixup_prob": 1.0}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2653,4 +2700,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MosaicClosed, OtherGains, SizesDrawn,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
-          BatchRamps, LossScaleFalls, MiddlesAskedFor)
+          BatchRamps, LossScaleFalls, MiddlesAskedFor,
+          RatesByDepth, BinaryLoss, MixupEnds)

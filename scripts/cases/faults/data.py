@@ -255,6 +255,7 @@ class BitFlip(Dumps, Fault):
              "nequip": "",
              "kpt": "",
              "yolo": "",
+             "timm": ".fc2",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -580,6 +581,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "nequip",
                 "kpt",
                 "yolo",
+                "timm",
                 "sft",
                 "cap",
                 "lora",
@@ -743,6 +745,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
+                           "timm",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -767,6 +770,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family == "nequip":
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
+                           "timm",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":
