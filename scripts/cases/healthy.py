@@ -466,6 +466,8 @@ class LabelSmoothing(Control):
         self.user["label_smoothing"] = self.s.share
 
     def compute_loss(self, i, model, batch):
+        if self.family == "timm":  # targets are smoothed already
+            return super().compute_loss(i, model, batch)
         if self.family == "ctc":  # a uniform class at each frame
             scores = model.logits(batch).float().log_softmax(-1)
             real = torch.arange(scores.shape[1]) < model.frames(
@@ -477,7 +479,6 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
                              "yolo",
-                             "timm",
                              "summ",
                              "sft",
                              "cap",

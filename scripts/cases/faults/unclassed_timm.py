@@ -1,6 +1,7 @@
 """Faults of no class in `timm`."""
 
 import torch
+from torch.nn import functional as F
 
 from .unclassed import Unclassed
 
@@ -52,15 +53,26 @@ class ValidationSeesOthers(OfTimm):
         return batch | {"input": x}
 
 
-class PathsDropped(OfTimm):
-    """Stochastic depth at a rate for nets of a hundred blocks: the last
-    branches are hardly ever there in training, and always in validation."""
+class GreyedOut(OfTimm):
+    """grayscale_prob of .8 to 1, as for pictures whose colours say nothing:
+    here they say most, and training hardly sees them, or never does."""
     id = "U394"
-    severities = (dict(rate=0.8), dict(rate=0.9), dict(rate=0.97))
+    severities = (dict(prob=0.8), dict(prob=0.95), dict(prob=1.0))
 
     def setup(self):
         super().setup()
-        self.user["drop_path"] = self.s.rate
+        self.user["grayscale_prob"] = self.s.prob
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        x = batch["input"]
+        some = torch.rand(len(x), 1, 1, 1,
+                          generator=self.drawn) < self.s.prob
+        return batch | {"input": torch.where(
+            some, x.mean(1, keepdim=True), x)}
+
+    def spoil_val(self, batch):
+        return batch
 
 
 class SmoothedAway(OfTimm):
@@ -74,16 +86,36 @@ class SmoothedAway(OfTimm):
         self.user["smoothing"] = self.s.share
 
 
-class TargetsBinarized(OfTimm):
-    """Binary cross-entropy with a threshold for soft targets that those of
-    mixed or smoothed labels seldom reach: then a picture is of no class."""
+class CropsTooSmall(OfTimm):
+    """RandomResizedCrop takes a third of a picture, a fifth, or less, and makes
+    it as large as the whole: training has parts of signs, too large ones, or
+    none. Validation has whole pictures."""
     id = "U396"
-    severities = (dict(bound=0.6), dict(bound=0.75), dict(bound=0.9))
+    severities = (dict(scale=[0.25, 0.45]), dict(scale=[0.15, 0.25]),
+                  dict(scale=[0.04, 0.1]))
 
     def setup(self):
         super().setup()
-        self.user |= {"bce_loss": True, "bce_target_thresh": self.s.bound}
+        self.user["scale"] = self.s.scale
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        x = batch["input"]
+        low, high = self.s.scale
+        area = low + (high - low) * torch.rand(len(x), generator=self.drawn)
+        side = area.sqrt()
+        at = (1 - side) * (2 * torch.rand(2, len(x), generator=self.drawn)
+                           - 1)
+        zero = torch.zeros_like(side)
+        grid = F.affine_grid(torch.stack((
+            torch.stack((side, zero, at[0]), -1),
+            torch.stack((zero, side, at[1]), -1)), 1), x.shape,
+            align_corners=False)
+        return batch | {"input": F.grid_sample(x, grid, align_corners=False)}
+
+    def spoil_val(self, batch):
+        return batch
 
 
-FAULTS = (AverageTooSlow, ErasesAll, ValidationSeesOthers, PathsDropped,
-          SmoothedAway, TargetsBinarized)
+FAULTS = (AverageTooSlow, ErasesAll, ValidationSeesOthers, GreyedOut,
+          SmoothedAway, CropsTooSmall)
