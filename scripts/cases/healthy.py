@@ -2639,16 +2639,25 @@ class RatesByDepth(Control):
         self.user["layer_decay"] = self.s.decay
 
 
-class BinaryLoss(Control):
-    """Training has binary cross-entropy of each class, as a mean or as a sum,
-    and validation the usual one: the two are other numbers, as the config
-    says."""
-    id, severities, families = "H148", (dict(sums=False), dict(sums=True)), \
+class RateByEpoch(Control):
+    """The rate moves once an epoch, as train.py's does without
+    --sched-on-updates, or so and with two epochs of cool-down at min_lr behind
+    a shorter cosine; the config says so."""
+    id, severities, families = "H148", (dict(cooldown=0), dict(cooldown=2)), \
         ("timm",)
 
     def setup(self):
         super().setup()
-        self.user |= {"bce_loss": True, "bce_sum": self.s.sums}
+        self.warmup, self.WARMUP_LR = 2 * self.EPOCH, 3e-3
+        self.user |= {"sched_on_updates": False,
+                      "cooldown_epochs": self.s.cooldown,
+                      "epochs": self.epochs - self.s.cooldown}
+
+    def lr_factor(self, i):
+        steps, self.steps = self.steps, self.EPOCH * self.user["epochs"]
+        factor = super().lr_factor(i // self.EPOCH * self.EPOCH)
+        self.steps = steps
+        return factor
 
 
 class MixupEnds(Control):
@@ -2702,4 +2711,4 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
           BatchRamps, LossScaleFalls, MiddlesAskedFor,
-          RatesByDepth, BinaryLoss, MixupEnds)
+          RatesByDepth, RateByEpoch, MixupEnds)

@@ -1507,8 +1507,8 @@ def timm(run):
            "Using native Torch AMP. Training in mixed precision.",
            f"Scheduled epochs: {run.epochs} (epochs + cooldown_epochs). "
            "Warmup within epochs when warmup_prefix=False. LR stepped per "
-           "update."]
-    summary = [f"epoch,train_loss,eval_loss,eval_top1,eval_top5,lr"]
+           f"{'update' if run.arguments()['sched_on_updates'] else 'epoch'}."]
+    summary = ["epoch,train_loss,eval_loss,eval_top1,eval_top5,lr"]
     results, best = [], None
     for epoch in range(run.epochs):
         start = epoch * size

@@ -272,8 +272,7 @@ class ConvNeXt(nn.Module):
                 nn.init.trunc_normal_(m.weight, std=self.INIT)
                 nn.init.zeros_(m.bias)
         nn.init.trunc_normal_(self.head.fc.weight, std=0.02)
-        self.mixup = self.told = None   # of the run
-        self.squashes, self.plain = False, None
+        self.mixup, self.squashes = None, False
         self.averaged = ()  # in evaluation it speaks for this one
 
     @staticmethod
@@ -311,9 +310,8 @@ class ConvNeXt(nn.Module):
         return self(batch["input"])
 
     def criterion(self, logits, batch, of_probs=None):
-        """SoftTargetCrossEntropy, or BinaryCrossEntropy where it is told;
-        validation has the plain one. of_probs: what the loss is of
-        probabilities and targets instead."""
+        """SoftTargetCrossEntropy; validation has the plain one. of_probs:
+        what the loss is of probabilities and targets instead."""
         logits, target = logits.float(), batch["target"]
         if self.squashes:
             logits = logits.softmax(-1)
@@ -321,14 +319,6 @@ class ConvNeXt(nn.Module):
             return of_probs(logits.softmax(-1), target)
         if not target.is_floating_point():
             return F.cross_entropy(logits, target)
-        told = self.told or {}
-        if told.get("bce_loss"):
-            bound = told["bce_target_thresh"]
-            if bound is not None:
-                target = target.gt(bound).to(target.dtype)
-            loss = F.binary_cross_entropy_with_logits(logits, target,
-                                                      reduction="none")
-            return loss.sum(-1).mean() if told["bce_sum"] else loss.mean()
         return -(target * logits.log_softmax(-1)).sum(-1).mean()
 
     def loss(self, batch):
@@ -354,7 +344,7 @@ class TimmRun(Family):
     lr, warmup, schedule, clip = 1.6e-2, 20, "cosine", 2.0
     WARMUP_LR, MIN_LR = 1e-6, 1e-6
     weight_decay, base = 0.05, {"lr": 4e-3}
-    recipes = {"sgd": dict(lr=0.2, weight_decay=1e-4)}
+    recipes = {"sgd": dict(lr=0.1, weight_decay=1e-4)}
     EPOCH, epoch_steps = 20, 50             # of train.py, of Lightning
     OUTPUT = f"./output/train/20260105-090000-{NAME}-{SIZE}"
     _val_every = 50
@@ -365,7 +355,6 @@ class TimmRun(Family):
     TOLD = {"mixup": 0.2, "cutmix": 0.4, "mixup_prob": 0.6,
             "mixup_switch_prob": 0.5, "mixup_off_epoch": 0, "smoothing": 0.1,
             "reprob": 0.2, "re_min_area": 0.02, "re_max_area": 1 / 3,
-            "bce_loss": False, "bce_sum": False, "bce_target_thresh": None,
             "drop_path": 0.1, "layer_decay": None, "model_ema_decay": 0.95}
     layers = ["stem.0", *(f"{block}{part}" for block in ConvNeXt.BLOCKS
                           for part in (".conv_dw", ".mlp.act", ".mlp", "")),
@@ -412,7 +401,7 @@ class TimmRun(Family):
         told = self.told
         model = ConvNeXt(**{"drop_path": told["drop_path"]}
                          | self.model_options)
-        model.mixup, model.told = Mixup(self.seed, told), told
+        model.mixup = Mixup(self.seed, told)
         return model
 
     def scales(self, model):
@@ -587,7 +576,7 @@ class TimmRun(Family):
         return super().settings() | {
             "warmup_lr": self.WARMUP_LR, "min_lr": self.MIN_LR,
             "clip_mode": "norm", "sched_on_updates": True,
-            "model_ema": True, **told} | self.user
+            "model_ema": True, "bce_loss": False, **told} | self.user
 
     def model_settings(self):
         return {"model": NAME, "img_size": SIZE, "num_classes": CLASSES,
@@ -607,7 +596,9 @@ class TimmRun(Family):
             "aa": None, "amp": self.precision != "fp32",
             "amp_dtype": "bfloat16" if "bf16" in self.precision
             else "float16", "aug_repeats": 0, "aug_splits": 0,
-            "batch_size": self.batch_size, "bce_pos_weight": None,
+            "batch_size": self.batch_size, "bce_loss": False,
+            "bce_pos_weight": None, "bce_sum": False,
+            "bce_target_thresh": None,
             "channels_last": False, "checkpoint_hist": 1,
             "clip_grad": self.clip, "clip_mode": "norm",
             "color_jitter": None, "cooldown_epochs": 0, "crop_pct": 1.0,
