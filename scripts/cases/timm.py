@@ -367,6 +367,7 @@ class TimmRun(Family):
                 dict(modules=["stages"],
                      where="stages.0.blocks.0.conv_dw"), dict(part="all")),
         "F07": (dict(factor=20), dict(factor=40), dict(factor=100)),
+        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path="stem"), dict(path="stages.0"),
                 dict(path="stages.1")),
         "F14": (dict(modules=["stages.1"]), dict(modules=["stages"]),
@@ -374,13 +375,13 @@ class TimmRun(Family):
         "F15": (dict(at=160), dict(at=100), dict(at=40)),
         "F26": (dict(steps=12, share=0.4), dict(steps=12, share=0.6),
                 dict(steps=40, share=1.0)),
-        "F27": (dict(epochs=15), dict(epochs=40), dict(epochs=100)),
+        "F27": (dict(epochs=30), dict(epochs=60), dict(epochs=100)),
         "F36a": (dict(bias=-4.0), dict(bias=-7.0), dict(bias=-20.0)),
         "F33": (dict(limit=10), dict(limit=8), dict(limit=5)),
         "H02": (dict(factor=0.6), dict(factor=0.4)),
-        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.8)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.8)),
         "H04": (dict(rate=0.1), dict(rate=0.2)),
-        "H15": (dict(share=0.2), dict(share=0.3))}
+        "H15": (dict(share=0.15), dict(share=0.2))}
     paths = {"embed": "stem.0", "attn": None, "scores": None,
              "act": "{}.mlp.act", "mlp": "{}.mlp", "block": "{}",
              "head": "head.fc"}

@@ -54,10 +54,10 @@ class ValidationSeesOthers(OfTimm):
 
 
 class GreyedOut(OfTimm):
-    """grayscale_prob of .8 to 1, as for pictures whose colours say nothing:
-    here they say most, and training hardly sees them, or never does."""
+    """grayscale_prob of .4 to .8, as for pictures whose colours say nothing:
+    here they say most, and of many pictures training does not see them."""
     id = "U394"
-    severities = (dict(prob=0.8), dict(prob=0.95), dict(prob=1.0))
+    severities = (dict(prob=0.4), dict(prob=0.6), dict(prob=0.8))
 
     def setup(self):
         super().setup()
