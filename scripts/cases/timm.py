@@ -457,6 +457,10 @@ class TimmRun(Family):
     def epochs(self):
         return -(-self.steps // self.EPOCH)
 
+    def next_batch(self, i, source):
+        """One that may be mixed, wherever it is kept."""
+        return dict(super().next_batch(i, source))
+
     def make_source(self, seed):
         return self.signs(seed)
 
