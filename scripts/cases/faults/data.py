@@ -215,6 +215,8 @@ class CorruptBatch(Dumps, Fault):
         self.watch()
         self.onset = self.steps // 2 + 12
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
+        if self.family == "timm":  # norms at each place bear it: one peak
+            self.interval = 1
 
     def spoil_batch(self, i, batch):
         if i != self.onset:
@@ -291,7 +293,8 @@ class BitFlip(Dumps, Fault):
                              dict(part="head", bit=30))[self.level]
         self.onset = self.steps // 2 - 5
         self.where = self.layer(self.s.part, self.blocks - 1)
-        self.weight = f"{self.where}.weight" if self.s.part == "head" \
+        self.weight = f"{self.where}.weight" \
+            if self.s.part in ("head", "embed") \
             else f"{self.where}{self.INNER[self.family]}.weight"
         self.dump_steps = (-1,)
         self.watch(self.weight)
