@@ -595,7 +595,8 @@ class TimmRun(Family):
     def arguments(self):
         """args.yaml: what train.py's parser knows, sorted, and what else the
         user gave it."""
-        own, told = self.model_settings(), self.told
+        own = self.model_settings()
+        told = {k: v for k, v in self.told.items() if not k.startswith("re_")}
         more = {{"dropout": "drop", "gradient_noise_multiplier":
                  "grad_noise"}.get(k, k): v for k, v in self.user.items()}
         sgd = self.optimizer_name == "sgd"
