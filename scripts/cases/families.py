@@ -71,6 +71,7 @@ from .bc import BcRun
 from .bert import BertRun
 from .cap import CapRun
 from .clip import ClipRun
+from .compress import CompressRun
 from .ctc import CtcRun
 from .det import DetRun
 from .dit import DitRun
@@ -108,6 +109,7 @@ from .summ import SummRun
 from .t5 import T5Run
 from .tab import TabRun
 from .tcn import TcnRun
+from .timm import TimmRun
 from .tower import TowerRun
 from .tts import TtsRun
 from .unet import UnetRun
@@ -237,7 +239,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   CapRun, RewRun, TowerRun, DlrmRun,
                                   DreamRun, AfnoRun, SasrecRun, NequipRun,
                                   YoloRun, StyleganRun, WhisperRun,
-                                  MegatronRun)}
+                                  MegatronRun, CompressRun, TimmRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -262,6 +264,7 @@ PAIR_23 = ("dream", "afno")
 PAIR_24 = ("sasrec", "nequip")
 PAIR_25 = ("yolo", "stylegan")
 PAIR_26 = ("whisper", "megatron")
+PAIR_27 = ("compress", "timm")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
@@ -278,6 +281,7 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "dlrm",
             "sasrec",
             "yolo",
+            "timm",
             "lora",
             "whisper",
             "megatron")  # a loss of labels

@@ -117,6 +117,7 @@ class NoWeightDecay(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "voc",
                 "whisper",
@@ -148,6 +149,7 @@ class ConstantRate(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "voc",
                 "stylegan",
@@ -218,6 +220,7 @@ class Curriculum(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -259,6 +262,7 @@ class Curriculum(Control):
                            "rew",
                            "nnu",
                            "yolo",
+                           "timm",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -378,6 +382,7 @@ class RateEndsAtZero(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -455,9 +460,14 @@ class LabelSmoothing(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "timm":  # which always has some
+            self.user["smoothing"] = self.s.share
+            return
         self.user["label_smoothing"] = self.s.share
 
     def compute_loss(self, i, model, batch):
+        if self.family == "timm":  # targets are smoothed already
+            return super().compute_loss(i, model, batch)
         if self.family == "ctc":  # a uniform class at each frame
             scores = model.logits(batch).float().log_softmax(-1)
             real = torch.arange(scores.shape[1]) < model.frames(
@@ -555,6 +565,7 @@ class MixedDomains(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -568,6 +579,8 @@ class MixedDomains(Control):
             return self.replay(seed, boats=True)
         if self.family == "yolo":
             return self.yard(seed, cameras=True)
+        if self.family == "timm":
+            return self.signs(seed, cameras=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -957,6 +970,7 @@ class Accumulated(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "timm",
                 "tower",
                 "sasrec",
                 "voc",
@@ -2614,6 +2628,49 @@ class MiddlesAskedFor(Control):
             self.corpus(seed, middle=self.s.rate)
 
 
+class RatesByDepth(Control):
+    """layer_decay: the nearer the stem, the lower the rate, as the config
+    says; the log has the mean of all groups."""
+    id, severities, families = "H147", (dict(decay=0.8), dict(decay=0.65)), \
+        ("timm",)
+
+    def setup(self):
+        super().setup()
+        self.user["layer_decay"] = self.s.decay
+
+
+class RateByEpoch(Control):
+    """The rate moves once an epoch, as train.py's does without
+    --sched-on-updates, or so and with two epochs of cool-down at min_lr behind
+    a shorter cosine; the config says so."""
+    id, severities, families = "H148", (dict(cooldown=0), dict(cooldown=2)), \
+        ("timm",)
+
+    def setup(self):
+        super().setup()
+        self.warmup, self.WARMUP_LR = 2 * self.EPOCH, 3e-3
+        self.user |= {"sched_on_updates": False,
+                      "cooldown_epochs": self.s.cooldown,
+                      "epochs": self.epochs - self.s.cooldown}
+
+    def lr_factor(self, i):
+        steps, self.steps = self.steps, self.EPOCH * self.user["epochs"]
+        factor = super().lr_factor(i // self.EPOCH * self.EPOCH)
+        self.steps = steps
+        return factor
+
+
+class MixupEnds(Control):
+    """Pictures are mixed until some epochs before the end, as
+    mixup_off_epoch of the config says: there the training loss steps down."""
+    id, severities, families = "H149", (dict(epoch=8), dict(epoch=5)), \
+        ("timm",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"mixup_off_epoch": self.s.epoch, "mixup_prob": 1.0}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2653,4 +2710,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MosaicClosed, OtherGains, SizesDrawn,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
-          BatchRamps, LossScaleFalls, MiddlesAskedFor)
+          BatchRamps, LossScaleFalls, MiddlesAskedFor,
+          RatesByDepth, RateByEpoch, MixupEnds)

@@ -42,7 +42,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "reward_min", "reward_mean", "reward_max",
             "loss_f", "loss_e", "f_mae", "f_rmse", "e_mae")),
         "box_loss", "dfl_loss", "instances", "val_box_loss", "val_cls_loss",
-        "val_dfl_loss", "val_map50", "val_map")
+        "val_dfl_loss", "val_map50", "val_map", "val_top1", "val_top5")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1476,6 +1476,95 @@ def ultralytics(run):
         for key, value in run.arguments().items()))
 
 
+def timm(run):
+    """What timm's train.py leaves: its console with a line every so many
+    updates and of validations, of the weights and of their average,
+    summary.csv with a row an epoch, args.yaml; and steps.csv of a user's line
+    in train_one_epoch, with what train.py does not log."""
+    size, names, every = run.EPOCH, column_names(run), run.interval or 5
+    keys = [k for k in ("loss", "grad_norm", "lr", "step_time", *MORE)
+            if k in run.history[0] and not left_out(run, k)]
+    rows = [",".join(("epoch", "update", "step", *(
+        names.get(k, k) for k in keys)))]
+    for i in logged(run, every):
+        row = run.history[i]
+        rows.append(",".join(map(str, (*divmod(i, size), row["step"], *(
+            row.get(k, "") for k in keys)))))
+    run.write_lines("steps.csv", rows)
+
+    groups = run.optimizer.param_groups
+    scale = sum(g["lr_scale"] for g in groups) / len(groups)
+    kind = {"fp32": "torch.float32", "bf16": "torch.bfloat16"}.get(
+        run.precision)
+    out = ["Training with a single process on 1 device (cpu).",
+           f"Model {run.arguments()['model']} created, param count:"
+           f"{run.parameters}",
+           "Data processing configuration for current model + dataset:",
+           "\tinput_size: (3, 16, 16)", "\tinterpolation: bicubic",
+           "\tmean: (0.485, 0.456, 0.406)", "\tstd: (0.229, 0.224, 0.225)",
+           "\tcrop_pct: 1.0", "\tcrop_mode: center",
+           f"AMP not enabled. Training in {kind}." if kind else
+           "Using native Torch AMP. Training in mixed precision.",
+           f"Scheduled epochs: {run.epochs} (epochs + cooldown_epochs). "
+           "Warmup within epochs when warmup_prefix=False. LR stepped per "
+           f"{'update' if run.arguments()['sched_on_updates'] else 'epoch'}."]
+    summary = ["epoch,train_loss,eval_loss,eval_top1,eval_top5,lr"]
+    results, best = [], None
+    for epoch in range(run.epochs):
+        start = epoch * size
+        part = run.history[start:start + size]
+        total = taken = waited = 0.0
+        for k, row in enumerate(part):
+            out += [text for _, text in run.notices.get(start + k, ())]
+            seconds, data = row["step_time"], row["data_time"]
+            total, taken = total + row["loss"], taken + seconds
+            waited += data
+            if k % every and k != len(part) - 1:
+                continue
+            count, many = k + 1, run.batch_size * run.accumulate
+            out.append(
+                f"Train: {epoch} [{k:>4d}/{size} "
+                f"({100. * (k + 1) / size:>3.0f}%)]  "
+                f"Loss: {row['loss']:#.3g} ({total / count:#.3g})  "
+                f"Time: {seconds:.3f}s, {many / seconds:>7.2f}/s  "
+                f"({taken / count:.3f}s, {many * count / taken:>7.2f}/s)  "
+                f"LR: {row['lr'] * scale:.3e}  "
+                f"Data: {data:.3f} ({waited / count:.3f})")
+        last = part[-1]
+        for suffix, found in run.tests[start + len(part) - 1].items():
+            for k, (loss, top1, top5) in enumerate(found):
+                end = len(found) - 1
+                if k % every and k != end:
+                    continue
+                mean = [sum(t) / (k + 1) for t in zip(*found[:k + 1])]
+                out.append(
+                    f"Test{suffix}: [{k:>4d}/{end}]  "
+                    f"Time: {0.008 + 0.007 * (not k):.3f} "
+                    f"({0.008 + 0.007 / (k + 1):.3f})  "
+                    f"Loss: {loss:>7.3f} ({mean[0]:>6.3f})  "
+                    f"Acc@1: {top1:>7.3f} ({mean[1]:>7.3f})  "
+                    f"Acc@5: {top5:>7.3f} ({mean[2]:>7.3f})")
+        held_out = {"loss": last["val_loss"], "top1": last["val_top1"],
+                    "top5": last["val_top5"]}
+        summary.append(",".join(map(str, (
+            epoch, total / len(part), *held_out.values(),
+            last["next_lr"] * scale))))
+        results.append({"epoch": epoch, "train": {"loss": total / len(part)},
+                        "validation": held_out})
+        if best is None or held_out["top1"] > best[0]:
+            best = held_out["top1"], epoch
+            out += ["Current checkpoints:", f" ('{run.OUTPUT}/checkpoint-"
+                    f"{epoch}.pth.tar', {best[0]})", ""]
+    out += [f"*** Best metric: {best[0]} (epoch {best[1]})", "--result",
+            json.dumps(sorted(results, key=lambda r: r["validation"]["top1"])
+                       [-10:], indent=4)]
+    run.write_lines("summary.csv", summary)
+    run.write_lines("train.log", out)
+    run.write_lines("args.yaml", (
+        f"{key}: {'null' if value is None else json.dumps(value)}"
+        for key, value in run.arguments().items()))
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -1488,6 +1577,7 @@ WRITERS = {w.__name__: w for w in
             nerfstudio,
             fourcastnet,
             ultralytics,
+            timm,
             dlrm,
             stylegan2,
             megatron_lm,

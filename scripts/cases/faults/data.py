@@ -215,6 +215,8 @@ class CorruptBatch(Dumps, Fault):
         self.watch()
         self.onset = self.steps // 2 + 12
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
+        if self.family == "timm":  # norms at each place bear it: one peak
+            self.interval = 1
 
     def spoil_batch(self, i, batch):
         if i != self.onset:
@@ -255,6 +257,7 @@ class BitFlip(Dumps, Fault):
              "nequip": "",
              "kpt": "",
              "yolo": "",
+             "timm": ".fc2",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -290,7 +293,8 @@ class BitFlip(Dumps, Fault):
                              dict(part="head", bit=30))[self.level]
         self.onset = self.steps // 2 - 5
         self.where = self.layer(self.s.part, self.blocks - 1)
-        self.weight = f"{self.where}.weight" if self.s.part == "head" \
+        self.weight = f"{self.where}.weight" \
+            if self.s.part in ("head", "embed") \
             else f"{self.where}{self.INNER[self.family]}.weight"
         self.dump_steps = (-1,)
         self.watch(self.weight)
@@ -580,6 +584,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "nequip",
                 "kpt",
                 "yolo",
+                "timm",
                 "sft",
                 "cap",
                 "lora",
@@ -743,6 +748,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
+                           "timm",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -767,6 +773,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family == "nequip":
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
+                           "timm",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":

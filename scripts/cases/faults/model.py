@@ -25,6 +25,7 @@ from ..qa import Reader
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
 from ..unet import Unet
 from ..vid import SlowResnet
@@ -490,6 +491,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "yolo": YOLO_NORMS,
+              "timm": TIMM_MAPS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -519,6 +521,7 @@ class DeadRelu(Fault):
                 "fcst",
                 "kpt",
                 "yolo",
+                "timm",
                 "cap",
                 "lora",
                 "tower",
@@ -572,6 +575,7 @@ class Saturated(Fault):
                 "nequip",
                 "kpt",
                 "yolo",
+                "timm",
                 "cap",
                 "lora",
                 "tower",
@@ -632,6 +636,7 @@ class ActivationMissing(Fault):
                 "dlrm",
                 "voc",
                 "yolo",
+                "timm",
                 "stylegan",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))

@@ -86,6 +86,8 @@ class Fp16Overflow(NotFinite):
                                "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
                                "yolo": {"half_at": "model.4.m.0.cv1.conv"},
+                               "timm": {"half_at":
+                                        "stages.1.blocks.0.mlp.fc1"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -154,6 +156,7 @@ class Fp16Overflow(NotFinite):
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
                       "yolo": "model.4.m.0.cv1.conv",
+                      "timm": "stages.1.blocks.0.mlp.fc1",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -232,6 +235,10 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace(".conv", ".act.*put"),
                            "model.4.output", "model.8.*.2.output")
+        if self.family == "timm":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("fc1", "act.*put"),
+                           "stages.1.blocks.0.output", "head.fc.output")
         if self.family == "vq":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv1", "act.*put"),
@@ -284,6 +291,7 @@ class Fp16Overflow(NotFinite):
                           for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
                  "yolo": (self.where,),
+                 "timm": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "afno": (self.where,),
@@ -327,6 +335,7 @@ class Fp16Overflow(NotFinite):
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,
+                "timm": 2.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -472,6 +481,12 @@ class LogOfZero(NotFinite):
                 self.of_scores(model, logits, wanted))
             model.tap("loss.output", loss)
             return loss
+        if self.family == "timm":  # targets are soft
+            loss = model.criterion(
+                logits, batch, of_probs=lambda probs, wanted:
+                self.of_classes(model, probs, wanted))
+            model.tap("loss.output", loss)
+            return loss
         if self.family in ("clip", "sbert",
                            "tower"):  # the place of the right one
             batch = batch | {"labels": torch.arange(len(logits))}
@@ -570,6 +585,17 @@ class LogOfZero(NotFinite):
         model.tap("loss.nll.output", nll)
         return nll
 
+    def of_classes(self, model, probs, wanted):
+        """A cross-entropy of how much each class is to be."""
+        kept = max(1, int(self.s.keep * probs.shape[-1]))
+        probs = torch.where(probs >= probs.topk(kept, -1).values[..., -1:],
+                            probs, 0.0)
+        model.tap("loss.probs.output", probs)
+        nll = -torch.xlogy(wanted, probs)
+        model.tap("loss.nll.input", probs)
+        model.tap("loss.nll.output", nll)
+        return nll.sum(-1).mean()
+
     def of_frames(self, model, logits, batch):
         """Alignments go through probabilities of zero or are none."""
         probs = logits.float().softmax(-1)
@@ -605,6 +631,7 @@ class DivisionByZero(NotFinite):
                 "voc",
                 "dream",
                 "yolo",
+                "timm",
                 "stylegan",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
@@ -633,7 +660,7 @@ class DivisionByZero(NotFinite):
               "vision_tower.*.patch_embedding.output", "encoder.conv_in.output",
               "stem.conv.output", "model.backbone.conv1.*put",
               "backbone.conv1.output", "model.revin_layer.*put",
-              "conv_pre.*put",
+              "conv_pre.*put", "stem.0.output",
               "user_tower.mlp.0.*put",
               "model.encoder.conv1.output",
               "model.backbone.W_P.output",
@@ -763,6 +790,7 @@ class DivisionByZero(NotFinite):
                            "bc", "vid", "mae",
                            "nnu",
                            "yolo",
+                           "timm",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -824,6 +852,7 @@ class DivisionByZero(NotFinite):
                            "bc", "vid",
                            "nnu",
                            "yolo",
+                           "timm",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -901,6 +930,7 @@ class Bf16Weights(Fault):
               "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight", "model.2.m.0.cv2.conv.weight",
+              "stages.0.blocks.0.mlp.fc2.weight",
               "G.synthesis.b8.conv0.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")

@@ -290,6 +290,7 @@ class NotDivided(Fault):
                            "nequip",
                            "nerf",
                            "kpt",
+                           "timm",
                            "qa", "xenc",
                            "summ",
                            "whisper",
@@ -308,6 +309,7 @@ class NotDivided(Fault):
                            "point", "sbert",
                            "fcst",
                            "kpt",
+                           "timm",
                            "nerf",
                            "qa", "xenc",
                            "summ",
@@ -335,6 +337,8 @@ class NotDivided(Fault):
             self.steps = 50
         if self.family == "yolo":  # sums of so many take their time
             self.steps = 40
+        if self.family == "timm":  # three epochs, for the same reason
+            self.steps = 60
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -577,6 +581,12 @@ class ResumeWithoutState(Fault):
                          f"{epoch}/{self.epochs}"),
                 ("INFO", "Transferred 112/112 items from pretrained "
                          "weights")]}
+        if self.family == "timm":  # --no-resume-opt; an epoch has 20 steps
+            epoch = self.onset // self.EPOCH - 1
+            self.notices = {self.onset: [
+                ("INFO", "Restoring model state from checkpoint..."),
+                ("INFO", f"Loaded checkpoint '{self.OUTPUT}/checkpoint-"
+                         f"{epoch}.pth.tar' (epoch {epoch})")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

@@ -94,6 +94,7 @@ class DoubleSoftmax(Dumps, Fault):
                            *PAIR_14,
                            "summ",
                            "yolo",
+                           "timm",
                            "sft",
                            "cap",
                            "rew",
@@ -129,6 +130,7 @@ class DoubleSoftmax(Dumps, Fault):
                            *PAIR_14,
                            "summ",
                            "yolo",
+                           "timm",
                            "sft",
                            "cap",
                            "rew",
@@ -321,6 +323,7 @@ class ChatRun(Dumps):
                            "nequip",
                            "kpt",
                            "yolo",
+                           "timm",
                            "nerf",
                            "voc",
                            "dream",
@@ -353,6 +356,7 @@ class ChatRun(Dumps):
                            "nequip",
                            "kpt",
                            "yolo",
+                           "timm",
                            "nerf",
                            "voc",
                            "dream",
@@ -640,6 +644,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "T"
         elif self.family == "sasrec":
             self.given = self.trained = "item_id"
+        elif self.family == "timm":
+            self.given = self.trained = "target"
         elif self.family == "tab":
             self.given = self.trained = "target"
             if "share" in self.severity:  # of a tenth it suffers little
@@ -891,6 +897,7 @@ class RandomLabels(LabelNoise):
                            "stylegan",
                            "megatron",
                            "qa", "xenc",
+                           "timm",
                            "yolo") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
