@@ -87,6 +87,7 @@ class DataOrder(Dumps, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "compress",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -132,6 +133,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "compress",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -214,6 +216,8 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
+        if self.family == "compress":  # a step that every logger has
+            self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
 
     def spoil_batch(self, i, batch):
@@ -255,6 +259,7 @@ class BitFlip(Dumps, Fault):
              "nequip": "",
              "kpt": "",
              "yolo": "",
+             "compress": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",

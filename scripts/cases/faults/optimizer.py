@@ -302,6 +302,7 @@ class NotDivided(Fault):
                            "tower",
                            "sasrec",
                            "megatron",
+                           "compress",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -319,6 +320,7 @@ class NotDivided(Fault):
                            "sasrec",
                            "nequip",
                            "megatron",
+                           "compress",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -332,6 +334,8 @@ class NotDivided(Fault):
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd",
                               clip=None, steps=40)
         if self.family == "cap":  # one epoch
+            self.steps = 50
+        if self.family == "compress":  # two
             self.steps = 50
         if self.family == "yolo":  # sums of so many take their time
             self.steps = 40
@@ -577,6 +581,11 @@ class ResumeWithoutState(Fault):
                          f"{epoch}/{self.epochs}"),
                 ("INFO", "Transferred 112/112 items from pretrained "
                          "weights")]}
+        if self.family == "compress":  # and so it has here
+            self.notices = {self.onset: [
+                ("INFO", "Loading checkpoint.pth.tar"),
+                ("INFO", "Loaded state_dict, epoch "
+                         f"{self.onset // self.EPOCH - 1}")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [
