@@ -151,6 +151,7 @@ class ConstantRate(Control):
                 "tower",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -222,6 +223,7 @@ class Curriculum(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -250,6 +252,7 @@ class Curriculum(Control):
                            "nerf",
                            "dlrm",
                            "stylegan",
+                           "compress",
                            "voc",
                            "summ",
                            "whisper",
@@ -382,6 +385,7 @@ class RateEndsAtZero(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -559,6 +563,7 @@ class MixedDomains(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -610,6 +615,8 @@ class MixedDomains(Control):
             return self.voices(seed, domains=True)
         if self.family == "stylegan":
             return self.tiles(seed, domains=True)
+        if self.family == "compress":
+            return self.photographs(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -961,6 +968,7 @@ class Accumulated(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
