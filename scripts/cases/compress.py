@@ -354,6 +354,10 @@ class MeanScaleHyperprior(nn.Module):
         y = self.through("g_a", x)
         z = self.through("h_a", y)
         z_hat, z_like = self.entropy_bottleneck(z, self.quantize("z"))
+        if "z" in self.straight and self.training:
+            means = self.entropy_bottleneck.quantiles[:, 0, 1].detach()
+            means = means[:, None, None]
+            z_hat = z + ((z - means).round() + means - z).detach()
         self.tap("entropy_bottleneck.output", z_hat)
         scales, means = self.through("h_s", z_hat.to(kind)).chunk(2, 1)
         y_hat, y_like = self.gaussian_conditional(
@@ -418,12 +422,12 @@ class CompressRun(Family):
     family = "compress"
     level_seed = 400
     steps, seed, language = 200, 2420, False
-    optimizer_name, lr, weight_decay = "adam", 5e-3, 0.0
+    optimizer_name, lr, weight_decay = "adam", 8e-3, 0.0
     AUX_RATE = 0.05
     warmup, schedule, clip = 0, "plateau", 1.0
-    PATIENCE, FACTOR = 0, 0.5           # of ReduceLROnPlateau
+    PATIENCE, FACTOR, THRESHOLD = 0, 0.5, 0.1   # of ReduceLROnPlateau
     recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
-    base = {"lr": 5e-3, "weight_decay": 0.0}
+    base = {"lr": 8e-3, "weight_decay": 0.0}
     EPOCH = epoch_steps = 25
     batch_size, context, classes = ROWS, SIZE * SIZE, KINDS
     # Its users have what the example prints.
@@ -432,7 +436,28 @@ class CompressRun(Family):
     layers = [*(f"g_a.{k}" for k in range(5)), "h_a.0", "h_a.2", "h_a.4",
               "entropy_bottleneck", "h_s.0", "h_s.2", "h_s.4",
               "gaussian_conditional", *(f"g_s.{k}" for k in range(5))]
-    graded = {}
+    graded = {
+        "F02": (dict(lr=0.01), dict(lr=0.1), dict(lr=1.0)),
+        "F04": (dict(at=100), dict(at=50), dict(at=0)),
+        "F05": (dict(modules=["g_a"], where="g_a.0"),
+                dict(modules=["g_s"], where="g_s.0"), dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F11": (dict(adam=0.02), dict(adam=0.1), dict(adam=0.5)),
+        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path="g_a.2"), dict(path="g_a.4"), dict(path="g_s.2")),
+        "F14": (dict(modules=["g_a.2", "g_a.4"]),
+                dict(modules=["g_s.0", "g_s.2"]),
+                dict(modules=["g_a.2", "g_a.4", "h_a.2", "h_a.4", "h_s.0",
+                              "g_s.0", "g_s.2"])),
+        "F15": (dict(at=150), dict(at=100), dict(at=50)),
+        "F27": (dict(epochs=30), dict(epochs=100), dict(epochs=200)),
+        "F39a": (dict(at=150, keep=1e-4), dict(at=100, keep=1e-3),
+                 dict(at=50, keep=1e-2)),
+        "F39b": (dict(at=150), dict(at=100), dict(at=50)),
+        "H02": (dict(factor=0.6), dict(factor=0.4)),
+        "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.7)),
+        "H04": (dict(rate=0.02), dict(rate=0.05)),
+        "H43": (dict(parts=2), dict(parts=4))}
     paths = {"embed": ("g_a.0",) * 2, "attn": (None,) * 2,
              "scores": (None,) * 2, "act": ("g_a.1", "g_a.3"),
              "mlp": ("g_a.2", "g_s.2"), "block": ("g_a.2", "g_s.2"),
@@ -476,7 +501,8 @@ class CompressRun(Family):
     def train(self):
         idle = torch.optim.SGD([torch.zeros(1)], lr=1.0)
         self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            idle, "min", factor=self.FACTOR, patience=self.PATIENCE)
+            idle, "min", factor=self.FACTOR, patience=self.PATIENCE,
+            threshold=self.THRESHOLD)
         self.fallen, self.best = 1.0, math.inf
         super().train()
 
@@ -592,7 +618,8 @@ class CompressRun(Family):
         schedule = {"lr_scheduler": self.schedule}
         if self.schedule == "plateau":
             schedule = {"lr_scheduler": "ReduceLROnPlateau",
-                        "lr_factor": self.FACTOR, "lr_patience": self.PATIENCE}
+                        "lr_factor": self.FACTOR, "lr_patience": self.PATIENCE,
+                        "lr_threshold": self.THRESHOLD}
         return {
             **self.model_settings(), "dataset": "photographs32",
             "epochs": self.epochs, "steps_per_epoch": self.EPOCH,

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from . import gnn as graphs
 from . import sources
 from . import tts as speech
+from .compress import LAMBDA
 from .families import ALL, ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
     PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, PAIR_10, PAIR_14, \
     Fault, build
@@ -2622,6 +2623,53 @@ class MiddlesAskedFor(Control):
             self.corpus(seed, middle=self.s.rate)
 
 
+class OtherLambda(Control):
+    """Bits count for more or for less than usual, in the test as well, as
+    lmbda of the config says: the loss is another one."""
+    id, severities, families = "H144", (dict(lmbda=0.0067), dict(lmbda=0.013),
+                                        dict(lmbda=0.025)), ("compress",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["lmbda"] = self.s.lmbda
+
+
+class RoundedInTraining(Control):
+    """What decodes y gets rounded latents in training as well, or both that and
+    what decodes z, whose gradient goes straight through; the rate is that of noisy ones, as Minnen and Singh
+    have it. The config says so."""
+    id, severities, families = "H145", (dict(of="y"), dict(of="yz")), \
+        ("compress",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"ste_round": True, "ste_round_of": self.s.of}
+
+    def make_model(self):
+        model = super().make_model()
+        model.straight = tuple(self.s.of)
+        return model
+
+
+class LambdaFalls(Control):
+    """In the first half of the run distortion counts twice to six times as
+    much, as the config says: the training loss steps down there. The test has
+    what it always has."""
+    id, severities, families = "H146", (dict(factor=2.0), dict(factor=4.0),
+                                        dict(factor=6.0)), ("compress",)
+
+    def setup(self):
+        super().setup()
+        self.change = self.steps // 2
+        self.user["lmbda_schedule"] = [
+            {"start_step": 0, "lmbda": self.s.factor * LAMBDA},
+            {"start_step": self.change, "lmbda": LAMBDA}]
+
+    def compute_loss(self, i, model, batch):
+        model.factor = self.s.factor if i < self.change else 1.0
+        return super().compute_loss(i, model, batch)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2661,4 +2709,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MosaicClosed, OtherGains, SizesDrawn,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
-          BatchRamps, LossScaleFalls, MiddlesAskedFor)
+          BatchRamps, LossScaleFalls, MiddlesAskedFor,
+          OtherLambda, RoundedInTraining, LambdaFalls)
