@@ -284,7 +284,7 @@ class MeanScaleHyperprior(nn.Module):
 
     def __init__(self, activation="gdn", dropout=0.0, detach_after=(),
                  half_at=None, scale_bound=0.11, lmbda=LAMBDA):
-        """activation: in place of GDN. detach_after: the layers behind which
+        """activation: in place of GDN in g_a. detach_after: the layers behind which
         the graph is cut. half_at: the convolution whose output is in half
         precision. lmbda: in training as in evaluation."""
         super().__init__()
@@ -292,14 +292,14 @@ class MeanScaleHyperprior(nn.Module):
         self.detach_after = (detach_after,) if isinstance(detach_after, str) \
             else tuple(detach_after)
 
-        def act(inverse=False):
-            return GDN(N, inverse) if activation == "gdn" \
+        def act():
+            return GDN(N) if activation == "gdn" \
                 else models.ACTIVATIONS[activation]()
         self.entropy_bottleneck = EntropyBottleneck(N)
         self.g_a = nn.Sequential(conv(COLOURS, N), act(), conv(N, N), act(),
                                  conv(N, M, 3, 1))
-        self.g_s = nn.Sequential(deconv(M, N, 3, 1), act(True), deconv(N, N),
-                                 act(True), deconv(N, COLOURS))
+        self.g_s = nn.Sequential(deconv(M, N, 3, 1), GDN(N, True), deconv(N, N),
+                                 GDN(N, True), deconv(N, COLOURS))
         with torch.no_grad():
             self.g_a[4].weight.mul_(GAIN)
             self.g_s[4].bias.fill_(0.5)
@@ -425,8 +425,8 @@ class CompressRun(Family):
     optimizer_name, lr, weight_decay = "adam", 8e-3, 0.0
     AUX_RATE = 0.05
     warmup, schedule, clip = 0, "plateau", 1.0
-    PATIENCE, FACTOR, THRESHOLD = 0, 0.5, 0.1   # of ReduceLROnPlateau
-    recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
+    PATIENCE, LR_FACTOR, THRESHOLD = 0, 0.5, 0.1   # of ReduceLROnPlateau
+    recipes = {"sgd": dict(lr=1e-4, weight_decay=0.0)}
     base = {"lr": 8e-3, "weight_decay": 0.0}
     EPOCH = epoch_steps = 25
     batch_size, context, classes = ROWS, SIZE * SIZE, KINDS
@@ -437,11 +437,13 @@ class CompressRun(Family):
               "entropy_bottleneck", "h_s.0", "h_s.2", "h_s.4",
               "gaussian_conditional", *(f"g_s.{k}" for k in range(5))]
     graded = {
-        "F02": (dict(lr=0.01), dict(lr=0.1), dict(lr=1.0)),
+        "F01": (dict(factor=3), dict(factor=10), dict(factor=100)),
+        "F02": (dict(lr=0.002), dict(lr=0.005), dict(lr=0.05)),
         "F04": (dict(at=100), dict(at=50), dict(at=0)),
         "F05": (dict(modules=["g_a"], where="g_a.0"),
                 dict(modules=["g_s"], where="g_s.0"), dict(part="all")),
         "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F08": (dict(every=10), dict(every=32), dict(every=1 << 30)),
         "F11": (dict(adam=0.02), dict(adam=0.1), dict(adam=0.5)),
         "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path="g_a.2"), dict(path="g_a.4"), dict(path="g_s.2")),
@@ -450,10 +452,16 @@ class CompressRun(Family):
                 dict(modules=["g_a.2", "g_a.4", "h_a.2", "h_a.4", "h_s.0",
                               "g_s.0", "g_s.2"])),
         "F15": (dict(at=150), dict(at=100), dict(at=50)),
-        "F27": (dict(epochs=30), dict(epochs=100), dict(epochs=200)),
+        "F16": (dict(rate=0.01), dict(rate=0.03), dict(rate=0.1)),
+        "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
+        "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
+                dict(part="head", bit=30)),
+        "F34": (dict(factor=2), dict(factor=3), dict(factor=0)),
+        "F36a": (dict(bias=-0.5), dict(bias=-1.0), dict(bias=-5.0)),
         "F39a": (dict(at=150, keep=1e-4), dict(at=100, keep=1e-3),
                  dict(at=50, keep=1e-2)),
         "F39b": (dict(at=150), dict(at=100), dict(at=50)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
         "H02": (dict(factor=0.6), dict(factor=0.4)),
         "H03": (dict(part=2, factor=1.0), dict(part=4, factor=0.7)),
         "H04": (dict(rate=0.02), dict(rate=0.05)),
@@ -501,7 +509,7 @@ class CompressRun(Family):
     def train(self):
         idle = torch.optim.SGD([torch.zeros(1)], lr=1.0)
         self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            idle, "min", factor=self.FACTOR, patience=self.PATIENCE,
+            idle, "min", factor=self.LR_FACTOR, patience=self.PATIENCE,
             threshold=self.THRESHOLD)
         self.fallen, self.best = 1.0, math.inf
         super().train()
@@ -618,7 +626,7 @@ class CompressRun(Family):
         schedule = {"lr_scheduler": self.schedule}
         if self.schedule == "plateau":
             schedule = {"lr_scheduler": "ReduceLROnPlateau",
-                        "lr_factor": self.FACTOR, "lr_patience": self.PATIENCE,
+                        "lr_factor": self.LR_FACTOR, "lr_patience": self.PATIENCE,
                         "lr_threshold": self.THRESHOLD}
         return {
             **self.model_settings(), "dataset": "photographs32",

@@ -333,7 +333,7 @@ class Fp16Overflow(NotFinite):
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,
-                "compress": 2.0,
+                "compress": 2.5,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
