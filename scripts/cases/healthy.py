@@ -51,6 +51,8 @@ class SmallBatch(Control):
     gradients."""
     id, severities = "H03", (dict(part=4, factor=0.5),
                              dict(part=8, factor=0.25))
+    # Which is to have learned, and has not of so few pictures.
+    families = tuple(f for f in ALL if f != "compress")
 
     def setup(self):
         super().setup()
@@ -161,7 +163,8 @@ class ConstantRate(Control):
         super().setup()
         # Whose rate is high ends nowhere at half of it.
         self.schedule = "constant"
-        self.lr /= 5 if self.family == "vid" else 2
+        self.lr /= 5 if self.family in ("compress",
+                                        "vid") else 2
 
 
 class TighterClip(Control):
