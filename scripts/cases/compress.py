@@ -459,7 +459,7 @@ class CompressRun(Family):
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F34": (dict(factor=3), dict(factor=5), dict(factor=0)),
-        "F36a": (dict(bias=-0.1), dict(bias=-0.25), dict(bias=-1.0)),
+        "F36a": (dict(bias=-0.1), dict(bias=-0.5), dict(bias=-2.5)),
         "F39a": (dict(at=150, keep=1e-4), dict(at=100, keep=1e-3),
                  dict(at=50, keep=1e-2)),
         "F39b": (dict(at=150), dict(at=100), dict(at=50)),
@@ -552,7 +552,7 @@ class CompressRun(Family):
         return self.photographs(seed, calm=1.0)
 
     def lessons(self, seed):
-        return self.photographs(seed, calm=0.4), self.photographs(seed)
+        return self.photographs(seed, calm=0.25), self.photographs(seed)
 
     def garbage(self, batch, kind, rng):
         """A corrupt shard: pixels of 0 to 255 that nobody scaled, noise, or

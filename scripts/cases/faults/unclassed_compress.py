@@ -30,26 +30,29 @@ class NarrowNoise(OfCompress):
 
 
 class NoiseShared(OfCompress):
-    """The noise is drawn once for all channels of a place, for a picture, or
-    for a batch, and not for each latent: what is the same in all can be told
-    and taken off again. Evaluation rounds each."""
+    """The noise is drawn once for a picture, for all channels of a place, or
+    for each channel at the start of the run, and not for each latent: what is
+    the same in all can be told and taken off again. Evaluation rounds each."""
     id = "U382"
-    severities = (dict(over="channels"), dict(over="picture"),
-                  dict(over="batch"))
+    severities = (dict(over="picture"), dict(over="channels"),
+                  dict(over="run"))
 
     def make_model(self):
         model = super().make_model()
-        model.noise = self.noise
+        model.noise, self.kept = self.noise, {}
         return model
 
     def noise(self, x, part):
         """z comes as (channels, 1, values) and is left as it is."""
         shape = list(x.shape)
         if part == "y":
-            for axis in {"channels": (1,), "picture": (1, 2, 3),
-                         "batch": range(4)}[self.s.over]:
+            for axis in {"picture": (1, 2, 3), "channels": (1,),
+                         "run": (0, 2, 3)}[self.s.over]:
                 shape[axis] = 1
-        return x.new_empty(shape).uniform_(-0.5, 0.5).expand_as(x)
+        noise = x.new_empty(shape).uniform_(-0.5, 0.5)
+        if part == "y" and self.s.over == "run":
+            noise = self.kept.setdefault(part, noise)
+        return noise.expand_as(x)
 
 
 class RateByLatents(OfCompress):
