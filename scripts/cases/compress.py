@@ -428,7 +428,7 @@ class CompressRun(Family):
     AUX_RATE = 0.05
     warmup, schedule, clip = 0, "plateau", 1.0
     PATIENCE, LR_FACTOR, THRESHOLD = 0, 0.5, 0.1   # of ReduceLROnPlateau
-    recipes = {"sgd": dict(lr=1e-4, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=2e-4, weight_decay=0.0)}
     base = {"lr": 3e-3, "weight_decay": 0.0}
     EPOCH = epoch_steps = 25
     batch_size, context, classes = ROWS, SIZE * SIZE, KINDS
@@ -445,7 +445,6 @@ class CompressRun(Family):
         "F05": (dict(modules=["g_a"], where="g_a.0"),
                 dict(modules=["g_s"], where="g_s.0"), dict(part="all")),
         "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
-        "F08": (dict(every=10), dict(every=32), dict(every=1 << 30)),
         "F11": (dict(adam=0.02), dict(adam=0.1), dict(adam=0.5)),
         "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path="g_a.2"), dict(path="g_a.4"), dict(path="g_s.2")),
@@ -455,6 +454,8 @@ class CompressRun(Family):
                               "g_s.0", "g_s.2"])),
         "F15": (dict(at=150), dict(at=100), dict(at=50)),
         "F16": (dict(rate=0.01), dict(rate=0.03), dict(rate=0.1)),
+        "F26": (dict(steps=12, share=0.8), dict(steps=25, share=1.0),
+                dict(steps=50, share=1.0)),
         "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),

@@ -16,7 +16,7 @@ class NarrowNoise(OfCompress):
     told finer than anybody will round them, and the rate is that of whole
     steps. Evaluation rounds."""
     id = "U381"
-    severities = (dict(width=0.5), dict(width=0.2), dict(width=0.02))
+    severities = (dict(width=0.35), dict(width=0.1), dict(width=0.02))
 
     def setup(self):
         super().setup()
