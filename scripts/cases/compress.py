@@ -455,7 +455,7 @@ class CompressRun(Family):
         "F15": (dict(at=150), dict(at=100), dict(at=50)),
         "F16": (dict(rate=0.01), dict(rate=0.03), dict(rate=0.1)),
         "F26": (dict(steps=12, share=0.8), dict(steps=25, share=1.0),
-                dict(steps=50, share=1.0)),
+                dict(steps=100, share=1.0)),
         "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),

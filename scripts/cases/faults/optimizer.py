@@ -260,6 +260,8 @@ class GradientsNotZeroed(Fault):
                            "compress",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
+        if self.family == "compress":  # which is then to be slower, too
+            self.lr = 3e-3
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
         if self.family in ("vlm", "vq", "tab",
