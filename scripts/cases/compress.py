@@ -23,7 +23,7 @@ from .family import Family
 SIZE, COLOURS, KINDS, ROWS, HELD_OUT = 16, 3, 4, 12, 24
 N, M = 12, 12           # channels of the transforms, and of y
 LAMBDA = 0.01
-GAIN = 20.0
+GAIN = 20.0             # of g_a's last layer at the start: y is above noise
 ENDS = 4                # rounds that a curve of the bottleneck goes through
 AHEAD = 8               # batches that are drawn at once
 
@@ -286,9 +286,10 @@ class MeanScaleHyperprior(nn.Module):
 
     def __init__(self, activation="gdn", dropout=0.0, detach_after=(),
                  half_at=None, scale_bound=0.11, lmbda=LAMBDA):
-        """activation: in place of GDN in g_a. detach_after: the layers behind which
-        the graph is cut. half_at: the convolution whose output is in half
-        precision. lmbda: in training as in evaluation."""
+        """activation: in place of GDN in g_a. detach_after: the layers behind
+        which the graph is cut. half_at: the convolution whose output is in
+        half precision. scale_bound: of y's spread. lmbda: in training as in
+        evaluation."""
         super().__init__()
         self.dropout, self.half_at, self.lmbda = dropout, half_at, lmbda
         self.detach_after = (detach_after,) if isinstance(detach_after, str) \
@@ -312,9 +313,9 @@ class MeanScaleHyperprior(nn.Module):
             nn.LeakyReLU(), conv(M * 3 // 2, 2 * M, 3, 1))
         self.gaussian_conditional = GaussianConditional(scale_bound)
         self.terms, self.kept = {}, []  # of the last loss, of a validation
-        # What training has instead: (width of the noise, rows and all else
-        # of its shape); how rate and distortion are made; the least
-        # likelihood that is not set to zero.
+        # What training has instead: noise of its own, by what it is added to
+        # and the part; parts that are rounded; how rate and distortion are
+        # made; the least likelihood that is not set to zero.
         self.noise, self.straight = None, ()
         self.rate, self.distortion, self.keeps = None, None, None
         self.factor = 1.0       # of lambda, in training
@@ -418,8 +419,8 @@ BEFORE_ACT = ("g_a.0", "g_a.2")
 
 
 class CompressRun(Family):
-    """Adam at one rate until the test loss stands still, and one of quantiles;
-    norms above 1 are clipped."""
+    """Adam at a rate that is halved where a test loss is not a tenth below the
+    best, another Adam for quantiles, norms clipped at 1, as all of them are."""
 
     family = "compress"
     level_seed = 400
@@ -604,7 +605,8 @@ class CompressRun(Family):
                  "loss": torch.tensor(loss),
                  "optimizer": self.optimizer.state_dict(),
                  "aux_optimizer": self.optimizer.aux.state_dict(),
-                 "lr_scheduler": self.plateau.state_dict()
+                 "lr_scheduler": self.plateau.state_dict() | {
+                     "_last_lr": [self.lr * self.fallen]}
                  if self.schedule == "plateau" else {
                      "last_epoch": len(self.history) + 1}}
         last = len(self.history) + 1 == self.steps
@@ -630,10 +632,11 @@ class CompressRun(Family):
         schedule = {"lr_scheduler": self.schedule}
         if self.schedule == "plateau":
             schedule = {"lr_scheduler": "ReduceLROnPlateau",
-                        "lr_factor": self.LR_FACTOR, "lr_patience": self.PATIENCE,
+                        "lr_factor": self.LR_FACTOR,
+                        "lr_patience": self.PATIENCE,
                         "lr_threshold": self.THRESHOLD}
         return {
-            **self.model_settings(), "dataset": "photographs32",
+            **self.model_settings(), "dataset": "photographs",
             "epochs": self.epochs, "steps_per_epoch": self.EPOCH,
             "max_steps": self.steps, "optimizer": self.optimizer_name,
             "learning_rate": self.lr, **optimizer,

@@ -1482,10 +1482,7 @@ def compressai(run):
     scalars that its users add to it, one row a step."""
     write_metrics(run)
     run.write_json("config.json", settings(run))
-    size, every, lines = run.EPOCH, run.interval or 10, [
-        "torch/utils/data/dataloader.py:666: UserWarning: 'pin_memory' "
-        "argument is set as true but no accelerator is found, then device "
-        "pinned memory won't be used."]
+    size, every, lines = run.EPOCH, run.interval or 10, []
     each = run.batch_size * run.accumulate
 
     def terms(row, prefix=""):
