@@ -446,7 +446,7 @@ class CompressRun(Family):
         "F05": (dict(modules=["g_a"], where="g_a.0"),
                 dict(modules=["g_s"], where="g_s.0"), dict(part="all")),
         "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
-        "F11": (dict(adam=0.02), dict(adam=0.1), dict(adam=0.5)),
+        "F11": (dict(adam=0.005), dict(adam=0.03), dict(adam=0.3)),
         "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path="g_a.2"), dict(path="g_a.4"), dict(path="g_s.2")),
         "F14": (dict(modules=["g_a.2", "g_a.4"]),
@@ -460,6 +460,7 @@ class CompressRun(Family):
         "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
+        "F33": (dict(limit=14), dict(limit=10), dict(limit=5)),
         "F34": (dict(factor=3), dict(factor=5), dict(factor=0)),
         "F36a": (dict(bias=-0.1), dict(bias=-0.5), dict(bias=-2.5)),
         "F39a": (dict(at=150, keep=1e-4), dict(at=100, keep=1e-3),
@@ -564,6 +565,13 @@ class CompressRun(Family):
             "few": 255.0 * x,
             "uniform": 20 * torch.randn(x.shape, generator=rng),
             "constant": torch.full_like(x, 255.0)}[kind]}
+
+    @staticmethod
+    def cut_below(batch, limit):
+        """Pictures end at a number of rows; the rest is padding."""
+        image = batch["image"].clone()
+        image[:, :, limit:] = 0.0
+        return batch | {"image": image}
 
     @staticmethod
     def standardised(batch):

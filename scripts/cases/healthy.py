@@ -2639,8 +2639,8 @@ class OtherLambda(Control):
 
 class RoundedInTraining(Control):
     """What decodes y gets rounded latents in training as well, or both that and
-    what decodes z, whose gradient goes straight through; the rate is that of noisy ones, as Minnen and Singh
-    have it. The config says so."""
+    what decodes z, whose gradient goes straight through; the rate is that of
+    noisy ones, as Minnen and Singh have it. The config says so."""
     id, severities, families = "H145", (dict(of="y"), dict(of="yz")), \
         ("compress",)
 

@@ -593,6 +593,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "sasrec",
                 "dream",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -748,6 +749,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
+                           "compress",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -772,6 +774,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family == "nequip":
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
+                           "compress",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":
