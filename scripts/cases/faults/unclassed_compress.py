@@ -58,7 +58,7 @@ class NoiseShared(OfCompress):
 class RateByLatents(OfCompress):
     """Bits of training are divided by the number of places at which a feature
     map has them, not by that of pixels: 4, 16, 64 times as dear as lambda was
-    chosen for. The log and evaluation have bits of a pixel."""
+    chosen for. So it is logged; evaluation has bits of a pixel."""
     id = "U383"
     severities = (dict(stride=2), dict(stride=4), dict(stride=8))
 
