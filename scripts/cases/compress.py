@@ -379,9 +379,6 @@ class MeanScaleHyperprior(nn.Module):
         if self.keeps is not None and self.training:
             likelihood = torch.where(likelihood >= self.keeps, likelihood,
                                      0.0)
-            self.tap("loss.probs.output", likelihood)
-            self.tap("loss.nll.input", likelihood)
-            self.tap("loss.nll.output", -likelihood.log())
         return -likelihood.log().sum() / math.log(2) / (
             len(likelihood) * SIZE ** 2)
 
@@ -394,6 +391,13 @@ class MeanScaleHyperprior(nn.Module):
             F.mse_loss
         mse = distortion(x_hat, target)
         bpp = sum(self.bits(like) for like in likelihoods.values())
+        if self.keeps is not None and ours:
+            probs = torch.cat([like.flatten(1)
+                               for like in likelihoods.values()], 1).detach()
+            probs = torch.where(probs >= self.keeps, probs, 0.0)
+            self.tap("loss.probs.output", probs)
+            self.tap("loss.nll.input", probs)
+            self.tap("loss.nll.output", -probs.log())
         if ours and self.rate:
             bpp = self.rate(bpp)
         loss = (self.factor if ours else 1.0) * self.lmbda * 255 ** 2 * mse \
@@ -463,6 +467,9 @@ class CompressRun(Family):
         "F33": (dict(limit=14), dict(limit=10), dict(limit=5)),
         "F34": (dict(factor=3), dict(factor=5), dict(factor=0)),
         "F36a": (dict(bias=-0.1), dict(bias=-0.5), dict(bias=-2.5)),
+        # A sigmoid does badly whatever its weights are, a tanh does well.
+        "F36b": (dict(factor=10, kind="tanh"), dict(factor=30, kind="tanh"),
+                 dict(factor=200, kind="tanh")),
         "F39a": (dict(at=150, keep=1e-4), dict(at=100, keep=1e-3),
                  dict(at=50, keep=1e-2)),
         "F39b": (dict(at=150), dict(at=100), dict(at=50)),
