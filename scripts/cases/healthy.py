@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from . import gnn as graphs
 from . import sources
 from . import tts as speech
+from .compress import LAMBDA
 from .families import ALL, ATTENTION, FIRST, LABELLED, LANGUAGE, PAIR_2, \
     PAIR_3, PAIR_4, PAIR_5, PAIR_6, PAIR_7, PAIR_10, PAIR_14, \
     Fault, build
@@ -50,6 +51,8 @@ class SmallBatch(Control):
     gradients."""
     id, severities = "H03", (dict(part=4, factor=0.5),
                              dict(part=8, factor=0.25))
+    # Which is to have learned, and has not of so few pictures.
+    families = tuple(f for f in ALL if f != "compress")
 
     def setup(self):
         super().setup()
@@ -153,6 +156,7 @@ class ConstantRate(Control):
                 "tower",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -161,7 +165,8 @@ class ConstantRate(Control):
         super().setup()
         # Whose rate is high ends nowhere at half of it.
         self.schedule = "constant"
-        self.lr /= 5 if self.family == "vid" else 2
+        self.lr /= 5 if self.family in ("compress",
+                                        "vid") else 2
 
 
 class TighterClip(Control):
@@ -225,6 +230,7 @@ class Curriculum(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -253,6 +259,7 @@ class Curriculum(Control):
                            "nerf",
                            "dlrm",
                            "stylegan",
+                           "compress",
                            "voc",
                            "summ",
                            "whisper",
@@ -387,6 +394,7 @@ class RateEndsAtZero(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -570,6 +578,7 @@ class MixedDomains(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -623,6 +632,8 @@ class MixedDomains(Control):
             return self.voices(seed, domains=True)
         if self.family == "stylegan":
             return self.tiles(seed, domains=True)
+        if self.family == "compress":
+            return self.photographs(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -975,6 +986,7 @@ class Accumulated(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -2671,6 +2683,53 @@ class MixupEnds(Control):
         self.user |= {"mixup_off_epoch": self.s.epoch, "mixup_prob": 1.0}
 
 
+class OtherLambda(Control):
+    """Bits count for more or for less than usual, in the test as well, as
+    lmbda of the config says: the loss is another one."""
+    id, severities, families = "H144", (dict(lmbda=0.0067), dict(lmbda=0.013),
+                                        dict(lmbda=0.025)), ("compress",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["lmbda"] = self.s.lmbda
+
+
+class RoundedInTraining(Control):
+    """What decodes y gets rounded latents in training as well, or both that and
+    what decodes z, whose gradient goes straight through; the rate is that of
+    noisy ones, as Minnen and Singh have it. The config says so."""
+    id, severities, families = "H145", (dict(of="y"), dict(of="yz")), \
+        ("compress",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"ste_round": True, "ste_round_of": self.s.of}
+
+    def make_model(self):
+        model = super().make_model()
+        model.straight = tuple(self.s.of)
+        return model
+
+
+class LambdaFalls(Control):
+    """In the first half of the run distortion counts twice to six times as
+    much, as the config says: the training loss steps down there. The test has
+    what it always has."""
+    id, severities, families = "H146", (dict(factor=2.0), dict(factor=4.0),
+                                        dict(factor=6.0)), ("compress",)
+
+    def setup(self):
+        super().setup()
+        self.change = self.steps // 2
+        self.user["lmbda_schedule"] = [
+            {"start_step": 0, "lmbda": self.s.factor * LAMBDA},
+            {"start_step": self.change, "lmbda": LAMBDA}]
+
+    def compute_loss(self, i, model, batch):
+        model.factor = self.s.factor if i < self.change else 1.0
+        return super().compute_loss(i, model, batch)
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2711,4 +2770,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
           BatchRamps, LossScaleFalls, MiddlesAskedFor,
-          RatesByDepth, RateByEpoch, MixupEnds)
+          RatesByDepth, RateByEpoch, MixupEnds,
+          OtherLambda, RoundedInTraining, LambdaFalls)

@@ -42,7 +42,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "reward_min", "reward_mean", "reward_max",
             "loss_f", "loss_e", "f_mae", "f_rmse", "e_mae")),
         "box_loss", "dfl_loss", "instances", "val_box_loss", "val_cls_loss",
-        "val_dfl_loss", "val_map50", "val_map", "val_top1", "val_top5")
+        "val_dfl_loss", "val_map50", "val_map", "val_top1", "val_top5",
+        "mse_loss", "bpp_loss", "aux_loss", "val_mse_loss", "val_bpp_loss",
+        "val_aux_loss")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1565,6 +1567,34 @@ def timm(run):
         for key, value in run.arguments().items()))
 
 
+def compressai(run):
+    """What CompressAI's examples/train.py prints, with its options, and the
+    scalars that its users add to it, one row a step."""
+    write_metrics(run)
+    run.write_json("config.json", settings(run))
+    size, every, lines = run.EPOCH, run.interval or 10, []
+    each = run.batch_size * run.accumulate
+
+    def terms(row, prefix=""):
+        return (f"\tLoss: {row[prefix + 'loss']:.3f} |"
+                f"\tMSE loss: {row[prefix + 'mse_loss']:.3f} |"
+                f"\tBpp loss: {row[prefix + 'bpp_loss']:.2f} |"
+                f"\tAux loss: {row[prefix + 'aux_loss']:.2f}")
+    for i, row in enumerate(run.history):
+        epoch, within = divmod(i, size)
+        lines += [text for _, text in run.notices.get(i, ())]
+        if not within:
+            lines.append(f"Learning rate: {row['lr']}")
+        if within % every == 0:
+            lines.append(f"Train epoch {epoch}: [{within * each}/"
+                         f"{size * each} ({100. * within / size:.0f}%)]"
+                         + terms(row))
+        if "val_loss" in row:
+            lines += [f"Test epoch {epoch}: Average losses:"
+                      + terms(row, "val_"), ""]
+    run.write_lines("train.log", lines)
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -1578,6 +1608,7 @@ WRITERS = {w.__name__: w for w in
             fourcastnet,
             ultralytics,
             timm,
+            compressai,
             dlrm,
             stylegan2,
             megatron_lm,

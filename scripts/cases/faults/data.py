@@ -87,6 +87,7 @@ class DataOrder(Dumps, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "compress",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -132,6 +133,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "compress",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -214,6 +216,8 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
+        if self.family == "compress":  # a step that every logger has
+            self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
         if self.family == "timm":  # norms at each place bear it: one peak
             self.interval = 1
@@ -258,6 +262,7 @@ class BitFlip(Dumps, Fault):
              "kpt": "",
              "yolo": "",
              "timm": ".fc2",
+             "compress": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -593,6 +598,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "sasrec",
                 "dream",
                 "stylegan",
+                "compress",
                 "whisper",
                 "megatron",
                 "summ")
@@ -749,6 +755,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
+                           "compress",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -774,6 +781,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
                            "timm",
+                           "compress",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":

@@ -6,6 +6,7 @@ from ..afno import WeatherModel
 from ..bert import Bert
 from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
+from ..compress import BEFORE_ACT as COMPRESS_CONVS
 from ..det import Detector
 from ..dream import Dreamer
 from ..esm import Esm
@@ -39,7 +40,10 @@ from ..yolo import BEFORE_ACT as YOLO_NORMS
 def linear_weights(model):
     return [p for n, p in model.named_parameters()
             if p.dim() >= 2 and not n.endswith(("A_log",
-                                                "dfl.conv.weight"))
+                                                "dfl.conv.weight",
+                                                ".gamma"))
+            # Curves and quantiles of `compress`.
+            and not n.startswith("entropy_bottleneck.")
             # Sines and cosines of `whisper`, which are no weights.
             and n != "model.encoder.embed_positions.weight"]
 
@@ -492,6 +496,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
                       "head.deconv_layers.1"),
               "yolo": YOLO_NORMS,
               "timm": TIMM_MAPS,
+              "compress": COMPRESS_CONVS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -522,6 +527,7 @@ class DeadRelu(Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "compress",
                 "cap",
                 "lora",
                 "tower",
@@ -576,6 +582,7 @@ class Saturated(Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "compress",
                 "cap",
                 "lora",
                 "tower",

@@ -88,6 +88,7 @@ class Fp16Overflow(NotFinite):
                                "yolo": {"half_at": "model.4.m.0.cv1.conv"},
                                "timm": {"half_at":
                                         "stages.1.blocks.0.mlp.fc1"},
+                               "compress": {"half_at": "g_a.2"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -157,6 +158,7 @@ class Fp16Overflow(NotFinite):
                       "kpt": "backbone.layer2.0.conv1",
                       "yolo": "model.4.m.0.cv1.conv",
                       "timm": "stages.1.blocks.0.mlp.fc1",
+                      "compress": "g_a.2",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -231,6 +233,9 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "decoder.stages.1.convs.0.nonlin.*put",
                            "decoder.stages.1.output")
+        if self.family == "compress":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "g_a.3.*put", "h_s.4.output")
         if self.family == "yolo":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace(".conv", ".act.*put"),
@@ -292,6 +297,7 @@ class Fp16Overflow(NotFinite):
                  "kpt": (self.where,),
                  "yolo": (self.where,),
                  "timm": (self.where,),
+                 "compress": (self.where,),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "afno": (self.where,),
@@ -336,6 +342,7 @@ class Fp16Overflow(NotFinite):
                 "tower": 2.0,
                 "yolo": 3.0,
                 "timm": 2.0,
+                "compress": 2.5,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -374,6 +381,7 @@ class LogOfZero(NotFinite):
                 "voc",
                 "dream",
                 "stylegan",
+                "compress",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -450,6 +458,7 @@ class LogOfZero(NotFinite):
 
     def compute_loss(self, i, model, batch):
         if self.family in ("dream",  # of the reward's two bins
+                           "compress",  # of latents
                            "stylegan"):  # that a picture is real
             model.keeps = self.s.keep if i >= self.s.at else None
             loss = model.loss(batch)
@@ -633,6 +642,7 @@ class DivisionByZero(NotFinite):
                 "yolo",
                 "timm",
                 "stylegan",
+                "compress",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -668,7 +678,7 @@ class DivisionByZero(NotFinite):
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
-              "model.0.conv.output",
+              "model.0.conv.output", "g_a.0.*put",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -797,6 +807,10 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 next(iter(batch.values()))[0] = -1.0
             return batch
+        if self.family == "compress":  # a picture is black
+            if i >= self.s.at:
+                batch["image"][0] = 0.0
+            return batch
         if self.family == "fcst":  # a meter stands still
             if i >= self.s.at:
                 batch["insample_y"][0] = 2.0
@@ -843,7 +857,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
-        if self.family == "dream":
+        if self.family in ("compress",
+                           "dream"):
             return self.standardised(batch)
         if self.family == "voc":
             return self.normalized_audio(batch)
@@ -931,7 +946,7 @@ class Bf16Weights(Fault):
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",
               "user_tower.mlp.0.weight", "model.2.m.0.cv2.conv.weight",
               "stages.0.blocks.0.mlp.fc2.weight",
-              "G.synthesis.b8.conv0.weight",
+              "G.synthesis.b8.conv0.weight", "g_a.2.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 

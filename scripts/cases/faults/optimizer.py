@@ -257,8 +257,11 @@ class GradientsNotZeroed(Fault):
             self.severity = dict(every=16)
         if self.family in ("lora",
                            "rew",
+                           "compress",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
+        if self.family == "compress":  # which is then to be slower, too
+            self.lr = 3e-3
         if self.family == "dpo" and self.level < 2:  # it bears 4
             self.severity = dict(every=(20, 60)[self.level])
         if self.family in ("vlm", "vq", "tab",
@@ -303,6 +306,7 @@ class NotDivided(Fault):
                            "tower",
                            "sasrec",
                            "megatron",
+                           "compress",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -321,6 +325,7 @@ class NotDivided(Fault):
                            "sasrec",
                            "nequip",
                            "megatron",
+                           "compress",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -334,6 +339,8 @@ class NotDivided(Fault):
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd",
                               clip=None, steps=40)
         if self.family == "cap":  # one epoch
+            self.steps = 50
+        if self.family == "compress":  # two
             self.steps = 50
         if self.family == "yolo":  # sums of so many take their time
             self.steps = 40
@@ -587,6 +594,11 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Restoring model state from checkpoint..."),
                 ("INFO", f"Loaded checkpoint '{self.OUTPUT}/checkpoint-"
                          f"{epoch}.pth.tar' (epoch {epoch})")]}
+        if self.family == "compress":  # and so it has here
+            self.notices = {self.onset: [
+                ("INFO", "Loading checkpoint.pth.tar"),
+                ("INFO", "Loaded state_dict, epoch "
+                         f"{self.onset // self.EPOCH - 1}")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

@@ -195,6 +195,7 @@ class RankDesync(Fault):
                  "kpt": "backbone.layer2.0.conv2",
                  "yolo": "model.2.m.0.cv2.conv",
                  "timm": "stages.0.blocks.0.mlp.fc2",
+                 "compress": "g_a.2",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -252,7 +253,7 @@ class RankDesync(Fault):
             "*.layernorm_before.weight",
             "encoder.stages.*.norm.weight",
             "*_norm0.weight",
-            "model.?.cv1.bn.weight",
+            "model.?.cv1.bn.weight", "g_?.?.beta",
             "stages.?.blocks.?.norm.weight",
             "*.norm_attn.1.weight")
 

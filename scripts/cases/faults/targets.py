@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from .. import models
-from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
+from ..families import ALL, ATTENTION, LABELLED, LANGUAGE, PAIR_3, PAIR_4, \
     PAIR_5, PAIR_6, PAIR_7, PAIR_10, PAIR_14, Fault
 from ..det import NOTHING
 from ..seg import VOID
@@ -328,6 +328,7 @@ class ChatRun(Dumps):
                            "voc",
                            "dream",
                            "stylegan",
+                           "compress",
                            "qa", "xenc",
                            "summ",
                            "whisper",
@@ -361,6 +362,7 @@ class ChatRun(Dumps):
                            "voc",
                            "dream",
                            "stylegan",
+                           "compress",
                            "summ",
                            "whisper",
                            "cap",
@@ -623,6 +625,7 @@ class LabelNoise(Dumps, Fault):
     """A share of the training labels is drawn at random; held-out labels are
     right. Labels of the denoiser are the noise that is to be found."""
     id, root_class = "F24", "label-noise"
+    families = tuple(f for f in ALL if f != "compress")  # which has none
     severities = (dict(share=0.1), dict(share=0.3), dict(share=0.5))
 
     def setup(self):
