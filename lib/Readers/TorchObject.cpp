@@ -202,14 +202,15 @@ void TorchObject::enter(DataValue V, Frame Where) {
   }
 }
 
-/// A list of plain values is one setting; any other is walked.
+/// A list of plain values is one setting, under each name that it has (groups
+/// of parameters share their betas); any other is walked.
 void TorchObject::enterList(DataValue V, Frame Where) {
-  ArrayRef<DataValue> Items = Once.items(V);
+  ArrayRef<DataValue> Items = Tree.items(V);
   std::string Text;
   for (DataValue Item : Items.take_front(MaxShown)) {
     Kind K = Tree.kind(Item);
     if (K >= Kind::Bytes) {
-      Where.Items = Items;
+      Where.Items = Once.items(V);
       Where.Next = 0;
       Where.Dict = Where.Attributes = Where.State = false;
       Frames.push_back(Where);
