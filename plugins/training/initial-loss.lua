@@ -177,6 +177,15 @@ return {
       return most and most < 0.5 * (math.min(needed, first.value) - row.rms) and most or nil
     end
 
+    --- The squared error that is logged beside a loss that is something else, as bits and a weighted distortion are; nil
+    --- where none is.
+    local function error_beside(first)
+      for row in case.scalars:where { run = first.run, step = first.step }:where("layer is null and finite(value) and "
+        .. "match(name, '*mse*|*squared_error*|*l2_loss*') and not match(name, '*val*|*eval*|*test*|*valid*')"):rows() do
+        if math.abs(row.value - first.value) > 0.02 * math.abs(first.value) then return row end
+      end
+    end
+
     local sum = settings.accumulation(case):where("number > 1"):first()
     --- Whether the first loss that has any beside it is larger than each of two and more terms that are logged at the
     --- same step, and no more than their sum: it is one of several losses, of which each has a chance level of its own.
@@ -244,6 +253,7 @@ return {
       end
       for _, run in case.scalars:where { name = "loss", primary = true }:group("run") do
         local first = run:sort("step"):where("finite(value)"):first()
+        first = first and not binary and error_beside(first) or first
         local small = first and not binary and small_outputs(first, row)
         if small and first.step <= 1 then
           judged = true
@@ -271,8 +281,9 @@ return {
               score    = ratio > 2.5 * case.options.times and 0.95 or 0.8,
               severity = "warning",
               at       = { step = first.step },
-              message  = ("the first loss is %.4g, %.3g times that of a model that says nothing (%s%.3g, by %s): "
-                .. "what the untrained model predicts is far larger than what it should"):format(first.value, ratio,
+              message  = ("the first %s is %.4g, %.3g times that of a model that says nothing (%s%.3g, by %s): "
+                .. "what the untrained model predicts is far larger than what it should"):format(first.name, first.value,
+                ratio,
                 binary and "ln 2 = " or "at most ", chance, row.name),
               evidence = { first, row },
             }
