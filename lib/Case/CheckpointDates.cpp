@@ -79,9 +79,10 @@ static size_t endOf(size_t Segment,
 }
 
 /// The rows of a segment that are weights.
-static std::vector<size_t> weightsOf(size_t Segment, const Table &Tensors,
-                                     ArrayRef<std::pair<size_t, size_t>> Segments,
-                                     const StringPool &Pool) {
+static std::vector<size_t>
+weightsOf(size_t Segment, const Table &Tensors,
+          ArrayRef<std::pair<size_t, size_t>> Segments,
+          const StringPool &Pool) {
   const ColumnView &Role = Tensors.columns()[tensors::role];
   std::vector<size_t> Out;
   const size_t To = endOf(Segment, Segments, Tensors);

@@ -17,7 +17,8 @@
 --- ## References
 --- https://pytorch.org/vision/stable/generated/torchvision.transforms.Pad.html
 
-local PICTURES = "batch.input|batch.inputs|batch.image*|batch.img*|batch.pixel_values|batch.x|batch.picture*|batch.frame*"
+local PICTURES = "batch.input|batch.inputs|batch.image*|batch.img*|batch.pixel_values|batch.x|batch.picture*|"
+  .. "batch.frame*"
 
 --- How a dumped batch of pictures lies: their number, rows, and the numbers of a row that follow each other; nil where
 --- it is none.
@@ -61,12 +62,13 @@ return {
     batches  = { default = 3,    doc = "Dumped batches that are looked at" },
     least    = { default = 6,    doc = "Pictures below which one end of all is chance" },
     most     = { default = 0.9,  doc = "Share of the rows above which a border is no cut" },
-    share    = { default = 0.7,  doc = "Share of the pictures that end there; what is erased by chance reaches further" },
+    share    = { default = 0.7,  doc = "Share of the pictures that end there; what is erased reaches further" },
   },
 
   run = function(case)
     local opt = case.options
-    local padded = case.config:where("match(key, '*letterbox*|*size_divisor|*size_divisibility|*pad_to*|*padding_mode')")
+    local padded = case.config:where("match(key, '*letterbox*|*size_divisor|*size_divisibility|*pad_to*|"
+      .. "*padding_mode')")
       :where("value is not null and not match(value, 'false|False|none|None|null|0|1')"):first()
     if padded then return skip("pictures that nothing pads on purpose: " .. padded.key .. " is set") end
     local batches = case.tensors:where("match(name, ?) and zero_share is not null and numel >= 64", PICTURES)

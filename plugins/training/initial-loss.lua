@@ -177,11 +177,11 @@ return {
       return most and most < 0.5 * (math.min(needed, first.value) - row.rms) and most or nil
     end
 
-    --- The squared error that is logged beside a loss that is something else, as bits and a weighted distortion are; nil
-    --- where none is.
+    --- The squared error that is logged beside a loss that is something else, as bits and a weighted distortion are;
+    --- nil where none is.
     local function error_beside(first)
       for row in case.scalars:where { run = first.run, step = first.step }:where("layer is null and finite(value) and "
-        .. "match(name, '*mse*|*squared_error*|*l2_loss*') and not match(name, '*val*|*eval*|*test*|*valid*')"):rows() do
+        .. "match(name, '*mse*|*squared_error*|*l2_loss*') and not match(name, '*val*|*eval*|*test*')"):rows() do
         if math.abs(row.value - first.value) > 0.02 * math.abs(first.value) then return row end
       end
     end
@@ -282,9 +282,8 @@ return {
               severity = "warning",
               at       = { step = first.step },
               message  = ("the first %s is %.4g, %.3g times that of a model that says nothing (%s%.3g, by %s): "
-                .. "what the untrained model predicts is far larger than what it should"):format(first.name, first.value,
-                ratio,
-                binary and "ln 2 = " or "at most ", chance, row.name),
+                .. "what the untrained model predicts is far larger than what it should"):format(first.name,
+                first.value, ratio, binary and "ln 2 = " or "at most ", chance, row.name),
               evidence = { first, row },
             }
           end

@@ -1,5 +1,6 @@
 --- ## What it detects
---- The optimizer of a run's last checkpoint counts fewer updates than the run has made: its state began anew on the way.
+--- The optimizer of a run's last checkpoint counts fewer updates than the run has made: its state began anew on the
+--- way.
 ---
 --- ## Why it matters
 --- What a resume does not restore starts with moments of zero: Adam's next updates move every parameter by the whole

@@ -1,7 +1,8 @@
 --- ## What it detects
 --- Layers whose weights never change while other layers of the same model do, and whether they have a gradient. Where
 --- a layer is logged together with others, or the model as a whole, a share of its elements that stays the same to four
---- digits at every step while the rest moves; of the model's, a checkpoint tells by its sizes which part has that share.
+--- digits at every step while the rest moves; of the model's, a checkpoint tells by its sizes which part has that
+--- share.
 ---
 --- ## Why it matters
 --- A layer that gets a gradient and never moves is missing from the optimizer, or its updates vanish in rounding; one
