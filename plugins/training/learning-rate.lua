@@ -50,6 +50,12 @@ return {
       .. "match(value, '*restart*|*cycl*|*sgdr*|*Restart*|*Cycl*') and not match(value, '*one*cycl*|*One*Cycl*|"
       .. "*1cycl*')"):count() > 0
 
+    -- The two ends of a cyclic rate, as PyTorch's and SpeechBrain's have them.
+    local low  = settings.number(case, "base_lr")
+    local high = settings.number(case, "max_lr")
+    named_cyclic = named_cyclic or low ~= nil and high ~= nil and low < high
+      and settings.number(case, "step_size") ~= nil or settings.number(case, "step_size_up") ~= nil
+
     -- A head that is trained alone and a whole that follows have a schedule each.
     if settings.on(case.config:where("match(key, '*freeze_epochs*|*unfreez*|*frozen_epochs*')")):count() > 0 then
       named_cyclic = true
@@ -163,6 +169,9 @@ return {
         local moves = rate:where("value > 0")
         moves = moves:with { change = moves:col("value"):log():diff() }
         local from = calm:first().step
+        -- What rises to one and the same rate again and again has a schedule that says so.
+        local rises = moves:where("change > ?", math.log(opt.rise))
+        if rises:count() >= 2 and rises:max("value") <= 1.02 * rises:min("value") then cyclic = true end
         local function is_planned(row)
           local before  = moves:where("step < ?", row.step)
           local earlier = before:last()
