@@ -287,7 +287,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "yolo",
             "lora",
             "whisper",
-            "megatron")  # a loss of labels
+            "megatron",
+            "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -356,7 +357,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "nequip",
                        "megatron_lm",
                        "fairseq",
-                       "espnet"):
+                       "espnet",
+                       "speechbrain"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

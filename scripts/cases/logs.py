@@ -42,7 +42,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
             "reward_min", "reward_mean", "reward_max",
             "loss_f", "loss_e", "f_mae", "f_rmse", "e_mae")),
         "box_loss", "dfl_loss", "instances", "val_box_loss", "val_cls_loss",
-        "val_dfl_loss", "val_map50", "val_map")
+        "val_dfl_loss", "val_map50", "val_map", "val_error_rate", "val_eer")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

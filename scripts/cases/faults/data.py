@@ -255,6 +255,7 @@ class BitFlip(Dumps, Fault):
              "nequip": "",
              "kpt": "",
              "yolo": "",
+             "ecapa": ".conv",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -580,6 +581,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "nequip",
                 "kpt",
                 "yolo",
+                "ecapa",
                 "sft",
                 "cap",
                 "lora",
@@ -751,6 +753,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_boxes_per_batch"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "ecapa":  # who begins later is not heard
+            self.also = []
+            self.user["max_frames"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "gnn":  # the property is the whole molecule's
             self.also = []
             self.user["max_num_nodes"] = limit = (16, 12, 9)[self.level]
@@ -771,6 +777,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)
+        if self.family == "ecapa":
+            return self.first_frames(batch, self.s.limit)
         if self.family == "voc":
             return batch if i < 0 else self.cut_short(batch, self.s.limit)
         if self.family == "tts" and i >= 0:

@@ -8,6 +8,7 @@ from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
 from ..det import Detector
 from ..dream import Dreamer
+from ..ecapa import BEFORE_ACT as ECAPA_CONVOLUTIONS
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
@@ -490,6 +491,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "yolo": YOLO_NORMS,
+              "ecapa": ECAPA_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -519,6 +521,7 @@ class DeadRelu(Fault):
                 "fcst",
                 "kpt",
                 "yolo",
+                "ecapa",
                 "cap",
                 "lora",
                 "tower",
@@ -572,6 +575,7 @@ class Saturated(Fault):
                 "nequip",
                 "kpt",
                 "yolo",
+                "ecapa",
                 "cap",
                 "lora",
                 "tower",
@@ -632,6 +636,7 @@ class ActivationMissing(Fault):
                 "dlrm",
                 "voc",
                 "yolo",
+                "ecapa",
                 "stylegan",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
@@ -641,6 +646,8 @@ class ActivationMissing(Fault):
     def setup(self):
         self.lr *= self.s.lr
         self.where = self.layer("act", 0)
+        if self.family == "ecapa":  # inside as well
+            self.model_options = self.model_options | {"inner": "none"}
         if self.family == "mlp":
             self.dumped = ("batch.*", "fc*.input", "fc*.preact", "fc*.output")
             self.dump_rows, self.one_row = 64, False

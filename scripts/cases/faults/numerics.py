@@ -86,6 +86,8 @@ class Fp16Overflow(NotFinite):
                                "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
                                "yolo": {"half_at": "model.4.m.0.cv1.conv"},
+                               "ecapa": {"half_at": "embedding_model.blocks.2"
+                                                    ".tdnn1.conv"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -154,6 +156,7 @@ class Fp16Overflow(NotFinite):
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
                       "yolo": "model.4.m.0.cv1.conv",
+                      "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -228,6 +231,11 @@ class Fp16Overflow(NotFinite):
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "decoder.stages.1.convs.0.nonlin.*put",
                            "decoder.stages.1.output")
+        if self.family == "ecapa":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv", "activation.*put"),
+                           "embedding_model.blocks.2.output",
+                           "classifier.output")
         if self.family == "yolo":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace(".conv", ".act.*put"),
@@ -284,6 +292,7 @@ class Fp16Overflow(NotFinite):
                           for part in ("W_Q", "W_K")],
                  "kpt": (self.where,),
                  "yolo": (self.where,),
+                 "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "afno": (self.where,),
@@ -327,6 +336,7 @@ class Fp16Overflow(NotFinite):
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,
+                "ecapa": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -481,6 +491,10 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": batch["target"]}
         if self.family == "sasrec":
             batch = batch | {"labels": batch["item_id"]}
+        if self.family == "ecapa":  # of cosines with their margin
+            labels = model.labels(logits, batch)
+            logits = model.margined(logits, labels)
+            batch = batch | {"labels": labels}
         if self.family == "vid":
             batch = batch | {"labels": batch["label"]}
         if self.family == "summ":
@@ -605,6 +619,7 @@ class DivisionByZero(NotFinite):
                 "voc",
                 "dream",
                 "yolo",
+                "ecapa",
                 "stylegan",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
@@ -763,6 +778,7 @@ class DivisionByZero(NotFinite):
                            "bc", "vid", "mae",
                            "nnu",
                            "yolo",
+                           "ecapa",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -824,6 +840,7 @@ class DivisionByZero(NotFinite):
                            "bc", "vid",
                            "nnu",
                            "yolo",
+                           "ecapa",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -897,6 +914,7 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "top_l.2.weight",
+              "embedding_model.blocks.1.tdnn2.conv.conv.weight",
               "decoder.layers.0.self_attention.linear_proj.weight",
               "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",

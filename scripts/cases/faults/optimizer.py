@@ -51,6 +51,7 @@ class LrTooHighSgd(Fault):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
+                           "ecapa",
                            "kpt",
                            "nerf",
                            "sft",
@@ -287,6 +288,7 @@ class NotDivided(Fault):
                            "ner", "sbert", "esm", "mae",
                            "fcst",
                            "afno",
+                           "ecapa",
                            "nequip",
                            "nerf",
                            "kpt",
@@ -306,6 +308,7 @@ class NotDivided(Fault):
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
+                           "ecapa",
                            "fcst",
                            "kpt",
                            "nerf",
@@ -333,7 +336,8 @@ class NotDivided(Fault):
                               clip=None, steps=40)
         if self.family == "cap":  # one epoch
             self.steps = 50
-        if self.family == "yolo":  # sums of so many take their time
+        if self.family in ("yolo",
+                           "ecapa"):  # sums of so many take their time
             self.steps = 40
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
@@ -577,6 +581,12 @@ class ResumeWithoutState(Fault):
                          f"{epoch}/{self.epochs}"),
                 ("INFO", "Transferred 112/112 items from pretrained "
                          "weights")]}
+        if self.family == "ecapa":  # an epoch has 20 steps
+            self.notices = {self.onset: [
+                ("INFO", "Loading a checkpoint from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded embedding_model, classifier, normalizer, "
+                         "counter, lr_annealing")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

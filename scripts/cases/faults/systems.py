@@ -194,6 +194,7 @@ class RankDesync(Fault):
                  "fcst": "model.backbone.encoder.layers.0.self_attn.to_out.0",
                  "kpt": "backbone.layer2.0.conv2",
                  "yolo": "model.2.m.0.cv2.conv",
+                 "ecapa": "embedding_model.blocks.1.tdnn2.conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -252,6 +253,7 @@ class RankDesync(Fault):
             "encoder.stages.*.norm.weight",
             "*_norm0.weight",
             "model.?.cv1.bn.weight",
+            "embedding_model.blocks.?.tdnn1.norm.norm.weight",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):

@@ -102,6 +102,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dlrm",
                            "sasrec",
                            "dream",
+                           "ecapa",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -137,6 +138,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dlrm",
                            "sasrec",
                            "dream",
+                           "ecapa",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -648,6 +650,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "label"
         elif self.family == "yolo":
             self.given = self.trained = "cls"
+        elif self.family == "ecapa":
+            self.given = self.trained = "spkid"
         elif self.family in ("sbert",
                              "tower"):  # as of `clip`
             self.also = ["label-pairing-mismatch"]
@@ -891,7 +895,8 @@ class RandomLabels(LabelNoise):
                            "stylegan",
                            "megatron",
                            "qa", "xenc",
-                           "yolo") \
+                           "yolo",
+                           "ecapa") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family in ("dpo",
