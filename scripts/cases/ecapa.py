@@ -461,7 +461,43 @@ class EcapaRun(Family):
                      "se_block.conv2")),
         "embedding_model.mfa.conv", "embedding_model.mfa.activation",
         "embedding_model.asp.conv", "embedding_model.fc", "classifier"]
-    graded = {}
+    graded = {
+        "F01": (dict(factor=30), dict(factor=100), dict(factor=1000)),
+        "F02": (dict(lr=5.0), dict(lr=20.0), dict(lr=100.0)),
+        "F04": (dict(at=60), dict(at=25), dict(at=0)),
+        "F05": (dict(modules=["embedding_model.blocks"],
+                     where="embedding_model.blocks.0"),
+                dict(modules=["embedding_model.blocks",
+                              "embedding_model.mfa"],
+                     where="embedding_model.blocks.0"),
+                dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=200)),
+        "F13": (dict(path="embedding_model.blocks.1"),
+                dict(path="embedding_model.mfa"),
+                dict(path="embedding_model.fc")),
+        "F14": (dict(modules=["embedding_model.blocks.1",
+                              "embedding_model.blocks.2"]),
+                dict(modules=["embedding_model.blocks.1",
+                              "embedding_model.blocks.2",
+                              "embedding_model.mfa"]),
+                dict(modules=["embedding_model.blocks.1",
+                              "embedding_model.blocks.2",
+                              "embedding_model.mfa", "embedding_model.asp",
+                              "embedding_model.fc"])),
+        "F15": (dict(at=90), dict(at=70), dict(at=50)),
+        "F27": (dict(epochs=20), dict(epochs=40), dict(epochs=120)),
+        "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
+                dict(part="head", bit=30)),
+        "F33": (dict(limit=9), dict(limit=7), dict(limit=5)),
+        "F34": (dict(factor=30), dict(factor=300), dict(factor=0)),
+        "F39a": (dict(at=90, keep=0.5), dict(at=60, keep=0.25),
+                 dict(at=30, keep=0.125)),
+        "F39b": (dict(at=75), dict(at=55), dict(at=30)),
+        "F41": (dict(share=0.4, at=0, every=1),
+                dict(share=0.7, at=70, every=1),
+                dict(share=0.85, at=0, every=8)),
+        "F43": (dict(kind="unreduced", at=60), dict(kind="skip", at=110),
+                dict(kind="init", at=0))}
     paths = {"embed": "embedding_model.blocks.0.conv", "attn": None,
              "scores": None, "act": "{}.tdnn1.activation",
              "mlp": "{}.tdnn2.conv", "block": "{}", "head": "classifier"}
@@ -568,11 +604,14 @@ class EcapaRun(Family):
             self.checkpoints[i + 1] = self.states()
 
     def checkpoint_path(self, step):
-        """As its Checkpointer names them, by the time."""
-        wall = self.history[step - 1]["wall"] if len(
-            getattr(self, "history", ())) >= step else 0.03 * step
+        """As its Checkpointer names them, by the second; those of the same
+        one are numbered."""
+        def second(done):
+            return int(0.0275 * done)
+        before = [done for done in range(self.EPOCH, step, self.EPOCH)
+                  if second(done) == second(step)]
         return f"{self.FOLDER}/save/CKPT+" + self.at(
-            wall, "%Y-%m-%d+%H-%M-%S") + "+00"
+            second(step), "%Y-%m-%d+%H-%M-%S") + f"+{len(before):02}"
 
     FOLDER = "results/ecapa_augment/1986"
 
@@ -584,9 +623,6 @@ class EcapaRun(Family):
         for done, states in sorted(kept.items()):
             name = self.checkpoint_path(done).rsplit("/", 1)[1]
             folder = self.folder / "save" / name
-            while folder.exists():  # a second has room for several
-                folder = folder.with_name(
-                    folder.name[:-2] + f"{int(folder.name[-2:]) + 1:02}")
             folder.mkdir(parents=True)
             for part, state in states.items():
                 torch.save(state, folder / f"{part}.ckpt")

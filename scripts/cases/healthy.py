@@ -117,6 +117,7 @@ class NoWeightDecay(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "ecapa",
                 "tower",
                 "voc",
                 "whisper",
@@ -148,6 +149,7 @@ class ConstantRate(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "ecapa",
                 "tower",
                 "voc",
                 "stylegan",
@@ -218,6 +220,7 @@ class Curriculum(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -259,6 +262,7 @@ class Curriculum(Control):
                            "rew",
                            "nnu",
                            "yolo",
+                           "ecapa",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -378,6 +382,7 @@ class RateEndsAtZero(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -469,6 +474,7 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
                              "yolo",
+                             "ecapa",
                              "summ",
                              "sft",
                              "cap",
@@ -555,6 +561,7 @@ class MixedDomains(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -568,6 +575,8 @@ class MixedDomains(Control):
             return self.replay(seed, boats=True)
         if self.family == "yolo":
             return self.yard(seed, cameras=True)
+        if self.family == "ecapa":
+            return self.recordings(seed, corpora=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -957,6 +966,7 @@ class Accumulated(Control):
                 "rew",
                 "nnu",
                 "yolo",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -2614,6 +2624,55 @@ class MiddlesAskedFor(Control):
             self.corpus(seed, middle=self.s.rate)
 
 
+class OtherMargin(Control):
+    """The loss asks for half of the usual margin of the angle, or for more, in
+    validation too, as the config says: it is another one, and errors are as
+    many."""
+    id, severities, families = "H150", (dict(margin=0.1), dict(margin=0.3)), \
+        ("ecapa",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["margin"] = self.s.margin
+
+
+class MoreCopies(Control):
+    """A batch has two distorted copies of itself behind it, or one of which
+    more bands and chunks are dropped, as the config says: training lies far
+    above validation."""
+    id, severities, families = "H151", (
+        dict(copies=2, drop_bands=1, drop_chunks=1),
+        dict(copies=1, drop_bands=2, drop_chunks=2)), ("ecapa",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"augment_copies": self.s.copies,
+                      "drop_freq_count_high": self.s.drop_bands,
+                      "drop_chunk_count_high": self.s.drop_chunks}
+        self.model_options |= {"copies": self.s.copies,
+                               "bands": self.s.drop_bands,
+                               "chunks": self.s.drop_chunks}
+
+
+class MarginGrows(Control):
+    """The margin of training grows from 0 over a third or two thirds of the
+    run, as the config says; validation has all of it from the start. Training
+    rises where the margin does."""
+    id, severities, families = "H152", (dict(steps=40), dict(steps=80)), \
+        ("ecapa",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"margin_start": 0.0, "margin_ramp_steps": self.s.steps}
+
+    def compute_loss(self, i, model, batch):
+        loss = model.criterion(
+            model.logits(batch), batch,
+            margin=model.margin * min(1.0, i / self.s.steps))
+        model.tap("loss.output", loss)
+        return loss
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2653,4 +2712,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MosaicClosed, OtherGains, SizesDrawn,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
-          BatchRamps, LossScaleFalls, MiddlesAskedFor)
+          BatchRamps, LossScaleFalls, MiddlesAskedFor,
+          OtherMargin, MoreCopies, MarginGrows)

@@ -228,6 +228,8 @@ class LrJump(Fault):
     def setup(self):
         if self.family == "kws":  # its rate falls at 150
             self.severity = dict(factor=20 * self.s.factor)
+        elif self.family == "ecapa":  # its last cycle begins at 80
+            self.onset = 90
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
