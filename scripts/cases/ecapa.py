@@ -462,7 +462,7 @@ class EcapaRun(Family):
         "embedding_model.mfa.conv", "embedding_model.mfa.activation",
         "embedding_model.asp.conv", "embedding_model.fc", "classifier"]
     graded = {
-        "F01": (dict(factor=30), dict(factor=100), dict(factor=1000)),
+        "F01": (dict(factor=10), dict(factor=100), dict(factor=1000)),
         "F02": (dict(lr=5.0), dict(lr=20.0), dict(lr=100.0)),
         "F04": (dict(at=60), dict(at=25), dict(at=0)),
         "F05": (dict(modules=["embedding_model.blocks"],
@@ -471,7 +471,10 @@ class EcapaRun(Family):
                               "embedding_model.mfa"],
                      where="embedding_model.blocks.0"),
                 dict(part="all")),
-        "F07": (dict(factor=10), dict(factor=30), dict(factor=200)),
+        "F07": (dict(factor=4), dict(factor=12), dict(factor=100)),
+        "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
+        "F09": (dict(parts=8, logs_sum=False), dict(parts=12, logs_sum=True),
+                dict(parts=16, logs_sum=True)),
         "F13": (dict(path="embedding_model.blocks.1"),
                 dict(path="embedding_model.mfa"),
                 dict(path="embedding_model.fc")),

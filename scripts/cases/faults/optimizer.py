@@ -260,6 +260,7 @@ class GradientsNotZeroed(Fault):
             self.severity = dict(every=16)
         if self.family in ("lora",
                            "rew",
+                           "ecapa",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "dpo" and self.level < 2:  # it bears 4
