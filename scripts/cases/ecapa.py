@@ -448,7 +448,7 @@ class EcapaRun(Family):
     recipes = {"sgd": dict(lr=0.05, weight_decay=2e-6)}
     warmup, schedule, clip = 0, "cyclic", 5.0
     STEP_SIZE, BASE_LR, mode = 20, 1e-8, "triangular"
-    EPOCH, epoch_steps = 20, 20
+    EPOCH, epoch_steps = 20, 60     # of SpeechBrain, of Lightning
     _val_every = 40
     batch_size, context = ROWS, FRAMES
     # Its users have the trainer's own log.
@@ -871,7 +871,7 @@ class SpeechBrainLog:
                     "EER": float(last["val_eer"])}, "valid")
             table.append(text)
             self.say(last["wall"], "speechbrain.utils.train_logger", text)
-            self.say(last["wall"] + 0.02, "speechbrain.utils.checkpoints",
+            self.say(last["wall"], "speechbrain.utils.checkpoints",
                      "Saved an end-of-epoch checkpoint in "
                      + run.checkpoint_path(start + len(part)))
         run.write_lines("train_log.txt", table)

@@ -22,37 +22,42 @@ class OtherLoss(OfEcapa):
         return loss
 
 
-class MarginInDegrees(OfEcapa):
-    """The margin of the angle is a right angle or more, as of somebody who
-    meant degrees or another loss: hardly a vector can be that near to its
-    speaker's, in validation as well."""
+class MarginTooWide(OfEcapa):
+    """The margin of the angle is near a right angle or above, as of somebody
+    who meant another loss: hardly a vector can be that near to its speaker's,
+    in validation as well."""
     id = "U401"
-    severities = (dict(margin=1.2), dict(margin=1.6), dict(margin=2.5))
+    severities = (dict(margin=1.2), dict(margin=1.4), dict(margin=1.6))
 
     def setup(self):
         super().setup()
         self.model_options["margin"] = self.s.margin
 
 
-class ShortWindowCentred(OfEcapa):
-    """Features are centred over a window that slides, as of streams, and has
-    7, 5 or 3 frames where 300 are usual: what a phone has for some frames is
-    taken out with what the room has, in validation as well."""
+class ShortWindowNormalized(OfEcapa):
+    """Features are centred and divided by their spread over a window that
+    slides, as of streams, and has 7, 5 or 3 frames where 300 are usual: what a
+    phone has for some frames is taken out with what the room has, and how loud
+    a band is as well, in validation too."""
     id = "U402"
     severities = (dict(window=7), dict(window=5), dict(window=3))
 
     def setup(self):
         super().setup()
-        self.user |= {"norm_type": "sliding", "cmn_window": self.s.window}
+        self.user |= {"norm_type": "sliding", "std_norm": True,
+                      "cmn_window": self.s.window}
 
     def make_model(self):
         model = super().make_model()
         size = self.s.window
 
+        def mean(x):
+            return F.avg_pool1d(x.transpose(1, 2), size, 1, size // 2,
+                                count_include_pad=False).transpose(1, 2)
+
         def centred(x, mask):
-            mean = F.avg_pool1d(x.transpose(1, 2), size, 1, size // 2,
-                                count_include_pad=False)
-            return x - mean.transpose(1, 2)
+            x = x - mean(x)
+            return x / (mean(x.square()) + 1e-6).sqrt()
         model.centred = centred
         return model
 
@@ -135,5 +140,5 @@ class EasyOnesAlone(OtherLoss):
         return each.topk(count, largest=False).values.mean()
 
 
-FAULTS = (MarginInDegrees, ShortWindowCentred, TractsStretched,
+FAULTS = (MarginTooWide, ShortWindowNormalized, TractsStretched,
           OneFrameAttended, FewRivals, EasyOnesAlone)
