@@ -204,7 +204,7 @@ class SERes2NetBlock(nn.Module):
         super().__init__()
         self.tdnn1 = TDNNBlock(options, f"{name}.tdnn1", channels, channels)
         # Only the outer ones have the activation that is given.
-        inner = options | {"activation": options["inner"], "dropout": 0.0}
+        inner = options | {"activation": "relu", "dropout": 0.0}
         self.res2net_block = Res2NetBlock(inner, f"{name}.res2net_block",
                                           channels, dilation)
         self.tdnn2 = TDNNBlock(options, f"{name}.tdnn2", channels, channels)
@@ -297,19 +297,19 @@ class Classifier(nn.Module):
 class SpeakerModel(nn.Module):
     """The modules of the brain, and what it computes with them.
 
-    squashes: the loss makes probabilities of what gets a softmax. augments:
-    whether there is a distorted copy of a training batch, and how many.
+    squashes: the loss makes probabilities of what gets a softmax. copies: how
+    many distorted ones of a training batch go behind it.
     """
 
     INNER = ("embedding_model.blocks.1", "embedding_model.blocks.2")
 
-    def __init__(self, activation="relu", inner="relu", dropout=0.0,
-                 detach_after=None, half_at=None, temperature=1.0,
-                 margin=MARGIN, scale=SHARP, copies=1, bands=1, chunks=1):
+    def __init__(self, activation="relu", dropout=0.0, detach_after=None,
+                 half_at=None, temperature=1.0, margin=MARGIN,
+                 scale=SHARP, copies=1, bands=1, chunks=1):
         """detach_after: the part behind which the graph is cut."""
         super().__init__()
         options = {"activation": activation, "dropout": dropout,
-                   "inner": inner, "temperature": temperature,
+                   "temperature": temperature,
                    "half_at": half_at, "detach_after": detach_after}
         self.embedding_model = ECAPA_TDNN(options, "embedding_model")
         self.classifier = Classifier()
@@ -475,6 +475,8 @@ class EcapaRun(Family):
         "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
         "F09": (dict(parts=8, logs_sum=False), dict(parts=12, logs_sum=True),
                 dict(parts=16, logs_sum=True)),
+        "F11": (dict(adam=0.03), dict(adam=0.1), dict(adam=0.5)),
+        "F12": (dict(beta2=0.5), dict(eps=0.4), dict(eps=1.0)),
         "F13": (dict(path="embedding_model.blocks.1"),
                 dict(path="embedding_model.mfa"),
                 dict(path="embedding_model.fc")),
@@ -500,7 +502,11 @@ class EcapaRun(Family):
                 dict(share=0.7, at=70, every=1),
                 dict(share=0.85, at=0, every=8)),
         "F43": (dict(kind="unreduced", at=60), dict(kind="skip", at=110),
-                dict(kind="init", at=0))}
+                dict(kind="init", at=0)),
+        "H02": (dict(factor=1 / 2), dict(factor=1 / 3)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.03), dict(rate=0.1)),
+        "H43": (dict(parts=2), dict(parts=4))}
     paths = {"embed": "embedding_model.blocks.0.conv", "attn": None,
              "scores": None, "act": "{}.tdnn1.activation",
              "mlp": "{}.tdnn2.conv", "block": "{}", "head": "classifier"}

@@ -636,7 +636,6 @@ class ActivationMissing(Fault):
                 "dlrm",
                 "voc",
                 "yolo",
-                "ecapa",
                 "stylegan",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
@@ -646,8 +645,6 @@ class ActivationMissing(Fault):
     def setup(self):
         self.lr *= self.s.lr
         self.where = self.layer("act", 0)
-        if self.family == "ecapa":  # inside as well
-            self.model_options = self.model_options | {"inner": "none"}
         if self.family == "mlp":
             self.dumped = ("batch.*", "fc*.input", "fc*.preact", "fc*.output")
             self.dump_rows, self.one_row = 64, False
