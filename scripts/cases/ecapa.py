@@ -503,6 +503,7 @@ class EcapaRun(Family):
                 dict(share=0.85, at=0, every=8)),
         "F43": (dict(kind="unreduced", at=60), dict(kind="skip", at=110),
                 dict(kind="init", at=0)),
+        "H11": (dict(steps=250, keep="block"), dict(steps=250, keep="head")),
         "H02": (dict(factor=1 / 2), dict(factor=1 / 3)),
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
         "H04": (dict(rate=0.03), dict(rate=0.1)),
@@ -511,6 +512,9 @@ class EcapaRun(Family):
              "scores": None, "act": "{}.tdnn1.activation",
              "mlp": "{}.tdnn2.conv", "block": "{}", "head": "classifier"}
     blocks = len(SpeakerModel.INNER)
+    base = {"lr": 8e-3}
+    always_trained = ("embedding_model.mfa", "embedding_model.asp",
+                      "embedding_model.asp_bn", "embedding_model.fc")
     names = {"loss": "train_loss", "val_loss": "valid_loss",
              "val_error_rate": "valid_ErrorRate", "val_eer": "valid_EER",
              "tokens": None}
