@@ -462,7 +462,7 @@ class EcapaRun(Family):
         "embedding_model.mfa.conv", "embedding_model.mfa.activation",
         "embedding_model.asp.conv", "embedding_model.fc", "classifier"]
     graded = {
-        "F01": (dict(factor=10), dict(factor=100), dict(factor=1000)),
+        "F01": (dict(factor=20), dict(factor=100), dict(factor=1000)),
         "F02": (dict(lr=5.0), dict(lr=20.0), dict(lr=100.0)),
         "F04": (dict(at=60), dict(at=25), dict(at=0)),
         "F05": (dict(modules=["embedding_model.blocks"],
@@ -507,7 +507,7 @@ class EcapaRun(Family):
         "H02": (dict(factor=1 / 2), dict(factor=1 / 3)),
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
         "H04": (dict(rate=0.03), dict(rate=0.1)),
-        "H43": (dict(parts=2), dict(parts=4))}
+        "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": "embedding_model.blocks.0.conv", "attn": None,
              "scores": None, "act": "{}.tdnn1.activation",
              "mlp": "{}.tdnn2.conv", "block": "{}", "head": "classifier"}
