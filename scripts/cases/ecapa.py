@@ -493,7 +493,7 @@ class EcapaRun(Family):
         "F27": (dict(epochs=20), dict(epochs=40), dict(epochs=120)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
-        "F33": (dict(limit=9), dict(limit=7), dict(limit=5)),
+        "F33": (dict(limit=14), dict(limit=10), dict(limit=7)),
         "F34": (dict(factor=30), dict(factor=300), dict(factor=0)),
         "F39a": (dict(at=90, keep=0.5), dict(at=60, keep=0.25),
                  dict(at=30, keep=0.125)),
