@@ -504,8 +504,8 @@ class EcapaRun(Family):
         "F43": (dict(kind="unreduced", at=60), dict(kind="skip", at=110),
                 dict(kind="init", at=0)),
         "H11": (dict(steps=250, keep="block"), dict(steps=250, keep="head")),
-        "H02": (dict(factor=1 / 2), dict(factor=1 / 3)),
-        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H02": (dict(factor=0.6), dict(factor=0.45)),
+        "H03": (dict(rows=13), dict(rows=11)),
         "H04": (dict(rate=0.03), dict(rate=0.1)),
         "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": "embedding_model.blocks.0.conv", "attn": None,

@@ -53,6 +53,9 @@ class SmallBatch(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "ecapa":  # norms and margins want some speakers
+            self.batch_size = self.s.rows
+            return
         least, slow = (5, 0.5) if self.family == "s2s" else (2, self.s.factor)
         if self.family == "clip":  # there must be something to choose from
             least = 6
