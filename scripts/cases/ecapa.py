@@ -505,7 +505,7 @@ class EcapaRun(Family):
                 dict(kind="init", at=0)),
         "H11": (dict(steps=250, keep="block"), dict(steps=250, keep="head")),
         "H02": (dict(factor=0.6), dict(factor=0.45)),
-        "H03": (dict(rows=13), dict(rows=11)),
+        "H03": (dict(rows=14), dict(rows=13)),
         "H04": (dict(rate=0.03), dict(rate=0.1)),
         "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": "embedding_model.blocks.0.conv", "attn": None,

@@ -984,6 +984,8 @@ class Accumulated(Control):
         if self.family not in ("sbert",
                                "tower"):  # it has to have some to choose from
             self.batch_size //= self.s.parts
+        if self.family == "ecapa":  # norms want as many rows
+            self.batch_size = 8
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)
 
