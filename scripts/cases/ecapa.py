@@ -732,12 +732,14 @@ class EcapaRun(Family):
             "&id004 !new:speechbrain.utils.epoch_loop.EpochCounter",
             {"limit": self.epochs})
         new("wav_augment", "!new:speechbrain.augment.augmenter.Augmenter", {
-            "parallel_augment": True, "concat_original": True,
+            "parallel_augment": True,
+            "concat_original": self.user.get("concat_original", True),
             "min_augmentations": 4, "max_augmentations": 4,
             "augment_prob": 1.0})
         new("mean_var_norm", "&id003 "
             "!new:speechbrain.processing.features.InputNormalization",
-            {"norm_type": "sentence", "std_norm": False})
+            {"norm_type": self.user.get("norm_type", "sentence"),
+             "std_norm": self.user.get("std_norm", False)})
         lines.extend((
             "modules:", "  embedding_model: *id001",
             "  classifier: *id002", "  mean_var_norm: *id003",
