@@ -28,24 +28,23 @@ PHONE = 4               # frames of one
 
 
 class Utterances:
-    """Sentences of 24 speakers: [rows, frames, mels], relative lengths, names.
+    """Sentences of 12 speakers: [rows, frames, mels], relative lengths, names.
 
-    A sentence is a silence of 2 to 9 frames and then phones of 4, each two
-    formants that glide; it takes 24 to 36 frames, and 0 fills up. A speaker
-    is one of four tracts, which stretch where formants are, one of three
-    voices, which breathe in a third of the bands, and of two accents, whose
+    A sentence is a silence of 1 to 6 frames and then phones of 4, each two
+    formants that glide; it takes 20 to 28 frames, and 0 fills up. A speaker
+    is one of three tracts, which stretch where formants are, one of two
+    voices, which breathe in a half of the bands, and of two accents, whose
     formants glide up or down: what is heard in the mean of a frame's
     neighbours, in the spread of a band, and in what follows what. The room
     tilts and lifts all frames of a recording, which centring takes out; noise
-    of .6 lies on each place.
+    of .3 lies on each place.
 
     Of the names .04 are wrong, each of the others alike, so that nobody has
     an ErrorRate below .04.
 
-    block, share: shards of six speakers each, one after the other. clean: no
-    noise to speak of and no wrong names. corpora: three of them, with
-    microphones that weigh bands differently over time. early: no silence in
-    front.
+    block, share: shards of three speakers each, one after the other. clean:
+    no noise to speak of and no wrong names. corpora: three of them, with
+    microphones that weigh bands differently.
     """
 
     WRONG, NOISE, GLIDE = 0.04, 0.3, 5.0
@@ -548,11 +547,11 @@ class EcapaRun(Family):
         return self.recordings(seed)
 
     def recordings(self, seed, **how):
-        """Drawn without end; an epoch is 30 steps of it."""
+        """Drawn without end; an epoch is 20 steps of it."""
         return Utterances(seed, HELD if seed == 9 else self.batch_size, **how)
 
     def in_blocks(self, seed, block, share):
-        """Shards of six speakers, one after the other; None is held out."""
+        """Shards of three speakers, one after the other; None is held out."""
         return self.recordings(seed, block=block, share=share)
 
     def easy(self, seed):
