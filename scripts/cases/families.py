@@ -74,10 +74,12 @@ from .clip import ClipRun
 from .compress import CompressRun
 from .ctc import CtcRun
 from .det import DetRun
+from .dino import DinoRun
 from .dit import DitRun
 from .dlrm import DlrmRun
 from .dpo import DpoRun
 from .dream import DreamRun
+from .ecapa import EcapaRun
 from .esm import EsmRun
 from .family import Family
 from .fcst import FcstRun
@@ -239,7 +241,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   CapRun, RewRun, TowerRun, DlrmRun,
                                   DreamRun, AfnoRun, SasrecRun, NequipRun,
                                   YoloRun, StyleganRun, WhisperRun,
-                                  MegatronRun, CompressRun, TimmRun)}
+                                  MegatronRun, CompressRun, TimmRun,
+                                  EcapaRun, DinoRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -265,6 +268,7 @@ PAIR_24 = ("sasrec", "nequip")
 PAIR_25 = ("yolo", "stylegan")
 PAIR_26 = ("whisper", "megatron")
 PAIR_27 = ("compress", "timm")
+PAIR_28 = ("ecapa", "dino")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
@@ -284,7 +288,8 @@ LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
             "timm",
             "lora",
             "whisper",
-            "megatron")  # a loss of labels
+            "megatron",
+            "ecapa")  # a loss of labels
 ALL = tuple(FAMILIES)
 
 
@@ -353,7 +358,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "nequip",
                        "megatron_lm",
                        "fairseq",
-                       "espnet"):
+                       "espnet",
+                       "speechbrain"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

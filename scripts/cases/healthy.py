@@ -56,6 +56,9 @@ class SmallBatch(Control):
 
     def setup(self):
         super().setup()
+        if self.family == "ecapa":  # norms and margins want some speakers
+            self.batch_size = self.s.rows
+            return
         least, slow = (5, 0.5) if self.family == "s2s" else (2, self.s.factor)
         if self.family == "clip":  # there must be something to choose from
             least = 6
@@ -121,6 +124,7 @@ class NoWeightDecay(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "ecapa",
                 "tower",
                 "voc",
                 "whisper",
@@ -153,6 +157,7 @@ class ConstantRate(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "ecapa",
                 "tower",
                 "voc",
                 "stylegan",
@@ -226,6 +231,7 @@ class Curriculum(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -270,6 +276,7 @@ class Curriculum(Control):
                            "nnu",
                            "yolo",
                            "timm",
+                           "ecapa",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -390,6 +397,7 @@ class RateEndsAtZero(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -487,6 +495,7 @@ class LabelSmoothing(Control):
             loss = model.criterion(model.logits(batch), batch, self.s.share)
         elif self.family in ("point", "tab", "vid",
                              "yolo",
+                             "ecapa",
                              "summ",
                              "sft",
                              "cap",
@@ -574,6 +583,7 @@ class MixedDomains(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -590,6 +600,8 @@ class MixedDomains(Control):
             return self.yard(seed, cameras=True)
         if self.family == "timm":
             return self.signs(seed, cameras=True)
+        if self.family == "ecapa":
+            return self.recordings(seed, corpora=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -982,6 +994,7 @@ class Accumulated(Control):
                 "nnu",
                 "yolo",
                 "timm",
+                "ecapa",
                 "tower",
                 "sasrec",
                 "voc",
@@ -997,6 +1010,8 @@ class Accumulated(Control):
         if self.family not in ("sbert",
                                "tower"):  # it has to have some to choose from
             self.batch_size //= self.s.parts
+        if self.family == "ecapa":  # norms want as many rows
+            self.batch_size = 8
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)
 
@@ -2730,6 +2745,55 @@ class LambdaFalls(Control):
         return super().compute_loss(i, model, batch)
 
 
+class OtherMargin(Control):
+    """The loss asks for half of the usual margin of the angle, or for more, in
+    validation too, as the config says: it is another one, and errors are as
+    many."""
+    id, severities, families = "H150", (dict(margin=0.1), dict(margin=0.3)), \
+        ("ecapa",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["margin"] = self.s.margin
+
+
+class MoreCopies(Control):
+    """A batch has two distorted copies of itself behind it, or one of which
+    more bands and chunks are dropped, as the config says: training lies far
+    above validation."""
+    id, severities, families = "H151", (
+        dict(copies=2, drop_bands=1, drop_chunks=1),
+        dict(copies=1, drop_bands=2, drop_chunks=2)), ("ecapa",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"augment_copies": self.s.copies,
+                      "drop_freq_count_high": self.s.drop_bands,
+                      "drop_chunk_count_high": self.s.drop_chunks}
+        self.model_options |= {"copies": self.s.copies,
+                               "bands": self.s.drop_bands,
+                               "chunks": self.s.drop_chunks}
+
+
+class MarginGrows(Control):
+    """The margin of training grows from 0 over a third or two thirds of the
+    run, as the config says; validation has all of it from the start. Training
+    rises where the margin does."""
+    id, severities, families = "H152", (dict(steps=40), dict(steps=80)), \
+        ("ecapa",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"margin_start": 0.0, "margin_ramp_steps": self.s.steps}
+
+    def compute_loss(self, i, model, batch):
+        loss = model.criterion(
+            model.logits(batch), batch,
+            margin=model.margin * min(1.0, i / self.s.steps))
+        model.tap("loss.output", loss)
+        return loss
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2771,4 +2835,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
           BatchRamps, LossScaleFalls, MiddlesAskedFor,
           RatesByDepth, RateByEpoch, MixupEnds,
-          OtherLambda, RoundedInTraining, LambdaFalls)
+          OtherLambda, RoundedInTraining, LambdaFalls,
+          OtherMargin, MoreCopies, MarginGrows)

@@ -263,6 +263,7 @@ class BitFlip(Dumps, Fault):
              "yolo": "",
              "timm": ".fc2",
              "compress": "",
+             "ecapa": ".conv",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -590,6 +591,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "ecapa",
                 "sft",
                 "cap",
                 "lora",
@@ -764,6 +766,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_boxes_per_batch"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "ecapa":  # who begins later is not heard
+            self.also = []
+            self.user["max_frames"] = self.s.limit
+            return super().make_source(seed)
         if self.family == "gnn":  # the property is the whole molecule's
             self.also = []
             self.user["max_num_nodes"] = limit = (16, 12, 9)[self.level]
@@ -786,6 +792,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)
+        if self.family == "ecapa":
+            return self.first_frames(batch, self.s.limit)
         if self.family == "voc":
             return batch if i < 0 else self.cut_short(batch, self.s.limit)
         if self.family == "tts" and i >= 0:

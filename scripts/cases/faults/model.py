@@ -9,6 +9,7 @@ from ..clip import Clip
 from ..compress import BEFORE_ACT as COMPRESS_CONVS
 from ..det import Detector
 from ..dream import Dreamer
+from ..ecapa import BEFORE_ACT as ECAPA_CONVOLUTIONS
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
     PAIR_14, Fault
@@ -497,6 +498,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "yolo": YOLO_NORMS,
               "timm": TIMM_MAPS,
               "compress": COMPRESS_CONVS,
+              "ecapa": ECAPA_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -528,6 +530,7 @@ class DeadRelu(Fault):
                 "yolo",
                 "timm",
                 "compress",
+                "ecapa",
                 "cap",
                 "lora",
                 "tower",
@@ -583,6 +586,7 @@ class Saturated(Fault):
                 "yolo",
                 "timm",
                 "compress",
+                "ecapa",
                 "cap",
                 "lora",
                 "tower",

@@ -89,6 +89,8 @@ class Fp16Overflow(NotFinite):
                                "timm": {"half_at":
                                         "stages.1.blocks.0.mlp.fc1"},
                                "compress": {"half_at": "g_a.2"},
+                               "ecapa": {"half_at": "embedding_model.blocks.2"
+                                                    ".tdnn1.conv"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -159,6 +161,7 @@ class Fp16Overflow(NotFinite):
                       "yolo": "model.4.m.0.cv1.conv",
                       "timm": "stages.1.blocks.0.mlp.fc1",
                       "compress": "g_a.2",
+                      "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -236,6 +239,11 @@ class Fp16Overflow(NotFinite):
         if self.family == "compress":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "g_a.3.*put", "h_s.4.output")
+        if self.family == "ecapa":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv", "activation.*put"),
+                           "embedding_model.blocks.2.output",
+                           "classifier.output")
         if self.family == "yolo":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace(".conv", ".act.*put"),
@@ -298,6 +306,7 @@ class Fp16Overflow(NotFinite):
                  "yolo": (self.where,),
                  "timm": (self.where,),
                  "compress": (self.where,),
+                 "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
                  "afno": (self.where,),
@@ -343,6 +352,7 @@ class Fp16Overflow(NotFinite):
                 "yolo": 3.0,
                 "timm": 2.0,
                 "compress": 2.5,
+                "ecapa": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -505,6 +515,10 @@ class LogOfZero(NotFinite):
             batch = batch | {"labels": batch["target"]}
         if self.family == "sasrec":
             batch = batch | {"labels": batch["item_id"]}
+        if self.family == "ecapa":  # of cosines with their margin
+            labels = model.labels(logits, batch)
+            logits = model.margined(logits, labels)
+            batch = batch | {"labels": labels}
         if self.family == "vid":
             batch = batch | {"labels": batch["label"]}
         if self.family == "summ":
@@ -641,6 +655,7 @@ class DivisionByZero(NotFinite):
                 "dream",
                 "yolo",
                 "timm",
+                "ecapa",
                 "stylegan",
                 "compress",
                 "kpt")
@@ -801,6 +816,7 @@ class DivisionByZero(NotFinite):
                            "nnu",
                            "yolo",
                            "timm",
+                           "ecapa",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -868,6 +884,7 @@ class DivisionByZero(NotFinite):
                            "nnu",
                            "yolo",
                            "timm",
+                           "ecapa",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -941,6 +958,7 @@ class Bf16Weights(Fault):
               "encoder.stages.1.0.convs.0.conv.weight",
               "*.layers.0.self_attn.to_out.0.weight",
               "top_l.2.weight",
+              "embedding_model.blocks.1.tdnn2.conv.conv.weight",
               "decoder.layers.0.self_attention.linear_proj.weight",
               "*.layer0_convnet.conv.linear_2.weight",
               "field.mlp_base.layers.1.weight", "resblocks.0.convs.1.weight",

@@ -51,6 +51,7 @@ class LrTooHighSgd(Fault):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
+                           "ecapa",
                            "kpt",
                            "nerf",
                            "sft",
@@ -227,6 +228,8 @@ class LrJump(Fault):
     def setup(self):
         if self.family == "kws":  # its rate falls at 150
             self.severity = dict(factor=20 * self.s.factor)
+        elif self.family == "ecapa":  # its last cycle begins at 80
+            self.onset = 90
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
@@ -258,6 +261,7 @@ class GradientsNotZeroed(Fault):
         if self.family in ("lora",
                            "rew",
                            "compress",
+                           "ecapa",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "compress":  # which is then to be slower, too
@@ -290,6 +294,7 @@ class NotDivided(Fault):
                            "ner", "sbert", "esm", "mae",
                            "fcst",
                            "afno",
+                           "ecapa",
                            "nequip",
                            "nerf",
                            "kpt",
@@ -311,6 +316,7 @@ class NotDivided(Fault):
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
                            "point", "sbert",
+                           "ecapa",
                            "fcst",
                            "kpt",
                            "timm",
@@ -342,7 +348,8 @@ class NotDivided(Fault):
             self.steps = 50
         if self.family == "compress":  # two
             self.steps = 50
-        if self.family == "yolo":  # sums of so many take their time
+        if self.family in ("yolo",
+                           "ecapa"):  # sums of so many take their time
             self.steps = 40
         if self.family == "timm":  # three epochs, for the same reason
             self.steps = 60
@@ -599,6 +606,12 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loading checkpoint.pth.tar"),
                 ("INFO", "Loaded state_dict, epoch "
                          f"{self.onset // self.EPOCH - 1}")]}
+        if self.family == "ecapa":  # an epoch has 20 steps
+            self.notices = {self.onset: [
+                ("INFO", "Loading a checkpoint from "
+                 + self.checkpoint_path(self.onset)),
+                ("INFO", "Loaded embedding_model, classifier, normalizer, "
+                         "counter, lr_annealing")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

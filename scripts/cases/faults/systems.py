@@ -196,6 +196,7 @@ class RankDesync(Fault):
                  "yolo": "model.2.m.0.cv2.conv",
                  "timm": "stages.0.blocks.0.mlp.fc2",
                  "compress": "g_a.2",
+                 "ecapa": "embedding_model.blocks.1.tdnn2.conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -255,6 +256,7 @@ class RankDesync(Fault):
             "*_norm0.weight",
             "model.?.cv1.bn.weight", "g_?.?.beta",
             "stages.?.blocks.?.norm.weight",
+            "embedding_model.blocks.?.tdnn1.norm.norm.weight",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):

@@ -103,6 +103,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dlrm",
                            "sasrec",
                            "dream",
+                           "ecapa",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -139,6 +140,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dlrm",
                            "sasrec",
                            "dream",
+                           "ecapa",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -324,6 +326,7 @@ class ChatRun(Dumps):
                            "kpt",
                            "yolo",
                            "timm",
+                           "ecapa",
                            "nerf",
                            "voc",
                            "dream",
@@ -358,6 +361,7 @@ class ChatRun(Dumps):
                            "kpt",
                            "yolo",
                            "timm",
+                           "ecapa",
                            "nerf",
                            "voc",
                            "dream",
@@ -657,6 +661,8 @@ class LabelNoise(Dumps, Fault):
             self.given = self.trained = "label"
         elif self.family == "yolo":
             self.given = self.trained = "cls"
+        elif self.family == "ecapa":
+            self.given = self.trained = "spkid"
         elif self.family in ("sbert",
                              "tower"):  # as of `clip`
             self.also = ["label-pairing-mismatch"]
@@ -901,7 +907,8 @@ class RandomLabels(LabelNoise):
                            "megatron",
                            "qa", "xenc",
                            "timm",
-                           "yolo") \
+                           "yolo",
+                           "ecapa") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
                 if self.family in ("dpo",
