@@ -501,6 +501,11 @@ class Dino(nn.Module):
         return loss
 
 
+# What feeds the activations.
+BEFORE_ACT = (*(f"module.backbone.blocks.{i}.mlp.fc1" for i in range(DEPTH)),
+              "module.head.mlp.0", "module.head.mlp.2")
+
+
 class DinoRun(Family):
     """AdamW without decay of biases and norms, whose decay of all else rises
     by a cosine to ten times; a linear warm-up from 0, then a cosine; the last

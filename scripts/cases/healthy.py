@@ -121,6 +121,7 @@ class NoWeightDecay(Control):
                 "voc",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -153,6 +154,7 @@ class ConstantRate(Control):
                 "stylegan",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -224,6 +226,7 @@ class Curriculum(Control):
                 "stylegan",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -259,6 +262,7 @@ class Curriculum(Control):
                            "rew",
                            "nnu",
                            "yolo",
+                           "dino",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -349,6 +353,7 @@ class DeclaredFreeze(Pretrained):
                                    "word_embeddings.weight")))
             # What never is trained is not now.
             alive = alive and not name.endswith(("sdp_attn.scale",
+                                                     "last_layer.weight_g",
                                                      "dfl.conv.weight")) \
                 and name != "model.encoder.embed_positions.weight"
             p.requires_grad_(alive)
@@ -384,6 +389,7 @@ class RateEndsAtZero(Control):
                 "stylegan",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -561,6 +567,7 @@ class MixedDomains(Control):
                 "stylegan",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def make_source(self, seed):
@@ -568,6 +575,8 @@ class MixedDomains(Control):
             return self.replay(seed, boats=True)
         if self.family == "yolo":
             return self.yard(seed, cameras=True)
+        if self.family == "dino":
+            return self.swatches(seed, cameras=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -963,6 +972,7 @@ class Accumulated(Control):
                 "stylegan",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -2614,6 +2624,39 @@ class MiddlesAskedFor(Control):
             self.corpus(seed, middle=self.s.rate)
 
 
+class OtherCrops(Control):
+    """Fewer small crops than usual, or more, as the config says: the loss is
+    the mean of other pairs, and lies elsewhere than that of validation."""
+    id, severities, families = "H153", (dict(local=2), dict(local=6)), \
+        ("dino",)
+
+    def setup(self):
+        super().setup()
+        self.crop_options = {"local": self.s.local}
+
+
+class LastLayerLater(Control):
+    """The last layer stands still for two or three epochs, not for one, as the
+    config says: it has gradients and does not move."""
+    id, severities, families = "H154", (dict(epochs=2), dict(epochs=3)), \
+        ("dino",)
+
+    def setup(self):
+        super().setup()
+        self.FREEZE = self.s.epochs
+
+
+class OtherPrototypes(Control):
+    """Half or twice as many prototypes, as the config says: the loss begins
+    and ends elsewhere."""
+    id, severities, families = "H155", (dict(out=48), dict(out=128)), \
+        ("dino",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["out_dim"] = self.s.out
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2653,4 +2696,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           MosaicClosed, OtherGains, SizesDrawn,
           AugmentedSides, OtherGamma, FrozenDiscriminator,
           SpecAugmented, PromptsNotLabelled, AlignedAsWell,
-          BatchRamps, LossScaleFalls, MiddlesAskedFor)
+          BatchRamps, LossScaleFalls, MiddlesAskedFor,
+          OtherCrops, LastLayerLater, OtherPrototypes)

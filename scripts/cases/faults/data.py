@@ -87,6 +87,7 @@ class DataOrder(Dumps, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "dino",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -132,6 +133,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "dino",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -193,7 +195,7 @@ class EvalInTraining(FiniteRun, Fault):
             return source
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
-        own = whole(source, {"dit": 1, "voc": 2,
+        own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
@@ -255,6 +257,7 @@ class BitFlip(Dumps, Fault):
              "nequip": "",
              "kpt": "",
              "yolo": "",
+             "dino": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",

@@ -33,11 +33,12 @@ from ..voc import Generator
 from ..vq import VQModel
 from ..xenc import CrossEncoder
 from ..yolo import BEFORE_ACT as YOLO_NORMS
+from ..dino import BEFORE_ACT as DINO_MAPS
 
 
 def linear_weights(model):
     return [p for n, p in model.named_parameters()
-            if p.dim() >= 2 and not n.endswith(("A_log",
+            if p.dim() >= 2 and not n.endswith(("A_log", "weight_v",
                                                 "dfl.conv.weight"))
             # Sines and cosines of `whisper`, which are no weights.
             and n != "model.encoder.embed_positions.weight"]
@@ -341,6 +342,7 @@ class AttentionScale(Fault):
                 "lora",
                 "sasrec",
                 "whisper",
+                "dino",
                 "megatron",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
@@ -390,7 +392,8 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 8.0 ** self.s.power
             self.where = self.layer("scores")
             return
-        if self.family == "sasrec":  # two of 16
+        if self.family in ("sasrec",  # two of 16
+                           "dino"):
             self.model_options["scale"] = 16.0 ** self.s.power
             self.where = self.layer("scores")
             return
@@ -490,6 +493,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "kpt": (*(f"{b}.bn1" for b in PoseEstimator.BLOCKS),
                       "head.deconv_layers.1"),
               "yolo": YOLO_NORMS,
+              "dino": DINO_MAPS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -531,6 +535,7 @@ class DeadRelu(Fault):
                 "dream",
                 "stylegan",
                 "whisper",
+                "dino",
                 "megatron",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -584,6 +589,7 @@ class Saturated(Fault):
                 "dream",
                 "stylegan",
                 "whisper",
+                "dino",
                 "megatron",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
@@ -633,6 +639,7 @@ class ActivationMissing(Fault):
                 "voc",
                 "yolo",
                 "stylegan",
+                "dino",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0
@@ -676,6 +683,7 @@ class PositionsMissing(Fault):
                 "rew",
                 "sasrec",
                 "megatron",
+                "dino",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -694,6 +702,7 @@ class PositionsMissing(Fault):
                              "lora",
                              "rew",
                              "sasrec",
+                             "dino",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -710,6 +719,7 @@ class PositionsMissing(Fault):
                                                  "lora",
                                                  "rew",
                                                  "sasrec",
+                                                 "dino",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

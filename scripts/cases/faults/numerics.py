@@ -86,6 +86,7 @@ class Fp16Overflow(NotFinite):
                                "fcst": {"half_scores": True},
                                "kpt": {"half_at": "backbone.layer2.0.conv1"},
                                "yolo": {"half_at": "model.4.m.0.cv1.conv"},
+                               "dino": {"half_scores": True},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -154,6 +155,7 @@ class Fp16Overflow(NotFinite):
                               ".scores",
                       "kpt": "backbone.layer2.0.conv1",
                       "yolo": "model.4.m.0.cv1.conv",
+                      "dino": "module.backbone.blocks.1.attn.scores",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -189,6 +191,7 @@ class Fp16Overflow(NotFinite):
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
         if self.family in ("mae",
+                           "dino",
                            "cap",
                            "sasrec",
                            "whisper",
@@ -262,6 +265,7 @@ class Fp16Overflow(NotFinite):
                  "vit": (self.where.replace("scores", "in_proj"),),
                  "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
+                 "dino": (self.where.replace("scores", "qkv"),),
                  "vlm": (self.where.replace("scores", "Wqkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
@@ -333,7 +337,7 @@ class Fp16Overflow(NotFinite):
             for path in parts:
                 # Values are the last third where one matrix has all.
                 part = slice({"vit": 96, "dit": 64, "dpo": 96, "vlm": 80,
-                              "tab": 64}.get(self.family))
+                              "tab": 64, "dino": 64}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
 
@@ -365,6 +369,7 @@ class LogOfZero(NotFinite):
                 "voc",
                 "dream",
                 "stylegan",
+                "dino",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -440,7 +445,8 @@ class LogOfZero(NotFinite):
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("dream",  # of the reward's two bins
+        if self.family in ("dino",  # of the prototypes
+                           "dream",  # of the reward's two bins
                            "stylegan"):  # that a picture is real
             model.keeps = self.s.keep if i >= self.s.at else None
             loss = model.loss(batch)
@@ -606,6 +612,7 @@ class DivisionByZero(NotFinite):
                 "dream",
                 "yolo",
                 "stylegan",
+                "dino",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -641,6 +648,7 @@ class DivisionByZero(NotFinite):
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
+              "module.backbone.patch_embed.proj.output",
               "model.0.conv.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
@@ -705,6 +713,8 @@ class DivisionByZero(NotFinite):
             self.where, self.one_row = "convs.0", False
         else:
             self.where, self.one_row = "normalize", False
+        if self.family == "dino":  # the vote has such pictures as well
+            self.standardised = True
         if self.family == "mae":  # a patch is blank, as a target
             self.model_options |= {"norm_pix": True, "eps": 0.0}
         self.steps = self.s.at + 40
@@ -717,6 +727,8 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "dino":
+            return self.blank(batch) if i >= self.s.at else batch
         if self.family == "dream":  # a sensor stands still
             if i >= self.s.at:
                 batch["vector"][..., 3] = 0.0
@@ -815,6 +827,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
+        if self.family == "dino":
+            return self.by_themselves(batch)
         if self.family == "dream":
             return self.standardised(batch)
         if self.family == "voc":
@@ -851,7 +865,7 @@ class DivisionByZero(NotFinite):
                            "megatron",
                            "xenc"):
             return model.loss(batch)
-        name = {"tts": "pitches", "voc": "audio"}.get(
+        name = {"tts": "pitches", "voc": "audio", "dino": "global_crops"}.get(
             self.family, next(iter(batch)))
         x = batch[name]
         model.tap("normalize.input", x)
@@ -903,6 +917,7 @@ class Bf16Weights(Fault):
               "user_tower.mlp.0.weight", "model.2.m.0.cv2.conv.weight",
               "G.synthesis.b8.conv0.weight",
               "*.layer.0.multi_head_attention.dense.weight",
+              "module.backbone.blocks.0.attn.proj.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

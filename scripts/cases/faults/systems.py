@@ -194,6 +194,7 @@ class RankDesync(Fault):
                  "fcst": "model.backbone.encoder.layers.0.self_attn.to_out.0",
                  "kpt": "backbone.layer2.0.conv2",
                  "yolo": "model.2.m.0.cv2.conv",
+                 "dino": "module.backbone.blocks.0.attn.proj",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -252,6 +253,7 @@ class RankDesync(Fault):
             "encoder.stages.*.norm.weight",
             "*_norm0.weight",
             "model.?.cv1.bn.weight",
+            "*last_layer.weight_v*",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):
@@ -297,7 +299,9 @@ class RankDesync(Fault):
         for group, other in zip(self.optimizer.param_groups,
                                 self.other_optimizer.param_groups):
             other["lr"] = group["lr"]
-        if self.clip:
+        if self.family == "dino":  # clips weights one by one
+            self.prepare(self.other, self.other_optimizer, i)
+        elif self.clip:
             torch.nn.utils.clip_grad_norm_(self.other.parameters(), self.clip)
         if not (self.s.kind == "skip" and i == self.onset):
             self.other_optimizer.step()
