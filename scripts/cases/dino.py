@@ -19,11 +19,11 @@ from . import models, sources
 from .family import Family
 
 SIZE, LARGE, SMALL, PATCH, CHANNELS = 24, 16, 8, 4, 3
-ROWS, HELD_OUT, LOCAL = 16, 32, 4
+ROWS, HELD_OUT, LOCAL = 24, 32, 2
 SIDE = LARGE // PATCH
 WIDTH, HEADS, HIDDEN, DEPTH = 32, 2, 64, 2
-HEAD_WIDTH, NECK, OUT = 48, 16, 64
-TINTS, WAYS = 4, 3
+HEAD_WIDTH, NECK, OUT = 48, 16, 32
+TINTS, WAYS = 6, 2
 CLASSES = TINTS * WAYS
 GLOBAL_SCALE, LOCAL_SCALE = (0.4, 1.0), (0.12, 0.4)
 AHEAD = 8               # batches that are drawn at once
@@ -53,8 +53,8 @@ class Swatches:
     crops are one.
     """
 
-    NOISE, LIGHT, MISTAKEN = 0.15, 1.5, 0.05
-    TINT, STRIPES = 0.5, 1.2
+    NOISE, LIGHT, MISTAKEN = 0.1, 3.0, 0.05
+    TINT, STRIPES, JITTER = 1.0, 2.0, 0.8
 
     def __init__(self, seed, rows=ROWS, local=LOCAL, large=GLOBAL_SCALE,
                  small=LOCAL_SCALE, kinds=CLASSES, quiet=False,
@@ -171,7 +171,7 @@ class Swatches:
                           padding_mode="reflection", align_corners=False)
         each = (many, 1, 1, 1)
         jitter = self.chance(0.8, *each)
-        light = self.uniform(-0.8, 0.8, *each) * jitter
+        light = self.uniform(-self.JITTER, self.JITTER, *each) * jitter
         strong = 1 + self.uniform(-0.5, 0.6, *each) * jitter
         mean = x.mean((1, 2, 3), keepdim=True)
         x = (x - mean) * strong + mean + light
@@ -382,9 +382,9 @@ class Dino(nn.Module):
     The teacher is made of the student when it is first asked, and follows it
     when a step has been made."""
 
-    TEMPERATURES = (0.04, 0.05)     # the teacher's, before and behind
+    TEMPERATURES = (0.025, 0.03)     # the teacher's, before and behind
     WARMUP = 2                      # epochs
-    STUDENT, FOLLOWS, CENTRE = 0.1, 0.94, 0.9
+    STUDENT, FOLLOWS, CENTRE = 0.1, 0.95, 0.7
 
     def __init__(self, activation="gelu", dropout=0.0, detach_after=(),
                  heads=HEADS, scale=None, half_scores=False, positions=True,
@@ -514,7 +514,7 @@ class DinoRun(Family):
 
     family = "dino"
     level_seed = 400
-    steps, seed, language, classes = 200, 2900, False, CLASSES
+    steps, seed, language, classes = 150, 2900, False, CLASSES
     lr, warmup, schedule, clip = 4e-3, 25, "cosine", 3.0
     betas, weight_decay = (0.9, 0.999), 0.04
     recipes = {"sgd": dict(lr=0.3, weight_decay=1e-4)}
@@ -536,7 +536,33 @@ class DinoRun(Family):
         for part in (".attn", ".attn.scores", ".mlp.act", ".mlp.fc2", "")),
         f"{B}.norm", *(f"module.head.mlp.{k}" for k in (0, 2, 4)),
         "module.head.last_layer"]
-    graded = {}
+    graded = {
+        "F02": (dict(lr=10.0), dict(lr=100.0), dict(lr=1000.0)),
+        "F04": (dict(at=60), dict(at=35), dict(at=0)),
+        "F05": (dict(modules=["module.backbone.blocks"], where=BLOCKS[0]),
+                dict(modules=["module.backbone"], where=layers[0]),
+                dict(part="all")),
+        "F07": (dict(factor=50), dict(factor=150), dict(factor=500)),
+        "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path=BLOCKS[1]), dict(path="module.backbone.norm"),
+                dict(path="module.head.mlp")),
+        "F14": (dict(modules=[*BLOCKS]),
+                dict(modules=[*BLOCKS, "module.head.mlp.0"]),
+                dict(modules=[*BLOCKS, "module.head.mlp"])),
+        "F15": (dict(at=100), dict(at=75), dict(at=50)),
+        "F24": (dict(share=0.4), dict(share=0.7), dict(share=0.9)),
+        "F27": (dict(epochs=50), dict(epochs=75), dict(epochs=150)),
+        "F30": (dict(part="mlp", bit=26), dict(part="mlp", bit=30),
+                dict(part="embed", bit=30)),
+        "F35": (dict(power=1.0), dict(power=1.5), dict(power=2.0)),
+        "F39a": (dict(at=110, keep=0.5), dict(at=90, keep=0.5),
+                 dict(at=45, keep=0.25)),
+        "F39b": (dict(at=110), dict(at=80), dict(at=40)),
+        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H04": (dict(rate=0.02), dict(rate=0.05)),
+        "H07": (dict(factor=0.05),),
+        "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": f"{B}.patch_embed.proj", "attn": "{}.attn",
              "scores": "{}.attn.scores", "act": "{}.mlp.act",
              "mlp": "{}.mlp.fc2", "block": "{}",

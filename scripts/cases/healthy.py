@@ -2627,7 +2627,7 @@ class MiddlesAskedFor(Control):
 class OtherCrops(Control):
     """Fewer small crops than usual, or more, as the config says: the loss is
     the mean of other pairs, and lies elsewhere than that of validation."""
-    id, severities, families = "H153", (dict(local=2), dict(local=6)), \
+    id, severities, families = "H153", (dict(local=1), dict(local=4)), \
         ("dino",)
 
     def setup(self):
@@ -2649,7 +2649,7 @@ class LastLayerLater(Control):
 class OtherPrototypes(Control):
     """Half or twice as many prototypes, as the config says: the loss begins
     and ends elsewhere."""
-    id, severities, families = "H155", (dict(out=48), dict(out=128)), \
+    id, severities, families = "H155", (dict(out=24), dict(out=48)), \
         ("dino",)
 
     def setup(self):
