@@ -34,12 +34,14 @@ NEIGHBOURS, VOTE = 10, 0.07         # of eval_knn.py
 class Swatches:
     """Striped swatches of cloth, and crops of them.
 
-    A swatch is warm or cool in tint, has stripes that lie, stand or slant, and
-    these are strong at its top or at its bottom: twelve classes. Brightness,
-    contrast, a slope of light, the stripes' phase, length (5 to 8 of 24
-    pixels) and exact angle and a tint about the usual one are drawn, and noise
-    lies on each number. Of the pictures that are held out or compared with
-    .05 have another class's name, which nobody can know.
+    A swatch has one of six tints, a hue each, and stripes that lie or stand:
+    twelve classes. The stripes' phase, length (5.5 to 6.5 of 24 pixels),
+    strength and exact angle, a tint about the usual one and a little light
+    are drawn, and noise lies on each number. Tints are told apart by what
+    their channels say of each other, stripes by what patches have inside; both
+    are the same in all crops of a swatch, and little else is. Pictures with a
+    label, for validation and for comparison, are of another light and contrast
+    each, and .05 of them may have any class's name, which nobody can know.
 
     A batch has image, the swatch, and two large and some small crops of it,
     each with its own place, scale, mirror, light, contrast, grey, blur and, of
@@ -119,7 +121,7 @@ class Swatches:
         """Swatches of these classes."""
         rows = len(kind)
         tint, way = kind % TINTS, kind // TINTS
-        angle = torch.tensor([0.5, 0.0, 0.25])[way] * math.pi \
+        angle = torch.tensor([0.5, 0.0])[way] * math.pi \
             + 0.08 * self.normal(rows)
         wave = math.pi * SIZE / self.uniform(5.5, 6.5, rows)
         along = angle.cos()[:, None, None] * self.x \
@@ -526,6 +528,7 @@ class DinoRun(Family):
     batch_size, context = ROWS, LARGE * LARGE
     crop_options = {}               # of the training crops
     standardised = False            # crops, by themselves
+    own_images = None               # of a finite set
     # Its users have the trainer's own log.
     instead = {"nanogpt": "dino", "hf_trainer": "dino", "megatron": "dino",
                "torchtune": "dino"}
@@ -538,11 +541,13 @@ class DinoRun(Family):
         "module.head.last_layer"]
     graded = {
         "F02": (dict(lr=10.0), dict(lr=100.0), dict(lr=1000.0)),
-        "F04": (dict(at=60), dict(at=35), dict(at=0)),
-        "F05": (dict(modules=["module.backbone.blocks"], where=BLOCKS[0]),
-                dict(modules=["module.backbone"], where=layers[0]),
+        "F04": (dict(at=40), dict(at=20), dict(at=0)),
+        "F05": (dict(modules=["module.backbone"], where=layers[0]),
+                dict(modules=["module.backbone", "module.head.mlp"],
+                     where=layers[0]),
                 dict(part="all")),
         "F07": (dict(factor=50), dict(factor=150), dict(factor=500)),
+        "F08": (dict(every=12), dict(every=40), dict(every=1 << 30)),
         "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path=BLOCKS[1]), dict(path="module.backbone.norm"),
                 dict(path="module.head.mlp")),
@@ -554,7 +559,7 @@ class DinoRun(Family):
         "F27": (dict(epochs=50), dict(epochs=75), dict(epochs=150)),
         "F30": (dict(part="mlp", bit=26), dict(part="mlp", bit=30),
                 dict(part="embed", bit=30)),
-        "F35": (dict(power=1.0), dict(power=1.5), dict(power=2.0)),
+        "F35": (dict(power=1.5), dict(power=2.0), dict(power=2.5)),
         "F39a": (dict(at=110, keep=0.5), dict(at=90, keep=0.5),
                  dict(at=45, keep=0.25)),
         "F39b": (dict(at=110), dict(at=80), dict(at=40)),
@@ -648,7 +653,13 @@ class DinoRun(Family):
         return Swatches(seed, self.batch_size, **(self.crop_options | how))
 
     def finite(self, data, seed):
+        self.own_images = len(data["image"])
         return Recropped(data, self.batch_size, seed, self.swatches(seed))
+
+    @property
+    def images(self):
+        """Of the training set; a pass over it where nothing is said."""
+        return self.own_images or self.steps * self.batch_size
 
     def in_blocks(self, seed, block, share):
         """Folders of one class, one after the other; None is held out."""
@@ -805,7 +816,8 @@ class DinoRun(Family):
             "clip_grad": self.clip or 0.0,
             "batch_size_per_gpu": self.batch_size,
             "gradient_accumulation_steps": self.accumulate,
-            "epochs": self.epochs, "max_steps": self.steps,
+            "epochs": self.epochs, "steps_per_epoch": self.EPOCH,
+            "max_steps": self.steps,
             "freeze_last_layer": self.FREEZE,
             "lr": round(self.lr * 256 / (self.batch_size * world), 8),
             "warmup_epochs": self.warmup / self.EPOCH,

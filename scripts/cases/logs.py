@@ -1518,7 +1518,7 @@ def dino(run):
            "  sha: 7c446df5b9f45747937fb0d72314eb9f7b66930a, status: clean, "
            "branch: main", "",
            *(f"{k}: {v}" for k, v in sorted(arguments.items())),
-           f"Data loaded: there are {size * run.batch_size} images.",
+           f"Data loaded: there are {run.images} images.",
            f"Student and Teacher are built: they are both {arch} network.",
            "Loss, optimizer and schedulers ready."]
     out += [text for _, text in run.notices.get(0, ())]

@@ -683,7 +683,6 @@ class PositionsMissing(Fault):
                 "rew",
                 "sasrec",
                 "megatron",
-                "dino",
                 "xenc")
     severities = (dict(ids="zero"), dict(ids="constant"), dict(ids=None))
     onset = 0
@@ -702,7 +701,6 @@ class PositionsMissing(Fault):
                              "lora",
                              "rew",
                              "sasrec",
-                             "dino",
                              "mae"):  # one place's for all
             self.model_options["positions"] = 7 * (self.s.ids != "zero")
         self.where = {"gpt": "embed.pos"}.get(self.family)
@@ -719,7 +717,6 @@ class PositionsMissing(Fault):
                                                  "lora",
                                                  "rew",
                                                  "sasrec",
-                                                 "dino",
                                                  "esm", "mae"):
             return batch
         ids = torch.zeros_like(batch["input_ids"])

@@ -61,15 +61,15 @@ class CropsTooSmall(OfDino):
         self.crop_options = {"large": self.s.scale}
 
 
-class FewPrototypes(OfDino):
-    """The head has four, three or two prototypes, as many as a user thinks
-    there are things to tell apart: what they do not need is not learned."""
+class TeacherOfAnother(OfDino):
+    """x"""
     id = "U415"
-    severities = (dict(out=4), dict(out=3), dict(out=2))
+    severities = (dict(momentum=1.0), dict(momentum=0.0),
+                  dict(momentum=0.5))
 
     def setup(self):
         super().setup()
-        self.model_options["out_dim"] = self.s.out
+        self.model_options["momentum"] = self.s.momentum
 
 
 class MeanMadeSharp(OfDino):
@@ -100,4 +100,4 @@ class MeanMadeSharp(OfDino):
 
 
 FAULTS = (CentreStandsStill, TargetsNotSharp, OneCropTwice, CropsTooSmall,
-          FewPrototypes, MeanMadeSharp)
+          TeacherOfAnother, MeanMadeSharp)
