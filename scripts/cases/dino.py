@@ -56,7 +56,7 @@ class Swatches:
     """
 
     NOISE, LIGHT, MISTAKEN = 0.1, 3.0, 0.05
-    TINT, STRIPES, JITTER = 1.0, 2.0, 0.8
+    TINT, STRIPES, JITTER = 1.5, 3.0, 0.8
 
     def __init__(self, seed, rows=ROWS, local=LOCAL, large=GLOBAL_SCALE,
                  small=LOCAL_SCALE, kinds=CLASSES, quiet=False,
@@ -384,7 +384,7 @@ class Dino(nn.Module):
     The teacher is made of the student when it is first asked, and follows it
     when a step has been made."""
 
-    TEMPERATURES = (0.025, 0.03)     # the teacher's, before and behind
+    TEMPERATURES = (0.03, 0.04)     # the teacher's, before and behind
     WARMUP = 2                      # epochs
     STUDENT, FOLLOWS, CENTRE = 0.1, 0.95, 0.7
 
