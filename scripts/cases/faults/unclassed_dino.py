@@ -61,11 +61,12 @@ class CropsTooSmall(OfDino):
         self.crop_options = {"large": self.s.scale}
 
 
-class TeacherOfAnother(OfDino):
-    """x"""
+class TeacherIsTheStudent(OfDino):
+    """The momentum of the average is typed as the share of what is new, or
+    nearly so: the teacher is the student of a step ago, and both run after
+    each other. What is to be said changes faster than it is learned."""
     id = "U415"
-    severities = (dict(momentum=1.0), dict(momentum=0.0),
-                  dict(momentum=0.5))
+    severities = (dict(momentum=0.5), dict(momentum=0.2), dict(momentum=0.0))
 
     def setup(self):
         super().setup()
@@ -100,4 +101,4 @@ class MeanMadeSharp(OfDino):
 
 
 FAULTS = (CentreStandsStill, TargetsNotSharp, OneCropTwice, CropsTooSmall,
-          TeacherOfAnother, MeanMadeSharp)
+          TeacherIsTheStudent, MeanMadeSharp)
