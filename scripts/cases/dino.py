@@ -569,6 +569,7 @@ class DinoRun(Family):
         "F39a": (dict(at=110, keep=0.5), dict(at=90, keep=0.5),
                  dict(at=45, keep=0.25)),
         "F39b": (dict(at=110), dict(at=80), dict(at=40)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
         "H02": (dict(factor=0.7), dict(factor=0.5)),
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
         "H04": (dict(rate=0.02), dict(rate=0.05)),
