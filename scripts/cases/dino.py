@@ -574,6 +574,7 @@ class DinoRun(Family):
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
         "H04": (dict(rate=0.02), dict(rate=0.05)),
         "H07": (dict(factor=0.05),),
+        "H10": (dict(steps=60), dict(steps=120)),
         "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": f"{B}.patch_embed.proj", "attn": "{}.attn",
              "scores": "{}.attn.scores", "act": "{}.mlp.act",
