@@ -680,10 +680,6 @@ class DinoRun(Family):
     def lessons(self, seed):
         return self.easy(seed), self.swatches(seed)
 
-    @staticmethod
-    def recropped(batch, crops):
-        return batch | {k: t for k, t in crops.items() if k in batch}
-
     def garbage(self, batch, kind, rng):
         """A corrupt shard: pixels of 0 to 255 that nobody scaled, noise, or
         white pictures."""

@@ -2636,9 +2636,9 @@ class OtherCrops(Control):
 
 
 class LastLayerLater(Control):
-    """The last layer stands still for two or three epochs, not for one, as the
-    config says: it has gradients and does not move."""
-    id, severities, families = "H154", (dict(epochs=2), dict(epochs=3)), \
+    """The last layer stands still for no epoch, or for two, not for one, as
+    the config says: it has gradients and does not move."""
+    id, severities, families = "H154", (dict(epochs=0), dict(epochs=2)), \
         ("dino",)
 
     def setup(self):
@@ -2647,8 +2647,8 @@ class LastLayerLater(Control):
 
 
 class OtherPrototypes(Control):
-    """Half or twice as many prototypes, as the config says: the loss begins
-    and ends elsewhere."""
+    """Fewer prototypes, or more, as the config says: the loss begins and ends
+    elsewhere."""
     id, severities, families = "H155", (dict(out=24), dict(out=48)), \
         ("dino",)
 
