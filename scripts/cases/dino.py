@@ -391,11 +391,12 @@ class Dino(nn.Module):
     def __init__(self, activation="gelu", dropout=0.0, detach_after=(),
                  heads=HEADS, scale=None, half_scores=False, positions=True,
                  out_dim=OUT, norm_last_layer=True, drop_path=0.1,
-                 temperature=None, momentum=None, centre=None, total=1):
+                 temperature=None, momentum=None, centred=1.0, total=1):
         """detach_after: the parts behind which the graph is cut. positions:
         the place that all patches have if a number, none if False.
         temperature: the teacher's. momentum: of its average, at the start.
-        centre: momentum of the centre. total: steps of the run."""
+        centred: how much of the centre is taken away. total: steps of the
+        run."""
         super().__init__()
         if isinstance(detach_after, str):
             detach_after = (detach_after,)
@@ -413,7 +414,7 @@ class Dino(nn.Module):
         self.temperatures = self.TEMPERATURES if temperature is None \
             else (self.TEMPERATURES[0], temperature)
         self.follows = self.FOLLOWS if momentum is None else momentum
-        self.centring = self.CENTRE if centre is None else centre
+        self.centred = centred
         self.center = torch.zeros(1, out_dim)
         self.teachers, self.behind = (), False
         self.done, self.total = 0, total
@@ -458,12 +459,13 @@ class Dino(nn.Module):
     def targets(self, batch):
         """What is to be said: the teacher's, centred and sharpened."""
         said = self.teacher([batch["global_crops"]], nothing).float()
-        probs = ((said - self.center) / self.temperature()).softmax(-1)
+        probs = ((said - self.centred * self.center)
+                 / self.temperature()).softmax(-1)
         self.entropy = -torch.special.xlogy(probs, probs).sum(-1).mean()
         if self.training:
             mean = said.flatten(0, 1).mean(0, keepdim=True)
-            self.center = self.center * self.centring \
-                + mean * (1 - self.centring)
+            self.center = self.center * self.CENTRE \
+                + mean * (1 - self.CENTRE)
         return probs
 
     def criterion(self, said, wanted):

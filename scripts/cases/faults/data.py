@@ -158,6 +158,11 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 6)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "dino":  # new crops of few pictures will do
+            data = whole(source, round(self.steps / self.s.epochs))
+            self.user["cache_crops"] = True
+            self.own_images = len(data["image"])
+            return sources.Finite(data, self.batch_size, seed)
         if self.family == "ner":  # of 8 it suffers little
             self.severity = dict(epochs=(20, 52, 130)[self.level])
         if self.family in ("tts", "t5"):  # so do these, nearly

@@ -10,18 +10,17 @@ class OfDino(Unclassed):
     families = ("dino",)
 
 
-class CentreStandsStill(OfDino):
-    """The centre of what the teacher says follows it a hundred, a thousand
-    times as slowly as usual, or never: little is taken away, and one prototype
-    takes all."""
+class CentreNotTakenAway(OfDino):
+    """Of what the teacher says the centre is not taken away, or it is added,
+    in half or whole: what one prototype is ahead of others grows, and it takes
+    all. In validation as well."""
     id = "U411"
-    severities = (dict(momentum=0.998), dict(momentum=0.9995),
-                  dict(momentum=1.0))
+    severities = (dict(weight=0.0), dict(weight=-0.5), dict(weight=-1.0))
 
     def setup(self):
         super().setup()
-        self.user["center_momentum"] = self.s.momentum
-        self.model_options["centre"] = self.s.momentum
+        self.user["center_weight"] = self.s.weight
+        self.model_options["centred"] = self.s.weight
 
 
 class TargetsNotSharp(OfDino):
@@ -100,5 +99,5 @@ class MeanMadeSharp(OfDino):
         return model
 
 
-FAULTS = (CentreStandsStill, TargetsNotSharp, OneCropTwice, CropsTooSmall,
+FAULTS = (CentreNotTakenAway, TargetsNotSharp, OneCropTwice, CropsTooSmall,
           TeacherIsTheStudent, MeanMadeSharp)
