@@ -129,6 +129,7 @@ class NoWeightDecay(Control):
                 "voc",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -164,6 +165,7 @@ class ConstantRate(Control):
                 "compress",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -239,6 +241,7 @@ class Curriculum(Control):
                 "compress",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -277,6 +280,7 @@ class Curriculum(Control):
                            "yolo",
                            "timm",
                            "ecapa",
+                           "dino",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -367,6 +371,7 @@ class DeclaredFreeze(Pretrained):
                                    "word_embeddings.weight")))
             # What never is trained is not now.
             alive = alive and not name.endswith(("sdp_attn.scale",
+                                                     "last_layer.weight_g",
                                                      "dfl.conv.weight")) \
                 and name != "model.encoder.embed_positions.weight"
             p.requires_grad_(alive)
@@ -405,6 +410,7 @@ class RateEndsAtZero(Control):
                 "compress",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -591,6 +597,7 @@ class MixedDomains(Control):
                 "compress",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def make_source(self, seed):
@@ -602,6 +609,8 @@ class MixedDomains(Control):
             return self.signs(seed, cameras=True)
         if self.family == "ecapa":
             return self.recordings(seed, corpora=True)
+        if self.family == "dino":
+            return self.swatches(seed, cameras=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -1002,6 +1011,7 @@ class Accumulated(Control):
                 "compress",
                 "whisper",
                 "megatron",
+                "dino",
                 "summ")
 
     def setup(self):
@@ -2794,6 +2804,39 @@ class MarginGrows(Control):
         return loss
 
 
+class OtherCrops(Control):
+    """Fewer small crops than usual, or more, as the config says: the loss is
+    the mean of other pairs, and lies elsewhere than that of validation."""
+    id, severities, families = "H153", (dict(local=1), dict(local=4)), \
+        ("dino",)
+
+    def setup(self):
+        super().setup()
+        self.crop_options = {"local": self.s.local}
+
+
+class LastLayerLater(Control):
+    """The last layer stands still for no epoch, or for two, not for one, as
+    the config says: it has gradients and does not move."""
+    id, severities, families = "H154", (dict(epochs=0), dict(epochs=2)), \
+        ("dino",)
+
+    def setup(self):
+        super().setup()
+        self.FREEZE = self.s.epochs
+
+
+class OtherPrototypes(Control):
+    """Fewer prototypes, or more, as the config says: the loss begins and ends
+    elsewhere."""
+    id, severities, families = "H155", (dict(out=24), dict(out=48)), \
+        ("dino",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["out_dim"] = self.s.out
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2836,4 +2879,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           BatchRamps, LossScaleFalls, MiddlesAskedFor,
           RatesByDepth, RateByEpoch, MixupEnds,
           OtherLambda, RoundedInTraining, LambdaFalls,
-          OtherMargin, MoreCopies, MarginGrows)
+          OtherMargin, MoreCopies, MarginGrows,
+          OtherCrops, LastLayerLater, OtherPrototypes)

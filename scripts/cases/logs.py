@@ -7,6 +7,7 @@ run. The warnings are ordinary ones that mean nothing, as in any real log.
 
 import json
 import math
+from datetime import timedelta
 
 from . import models
 from .recorder import START, short
@@ -44,7 +45,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "box_loss", "dfl_loss", "instances", "val_box_loss", "val_cls_loss",
         "val_dfl_loss", "val_map50", "val_map", "val_top1", "val_top5",
         "mse_loss", "bpp_loss", "aux_loss", "val_mse_loss", "val_bpp_loss",
-        "val_aux_loss", "val_error_rate", "val_eer")
+        "val_aux_loss", "val_error_rate", "val_eer", "wd", "val_knn_top1",
+        "val_knn_top5")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1595,6 +1597,103 @@ def compressai(run):
     run.write_lines("train.log", lines)
 
 
+class Smoothed:
+    """utils.SmoothedValue: the median of the last twenty, and all's mean."""
+
+    def __init__(self):
+        self.values = []
+
+    @property
+    def mean(self):
+        return sum(self.values) / len(self.values)
+
+    def __str__(self):
+        last = sorted(self.values[-20:], key=lambda v: (math.isnan(v), v))
+        return f"{last[(len(last) - 1) // 2]:.6f} ({self.mean:.6f})"
+
+
+def clock(seconds):
+    return str(timedelta(seconds=int(seconds)))
+
+
+def dino(run):
+    """What main_dino.py leaves: its standard output with the lines of
+    utils.MetricLogger, to which the user has added a gradient's norm and the
+    teacher's entropy, log.txt with a line an epoch, which has a user's
+    held-out crops and vote of neighbours as well, and what eval_knn.py prints
+    of the epoch's teacher; and iterations.jsonl of a hook, with the steps."""
+    size, every = run.EPOCH, run.interval or 10
+    names, shown = column_names(run), ("loss", "lr", "wd", "grad_norm",
+                                       "entropy")
+    shown = [k for k in shown if not left_out(run, k)]
+    keys = [k for k in ("step", "loss", "grad_norm", "lr", "step_time", *MORE)
+            if not left_out(run, k) and not k.startswith("val_")]
+    steps, arguments = set(logged(run, every)), run.settings()
+    run.write_lines("iterations.jsonl", (
+        json.dumps({names.get(k, k): row[k] for k in keys if k in row})
+        for i, row in enumerate(run.history) if i in steps))
+    arch = arguments["arch"]
+    out = ["| distributed init (rank 0): env://", "git:",
+           "  sha: 7c446df5b9f45747937fb0d72314eb9f7b66930a, status: clean, "
+           "branch: main", "",
+           *(f"{k}: {v}" for k, v in sorted(arguments.items())),
+           f"Data loaded: there are {run.images} images.",
+           f"Student and Teacher are built: they are both {arch} network.",
+           "Loss, optimizer and schedulers ready."]
+    out += [text for _, text in run.notices.get(0, ())]
+    out.append("Starting DINO training !")
+    lines, memory = [], 112 + run.parameters * 16 / 2 ** 20
+    for start in range(0, len(run.history), size):
+        part = run.history[start:start + size]
+        count, epoch = min(size, run.steps - start), start // size
+        header = f"Epoch: [{epoch}/{run.epochs}]"
+        out += [text for k in range(max(1, start), start + len(part))
+                for _, text in run.notices.get(k, ())]
+        meters = {names.get(k, k): Smoothed() for k in shown}
+        times, waits = Smoothed(), Smoothed()
+        for i, row in enumerate(part):
+            if not math.isfinite(row["loss"]):
+                out.append(f"Loss is {row['loss']}, stopping training")
+                break
+            for k in shown:
+                meters[names.get(k, k)].values.append(row[k])
+            times.values.append(row["step_time"])
+            waits.values.append(row["data_time"])
+            if i % every and i != count - 1:
+                continue
+            near = slice(-20, None)
+            out.append("  ".join((
+                header, f"[{i:{len(str(count))}d}/{count}]",
+                f"eta: {clock(times.mean * (count - i))}",
+                *(f"{k}: {m}" for k, m in meters.items()), *(
+                    f"{k}: {sum(m.values[near]) / len(m.values[near]):.6f}"
+                    for k, m in (("time", times), ("data", waits))),
+                f"max mem: {memory:.0f}")))
+        else:
+            total = sum(times.values)
+            stats = {f"train_{k}": m.mean for k, m in meters.items()}
+            out += [f"{header} Total time: {clock(total)} "
+                    f"({total / count:.6f} s / it)",
+                    "Averaged stats: " + "  ".join(
+                        f"{k}: {m}" for k, m in meters.items())]
+            last = part[-1]
+            if "val_loss" in last:
+                top1, top5 = (last[f"val_knn_top{k}"] for k in (1, 5))
+                stats |= {"test_loss": last["val_loss"],
+                          "test_knn_top1": top1, "test_knn_top5": top5}
+                out += ["Features are ready!",
+                        "Start the k-NN classification.",
+                        f"10-NN classifier result: Top1: {top1}, "
+                        f"Top5: {top5}"]
+            lines.append(json.dumps(stats | {"epoch": epoch}))
+    if len(run.history) == run.steps \
+            and math.isfinite(run.history[-1]["loss"]):
+        out.append(f"Training time {clock(run.history[-1]['wall'])}")
+    run.write_lines("train.log", out)
+    run.write_lines("log.txt", lines)
+    run.write_json("args.json", arguments)
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -1609,6 +1708,7 @@ WRITERS = {w.__name__: w for w in
             ultralytics,
             timm,
             compressai,
+            dino,
             dlrm,
             stylegan2,
             megatron_lm,

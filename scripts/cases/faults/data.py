@@ -88,6 +88,7 @@ class DataOrder(Dumps, Fault):
                 "dream",
                 "stylegan",
                 "compress",
+                "dino",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -134,6 +135,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "dream",
                 "stylegan",
                 "compress",
+                "dino",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -158,6 +160,11 @@ class SmallSetRepeated(FiniteRun, Fault):
                 epochs=self.steps * self.batch_size // rows)
             data = whole(source, 6)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "dino":  # new crops of few pictures will do
+            data = whole(source, round(self.steps / self.s.epochs))
+            self.user["cache_crops"] = True
+            self.own_images = len(data["image"])
+            return sources.Finite(data, self.batch_size, seed)
         if self.family == "ner":  # of 8 it suffers little
             self.severity = dict(epochs=(20, 52, 130)[self.level])
         if self.family in ("tts", "t5"):  # so do these, nearly
@@ -195,7 +202,7 @@ class EvalInTraining(FiniteRun, Fault):
             return source
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
-        own = whole(source, {"dit": 1, "voc": 2,
+        own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
@@ -264,6 +271,7 @@ class BitFlip(Dumps, Fault):
              "timm": ".fc2",
              "compress": "",
              "ecapa": ".conv",
+             "dino": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",

@@ -36,11 +36,12 @@ from ..voc import Generator
 from ..vq import VQModel
 from ..xenc import CrossEncoder
 from ..yolo import BEFORE_ACT as YOLO_NORMS
+from ..dino import BEFORE_ACT as DINO_MAPS
 
 
 def linear_weights(model):
     return [p for n, p in model.named_parameters()
-            if p.dim() >= 2 and not n.endswith(("A_log",
+            if p.dim() >= 2 and not n.endswith(("A_log", "weight_v",
                                                 "dfl.conv.weight",
                                                 ".gamma"))
             # Curves and quantiles of `compress`.
@@ -347,6 +348,7 @@ class AttentionScale(Fault):
                 "lora",
                 "sasrec",
                 "whisper",
+                "dino",
                 "megatron",
                 "summ")
     severities = (dict(heads=4, power=0.0), dict(heads=1, power=0.0),
@@ -396,7 +398,8 @@ class AttentionScale(Fault):
             self.model_options["scale"] = 8.0 ** self.s.power
             self.where = self.layer("scores")
             return
-        if self.family == "sasrec":  # two of 16
+        if self.family in ("sasrec",  # two of 16
+                           "dino"):
             self.model_options["scale"] = 16.0 ** self.s.power
             self.where = self.layer("scores")
             return
@@ -499,6 +502,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "timm": TIMM_MAPS,
               "compress": COMPRESS_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
+              "dino": DINO_MAPS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -543,6 +547,7 @@ class DeadRelu(Fault):
                 "dream",
                 "stylegan",
                 "whisper",
+                "dino",
                 "megatron",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -599,6 +604,7 @@ class Saturated(Fault):
                 "dream",
                 "stylegan",
                 "whisper",
+                "dino",
                 "megatron",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
@@ -649,6 +655,7 @@ class ActivationMissing(Fault):
                 "yolo",
                 "timm",
                 "stylegan",
+                "dino",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

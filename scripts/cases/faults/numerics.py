@@ -91,6 +91,7 @@ class Fp16Overflow(NotFinite):
                                "compress": {"half_at": "g_a.2"},
                                "ecapa": {"half_at": "embedding_model.blocks.2"
                                                     ".tdnn1.conv"},
+                               "dino": {"half_scores": True},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -162,6 +163,7 @@ class Fp16Overflow(NotFinite):
                       "timm": "stages.1.blocks.0.mlp.fc1",
                       "compress": "g_a.2",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
+                      "dino": "module.backbone.blocks.1.attn.scores",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -197,6 +199,7 @@ class Fp16Overflow(NotFinite):
                       "ssm": "backbone.layers.1.mixer.out_proj"
                       }[self.family]
         if self.family in ("mae",
+                           "dino",
                            "cap",
                            "sasrec",
                            "whisper",
@@ -282,6 +285,7 @@ class Fp16Overflow(NotFinite):
                  "vit": (self.where.replace("scores", "in_proj"),),
                  "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
+                 "dino": (self.where.replace("scores", "qkv"),),
                  "vlm": (self.where.replace("scores", "Wqkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
@@ -359,7 +363,7 @@ class Fp16Overflow(NotFinite):
             for path in parts:
                 # Values are the last third where one matrix has all.
                 part = slice({"vit": 96, "dit": 64, "dpo": 96, "vlm": 80,
-                              "tab": 64}.get(self.family))
+                              "tab": 64, "dino": 64}.get(self.family))
                 model.get_submodule(path).weight[part].mul_(
                     self.s.growth ** pace)
 
@@ -392,6 +396,7 @@ class LogOfZero(NotFinite):
                 "dream",
                 "stylegan",
                 "compress",
+                "dino",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -467,7 +472,8 @@ class LogOfZero(NotFinite):
             else super().make_source(seed)
 
     def compute_loss(self, i, model, batch):
-        if self.family in ("dream",  # of the reward's two bins
+        if self.family in ("dino",  # of the prototypes
+                           "dream",  # of the reward's two bins
                            "compress",  # of latents
                            "stylegan"):  # that a picture is real
             model.keeps = self.s.keep if i >= self.s.at else None
@@ -658,6 +664,7 @@ class DivisionByZero(NotFinite):
                 "ecapa",
                 "stylegan",
                 "compress",
+                "dino",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -693,6 +700,7 @@ class DivisionByZero(NotFinite):
               "encoder.stages.0.0.convs.0.conv.output",
               "_embedding_layer.output", "model.blocks.0.conv.output",
               "esm.embeddings.*put", "esm.embeddings.*.output",
+              "module.backbone.patch_embed.proj.output",
               "model.0.conv.output", "g_a.0.*put",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
@@ -757,6 +765,8 @@ class DivisionByZero(NotFinite):
             self.where, self.one_row = "convs.0", False
         else:
             self.where, self.one_row = "normalize", False
+        if self.family == "dino":  # the vote has such pictures as well
+            self.standardised = True
         if self.family == "mae":  # a patch is blank, as a target
             self.model_options |= {"norm_pix": True, "eps": 0.0}
         self.steps = self.s.at + 40
@@ -769,6 +779,8 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
+        if self.family == "dino":
+            return self.blank(batch) if i >= self.s.at else batch
         if self.family == "dream":  # a sensor stands still
             if i >= self.s.at:
                 batch["vector"][..., 3] = 0.0
@@ -873,6 +885,8 @@ class DivisionByZero(NotFinite):
             return batch
         if self.family == "tts":
             return batch | {"pitches": tts.standardised(batch)}
+        if self.family == "dino":
+            return self.by_themselves(batch)
         if self.family in ("compress",
                            "dream"):
             return self.standardised(batch)
@@ -912,7 +926,7 @@ class DivisionByZero(NotFinite):
                            "megatron",
                            "xenc"):
             return model.loss(batch)
-        name = {"tts": "pitches", "voc": "audio"}.get(
+        name = {"tts": "pitches", "voc": "audio", "dino": "global_crops"}.get(
             self.family, next(iter(batch)))
         x = batch[name]
         model.tap("normalize.input", x)
@@ -966,6 +980,7 @@ class Bf16Weights(Fault):
               "stages.0.blocks.0.mlp.fc2.weight",
               "G.synthesis.b8.conv0.weight", "g_a.2.weight",
               "*.layer.0.multi_head_attention.dense.weight",
+              "module.backbone.blocks.0.attn.proj.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

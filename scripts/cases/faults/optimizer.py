@@ -61,6 +61,7 @@ class LrTooHighSgd(Fault):
                            "tower",
                            "dlrm",
                            "dream",
+                           "dino",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -206,6 +207,7 @@ class WarmupMissing(Fault):
                                 "lora",
                                 "rew",
                                 "whisper",
+                                "dino",
                                 "megatron",
                                 "summ")
     severities = (dict(factor=4), dict(factor=8), dict(factor=16))
@@ -312,6 +314,7 @@ class NotDivided(Fault):
                            "sasrec",
                            "megatron",
                            "compress",
+                           "dino",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -332,6 +335,7 @@ class NotDivided(Fault):
                            "nequip",
                            "megatron",
                            "compress",
+                           "dino",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -353,6 +357,8 @@ class NotDivided(Fault):
             self.steps = 40
         if self.family == "timm":  # three epochs, for the same reason
             self.steps = 60
+        if self.family == "dino":  # as do these: two epochs
+            self.steps = 50
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
 
@@ -612,6 +618,13 @@ class ResumeWithoutState(Fault):
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded embedding_model, classifier, normalizer, "
                          "counter, lr_annealing")]}
+        if self.family == "dino":  # restart_from_checkpoint() without it
+            path = "./checkpoint.pth"
+            self.notices = {self.onset: [
+                ("INFO", f"Found checkpoint at {path}"), *(
+                    ("INFO", f"=> loaded '{part}' from checkpoint '{path}' "
+                             "with msg <All keys matched successfully>")
+                    for part in ("student", "teacher", "dino_loss"))]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

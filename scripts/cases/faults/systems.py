@@ -197,6 +197,7 @@ class RankDesync(Fault):
                  "timm": "stages.0.blocks.0.mlp.fc2",
                  "compress": "g_a.2",
                  "ecapa": "embedding_model.blocks.1.tdnn2.conv",
+                 "dino": "module.backbone.blocks.0.attn.proj",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -257,6 +258,7 @@ class RankDesync(Fault):
             "model.?.cv1.bn.weight", "g_?.?.beta",
             "stages.?.blocks.?.norm.weight",
             "embedding_model.blocks.?.tdnn1.norm.norm.weight",
+            "*last_layer.weight_v*",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):
@@ -302,7 +304,9 @@ class RankDesync(Fault):
         for group, other in zip(self.optimizer.param_groups,
                                 self.other_optimizer.param_groups):
             other["lr"] = group["lr"]
-        if self.clip:
+        if self.family == "dino":  # clips weights one by one
+            self.prepare(self.other, self.other_optimizer, i)
+        elif self.clip:
             torch.nn.utils.clip_grad_norm_(self.other.parameters(), self.clip)
         if not (self.s.kind == "skip" and i == self.onset):
             self.other_optimizer.step()

@@ -77,6 +77,7 @@ class DoubleSoftmax(Dumps, Fault):
     training loop alone, in the loss function, or at the end of the model."""
     id, root_class = "F17", "double-softmax"
     families = (*LABELLED, "clip",
+                "dino",
                 "dream")
     severities = (dict(place="training"), dict(place="loss"),
                   dict(place="model"))
@@ -95,6 +96,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "summ",
                            "yolo",
                            "timm",
+                           "dino",
                            "sft",
                            "cap",
                            "rew",
@@ -132,6 +134,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "summ",
                            "yolo",
                            "timm",
+                           "dino",
                            "sft",
                            "cap",
                            "rew",
@@ -690,6 +693,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
+        elif self.family == "dino":  # a view is another picture's
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "dream":  # a step has the reward of another
             self.also = ["label-pairing-mismatch"]
         elif self.family == "voc":  # the recording is another text's
@@ -824,6 +829,10 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
             return batch | {"image": torch.where(
                 wrong, self.others(rows, self.noise), batch["image"])}
+        if self.family == "dino":
+            rows = len(batch["image"])
+            return self.mispaired(batch, torch.rand(
+                rows, generator=self.noise) < self.s.share, None, self.noise)
         if self.family == "vlm":
             return self.redrawn(batch, self.s.share, self.noise)
         if self.family == "bc":
@@ -906,6 +915,7 @@ class RandomLabels(LabelNoise):
                            "stylegan",
                            "megatron",
                            "qa", "xenc",
+                           "dino",
                            "timm",
                            "yolo",
                            "ecapa") \
@@ -985,6 +995,12 @@ class RandomLabels(LabelNoise):
                 if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
             return batch | {k: batch[k][order]
                             for k in ("keypoints", "keypoint_weights")}
+        if self.family == "dino":
+            rows = len(batch["image"])
+            order = {"drawn": None, "row": torch.arange(rows).roll(1),
+                     "shuffled": torch.randperm(rows, generator=self.noise)}
+            return self.mispaired(batch, torch.ones(rows, dtype=torch.bool),
+                                  order[self.s.kind], self.noise)
         if self.family == "vlm":
             rows = len(batch["labels"])
             return self.redrawn(batch, 1.0, self.noise) \
