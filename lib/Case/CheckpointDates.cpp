@@ -108,8 +108,8 @@ static bool isCopy(ArrayRef<size_t> Left, ArrayRef<size_t> Right,
   for (size_t I = 0; I != Left.size(); ++I) {
     const size_t A = Left[I], B = Right[I];
     if (Name.isNull(A) || Name.isNull(B) ||
-        Name.getString(A) != Name.getString(B) || !Same(Mean, A, B) ||
-        !Same(L2, A, B))
+        Name.getString(A) != Name.getString(B) || L2.isNull(A) ||
+        !Same(Mean, A, B) || !Same(L2, A, B))
       return false;
   }
   return true;

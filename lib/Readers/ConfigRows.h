@@ -44,8 +44,8 @@ private:
   size_t Added = 0, Dropped = 0;
 };
 
-/// The one name that a setting has in the table, as argparse would call it: a
-/// key in capitals throughout, as yacs has them (SOLVER.BASE_LR), in small
+/// The name that an option or a key of a file has in the table, as argparse
+/// would call it: a key in capitals throughout, as yacs has them (SOLVER.BASE_LR), in small
 /// letters, and the dashes of an option (--batch-size) as underscores.
 std::string settingName(llvm::StringRef Key);
 

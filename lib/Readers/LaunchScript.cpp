@@ -160,11 +160,11 @@ static std::vector<Command> commandsOf(StringRef Text) {
 
 static size_t flagsOf(ArrayRef<std::string> Words) {
   return count_if(Words, [](StringRef W) {
-    // fastText and Kaldi have one dash.
+    // fastText and Kaldi have one dash, as has the -m of python.
     if (!W.consume_front("-"))
       return false;
-    W.consume_front("-");
-    return W.size() > 1 && isAlpha(W[0]) && isAlpha(W[1]);
+    const bool Two = W.consume_front("-");
+    return W.size() > 1 && isAlpha(W[0]) && (Two || isAlpha(W[1]));
   });
 }
 

@@ -1,6 +1,6 @@
 --- ## What it detects
 --- Pictures that all end at one row, with nothing but one value below it down to their edge: a limit on rows has cut
---- them, and padding filled up what is missing.
+--- them, and padding filled up what is missing. Of pictures whose channels lie apart the first one is looked at.
 ---
 --- ## Why it matters
 --- What lies below the limit is never learned, and what is asked of the whole picture cannot be told from the rest.
@@ -73,15 +73,18 @@ return {
     if padded then return skip("pictures that nothing pads on purpose: " .. padded.key .. " is set") end
     local batches = case.tensors:where("match(name, ?) and zero_share is not null and numel >= 64", PICTURES)
       :sort("step")
-    local seen, ends, first, at_end = 0, {}, nil, nil
+    local seen, ends, at_end, looked = 0, {}, nil, {}
     for tensor in batches:rows() do
       local at = layout(tensor)
-      if at and at.rows * at.width <= 65536 and at.width <= 10000 and seen < opt.batches * opt.pictures then
+      -- Crops of another size are other pictures.
+      if at and at.rows * at.width <= 65536 and at.width <= 10000 and seen < opt.batches * opt.pictures
+        and (not at_end or at.rows == at_end.rows and at.width == at_end.width) then
+        looked[#looked + 1] = tensor
         for picture = 0, math.min(opt.pictures, at.pictures) - 1 do
           local rows, above = extent(tensor, at, picture)
           if above or rows == 0 then return end
           ends[rows] = (ends[rows] or 0) + 1
-          first, at_end, seen = first or tensor, at_end or at, seen + 1
+          at_end, seen = at_end or at, seen + 1
         end
       end
     end
@@ -94,6 +97,7 @@ return {
       if ends[rows] then return end
     end
     if seen < opt.least or count < opt.share * seen or cut > opt.most * at_end.rows then return end
+    local first = looked[1]
     local message = ("%d of %d pictures of %s that were looked at end at row %d of %d, with one value below, and none "
       .. "ends before: what is there was cut off, and filled up"):format(count, seen, first.name, cut, at_end.rows)
     for _, symptom in ipairs { "rows-cut-at-limit", "pictures-end-early" } do
@@ -102,7 +106,7 @@ return {
         score    = 0.8,
         at       = { run = first.run, step = first.step, name = first.name },
         message  = message,
-        evidence = { batches:slice(0, opt.batches) },
+        evidence = looked,
       }
     end
   end,

@@ -67,8 +67,8 @@ end
 ---@param case culprit.Case
 ---@return string?
 local function preprocessor(case)
-  for set in case.config:where("match(key, '*pixel_std*|*pixel_mean*|*data_preprocessor.std*|*data_preprocessor.mean*|"
-    .. "*img_norm_cfg.*')"):slice(0, 20):rows() do
+  for set in case.config:where("match(key, '*pixel_std*|*pixel_mean*|*data_preprocessor.std*|"
+    .. "*data_preprocessor.mean*') and value is not null"):slice(0, 20):rows() do
     for _, part in ipairs(set.value:replace("[", ""):replace("]", ""):replace("(", ""):replace(")", ""):split(",")) do
       if (tonumber(part:trim()) or 0) >= 10 then return set.key end
     end

@@ -410,10 +410,12 @@ local function in_frozen_stages(case)
   local set = case.config:where("match(key, 'frozen_stages|*.frozen_stages') and number >= 0"):first()
   if not set then return function() return false end end
   local count = math.floor(set.number)
+  local of_backbone = set.key:lower():contains("backbone.")
   return function(layer)
     local parts = layer:lower():split(".")
+    if of_backbone and not layer:lower():contains("backbone") then return false end
     for i, part in ipairs(parts) do
-      if part:glob("*head*|*neck*") then return false end
+      if part:glob("*head*|*neck*|*fpn*|encoder|decoder|*transformer*") then return false end
       if part:glob("stem*|conv1|bn1|norm1|patch_embed*|pos_embed|absolute_pos_embed") then return true end
       -- layer1 to layer4 of a residual network, stages.0 to stages.3 and layers.0 of transformers.
       local number = part:starts_with("layer") and tonumber(part:sub(6))

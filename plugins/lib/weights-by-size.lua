@@ -75,7 +75,7 @@ function sizes.of_share(case, run, share)
   local sum = 0
   for i, one in ipairs(list) do
     sum = sum + one.count
-    if fits(sum) then take(one.name, i > 1, 1, i, sum) end
+    if i < #list and fits(sum) then take(one.name, i > 1, 1, i, sum) end
     for _, path in ipairs(paths(one.name)) do
       local of = modules[path]
       if not of then

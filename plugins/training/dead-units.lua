@@ -58,20 +58,23 @@ local function parent(layer)
   return table.concat(parts, ".", 1, #parts - 1)
 end
 
---- Whether a gradient goes through a layer that puts out nothing but zeros, into the weights right before it: what
---- fires passes a substitute for its derivative on, and a rectifier's is exactly 0 there.
+--- Whether a gradient of some size goes through a layer that puts out nothing but zeros, into the weights before it
+--- that are part of the same module: what fires passes a substitute for its derivative on, and a rectifier's is exactly
+--- 0 there. A few units that live on have a thousandth of what other layers have.
 local function passes(case, layer)
   local before
   for name, rows in case.scalars:where { metric = { "grad_norm", "zero_share" }, primary = true }:group("layer") do
     if name == layer then break end
     local grads = rows:where("metric == 'grad_norm' and finite(value)")
-    local beside = parent(name) == parent(layer) or name:starts_with(layer .. ".")
+    local beside = parent(layer) ~= "" and parent(name) == parent(layer) or name:starts_with(layer .. ".")
     if beside and grads:count() > 0 then before = grads end
   end
   if not before then return false end
   local zero = case.scalars:where { metric = "zero_share", primary = true, layer = layer }:where("value == 1")
   local both = before:join(zero:select("step"):distinct("step"), { "step" })
-  return both:count() >= 3 and both:min("value") > 0
+  local usual = case.scalars:where { metric = "grad_norm", primary = true }
+    :where("layer is not null and finite(value) and value > 0"):median("value")
+  return both:count() >= 3 and usual ~= nil and both:min("value") >= 1e-3 * usual
 end
 
 ---@type culprit.Detector

@@ -181,7 +181,8 @@ return {
     --- nil where none is.
     local function error_beside(first)
       for row in case.scalars:where { run = first.run, step = first.step }:where("layer is null and finite(value) and "
-        .. "match(name, '*mse*|*squared_error*|*l2_loss*') and not match(name, '*val*|*eval*|*test*')"):rows() do
+        .. "match(name, 'mse|mse_loss|*/mse|*/mse_loss|*_mse|*_mse_loss|*squared_error') and not match(name, "
+        .. "'*val*|*eval*|*test*|*root*')"):rows() do
         if math.abs(row.value - first.value) > 0.02 * math.abs(first.value) then return row end
       end
     end

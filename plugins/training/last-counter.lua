@@ -12,7 +12,8 @@
 --- ## Known false positives
 --- Which checkpoint is the last is told by its epoch, that has to be the last one of the settings; a best one may be
 --- older. Batches that are added up for an update, parts that learn in turn and optimizers that begin anew on purpose
---- count fewer; where a setting speaks of these nothing is said, nor where the count is a whole fraction of the steps.
+--- count fewer; where a setting speaks of these nothing is said, nor where the count is a third of the steps, a fourth
+--- or another whole fraction.
 ---
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
@@ -63,16 +64,16 @@ return {
     local steps = loss:last().step - loss:first().step + 1
     local times = steps / count.mean
     if count.mean >= case.options.behind * steps or steps - count.mean < case.options.least
-      or times > 2.5 and math.abs(times - math.floor(times + 0.5)) < 0.02 * times then
+      or times > 2.5 and math.abs(times - math.floor(times + 0.5)) < math.min(0.1, 0.02 * times) then
       return
     end
     report {
       symptom  = "optimizer-state-reset",
       score    = 0.9,
-      at       = { run = run, step = math.floor(steps - count.mean) },
+      at       = { run = run, step = math.floor(loss:first().step + steps - count.mean) },
       message  = ("the optimizer of the checkpoint of epoch %g, the last one, counts %g updates, and the run has made "
         .. "%d: its moments began anew at step %d"):format(epoch, count.mean, math.floor(steps),
-        math.floor(steps - count.mean)),
+        math.floor(loss:first().step + steps - count.mean)),
       evidence = { count, loss:last() },
     }
   end),

@@ -29,6 +29,23 @@ local optimizers = require("optimizers")
 local runs = require("runs")
 local settings = require("settings")
 
+--- Whether a rate is at one and the same height at three places or more, each as far from the one before and lower in
+--- between: a schedule says so, and no accident.
+local function returns_evenly(moves, rise)
+  local top = moves:max("value")
+  local places = {}
+  for row in moves:where("change is null or change > ?", math.log(rise)):slice(0, 1000):rows() do
+    if row.value < 0.98 * top then return false end
+    places[#places + 1] = row.step
+  end
+  if #places < 3 then return false end
+  local apart = places[2] - places[1]
+  for i = 3, #places do
+    if math.abs(places[i] - places[i - 1] - apart) > 0.1 * apart then return false end
+  end
+  return true
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -53,8 +70,8 @@ return {
     -- The two ends of a cyclic rate, as PyTorch's and SpeechBrain's have them.
     local low  = settings.number(case, "base_lr")
     local high = settings.number(case, "max_lr")
-    named_cyclic = named_cyclic or low ~= nil and high ~= nil and low < high
-      and settings.number(case, "step_size") ~= nil or settings.number(case, "step_size_up") ~= nil
+    local size = settings.number(case, "step_size") or settings.number(case, "step_size_up")
+    named_cyclic = named_cyclic or (low ~= nil and high ~= nil and size ~= nil and low < high)
 
     -- A head that is trained alone and a whole that follows have a schedule each.
     if settings.on(case.config:where("match(key, '*freeze_epochs*|*unfreez*|*frozen_epochs*')")):count() > 0 then
@@ -169,9 +186,7 @@ return {
         local moves = rate:where("value > 0")
         moves = moves:with { change = moves:col("value"):log():diff() }
         local from = calm:first().step
-        -- What rises to one and the same rate again and again has a schedule that says so.
-        local rises = moves:where("change > ?", math.log(opt.rise))
-        if rises:count() >= 2 and rises:max("value") <= 1.02 * rises:min("value") then cyclic = true end
+        if returns_evenly(moves, opt.rise) then cyclic = true end
         local function is_planned(row)
           local before  = moves:where("step < ?", row.step)
           local earlier = before:last()

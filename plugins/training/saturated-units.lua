@@ -39,11 +39,12 @@ local function ends(case, layer)
   return behind
 end
 
---- How much of the loss is gone between the step from which units are at a limit and the end, where none of the layers
---- that were found was so at first and that is a fifth or more: training drives them there, and learns by it.
+--- How much of the loss is gone between the step from which units are at a limit and the end, where they are those of
+--- one layer alone, which was not so at first, and that is a fifth or more: training drives them there, and learns by
+--- it.
 local function gains(case, run, shares, found)
-  for _, one in ipairs(found.layers) do
-    if shares:where { layer = one.layer }:sort("step"):first().value >= 0.1 then return nil end
+  if #found.layers > 1 or shares:where { layer = found.first.layer }:sort("step"):first().value >= 0.1 then
+    return nil
   end
   local loss = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
   local after = loss:where("step >= ?", found.onset)
@@ -84,7 +85,9 @@ return {
     -- What is called a gate, or is the sigmoid of a swish, opens and closes as training makes it.
     local function gate(layer)
       local parts = layer:lower():split(".")
-      return parts[#parts]:glob("*gate*|*sigmoid*|*swish*|*silu*|*glu*")
+      local above = table.concat(parts, ".", 1, #parts - 1)
+      return (parts[#parts]:glob("gate|*_gate|gate_*|gates|*swish*|*silu*|*glu*") or parts[#parts] == "sigmoid"
+        and above:glob("*swish*|*silu*|*glu*|*gate*|*feed_forward*|ff*|*.ff*|*conv_module*|*squeeze*|*excit*"))
         and shares:where { layer = layer }:sort("step"):first().value < case.options.share
     end
     local found = places.over(shares, case.options.share, function(layer)
