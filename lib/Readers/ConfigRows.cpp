@@ -51,12 +51,16 @@ void ConfigRows::finish() {
            "the case");
 }
 
-std::string settingName(StringRef Key) {
-  std::string Out = any_of(Key, isLower) ? Key.str() : Key.lower();
+std::string optionName(StringRef Key) {
+  std::string Out = Key.str();
   for (size_t I = 1; I + 1 < Out.size(); ++I)
     if (Out[I] == '-' && isAlnum(Out[I - 1]) && isAlnum(Out[I + 1]))
       Out[I] = '_';
   return Out;
+}
+
+std::string settingName(StringRef Key) {
+  return optionName(any_of(Key, isLower) ? Key.str() : Key.lower());
 }
 
 Error brokenOff(const LooseJson &In, LineCounter &Lines, size_t Read,

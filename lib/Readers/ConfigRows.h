@@ -44,9 +44,13 @@ private:
   size_t Added = 0, Dropped = 0;
 };
 
-/// The name that an option or a key of a file has in the table, as argparse
-/// would call it: a key in capitals throughout, as yacs has them (SOLVER.BASE_LR), in small
-/// letters, and the dashes of an option (--batch-size) as underscores.
+/// An option as argparse would call what it sets: --batch-size as batch_size.
+/// Variables of the environment keep their capitals.
+std::string optionName(llvm::StringRef Key);
+
+/// Likewise of a key of a JSON or YAML file, and one in capitals throughout, as
+/// yacs has them (SOLVER.BASE_LR), in small letters: one setting has one name
+/// in the table.
 std::string settingName(llvm::StringRef Key);
 
 /// Walks the JSON object that \p In has just begun. Its leaves become settings,

@@ -210,7 +210,7 @@ Error KeyValueConfigReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Text = File.contents();
   if (!Text)
     return Text.takeError();
-  ConfigRows Config(Into, "", settingName);
+  ConfigRows Config(Into, "", optionName);
   Assignments In;
   size_t Broken = 0;
   int64_t First = 0;

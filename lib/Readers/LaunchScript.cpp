@@ -244,7 +244,7 @@ Error LaunchScriptReader::read(InputFile &File, Source &Into) const {
   Expected<StringRef> Text = File.contents();
   if (!Text)
     return Text.takeError();
-  ConfigRows Config(Into, "", settingName);
+  ConfigRows Config(Into, "", optionName);
   StringMap<std::string> Variables;
   for (Command &C : commandsOf(*Text)) {
     for (std::string &Word : C.Words)
