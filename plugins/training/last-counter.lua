@@ -67,13 +67,13 @@ return {
       or times > 2.5 and math.abs(times - math.floor(times + 0.5)) < math.min(0.1, 0.02 * times) then
       return
     end
+    local begun = math.floor(loss:last().step + 1 - count.mean)
     report {
       symptom  = "optimizer-state-reset",
       score    = 0.9,
-      at       = { run = run, step = math.floor(loss:first().step + steps - count.mean) },
+      at       = { run = run, step = begun },
       message  = ("the optimizer of the checkpoint of epoch %g, the last one, counts %g updates, and the run has made "
-        .. "%d: its moments began anew at step %d"):format(epoch, count.mean, math.floor(steps),
-        math.floor(loss:first().step + steps - count.mean)),
+        .. "%d: its moments began anew at step %d"):format(epoch, count.mean, math.floor(steps), begun),
       evidence = { count, loss:last() },
     }
   end),
