@@ -110,4 +110,12 @@ function places.others(case, found)
       units.percent(found.worst.share), found.worst.over:count()))
 end
 
+--- The path of what a layer is part of: conv_fc.4 of conv_fc.4.5; empty where it is part of nothing.
+---@param layer string
+---@return string
+function places.parent(layer)
+  local parts = layer:split(".")
+  return table.concat(parts, ".", 1, #parts - 1)
+end
+
 return places

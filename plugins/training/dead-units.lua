@@ -52,21 +52,15 @@ local function began_active(shares, found, fresh)
   return began
 end
 
---- The path of what a layer is part of: conv_fc.4 of conv_fc.4.5.
-local function parent(layer)
-  local parts = layer:split(".")
-  return table.concat(parts, ".", 1, #parts - 1)
-end
-
 --- Whether a gradient of some size goes through a layer that puts out nothing but zeros, into the weights before it
 --- that are part of the same module: what fires passes a substitute for its derivative on, and a rectifier's is exactly
 --- 0 there. A few units that live on have a thousandth of what other layers have.
 local function passes(case, layer)
-  local before
+  local before, own = nil, places.parent(layer)
   for name, rows in case.scalars:where { metric = { "grad_norm", "zero_share" }, primary = true }:group("layer") do
     if name == layer then break end
     local grads = rows:where("metric == 'grad_norm' and finite(value)")
-    local beside = parent(layer) ~= "" and parent(name) == parent(layer) or name:starts_with(layer .. ".")
+    local beside = own ~= "" and places.parent(name) == own or name:starts_with(layer .. ".")
     if beside and grads:count() > 0 then before = grads end
   end
   if not before then return false end

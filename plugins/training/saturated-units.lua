@@ -85,7 +85,7 @@ return {
     -- What is called a gate, or is the sigmoid of a swish, opens and closes as training makes it.
     local function gate(layer)
       local parts = layer:lower():split(".")
-      local above = table.concat(parts, ".", 1, #parts - 1)
+      local above = places.parent(layer:lower())
       return (parts[#parts]:glob("gate|*_gate|gate_*|gates|*swish*|*silu*|*glu*") or parts[#parts] == "sigmoid"
         and above:glob("*swish*|*silu*|*glu*|*gate*|*feed_forward*|ff*|*.ff*|*conv_module*|*squeeze*|*excit*"))
         and shares:where { layer = layer }:sort("step"):first().value < case.options.share
