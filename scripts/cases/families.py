@@ -73,6 +73,7 @@ from .cap import CapRun
 from .clip import ClipRun
 from .compress import CompressRun
 from .ctc import CtcRun
+from .depth import DepthRun
 from .det import DetRun
 from .dino import DinoRun
 from .dit import DitRun
@@ -80,11 +81,13 @@ from .dlrm import DlrmRun
 from .dpo import DpoRun
 from .dream import DreamRun
 from .ecapa import EcapaRun
+from .edsr import EdsrRun
 from .esm import EsmRun
 from .family import Family
 from .fcst import FcstRun
 from .gnn import GnnRun
 from .gru import GruRun
+from .kge import KgeRun
 from .kpt import KptRun
 from .kws import KwsRun
 from .lora import LoraRun
@@ -110,6 +113,7 @@ from .stylegan import StyleganRun
 from .summ import SummRun
 from .t5 import T5Run
 from .tab import TabRun
+from .tasnet import TasnetRun
 from .tcn import TcnRun
 from .timm import TimmRun
 from .tower import TowerRun
@@ -242,7 +246,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   DreamRun, AfnoRun, SasrecRun, NequipRun,
                                   YoloRun, StyleganRun, WhisperRun,
                                   MegatronRun, CompressRun, TimmRun,
-                                  EcapaRun, DinoRun)}
+                                  EcapaRun, DinoRun, EdsrRun, TasnetRun,
+                                  DepthRun, KgeRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -269,6 +274,8 @@ PAIR_25 = ("yolo", "stylegan")
 PAIR_26 = ("whisper", "megatron")
 PAIR_27 = ("compress", "timm")
 PAIR_28 = ("ecapa", "dino")
+PAIR_29 = ("edsr", "tasnet")
+PAIR_30 = ("depth", "kge")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
