@@ -62,6 +62,7 @@ return {
   options  = {
     lost     = { default = 0.5, doc = "Part of the fall from first to best level that is lost again at the end" },
     small    = { default = 0.1, doc = "Update over weight norm up to which a step down the gradient cannot overshoot" },
+    still    = { default = 1e-3, doc = "Sum of updates over weights below which they are where they were" },
     left     = { default = 0.5, doc = "Last over first weight norm below which decay moves the weights" },
     beyond   = { default = 10.,  doc = "Rise over what gradients and updates can move from which it is not theirs" },
     below    = { default = 1e4, doc = "Loss below zero over its first size, or over 1, from which it has no bound" },
@@ -196,6 +197,24 @@ return {
     -- A teacher or a target sharpens as the network it follows does.
     local follower = freezing.follower(case.scalars:where { primary = true }:where("layer is not null"))
     local moving = pulled or what ~= nil or follower ~= nil
+
+    --- Whether a loss is one that a teacher's sharper and sharper targets lead to, a student that knows nothing and is
+    --- no good: up to twice the logarithm of what they tell apart. Nil where the settings name no such teacher.
+    local function sharpened(finish)
+      local teacher = case.config:where("match(key, '*teacher_temp*|*temp_teacher*|*momentum_teacher*|"
+        .. "*teacher_momentum*|*teacher_decay*')"):first()
+      local size = teacher and case.config:where("match(key, '*out_dim|*n_prototypes|*num_prototypes|*nmb_prototypes') "
+        .. "and number >= 2"):first()
+      return size and finish <= 2 * math.log(size.number) and teacher or nil
+    end
+
+    --- How far the layers move in the whole run at most, of their weights: the largest update of the median layer,
+    --- again and again in one direction.
+    local function moved_in_all(run_name, loss)
+      local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
+        :where("finite(value)"):aggregate({ "step" }, { value = "median value" })
+      return sizes:count() > 0 and sizes:max("value") * (loss:last().step - loss:first().step) or nil
+    end
 
     --- A term of the loss, of a fifth of it and more at first, that comes down to four fifths while the whole goes up:
     --- what the others weigh goes up, by a schedule. Nil where there is none.
@@ -342,6 +361,10 @@ return {
         elseif early and not moving and term and finish > start * 1.3 then
           skip(("a loss whose terms weigh the same throughout: %s falls while the whole goes up"):format(term),
             "loss-rises-from-start", "loss-rises-at-small-updates", "loss-rises-beyond-gradient")
+        elseif early and not moving and finish > start * 1.3 and sharpened(finish) then
+          skip(("a loss against a target that stays: by %s a teacher sharpens, up to the loss of a student that knows "
+            .. "nothing"):format(sharpened(finish).key), "loss-rises-from-start", "loss-rises-at-small-updates",
+            "loss-rises-beyond-gradient")
         elseif early and not moving and finish > start * 1.3
           and (thrown or climbed or rises or trend) then
           report {
@@ -366,6 +389,9 @@ return {
               :format(units.percent(left)), "loss-rises-at-small-updates")
           elseif not largest then
             skip("update ratios from the start on", "loss-rises-at-small-updates")
+          elseif (moved_in_all(run_name, loss) or 1) < opt.still then
+            largest = nil
+            skip("weights that move: by so little no loss goes up", "loss-rises-at-small-updates")
           end
           local beyond, told = unpaid(run_name, loss, tenth, finish)
           if beyond then

@@ -49,17 +49,26 @@ return {
   run = runs.apart(function(case, run)
     local set = restarts.setting(case)
     if set then return skip(("an optimizer's state that is kept: by %s it begins anew"):format(set.key)) end
-    if settings.accumulated(case) > 1 or settings.on(case.config:where("match(key, '*freeze*|*frozen*|*thaw*|*gan_*|"
-      .. "*n_critic*|*d_steps*|*lora*|*adapter*')")):count() > 0 then
-      return skip("an update a step of one optimizer, of all parameters throughout")
+    -- What is frozen for a time has counts of its own; the highest one is of what always learns.
+    if settings.accumulated(case) > 1 or settings.on(case.config:where("match(key, '*thaw*|*gan_*|*n_critic*|"
+      .. "*d_steps*')")):count() > 0 then
+      return skip("an update a step of one optimizer, of some parameter throughout")
     end
     local epoch = finished(case)
     if not epoch then return skip("a checkpoint with the last epoch that the settings ask for") end
     local loss  = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
-    local count = case.tensors:where { role = "state", numel = 1 }:where("match(name, '*.state.*.step') and mean >= 1")
-      :sort("mean"):last()
+    local counters = case.tensors:where { role = "state", numel = 1 }:where("match(name, '*.state.*.step') and "
+      .. "mean >= 1"):sort("mean")
+    local count = counters:last()
     if loss:count() < 2 or loss:first().step > 1 or not count or runs.by_epochs(case, run, loss) then
       return skip("a log of steps from the first on, and the counters of an optimizer's state")
+    end
+    -- Where little of what the optimizer holds has the highest count, all else is frozen or cut off, and this may have
+    -- been for a time.
+    local sizes = case.config:where("match(key, '*param_groups.*.num_params') and number >= 1")
+    local held  = sizes:count() > 0 and sizes:where { source = sizes:last().source }:sum("number") or 0
+    if counters:where("mean == ?", count.mean):distinct("name"):count() < 0.5 * held then
+      return skip("a count of updates that most of the optimizer's parameters have")
     end
     local steps = loss:last().step - loss:first().step + 1
     local times = steps / count.mean

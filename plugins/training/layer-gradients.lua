@@ -88,6 +88,25 @@ end
 --- A layer that takes up inputs, with which a branch begins.
 local INTAKE = "*emb*|*patch*|*stem*|*wte*|*tok*|*input*"
 
+--- Names each layer by what is below the modules of six layers or more that it is in, in lower case: a model may be
+--- called after what it puts out, and not each layer of an embedding model is a table.
+---@param states table[]  { layer }; gets `own`
+local function name_apart(states)
+  local size = {}
+  for _, state in ipairs(states) do
+    local parts = state.layer:split(".")
+    for k = 1, #parts - 1 do
+      local module = table.concat(parts, ".", 1, k)
+      size[module] = (size[module] or 0) + 1
+    end
+  end
+  for _, state in ipairs(states) do
+    local parts, from = state.layer:split("."), 1
+    while from < #parts and size[table.concat(parts, ".", 1, from)] >= 6 do from = from + 1 end
+    state.own = table.concat(parts, ".", from):lower()
+  end
+end
+
 --- Modules that get no gradient from what takes up their inputs to some place: no other module that is recorded before
 --- it is upstream of the place.
 ---@param states table[]  { layer, dead } in the order of the forward pass
@@ -99,7 +118,7 @@ local function cut_branches(states)
     known[name] = known[name] or { intake = false, learns = false, first = true }
     local one = known[name]
     if state.dead then
-      one.intake = one.intake or state.layer:lower():glob(INTAKE)
+      one.intake = one.intake or state.own:glob(INTAKE)
       if one.learns then one.first = false end
     else
       one.learns = true
@@ -169,7 +188,7 @@ local function beside_another(states, dead, cut)
     if cut[name] ~= "whole" or size[name] < 2 then return false end
   end
   for name, state in pairs(begins) do
-    local intake = state.layer:lower():glob("*emb*|*patch*|*stem*|*wte*|*conv1") and state.layer:lower():glob("*.*")
+    local intake = state.own:glob("*emb*|*patch*|*stem*|*wte*|*conv1") and state.layer:contains(".")
     if intake and not state.dead and size[name] >= 2 and not mixed[name] then return true end
   end
   return false
@@ -293,13 +312,14 @@ return {
       end
     end
     if #states == 0 then return skip("gradient norms of layers at 3 steps or more") end
+    name_apart(states)
     if #dead == 0 then
       -- Where a part of what is logged as a layer never moves, the norm of the whole says nothing of that part.
       for index, state in ipairs(states) do
         if freezing.part(layered, state.layer, 0.2, case) and not declared(state.layer) then
           skip("gradient norms by tensor: a part of " .. state.layer .. " never changes", "layer-gradient-zero")
           local upstream = index > 1 and states[1].layer
-          if upstream and not upstream:lower():glob("*emb*|*wte*|*tok*") then
+          if upstream and not states[1].own:glob("*emb*|*wte*|*tok*") then
             report {
               symptom  = "gradient-missing-between",
               score    = 0.9,
@@ -387,13 +407,13 @@ return {
     for index = 1, last_dead do
       local state = states[index]
       -- Patches are pixels, and times are numbers, which no head gives out; nor is what projects a table.
-      local shared = tied and state.layer:lower():glob("*embed*|*emb*|*wte*|*tok*")
-        and not state.layer:lower():glob("*pos*|*wpe*|*patch*|*proj*|*mlp*|*time*")
+      local shared = tied and state.own:glob("*emb*|*wte*|*tok*")
+        and not state.own:glob("*pos*|*wpe*|*patch*|*proj*|*mlp*|*time*")
         and (told or not no_output(case, state.layer, states))
         and not learns_beside_table(grads, state.layer)
       -- What takes up another input, as a time or a class does, is taken in by every block, and learns from those
       -- behind a place where all is cut from the first input on.
-      local condition = states[1].dead and states[1].layer:lower():glob(INTAKE) and state.layer:lower():glob(INTAKE)
+      local condition = states[1].dead and states[1].own:glob(INTAKE) and state.own:glob(INTAKE)
         and branch(state.layer) ~= branch(states[1].layer) and state.layer:contains(".")
       if not state.dead and not shared and not condition then
         local upstream, own = false, false
