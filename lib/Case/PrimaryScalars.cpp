@@ -43,9 +43,19 @@ logsOf(ArrayRef<std::pair<size_t, size_t>> Segments,
   return Out;
 }
 
+/// Whether the steps of \p A are epochs by those of \p B: each number once from
+/// the first on, where the other goes four times as far with half the rows, and
+/// four at least.
+static bool countsEpochs(const Count &A, const Count &B) {
+  return A.First >= 0 && A.First <= 1 &&
+         uint64_t(A.Last - A.First) + 1 == A.Steps && B.Last / 4 >= A.Last &&
+         B.Steps >= std::max<size_t>(4, A.Steps / 2);
+}
+
 /// The log with the most steps, and not rows: a text log says twice that the
-/// loss of a step is not a number. Between equals a metrics file beats a text
-/// log, whose steps may only be counted, and then the earlier file.
+/// loss of a step is not a number. One that counts epochs is behind one whose
+/// steps are those of all else. Between equals a metrics file beats a text log,
+/// whose steps may only be counted, and then the earlier file.
 static Count bestOf(ArrayRef<Count> Logs,
                     ArrayRef<std::pair<size_t, size_t>> Segments,
                     ArrayRef<InputSummary> Inputs) {
@@ -54,8 +64,10 @@ static Count bestOf(ArrayRef<Count> Logs,
   };
   Count Best = Logs.front();
   for (const Count &C : Logs.drop_front())
-    if (C.Steps != Best.Steps ? C.Steps > Best.Steps
-                              : !IsText(C) && IsText(Best))
+    if (countsEpochs(Best, C) ||
+        (!countsEpochs(C, Best) &&
+         (C.Steps != Best.Steps ? C.Steps > Best.Steps
+                                : !IsText(C) && IsText(Best))))
       Best = C;
   return Best;
 }

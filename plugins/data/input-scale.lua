@@ -77,6 +77,15 @@ local function preprocessor(case)
   return kept and kept.name
 end
 
+--- The setting by which the model divides each series by its own mean or deviation, as GluonTS's do by `scaling` and
+--- others by a reversible normalisation of windows; nil where none is set. Series of all sizes are what this is for.
+---@param case culprit.Case
+---@return culprit.Row?
+local function scaled_by_series(case)
+  return case.config:where("match(key, 'scaling|*.scaling|*revin|*use_revin|*rev_in|*scale_by_instance') and "
+    .. "match(value, 'true|True|mean|std')"):first()
+end
+
 --- Mean, deviation and root mean square of the columns that are left of a table of numbers without those of codes:
 --- whole numbers from 0 on, which a layer looks up that has rows for all of them. Nil where there are none, or nothing
 --- else.
@@ -153,6 +162,11 @@ return {
     if norm then
       return skip(("an input that the model takes as it is: %s makes it one of mean %.2g and deviation %.3g")
         :format(norm.layer, norm.mean, norm.std))
+    end
+    local series = scaled_by_series(case)
+    if series then
+      return skip(("an input that the model takes as it is: by %s it scales each series by its own size"):format(
+        series.key))
     end
     local inside = inputs:max("max") > 2 and inputs:max("max") <= 255 and preprocessor(case)
     if inside then

@@ -39,20 +39,29 @@ local function ends(case, layer)
   return behind
 end
 
+--- Whether units that began elsewhere have all gone to the upper limit of a sigmoid: what they scale is let through.
+local function opened(case, shares, layer)
+  local mean = case.scalars:where { primary = true, layer = layer, metric = "activation_mean" }:sort("step"):last()
+  return shares:where { layer = layer }:sort("step"):first().value < 0.1 and mean ~= nil and mean.value > 0.9
+    and mean.value <= 1
+end
+
 --- How much of the loss is gone between the step from which units are at a limit and the end, where they are those of
---- one layer alone, which was not so at first, and that is a fifth or more: training drives them there, and learns by
---- it.
+--- one layer alone, which was not so at first, and that is a fifth or more; a twentieth, of whatever layers, where what
+--- they scale is let through: training drives them there, and learns by it.
 local function gains(case, run, shares, found)
-  if #found.layers > 1 or shares:where { layer = found.first.layer }:sort("step"):first().value >= 0.1 then
-    return nil
-  end
+  local open = true
+  for _, one in ipairs(found.layers) do open = open and opened(case, shares, one.layer) end
+  if not open and (#found.layers > 1
+    or shares:where { layer = found.first.layer }:sort("step"):first().value >= 0.1) then return nil end
   local loss = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
   local after = loss:where("step >= ?", found.onset)
   local tenth = math.max(3, after:count() // 10)
   if after:count() < 3 * tenth then return nil end
   local begun = after:slice(0, tenth):median("value")
-  local gain  = begun > 0 and 1 - after:slice(after:count() - tenth, tenth):median("value") / begun or 0
-  return gain >= 0.2 and gain or nil
+  local gain  = begun ~= 0 and (begun - after:slice(after:count() - tenth, tenth):median("value")) / math.abs(begun)
+    or 0
+  return gain >= (open and 0.05 or 0.2) and gain or nil
 end
 
 ---@type culprit.Detector
