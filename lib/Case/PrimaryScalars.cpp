@@ -44,12 +44,12 @@ logsOf(ArrayRef<std::pair<size_t, size_t>> Segments,
 }
 
 /// Whether the steps of \p A are epochs by those of \p B: each number once from
-/// the first on, where the other goes four times as far with half the rows, and
-/// four at least.
+/// the first on, where the other goes four times as far with three rows for four
+/// of these.
 static bool countsEpochs(const Count &A, const Count &B) {
   return A.First >= 0 && A.First <= 1 &&
          uint64_t(A.Last - A.First) + 1 == A.Steps && B.Last / 4 >= A.Last &&
-         B.Steps >= std::max<size_t>(4, A.Steps / 2);
+         4 * B.Steps >= 3 * A.Steps;
 }
 
 /// The log with the most steps, and not rows: a text log says twice that the

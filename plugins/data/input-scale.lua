@@ -53,6 +53,13 @@ local function scaled_within(case, first, rms)
   end
   -- What a layer of weights w gives of n numbers of a size x is about w * sqrt(n) * x.
   local act = case.scalars:where("match(name, 'activation_rms/*') and value > 0"):sort("step"):first()
+  -- A norm that comes first makes the scale itself.
+  for row in (act and case.scalars:where { metric = "activation_rms", step = act.step, primary = true }:sort("place")
+    or case.scalars:slice(0, 0)):slice(0, 4):rows() do
+    local at = case.scalars:where { metric = "activation_mean", layer = row.layer, step = row.step }:first()
+    local even = at and math.abs(at.value) <= 0.1 and row.value > 0.6 and row.value < 1.1
+    if even and row.layer:lower():glob("*norm*|*bn*") and far(row.value) then return row.layer, row.value end
+  end
   local weight = act and case.tensors:where { run = first.run, layer = act.layer }:where("role == 'weight' and "
     .. "match(name, '*.weight') and rms > 0"):sort("step"):first()
   if not weight or #weight.shape < 2 or weight.shape[2] ~= first.shape[#weight.shape == 2 and #first.shape or 2] then

@@ -138,6 +138,18 @@ function freezing.rest(layered, layer)
     or freezing.one_number(layered, layer)
 end
 
+--- Whether a norm is one that no input goes through: what all other layers put out is on record, and of it nothing is.
+--- Models keep such a one of an earlier design; nothing is lost with it.
+---@param layered culprit.Table  scalars of layers
+---@param layer string
+---@return boolean
+function freezing.unused(layered, layer)
+  if not layer:lower():glob("*norm*|*bn*|*.ln*|*layernorm*") then return false end
+  local outputs = layered:where { metric = "activation_rms" }
+  return outputs:count() > 0 and outputs:where { layer = layer }:count() == 0
+    and outputs:where("match(layer, '*norm*|*bn*|*.ln*')"):count() > 0
+end
+
 --- Whether a layer's gradient came at each step and was exactly 0: the optimizer keeps a state of it and counts its
 --- updates. What is frozen, or cut off, has neither a gradient nor a state.
 ---@param layered culprit.Table  scalars of layers

@@ -17,7 +17,7 @@ end
 function restarts.setting(case)
   return case.config:where("match(key, '*num_rounds|*n_rounds|*server_rounds|*comm_rounds|*communication_rounds|"
     .. "*n_experiences|*reset_interval|*reset_every|*reset_freq*|*rewind_step*|*rewind_epoch*|"
-    .. "*rewind_iter*') and number >= 1"):first()
+    .. "*rewind_iter*|*prune_iterations|*prune_rounds|*pruning_rounds|*prune_iters') and number >= 1"):first()
     or case.config:where("match(value, '*lottery*|FedAvg|fedavg')"):first() or restarts.continual(case)
 end
 

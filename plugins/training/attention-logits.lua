@@ -189,20 +189,21 @@ return {
       local fallen = series:where("value < ?", math.min(opt.collapse, 0.3 * began))
       if began > 0.5 and fallen:count() >= 2 then
         local one = { layer = layer, rows = fallen, began = began, step = fallen:first().step,
-          least = fallen:min("value") }
+          least = fallen:min("value"), open = series:where("step < ?", fallen:first().step):last().step }
         fallen_in[#fallen_in + 1] = layer
         if not low or one.step < low.step then low = one end
         if not least or one.least < least.least then least = one end
       end
     end
-    -- Where each key asks for one other sharp attention is the solution, and the loss goes on falling along with it.
-    local since  = low and runs.series(case, "loss"):where("finite(value) and step >= ?", low.step)
+    -- Where each key asks for one other sharp attention is the solution, and the loss goes on falling along with it,
+    -- from the last look on at which it was not sharp yet.
+    local since  = low and runs.series(case, "loss"):where("finite(value) and step >= ?", low.open)
     local tenth  = since and math.max(1, since:count() // 10)
     local learns = since and since:count() >= 5
       and since:slice(since:count() - tenth, tenth):median("value") < 0.8 * since:slice(0, tenth):median("value")
     if low and learns then
-      skip(("attention that learns nothing more: the loss falls on behind step %d, from which on it is sharp"):format(
-        low.step), "attention-entropy-collapse")
+      skip(("attention that learns nothing more: the loss falls on behind step %d, and it is sharp from step %d on")
+        :format(low.open, low.step), "attention-entropy-collapse")
     elseif low then
       report {
         symptom  = "attention-entropy-collapse",

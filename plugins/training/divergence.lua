@@ -216,6 +216,14 @@ return {
       return sizes:count() > 0 and sizes:max("value") * (loss:last().step - loss:first().step) or nil
     end
 
+    --- Whether a loss that climbs fell before, by a twentieth and three times what its first rows move by.
+    local function fell_first(loss, best, start)
+      local before = loss:where("step <= ?", best.step)
+      if before:count() < 6 then return false end
+      local noise = (before:col("value"):diff():robust_std() or 0) / math.sqrt(2)
+      return start - best.level > math.max(0.05 * math.abs(start), 3 * noise)
+    end
+
     --- A term of the loss, of a fifth of it and more at first, that comes down to four fifths while the whole goes up:
     --- what the others weigh goes up, by a schedule. Nil where there is none.
     local function term_falls(run_name, loss)
@@ -288,6 +296,9 @@ return {
         local best   = level:sort("level"):first()
         local early  = best.step <= loss:row(math.max(1, rows // 20)).step
         local fall   = start - best.level
+        -- Steps that follow the gradient make it fall at first, however soon it turns.
+        local fell   = early and fell_first(loss, best, start)
+        early = early and not fell
         -- From row to row a loss moves by its noise; a move of the level has to be larger. Losses around zero, such as
         -- policy-gradient ones, are noise and nothing else.
         local noise  = (loss:col("value"):diff():robust_std() or 0) / math.sqrt(2)
@@ -421,8 +432,8 @@ return {
               evidence = { loss:slice(0, 3), loss:last() },
             }
           end
-        elseif not early and start > 0 and not moving and not about_zero and fall > math.max(0.05 * start, 4 * noise)
-          and finish - best.level >= opt.lost * fall then
+        elseif not early and start > 0 and not moving and not about_zero
+          and (fell or fall > math.max(0.05 * start, 4 * noise)) and finish - best.level >= opt.lost * fall then
           local peak = loss:where("step >= ?", best.step):top(1, "value"):first()
           report {
             symptom  = "loss-diverges",

@@ -311,6 +311,14 @@ return {
       end
     end
 
+    local back, seen = 0, 0
+    for _, row in ipairs(pairs_of) do
+      if row.step > 10 then seen, back = seen + 1, back + (row.c < 0 and 1 or 0) end
+    end
+    if back >= 2 and back >= 0.25 * seen then
+      return skip(("gradients that keep their direction: %d of %d go back against the one before"):format(back, seen))
+    end
+
     local proof, tested, few
     -- A buffer that is clipped in place holds the threshold and no more: n c is the threshold, and somewhat more.
     if limit then

@@ -300,7 +300,7 @@ return {
         if not flagged(layer) and (size:count() > 0 and size:max("value") == 0
           or zeros:count() > 0 and zeros:median("value") >= 0.99) or between or freezing.shut(layered, layer) then
         elseif (none or own:count() >= case.options.min_rows and own:max("value") == 0)
-          and freezing.rest(layered, layer) then
+          and (freezing.rest(layered, layer) or freezing.unused(layered, layer)) then
         elseif none or own:count() >= case.options.min_rows and own:max("value") == 0 then
           states[#states + 1] = { layer = layer, dead = true }
           dead[#dead + 1] = layer

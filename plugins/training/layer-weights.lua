@@ -92,7 +92,8 @@ return {
         local moved = norms:count() > 1 and norms:max("value") - norms:min("value") > 3e-4 * norms:max("value")
         if values:max("value") == 0 and moved then
           between = between + 1
-        elseif values:max("value") == 0 and (freezing.rest(layered, layer) or freezing.given_zero(layered, layer)
+        elseif values:max("value") == 0 and (freezing.rest(layered, layer) or freezing.unused(layered, layer)
+          or freezing.given_zero(layered, layer)
           or (grads:count() == 0 or grads:max("value") == 0) and freezing.shut(layered, layer)) then
           given = given + 1
         elseif values:max("value") == 0 then
