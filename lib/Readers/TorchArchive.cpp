@@ -99,6 +99,7 @@ bool isTorchZip(StringRef Head) {
   // another member.
   return First.ends_with("/data.pkl") || First.ends_with("/byteorder") ||
          First.ends_with("/version") || First.contains("/data/") ||
+         First.ends_with(".pt") || First.ends_with(".pth") ||
          (Head.contains("/data.pkl") && !First.ends_with(".npy"));
 }
 
@@ -122,6 +123,30 @@ Expected<TorchArchive> TorchArchive::open(StringRef Bytes, Source &Into) {
   return Out;
 }
 
+const ZipMember *TorchArchive::innerArchive() const {
+  const ZipMember *Out = nullptr;
+  for (const ZipMember &M : Members)
+    if (StringRef Name = M.Name; !Nested &&
+        (Name.ends_with(".pt") || Name.ends_with(".pth")) &&
+        (!Out || M.Size > Out->Size))
+      Out = &M;
+  return Out;
+}
+
+Error TorchArchive::openInner(const ZipMember &Member) {
+  std::shared_ptr<void> Owner;
+  const std::string Name = Member.Name; // of a list that is read anew
+  Expected<StringRef> Inner = unpack(Bytes, Member, "'" + Name + "'", Owner);
+  if (!Inner)
+    return Inner.takeError();
+  if (Owner)
+    Into->keepAlive(Owner);
+  Bytes = *Inner;
+  Nested = true;
+  return addContext("'" + Name + "'",
+                    isTorchStream(Bytes) ? openStream() : openZip());
+}
+
 Error TorchArchive::openZip() {
   ZipDirectory Directory = listZip(Bytes);
   if (!Directory.Damage.empty()) {
@@ -137,10 +162,13 @@ Error TorchArchive::openZip() {
     if (StringRef(M.Name).ends_with("/data.pkl") &&
         (!Pickle || M.Name.size() < Pickle->Name.size()))
       Pickle = &M;
-  if (!Pickle)
+  if (!Pickle) {
+    if (const ZipMember *Inner = innerArchive())
+      return openInner(*Inner);
     return failure("the archive has no member data.pkl, so the names of its "
                    "tensors are missing",
                    CopyAgain);
+  }
   StringRef Stem = StringRef(Pickle->Name).drop_back(strlen("data.pkl"));
   const ZipMember *Order = nullptr;
   for (size_t I = 0; I != Members.size(); ++I) {

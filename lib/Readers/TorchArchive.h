@@ -70,6 +70,12 @@ private:
 
   llvm::Error openZip();
   llvm::Error openStream();
+
+  /// The largest file of torch.save that the archive has as a member, as those
+  /// of pytorch-tabnet do beside their settings; of one level.
+  const ZipMember *innerArchive() const;
+  llvm::Error openInner(const ZipMember &Member);
+
   llvm::Error listStorages(llvm::StringRef Rest);
 
   llvm::StringRef Bytes;
@@ -80,6 +86,7 @@ private:
   llvm::StringMap<size_t> MemberOf;           ///< By key.
   llvm::StringMap<llvm::StringRef> Contents;  ///< By key, once looked at.
   uint64_t Unpacked = 0;
+  bool Nested = false; ///< Bytes are those of a member of the file.
 };
 
 } // namespace culprit
