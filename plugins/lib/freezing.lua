@@ -416,13 +416,24 @@ local function first_to_learn(case)
   return last and of and math.floor(of.number - last.number) or nil
 end
 
---- A function that says of a layer's name whether OpenMMLab's frozen_stages keeps it: of a backbone all that stands
---- before the stages, and so many of these.
+--- How many stages of a backbone torchvision's trainable_backbone_layers leaves frozen, of four and what stands before
+--- them; three are trained by themselves where the backbone's weights are loaded. Nil where no such setting is.
+local function untrained_stages(case)
+  local set = case.config:where("match(key, '*trainable_backbone_layers') and value is not null"):first()
+  if not set then return nil end
+  local loaded = case.config:where("match(key, '*weights_backbone|*pretrained_backbone|*backbone_weights')")
+    :where("value is not null and not match(value, 'none|None|null|false|False|')"):count() > 0
+  local count = set.number or loaded and 3 or 5
+  return count < 5 and 4 - math.floor(count) or nil
+end
+
+--- A function that says of a layer's name whether OpenMMLab's frozen_stages keeps it, or torchvision's count of those
+--- to be trained: of a backbone all that stands before the stages, and so many of these.
 local function in_frozen_stages(case)
   local set = case.config:where("match(key, 'frozen_stages|*.frozen_stages') and number >= 0"):first()
-  if not set then return function() return false end end
-  local count = math.floor(set.number)
-  local of_backbone = set.key:lower():contains("backbone.")
+  local count = set and math.floor(set.number) or untrained_stages(case)
+  if not count then return function() return false end end
+  local of_backbone = not set or set.key:lower():contains("backbone.")
   return function(layer)
     local parts = layer:lower():split(".")
     if of_backbone and not layer:lower():contains("backbone") then return false end

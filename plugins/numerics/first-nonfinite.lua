@@ -93,10 +93,11 @@ return {
 
   run = function(case)
     -- What a probe computed after the run shows the state that the run left, not where it began.
-    -- A best value begins at infinity, before any is there.
+    -- A best value begins at infinity, before any is there, and so do the limits that an observer has seen.
     local dumped = case.tensors:where("not match(name, '*mask*|battery.*')")
       :where("not (numel == 1 and match(name, 'callbacks.*|*best_model_score|*best_score|*best_loss|*best_metric*|"
         .. "*best_val*|*best_acc*|*best_k_*'))")
+      :where("not match(name, '*.min_val|*.max_val|*.min_vals|*.max_vals')")
     local taken, example = taken_as_missing(case, dumped)
     if example then
       dumped = dumped:where("not match(name, ?)", taken)

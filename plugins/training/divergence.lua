@@ -66,6 +66,7 @@ return {
     left     = { default = 0.5, doc = "Last over first weight norm below which decay moves the weights" },
     beyond   = { default = 10.,  doc = "Rise over what gradients and updates can move from which it is not theirs" },
     below    = { default = 1e4, doc = "Loss below zero over its first size, or over 1, from which it has no bound" },
+    sinks    = { default = 100, doc = "The same for one that sinks as fast in the second half as in the first" },
     far      = { default = 10,  doc = "Highest over first loss from which it was thrown and did not climb" },
     swung    = { default = 0.98, doc = "Share of the rows above the first one from which that is no noise" },
     swings   = { default = 0.02, doc = "Share of the rows that fall half the way back from which the loss swings" },
@@ -326,7 +327,20 @@ return {
           start = first
           fall  = start - best.level
         end
-        if deep and start > 0 and not pulled and finish < -opt.below * scale then
+        -- One that is below 0 from the start sinks on at the same pace in the second half, far below what it began at.
+        local middle = loss:slice(math.max(0, rows // 2 - tenth // 2), tenth):median("value")
+        local sinks  = rows >= 30 and finish < -opt.sinks * scale and middle - finish >= 0.7 * (start - middle)
+        if sinks and not deep and not pulled and not what then
+          report {
+            symptom  = "loss-falls-without-bound",
+            score    = 0.85,
+            at       = { step = loss:first().step },
+            message  = ("the loss goes from %.4g to %.4g by the middle and to %.4g at the end, %.3g times what it "
+              .. "began at and no slower than at first: it has no lower bound, so that some term of it enters with the "
+              .. "wrong sign"):format(start, middle, finish, math.abs(finish) / scale),
+            evidence = { loss:first(), loss:last() },
+          }
+        elseif deep and start > 0 and not pulled and finish < -opt.below * scale then
           local under = loss:where("value < 0"):first()
           report {
             symptom  = "loss-falls-without-bound",
