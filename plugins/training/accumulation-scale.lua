@@ -120,7 +120,13 @@ return {
       if number >= 2 and val:count() >= 2 then
         ---@type number[], culprit.Row?
         local ratios, last = {}, nil
-        for row in val:rows() do
+        -- A log of epochs has both losses of each, where the steps of the other are those of updates.
+        local epochs = 4 * val:last().step <= one.loss:last().step and case.scalars:where { name = "loss", run = one.run }
+          :where("finite(value) and step is not null"):distinct("step"):join(val, { "step" }):where("value_right > 0")
+        for row in (epochs and epochs:count() >= 2 and epochs or val:slice(0, 0)):sort("step"):rows() do
+          ratios[#ratios + 1], last = row.value / row.value_right, row
+        end
+        for row in (#ratios == 0 and val or val:slice(0, 0)):rows() do
           local before = one.loss:where("step <= ?", row.step):last()
           local after  = one.loss:where("step > ?", row.step):first()
           -- Rows are far apart, and the one behind may be the step after the validation.
@@ -142,7 +148,8 @@ return {
         -- Several outputs that are trained and one that is validated make a sum as well.
         local heads = settings.on(case.config:where("match(key, '*deep_sup*|*aux_head*|*aux_logits*|*aux_classif*|"
           .. "*auxiliary_head*|*intermediate_sup*|*multi_exit*')")):count() > 0
-        if level and not heads and math.abs(begun - number) < 0.25 * number and not settings.distilled(case) then
+        if level and not heads and math.abs(begun - number) < (number >= 8 and 0.35 or 0.25) * number
+          and not settings.distilled(case) then
           said = true
           report {
             symptom  = "accumulation-not-divided",
