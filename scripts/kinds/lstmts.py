@@ -116,8 +116,8 @@ def lstmts(run):
     """DeepAR of GluonTS: negative log likelihoods of a Student-t.
 
     Odd and sound: `shares` are of 0.001 so that the loss is below -4, `missing`
-    lacks a seventh of the values, which are 0 and masked, `resumed` goes on from
-    its checkpoint in a second log folder.
+    lacks a seventh of the values, which are 0 and masked, `resumed` goes on
+    from its checkpoint in a second log folder.
     """
     epochs, per_epoch, size, lr = 8, 20, 32, 8e-3
     series, time = demand(48, 120)
