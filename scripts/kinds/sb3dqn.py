@@ -165,6 +165,7 @@ def sb3dqn(run):
     for number, wanted in enumerate(rounds):
         if number:
             run.say("Logging to ./logs/")
+            begin = run.clock
         masses, ended, steps, episodes = Masses(envs), [], 0, 0
         masses.age[:] = 0
         while steps < wanted:
