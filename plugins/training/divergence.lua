@@ -217,6 +217,15 @@ return {
       return sizes:count() > 0 and sizes:max("value") * (loss:last().step - loss:first().step) or nil
     end
 
+    --- Whether the first updates throw a loss off and it comes back to where it began, and never below: what was lost
+    --- at first was not learned again, and nothing else.
+    local function never_back(loss, finish)
+      local first, rows = loss:first().value, loss:count()
+      if rows < 15 or loss:first().step > 1 or first <= 0 or finish > 1.3 * first then return false end
+      local soon = loss:slice(1, math.max(3, rows // 6))
+      return soon:max("value") >= 2.5 * first and loss:slice(1, rows):min("value") >= 0.97 * first
+    end
+
     --- Whether a loss that climbs fell before, by a twentieth and three times what its first rows move by.
     local function fell_first(loss, best, start)
       local before = loss:where("step <= ?", best.step)
@@ -370,6 +379,17 @@ return {
               evidence = { loss:first(), peak, loss:last() },
             }
           end
+        elseif not moving and never_back(loss, finish) and begins_high(run_name, loss) then
+          local peak = loss:slice(0, math.max(4, rows // 6)):top(1, "value"):first()
+          report {
+            symptom  = "loss-thrown-at-start",
+            score    = 0.7,
+            at       = { step = loss:first().step },
+            message  = ("the loss is thrown from %.4g at step %d to %.4g at step %d, and comes back to %.4g: it was "
+              .. "never lower than before the first update"):format(loss:first().value, loss:first().step, peak.value,
+              peak.step, finish),
+            evidence = { loss:first(), peak, loss:last() },
+          }
         elseif worse_than_nothing(run_name, loss) then
           local size = targets.classes(case)
           local late = loss:slice(rows // 2, rows)
