@@ -1,4 +1,4 @@
-"""Translation in the files of OpenNMT-py. Three designs look odd and are sound."""
+"""Translation by OpenNMT-py. Three designs look odd and are sound."""
 
 import copy
 import math

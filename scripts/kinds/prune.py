@@ -1,4 +1,6 @@
-"""Lottery tickets by torch.nn.utils.prune. Three designs look odd and are sound."""
+"""Lottery tickets of torch.nn.utils.prune.
+
+Three designs look odd and are sound."""
 
 import copy
 
