@@ -164,13 +164,13 @@ def padded(rows):
 
 @kind(tied="", resumed="", sorted="", leak="causal-mask-leak",
       shuffled="label-pairing-mismatch label-noise",
-      zero="gradients-not-zeroed", noam="lr-zero-from-scheduler lr-too-low")
+      zero="gradients-not-zeroed", noam="lr-too-low lr-zero-from-scheduler")
 def nmt(run):
     """Transformer by OpenNMT-py: its log, Noam's rates, step_N.pt.
 
     Odd and sound: `tied` has one table for both languages and the generator,
-    `resumed` goes on with train_from, `sorted` begins with short sentences,
-    so that its loss rises at first."""
+    `resumed` goes on with train_from, `sorted` begins with the short
+    sentences, so that its loss stands still while they grow."""
     total, warm, dim, factor = 240, 40, 32, 0.5
     order = torch.randperm(WORDS)
     corpus, valid = pairs(1500, order), pairs(96, order)

@@ -89,9 +89,10 @@ def prune(run):
     x, held, y, goal = x[:640], x[640:], y[:640], y[640:]
     mean, std = x.mean(), x.std()
     x, held = (x - mean) / std, (held - mean) / std
+    x, held = (v + 1.2 * torch.randn_like(v) for v in (x, held))
     if run.has("shuffled"):  # the cache holds pictures of another epoch
         x = x[torch.randperm(640)]
-    lr, levels, epochs, amount = 6e-3, 4, 4, 0.4
+    lr, levels, epochs, amount = 4e-3, 4, 4, 0.4
     how = "global" if run.has("globally") else \
         "structured" if run.has("structured") else "layer"
     if how == "structured":
@@ -104,7 +105,7 @@ def prune(run):
     names = parts(model)
     for _, m in names:
         cut.identity(m, "weight")
-    run.settings("args.json", lr=lr, batch_size=32, start_iter=0,
+    run.settings("args.json", lr=lr, batch_size=64, start_iter=0,
                  end_iter=epochs, prune_type="lr_rewind" if anew else "lt",
                  prune_method=how, prune_percent=100 * amount,
                  prune_iterations=levels, arch_type="lenet5", seed=1,

@@ -217,43 +217,44 @@ def retinanet(run):
 
     Odd and sound: `frozen` keeps the whole pretrained backbone, `empty` has
     pictures without any box, `restarts` begins its rate anew each epoch."""
-    epochs, per, lr = 5, 40, 0.02
+    epochs, per, lr = 5, 40, 2e-3
     images, gts = instances(160, 0.25 if run.has("empty") else 0.0)
     test, wanted = instances(24)
     images, test = images / 255, test / 255
     if run.has("scale"):  # read_image() and .float(), but no division
         images, test = 255 * images, 255 * test
     model = RetinaNet()
+    guess = nn.Linear(32, CLASSES)  # backbones are pretrained here
+    parts = [*model.backbone.body.parameters(), *guess.parameters()]
+    teacher = torch.optim.Adam(parts, 4e-3)
+    goal = torch.stack([F.one_hot(g["classes"], CLASSES).sum(0).clamp(max=1)
+                        for g in gts]).float()
+    given = images / 255 if run.has("scale") else images
+    for _ in range(60):
+        rows = torch.randint(160, (16,))
+        out = guess(model.features(given[rows]).amax((2, 3)))
+        teacher.zero_grad()
+        F.binary_cross_entropy_with_logits(out, goal[rows]).backward()
+        teacher.step()
     if run.has("frozen"):
-        guess = nn.Linear(32, CLASSES)
-        parts = [*model.backbone.body.parameters(), *guess.parameters()]
-        teacher = torch.optim.Adam(parts, 4e-3)
-        goal = torch.stack([F.one_hot(g["classes"], CLASSES).amax(0)
-                            for g in gts]).float()
-        for _ in range(60):
-            rows = torch.randint(160, (16,))
-            out = guess(model.features(images[rows]).amax((2, 3)))
-            teacher.zero_grad()
-            F.binary_cross_entropy_with_logits(out, goal[rows]).backward()
-            teacher.step()
         model.backbone.body.requires_grad_(False)
     if run.has("prior"):  # a head of one's own for the three classes
         last = nn.Conv2d(16, 3 * CLASSES, 3, padding=1)
         nn.init.normal_(last.weight, std=1.0)
         model.head.classification_head.cls_logits = last
     some = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(some, lr, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.AdamW(some, lr, weight_decay=1e-4)
     if run.has("stale"):  # the head for the own classes comes last
         model.head = RetinaNet().head
     args = argparse.Namespace(
         data_path="/data/shapes", dataset="coco", model="retinanet_resnet_fpn",
-        device="cuda", batch_size=4, epochs=epochs, workers=4, lr=lr,
-        momentum=0.9, weight_decay=1e-4, lr_scheduler="cosine_restarts" if
-        run.has("restarts") else "multisteplr", lr_steps=[3, 4], lr_gamma=0.1,
+        device="cuda", batch_size=4, epochs=epochs, workers=4, opt="adamw",
+        lr=lr, momentum=0.9, weight_decay=1e-4, lr_scheduler="cosine_restarts"
+        if run.has("restarts") else "multisteplr", lr_steps=[3, 4], lr_gamma=0.1,
         print_freq=10, output_dir=".", resume="", start_epoch=0,
         aspect_ratio_group_factor=3, data_augmentation="hflip",
         trainable_backbone_layers=0 if run.has("frozen") else 5,
-        weights_backbone=None, amp=False, world_size=1)
+        weights_backbone="./resnet_tiny.pth", amp=False, world_size=1)
     run.say("Not using distributed mode", str(args), "Loading data",
             "loading annotations into memory...", "Done (t=0.02s)",
             "creating index...", "index created!", "Creating data loaders",
