@@ -86,7 +86,8 @@ def adam_weights(optimizer, names):
     return out
 
 
-@kind(layer="", mixup="", zerohead="", softmax="double-softmax",
+@kind(layer="", mixup="", zerohead="",
+      take="small-dataset-repeated overfitting",
       shuffled="label-pairing-mismatch label-noise", rate="lr-too-high",
       frozen="frozen-parameters")
 def mixer(run):
@@ -97,6 +98,7 @@ def mixer(run):
     so that its loss stays over that of the held-out part, `zerohead` begins
     with a head of 0, as the paper has it."""
     x, y = stripes(896)
+    x = (x + 0.12 * torch.randn_like(x)).clamp(0, 1)
     mean, std = x.mean(), x.std()
     if run.has("layer"):
         x = (255 * x).round()
@@ -107,6 +109,8 @@ def mixer(run):
     x, held, y, goal = x[:768], x[768:], y[:768], y[768:]
     if run.has("shuffled"):  # tf.data: images.shuffle(), labels beside it
         x = x[torch.randperm(768)]
+    if run.has("take"):  # .take(1) of a first try, before .repeat()
+        x, y = x[:32].repeat(24, 1, 1, 1), y[:32].repeat(24)
     model = Mixer(layer=layer)
     if run.has("zerohead"):
         nn.init.zeros_(model.head.weight)
@@ -139,11 +143,6 @@ def mixer(run):
         np.savez(run.folder / f"ckpt-{epoch:02d}.optimizer.npz",
                  **adam_weights(optimizer, names))
 
-    def ce(out, goal):
-        if run.has("softmax"):  # Dense(4, "softmax") and from_logits=True
-            out = out.softmax(1)
-        return F.cross_entropy(out, goal)
-
     history, best, wait, rate = {}, math.inf, 0, run.rate(lr)
     save(0)
     for epoch in range(epochs):
@@ -157,7 +156,7 @@ def mixer(run):
                 images = part * images + (1 - part) * images[other]
                 labels = part * labels + (1 - part) * labels[other]
             out = model(images)
-            loss = ce(out, labels)
+            loss = F.cross_entropy(out, labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -172,7 +171,7 @@ def mixer(run):
         with torch.no_grad():
             out = model(held)
         row = {"loss": total / seen, "accuracy": right / seen,
-               "val_loss": float(ce(out, goal)),
+               "val_loss": float(F.cross_entropy(out, goal)),
                "val_accuracy": float((out.argmax(1) == goal).float().mean()),
                "lr": rate}
         run.say(f"\r24/24 [{'=' * 30}] - 1s 21ms/step - " + " - ".join(

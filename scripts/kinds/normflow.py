@@ -185,8 +185,8 @@ def normflow(run):
     model = Glow(flows=flows, affine=affine, lu=lu, cut=run.has("cut"))
     optimizer = torch.optim.Adam(model.parameters(), run.rate(lr))
     run.say("Namespace(batch=16, iter=200, n_block=2, n_flow="
-            f"{flows}, no_lu={not lu}, affine={affine}, n_bits=5, lr={lr}, img_size=8, "
-            f"temp=0.7, n_sample=20, continuous={density}, "
+            f"{flows}, no_lu={not lu}, affine={affine}, n_bits=5, lr={lr}, "
+            f"img_size=8, temp=0.7, n_sample=20, continuous={density}, "
             "path='/data/faces')")
 
     def loss_of(model, x, sign=1):

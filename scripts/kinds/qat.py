@@ -113,6 +113,7 @@ def qat(run):
     x, y = stripes(640)
     mean, std = x.mean(), x.std()
     x = (x - mean) / std
+    x = x + 1.2 * torch.randn_like(x)
     x, held, y, goal = x[:512], x[512:], y[:512], y[512:]
     model, lr, epochs, size = QuantizableResNet(), 0.05, 8, 32
     teacher = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)

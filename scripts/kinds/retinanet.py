@@ -250,8 +250,8 @@ def retinanet(run):
         data_path="/data/shapes", dataset="coco", model="retinanet_resnet_fpn",
         device="cuda", batch_size=4, epochs=epochs, workers=4, opt="adamw",
         lr=lr, momentum=0.9, weight_decay=1e-4, lr_scheduler="cosine_restarts"
-        if run.has("restarts") else "multisteplr", lr_steps=[3, 4], lr_gamma=0.1,
-        print_freq=10, output_dir=".", resume="", start_epoch=0,
+        if run.has("restarts") else "multisteplr", lr_steps=[3, 4],
+        lr_gamma=0.1, print_freq=10, output_dir=".", resume="", start_epoch=0,
         aspect_ratio_group_factor=3, data_augmentation="hflip",
         trainable_backbone_layers=0 if run.has("frozen") else 5,
         weights_backbone="./resnet_tiny.pth", amp=False, world_size=1)
