@@ -119,7 +119,8 @@ def mixer(run):
             p.requires_grad = n == "head.bias"
     epochs, lr = 9, 4e-3
     some = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam([p for _, p in some], run.rate(lr), eps=1e-7)
+    optimizer = torch.optim.Adam([p for _, p in some], run.rate(lr, 1000),
+                                 eps=1e-7)
     names = [n.replace(".", "/") for n, _ in some]
     count = sum(p.numel() for p in model.parameters())
     free = sum(p.numel() for _, p in some)
@@ -143,7 +144,7 @@ def mixer(run):
         np.savez(run.folder / f"ckpt-{epoch:02d}.optimizer.npz",
                  **adam_weights(optimizer, names))
 
-    history, best, wait, rate = {}, math.inf, 0, run.rate(lr)
+    history, best, wait, rate = {}, math.inf, 0, run.rate(lr, 1000)
     save(0)
     for epoch in range(epochs):
         run.say(f"Epoch {epoch + 1}/{epochs}")
