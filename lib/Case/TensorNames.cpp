@@ -81,7 +81,31 @@ static std::optional<TensorName> splitMsprobe(StringRef Name,
   return TensorName{joined(Path, Name), Role.str()};
 }
 
+/// A variable of Keras, dense_1/kernel:0, or of Flax, params/Dense_1/kernel: the
+/// path stands between slashes, and weights have names of their own.
+static std::optional<TensorName> splitVariable(StringRef Name) {
+  auto [Path, Number] = Name.split(':');
+  size_t Slash = Path.rfind('/');
+  if (Slash == StringRef::npos || Slash == 0 ||
+      (!Number.empty() && !isNumber(Number)))
+    return std::nullopt;
+  const bool IsWeight =
+      StringSwitch<bool>(Path.substr(Slash + 1))
+          .Cases("kernel", "bias", "gamma", "beta", "embeddings", true)
+          .Cases("recurrent_kernel", "depthwise_kernel", "pointwise_kernel",
+                 true)
+          .Cases("embedding", "scale", true)
+          .Default(false);
+  if (!IsWeight)
+    return std::nullopt;
+  std::string Layer = Path.take_front(Slash).str();
+  std::replace(Layer.begin(), Layer.end(), '/', '.');
+  return TensorName{std::move(Layer), "weight"};
+}
+
 TensorName splitTensorName(StringRef Name) {
+  if (std::optional<TensorName> Variable = splitVariable(Name))
+    return *Variable;
   Parts Path;
   Name.split(Path, '.');
   if (std::optional<TensorName> Msprobe = splitMsprobe(Name, Path))

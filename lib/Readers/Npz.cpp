@@ -21,6 +21,11 @@ static constexpr uint64_t MaxTotal = uint64_t(16) << 30;
 
 Match NpzReader::matches(const InputFile &File) const {
   StringRef Head = File.head();
+  // What has nothing to save, as an optimizer before its first step, leaves an
+  // archive without members.
+  if (Head.size() == 22 && Head.starts_with("PK\5\6") &&
+      File.path().ends_with(".npz"))
+    return Match::Certain;
   if (Head.size() < 30 || !Head.starts_with("PK\3\4"))
     return Match::No;
   size_t Length = support::endian::read16le(Head.data() + 26);

@@ -1,6 +1,6 @@
 --- ## What it detects
---- Channels of a batch norm that have seen nothing but zeros: their running mean in a checkpoint is exactly 0, and their
---- running variance only the share of its first 1 that is left after so many batches.
+--- Channels of a batch norm that have seen nothing but zeros: their running mean in a checkpoint is exactly 0, and
+--- their running variance only the share of its first 1 that is left after so many batches.
 ---
 --- ## Why it matters
 --- What is zero for every input has no gradient upstream, and the norm puts out its bias alone: the channel is lost.
@@ -42,8 +42,8 @@ return {
     local opt = case.options
     local pruned = settings.on(case.config:where("match(key, '*prun*|*sparsity*|*spiking*|*snn*')")):first()
     if pruned then return skip(("channels that are to be used: by %s some are not"):format(pruned.key)) end
-    local means = case.tensors:where("match(name, '*running_mean') and zero_share is not null and numel >= ?", opt.least)
-      :sort("step", "place")
+    local means = case.tensors:where("match(name, '*running_mean') and zero_share is not null")
+      :where("numel >= ?", opt.least):sort("step", "place")
     if means:count() == 0 then return skip("the running statistics of a batch norm, as checkpoints have them") end
     local found, worst = {}, nil
     for mean in means:where("zero_share >= ?", opt.share):slice(0, 400):rows() do

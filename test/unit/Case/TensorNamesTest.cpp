@@ -41,6 +41,15 @@ TEST(TensorNamesTest, Roles) {
   EXPECT_EQ(split("batch.input"), "batch | input");
 }
 
+TEST(TensorNamesTest, VariablesBetweenSlashes) {
+  EXPECT_EQ(split("dense_1/kernel:0"), "dense_1 | weight");
+  EXPECT_EQ(split("model/norm/gamma:0"), "model.norm | weight");
+  EXPECT_EQ(split("params/Dense_0/kernel"), "params.Dense_0 | weight");
+  EXPECT_EQ(split("norm/moving_mean:0"), "norm/moving_mean:0 | value");
+  EXPECT_EQ(split("a/kernel:x"), "a/kernel:x | value");
+  EXPECT_EQ(split("/kernel"), "/kernel | value");
+}
+
 TEST(TensorNamesTest, NumberedInputs) {
   EXPECT_EQ(split("attn.input.0"), "attn | input");
   EXPECT_EQ(split("attn.output.1"), "attn | output");
