@@ -353,9 +353,20 @@ double EpochSteps::ofTotal(double Count, double Of,
     LastCount = Count;
     return Rounds + Count;
   }
-  if (!First || *Epoch < *First)
+  if (!First || *Epoch < *First) {
     First = Epoch;
-  return Count + (*Epoch - *First) * Of;
+    Totals.clear();
+  }
+  // The last epoch may be shorter than those before it.
+  auto [It, New] = Totals.try_emplace(*Epoch);
+  if (New) {
+    auto Last = It == Totals.begin() ? Totals.end() : std::prev(It);
+    It->second = {Last != Totals.end() && Last->first == *Epoch - 1
+                      ? Last->second.first + Last->second.second
+                      : (*Epoch - *First) * Of,
+                  Of};
+  }
+  return It->second.first + Count;
 }
 
 double EpochSteps::ofCounter(double Count, std::optional<double> Epoch) {

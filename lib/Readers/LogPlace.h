@@ -102,6 +102,8 @@ public:
 private:
   std::optional<double> First;
   std::map<double, double> Before; ///< Steps before each epoch.
+  /// Of an epoch with a total: the steps before it, and that total.
+  std::map<double, std::pair<double, double>> Totals;
   double Highest = 0;              ///< Count of the newest epoch.
   double Gap = 0;                  ///< From the count before it.
   double Length = 0;
