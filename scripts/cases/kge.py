@@ -415,7 +415,34 @@ class KgeRun(Family):
              "mlp": ENTITY, "block": ENTITY, "head": RELATION}
     logit_name, blocks, always_trained = "interaction.output", 1, ()
     base = {"lr": 4e-2}
-    graded = {}
+    graded = {
+        "F01": (dict(factor=10), dict(factor=30), dict(factor=300)),
+        "F02": (dict(lr=3e3), dict(lr=3e4), dict(lr=1e6)),
+        "F03": (dict(factor=10), dict(factor=100), dict(factor=1000)),
+        "F04": (dict(at=70), dict(at=40), dict(at=0)),
+        "F05": (dict(modules=[RELATION], where=RELATION),
+                dict(modules=[ENTITY], where=ENTITY), dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=40), dict(factor=200)),
+        "F13": (dict(path=RELATION), dict(path=RELATION, more=["heads"]),
+                dict(path=ENTITY)),
+        "F14": (dict(modules=[RELATION]), dict(modules=[ENTITY]),
+                dict(modules=[ENTITY])),
+        "F15": (dict(at=180), dict(at=120), dict(at=60)),
+        "F24": (dict(share=0.2), dict(share=0.4), dict(share=0.6)),
+        "F27": (dict(epochs=25), dict(epochs=50), dict(epochs=100)),
+        "F30": (dict(part="head", bit=26), dict(part="embed", bit=26),
+                dict(part="embed", bit=30)),
+        "F31": (dict(entities=240), dict(entities=288), dict(entities=384)),
+        "F34": (dict(factor=30), dict(factor=300), dict(factor=0)),
+        "F39a": (dict(at=150, keep=0.05), dict(at=100, keep=0.1),
+                 dict(at=50, keep=0.2)),
+        "F39b": (dict(at=150), dict(at=110), dict(at=60)),
+        "H02": (dict(factor=0.85), dict(factor=0.75)),
+        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=1.5)),
+        "H04": (dict(rate=0.05), dict(rate=0.1)),
+        "H07": (dict(factor=0.05),),
+        "H10": (dict(steps=80), dict(steps=140)),
+        "H11": (dict(steps=90, keep="head"), dict(steps=140, keep="head"))}
     names = {"val_loss": "validation.loss", "tokens": None, **{
         f"val_{short}": f"validation.both.realistic.{name}"
         for short, name in (
@@ -460,7 +487,8 @@ class KgeRun(Family):
     def edges(self, seed, **how):
         """Drawn until all have come, and again; an epoch is 20 steps of it."""
         if seed == 9:
-            return Triples(seed, **how)
+            return Triples(seed, **{"filtered": self.source_options.get(
+                "filtered")} | how)
         how = {"negatives": self.negatives, **self.source_options} | how
         return Triples(seed, self.batch_size, **how)
 
