@@ -400,7 +400,7 @@ class KgeRun(Family):
     level_seed = 400
     steps, seed, language, classes = 200, 3100, False, ENTITIES
     optimizer_name, lr, weight_decay = "adam", 0.06, 0.0
-    recipes = {"sgd": dict(lr=60.0, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=15.0, weight_decay=0.0)}
     warmup, schedule, clip, GAMMA = 0, "exponential", None, 0.75
     EPOCH, epoch_steps = 20, 50     # of PyKEEN, of Lightning
     FREQUENCY, PATIENCE = 2, 10     # of the early stopper, in epochs and turns
@@ -416,19 +416,22 @@ class KgeRun(Family):
     logit_name, blocks, always_trained = "interaction.output", 1, ()
     base = {"lr": 4e-2}
     graded = {
-        "F01": (dict(factor=10), dict(factor=30), dict(factor=300)),
+        "F01": (dict(factor=30), dict(factor=100), dict(factor=1000)),
         "F02": (dict(lr=3e3), dict(lr=3e4), dict(lr=1e6)),
         "F03": (dict(factor=10), dict(factor=100), dict(factor=1000)),
         "F04": (dict(at=70), dict(at=40), dict(at=0)),
         "F05": (dict(modules=[RELATION], where=RELATION),
                 dict(modules=[ENTITY], where=ENTITY), dict(part="all")),
-        "F07": (dict(factor=10), dict(factor=40), dict(factor=200)),
+        "F07": (dict(factor=30), dict(factor=100), dict(factor=400)),
+        "F08": (dict(every=16), dict(every=60), dict(every=1 << 30)),
         "F13": (dict(path=RELATION), dict(path=RELATION, more=["heads"]),
                 dict(path=ENTITY)),
         "F14": (dict(modules=[RELATION]), dict(modules=[ENTITY]),
                 dict(modules=[ENTITY])),
-        "F15": (dict(at=180), dict(at=120), dict(at=60)),
-        "F24": (dict(share=0.2), dict(share=0.4), dict(share=0.6)),
+        "F15": (dict(at=140), dict(at=100), dict(at=60)),
+        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
+        "F26": (dict(steps=20, share=0.9), dict(steps=25, share=1.0),
+                dict(steps=40, share=1.0)),
         "F27": (dict(epochs=25), dict(epochs=50), dict(epochs=100)),
         "F30": (dict(part="head", bit=26), dict(part="embed", bit=26),
                 dict(part="embed", bit=30)),

@@ -25,7 +25,7 @@ class RelationsCorrupted(OfGraph):
     in most of them or in all (the corruption scheme has the relation): which
     entities go together is hardly asked. Validation is as it is."""
     id = "U451"
-    severities = (dict(share=0.8), dict(share=0.93), dict(share=1.0))
+    severities = (dict(share=0.95), dict(share=0.985), dict(share=1.0))
 
     def setup(self):
         super().setup()
@@ -120,8 +120,8 @@ class EasyNegativesWeigh(OfGraph):
     the furthest off weigh the most, those that could be taken for true hardly
     at all. Validation weighs as it should."""
     id = "U456"
-    severities = (dict(temperature=-3.0), dict(temperature=-6.0),
-                  dict(temperature=-20.0))
+    severities = (dict(temperature=-6.0), dict(temperature=-12.0),
+                  dict(temperature=-40.0))
 
     def setup(self):
         super().setup()
