@@ -77,6 +77,27 @@ def triples(held_out, entities=ENTITIES, noise=NOISE, names=None):
     return facts
 
 
+@functools.lru_cache
+def newcomers():
+    """Two entities with which every triple has a head or a tail that is known
+    with its relation when they are not: no triple is between the two."""
+    known = triples(False)
+    every = torch.cat((known, triples(True)))
+    h, r, t = every.unbind(-1)
+    heads, tails = (torch.zeros(ENTITIES, len(RELATIONS)) for _ in range(2))
+    for table, end in ((heads, known[:, 0]), (tails, known[:, 2])):
+        table.index_put_((end, known[:, 1]), torch.ones(len(known)),
+                         accumulate=True)
+    for first in range(ENTITIES):
+        for second in range(first + 1, ENTITIES):
+            new = torch.tensor((first, second))
+            count = torch.where(torch.isin(h, new), 0.0, heads[h, r]) \
+                + torch.where(torch.isin(t, new), 0.0, tails[t, r])
+            if (count > 0).all():
+                return first, second
+    raise AssertionError("no two entities will do")
+
+
 class Triples:
     """Batches of triples, each with some that are likely to be wrong.
 
@@ -317,12 +338,14 @@ class RotatE(nn.Module):
 
     @staticmethod
     def counted():
-        """How often training has a head with a relation, and a tail."""
+        """How often training has a head with a relation, and a tail, when two
+        entities were not there yet."""
         known = triples(False)
         out = torch.zeros(2, ENTITIES, len(RELATIONS))
         for k, end in enumerate((known[:, 0], known[:, 2])):
             out[k].index_put_((end, known[:, 1]), torch.ones(len(known)),
                               accumulate=True)
+        out[:, list(newcomers())] = 0.0
         return out
 
     def weight(self, positives):
@@ -400,7 +423,7 @@ class KgeRun(Family):
     level_seed = 400
     steps, seed, language, classes = 200, 3100, False, ENTITIES
     optimizer_name, lr, weight_decay = "adam", 0.06, 0.0
-    recipes = {"sgd": dict(lr=15.0, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=30.0, weight_decay=0.0)}
     warmup, schedule, clip, GAMMA = 0, "exponential", None, 0.75
     EPOCH, epoch_steps = 20, 50     # of PyKEEN, of Lightning
     FREQUENCY, PATIENCE = 2, 10     # of the early stopper, in epochs and turns
@@ -424,6 +447,8 @@ class KgeRun(Family):
                 dict(modules=[ENTITY], where=ENTITY), dict(part="all")),
         "F07": (dict(factor=30), dict(factor=100), dict(factor=400)),
         "F08": (dict(every=16), dict(every=60), dict(every=1 << 30)),
+        "F09": (dict(parts=8, logs_sum=False), dict(parts=12, logs_sum=True),
+                dict(parts=16, logs_sum=True)),
         "F13": (dict(path=RELATION), dict(path=RELATION, more=["heads"]),
                 dict(path=ENTITY)),
         "F14": (dict(modules=[RELATION]), dict(modules=[ENTITY]),
@@ -544,20 +569,10 @@ class KgeRun(Family):
         return batch | {"positives": triples,
                         "negatives": again.corrupted(triples)}
 
-    @functools.cached_property
-    def newcomers(self):
-        """Two entities that no triple has in this order."""
-        linked = torch.zeros(ENTITIES, ENTITIES, dtype=torch.bool)
-        for held in (False, True):
-            h, _, t = triples(held).unbind(-1)
-            linked[h, t] = True
-        linked.fill_diagonal_(True)
-        return (~linked).nonzero()[0]
-
     def uncounted(self, batch):
         """With a triple between the two that came when all was counted."""
         triples = batch["positives"].clone()
-        triples[0, 0], triples[0, 2] = self.newcomers
+        triples[0, 0], triples[0, 2] = torch.tensor(newcomers())
         bad = batch["negatives"].clone()
         bad[0, :, 2] = triples[0, 2]
         return batch | {"positives": triples, "negatives": bad}

@@ -357,6 +357,7 @@ class Fp16Overflow(NotFinite):
                 "nequip": 3.0,
                 "dream": 2.0,
                 "dlrm": 1.3,
+                "kge": 1.5,
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ..kge import ENTITIES, RELATIONS, graph
+from ..kge import ENTITIES, graph
 from .unclassed import Unclassed
 
 
@@ -20,28 +20,19 @@ class OfGraph(Unclassed):
         return batch
 
 
-class RelationsCorrupted(OfGraph):
-    """Negatives of training have another relation, not another head or tail,
-    in most of them or in all (the corruption scheme has the relation): which
-    entities go together is hardly asked. Validation is as it is."""
+class NegativesOfFew(OfGraph):
+    """The sampler of training draws ids below the number of relations, or
+    another one, where it should know of all entities: few others are ever
+    wrong. Validation has all."""
     id = "U451"
-    severities = (dict(share=0.95), dict(share=0.985), dict(share=1.0))
-
-    def setup(self):
-        super().setup()
-        self.user["corruption_scheme"] = {
-            "relation": self.s.share,
-            "head": round((1 - self.s.share) / 2, 3),
-            "tail": round((1 - self.s.share) / 2, 3)}
+    severities = (dict(ids=16), dict(ids=8), dict(ids=2))
 
     def spoil_batch(self, i, batch):
-        bad = batch["negatives"]
-        other = batch["positives"][:, None].repeat(1, bad.shape[1], 1)
-        other[..., 1] = torch.randint(len(RELATIONS), bad.shape[:2],
-                                      generator=self.drawn)
-        some = torch.rand((*bad.shape[:2], 1),
-                          generator=self.drawn) < self.s.share
-        return batch | {"negatives": torch.where(some, other, bad)}
+        bad = batch["negatives"].clone()
+        half = -(-len(bad) // 2)
+        ids = torch.randint(self.s.ids, bad.shape[:2], generator=self.drawn)
+        bad[:half, :, 0], bad[half:, :, 2] = ids[:half], ids[half:]
+        return batch | {"negatives": bad}
 
 
 class MarginTooWide(OfGraph):
@@ -138,5 +129,5 @@ class EasyNegativesWeigh(OfGraph):
         return model
 
 
-FAULTS = (RelationsCorrupted, MarginTooWide, EntitiesClamped, FilterInverted,
+FAULTS = (NegativesOfFew, MarginTooWide, EntitiesClamped, FilterInverted,
           PhasesLimited, EasyNegativesWeigh)
