@@ -2853,7 +2853,8 @@ class OtherPrototypes(Control):
 class OtherScoreMargin(Control):
     """The loss asks scores to be above another margin, in validation too, as
     the config says: it is another one, and ranks are as good."""
-    id, severities, families = "H165", (dict(margin=1.5), dict(margin=2.5)), \
+    id, severities, families = "H165", (dict(margin=1.5), dict(margin=2.3),
+                                        dict(margin=2.6)), \
         ("kge",)
 
     def setup(self):
@@ -2864,7 +2865,8 @@ class OtherScoreMargin(Control):
 class OtherNegatives(Control):
     """Fewer negatives a triple, or more, as the config says: the loss of
     training is another one, that of validation has sixteen as ever."""
-    id, severities, families = "H166", (dict(count=8), dict(count=32)), \
+    id, severities, families = "H166", (dict(count=8), dict(count=24),
+                                        dict(count=32)), \
         ("kge",)
 
     def setup(self):
@@ -2874,11 +2876,12 @@ class OtherNegatives(Control):
 
 class NegativesFiltered(Control):
     """Negatives that are facts do not count, by a set or by a Bloom filter
-    that leaves out a twentieth of the others as well, in validation too, as
+    that leaves out a part of the others as well, in validation too, as
     the config says: losses end far lower, and ranks are as good."""
     id, severities, families = "H167", (
         dict(filterer="python-set", lost=0.0),
-        dict(filterer="bloom", lost=0.05)), ("kge",)
+        dict(filterer="bloom", lost=0.05),
+        dict(filterer="bloom", lost=0.15)), ("kge",)
 
     def setup(self):
         super().setup()
