@@ -446,7 +446,7 @@ class KgeRun(Family):
         "F05": (dict(modules=[RELATION], where=RELATION),
                 dict(modules=[ENTITY], where=ENTITY), dict(part="all")),
         "F07": (dict(factor=30), dict(factor=100), dict(factor=400)),
-        "F08": (dict(every=16), dict(every=60), dict(every=1 << 30)),
+        "F08": (dict(every=32), dict(every=80), dict(every=1 << 30)),
         "F09": (dict(parts=8, logs_sum=False), dict(parts=12, logs_sum=True),
                 dict(parts=16, logs_sum=True)),
         "F13": (dict(path=RELATION), dict(path=RELATION, more=["heads"]),
