@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import logs, sources
+from . import logs
 from .family import Family
 
 RING, LANES, CELL = 6, 4, 8     # places of the two circles, entities a place
@@ -590,20 +590,14 @@ class KgeRun(Family):
         self.model.train()
         self.evaluations[len(self.history)] = said
         both = said["both"]
-        value = both["inverse_harmonic_mean_rank"]
-        if value > 1.002 * self.found["best_metric"]:
-            self.found |= {"best_metric": value, "best_epoch":
-                           len(self.history) // self.EPOCH + 1}
-        self.found["results"].append(value)
-        return {"val_mrr": value,
+        return {"val_mrr": both["inverse_harmonic_mean_rank"],
                 **{f"val_hits_at_{k}": both[f"hits_at_{k}"]
                    for k in (1, 3, 10)}}
 
     # Checkpoints.
 
     def train(self):
-        self.evaluations, self.found = {}, {
-            "results": [], "best_metric": 0.0, "best_epoch": None}
+        self.evaluations = {}
         super().train()
 
     def keep_checkpoint(self, i, model):
@@ -611,8 +605,7 @@ class KgeRun(Family):
         if i % self.EPOCH == self.EPOCH - 1 or i == self.steps - 1:
             self.checkpoints[i + 1] = copy.deepcopy((
                 model.state_dict(), self.optimizer.state_dict(),
-                self.scheduler.state_dict() if self.GAMMA else None,
-                copy.deepcopy(self.found), torch.random.get_rng_state()))
+                self.scheduler.state_dict(), torch.random.get_rng_state()))
 
     CHECKPOINT = "checkpoints/kge.pt"
 
@@ -621,39 +614,47 @@ class KgeRun(Family):
             self.history[k:k + self.EPOCH]
             for k in range(0, done, self.EPOCH))]
 
-    def stopper(self, found):
-        results = found["results"]
-        waited = 0 if found["best_epoch"] is None else \
-            len(results) - found["best_epoch"] // self.FREQUENCY
+    def stopper(self, done):
+        """What the early stopper knows after so many steps."""
+        results, best, at, left = [], 0.0, None, self.PATIENCE
+        for i, said in self.evaluations.items():
+            if i >= done:
+                break
+            results.append(said["both"]["inverse_harmonic_mean_rank"])
+            left -= 1
+            if results[-1] > 1.002 * best:
+                best, left = results[-1], self.PATIENCE
+                at = i // self.EPOCH + 1
         return {"frequency": self.FREQUENCY, "patience": self.PATIENCE,
-                "remaining_patience": self.PATIENCE - max(0, waited),
+                "remaining_patience": left,
                 "relative_delta": 0.002,
                 "metric": "both.realistic.inverse_harmonic_mean_rank",
                 "larger_is_better": True, "results": results,
-                "stopped": False, "best_epoch": found["best_epoch"],
-                "best_metric": found["best_metric"]}
+                "stopped": False, "best_epoch": at, "best_metric": best}
 
     def write_more(self):
         super().write_more()
         done = [k for k in self.checkpoints if k <= self.lasted]
         if not done:
             return
-        weights, optimizer, schedule, found, state = \
-            self.checkpoints[done[-1]]
-        if schedule:
+        weights, optimizer, schedule, state = self.checkpoints[done[-1]]
+        epoch = -(-done[-1] // self.EPOCH)
+        if self.schedule == "constant":
+            schedule = None
+        else:
             schedule = {k: v for k, v in schedule.items()
                         if k != "lr_lambdas"} | {
-                "last_epoch": -(-done[-1] // self.EPOCH)}
+                "last_epoch": epoch, "_step_count": epoch + 1}
             schedule |= {"gamma": self.GAMMA} \
                 if self.schedule == "exponential" else {}
         (self.folder / "checkpoints").mkdir()
         torch.save({
-            "epoch": -(-done[-1] // self.EPOCH),
+            "epoch": epoch,
             "loss": self.epoch_losses(done[-1]),
             "model_state_dict": weights, "optimizer_state_dict": optimizer,
             "lr_scheduler_state_dict": schedule,
             "checksum": "5d1f0bb7c4d6e9a3f2b8c07e6a915d34",
-            "random_seed": self.seed, "stopper_dict": self.stopper(found),
+            "random_seed": self.seed, "stopper_dict": self.stopper(done[-1]),
             "random_state": random.Random(self.seed).getstate(),
             "np_random_state": np.random.RandomState(self.seed).get_state(),
             "torch_random_state": state, "torch_cuda_random_state": None,
@@ -876,6 +877,7 @@ class PykeenLog:
             pending += self.bar(epoch, 1 / spent, (
                 f", loss={losses[-1]:.3g}, prev_loss={last:.3g}"))
             done = start + len(part)
+            self.metrics({"loss": losses[-1]}, epoch)
             if done - 1 in run.evaluations:
                 self.lines.append(pending)
                 pending = ""
@@ -888,7 +890,6 @@ class PykeenLog:
                              "Saved model weights to checkpoints/"
                              "best-model-weights-3f0e5f0c-6f1b-4a86-9d0c-"
                              "0f3c7a2f5a11.pt")
-            self.metrics({"loss": losses[-1]}, epoch)
             if pending:
                 self.lines.append(pending)
                 pending = ""
@@ -932,4 +933,4 @@ class PykeenLog:
             "times": {"training": seconds, "evaluation": 0.06},
             "metrics": {side: {"realistic": values}
                         for side, values in last.items()},
-            "losses": losses, "stopper": run.stopper(run.found)})
+            "losses": losses, "stopper": run.stopper(run.steps)})
