@@ -458,7 +458,7 @@ class KgeRun(Family):
         "F26": (dict(steps=20, share=0.9), dict(steps=25, share=1.0),
                 dict(steps=40, share=1.0)),
         "F27": (dict(epochs=25), dict(epochs=50), dict(epochs=100)),
-        "F30": (dict(part="head", bit=26), dict(part="embed", bit=26),
+        "F30": (dict(part="head", bit=30), dict(part="embed", bit=26),
                 dict(part="embed", bit=30)),
         "F31": (dict(entities=240), dict(entities=288), dict(entities=384)),
         "F34": (dict(factor=30), dict(factor=300), dict(factor=0)),
