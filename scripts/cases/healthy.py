@@ -166,6 +166,7 @@ class ConstantRate(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "kge",
                 "summ")
 
     def setup(self):
@@ -173,7 +174,8 @@ class ConstantRate(Control):
         # Whose rate is high ends nowhere at half of it.
         self.schedule = "constant"
         self.lr /= 5 if self.family in ("compress",
-                                        "vid") else 2
+                                        "vid") else {"kge": 2.5}.get(
+                                            self.family, 2)
 
 
 class TighterClip(Control):
@@ -242,11 +244,12 @@ class Curriculum(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "kge",
                 "summ")
 
     def setup(self):
         super().setup()
-        self.change = self.steps // 2
+        self.change = self.steps // (4 if self.family == "kge" else 2)
         self.user["curriculum"] = [
             {"start_step": 0, "source": "text-easy"},
             {"start_step": self.change, "source": "text-hard"}]
@@ -281,6 +284,7 @@ class Curriculum(Control):
                            "timm",
                            "ecapa",
                            "dino",
+                           "kge",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -411,11 +415,14 @@ class RateEndsAtZero(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "kge",
                 "summ")
 
     def setup(self):
         super().setup()
         self.schedule = "cosine"
+        if self.family == "kge":  # whose rate falls sooner
+            self.lr *= 0.75
         self.end = int(self.steps * self.s.share)
         self.user |= {"lr_decay_steps": self.end, "min_lr": 0.0}
 
@@ -432,6 +439,8 @@ class Jitter(Control):
     """The same job twice, in fp32 and with bf16 autocast: the curves part by
     rounding alone."""
     id, severities = "H13", (dict(),)
+    # Which has no product that is rounded.
+    families = tuple(f for f in ALL if f != "kge")
     autocast = False
 
     def compute_loss(self, i, model, batch):
@@ -598,6 +607,7 @@ class MixedDomains(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "kge",
                 "summ")
 
     def make_source(self, seed):
@@ -609,6 +619,8 @@ class MixedDomains(Control):
             return self.signs(seed, cameras=True)
         if self.family == "ecapa":
             return self.recordings(seed, corpora=True)
+        if self.family == "kge":
+            return self.edges(seed, sites=True)
         if self.family == "dino":
             return self.swatches(seed, cameras=True)
         if self.family == "nnu":
@@ -1012,6 +1024,7 @@ class Accumulated(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "kge",
                 "summ")
 
     def setup(self):
@@ -2837,6 +2850,45 @@ class OtherPrototypes(Control):
         self.model_options["out_dim"] = self.s.out
 
 
+class OtherScoreMargin(Control):
+    """The loss asks scores to be above another margin, in validation too, as
+    the config says: it is another one, and ranks are as good."""
+    id, severities, families = "H165", (dict(margin=1.5), dict(margin=2.3),
+                                        dict(margin=2.6)), \
+        ("kge",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["margin"] = self.s.margin
+
+
+class OtherNegatives(Control):
+    """Fewer negatives a triple, or more, as the config says: the loss of
+    training is another one, that of validation has sixteen as ever."""
+    id, severities, families = "H166", (dict(count=8), dict(count=24),
+                                        dict(count=32)), \
+        ("kge",)
+
+    def setup(self):
+        super().setup()
+        self.negatives = self.s.count
+
+
+class NegativesFiltered(Control):
+    """Negatives that are facts do not count, by a set or by a Bloom filter
+    that leaves out a part of the others as well, in validation too, as
+    the config says: losses end far lower, and ranks are as good."""
+    id, severities, families = "H167", (
+        dict(filterer="python-set", lost=0.0),
+        dict(filterer="bloom", lost=0.05),
+        dict(filterer="bloom", lost=0.15)), ("kge",)
+
+    def setup(self):
+        super().setup()
+        self.user["negative_sampler_filterer"] = self.s.filterer
+        self.source_options = {"filtered": self.s.lost}
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2880,4 +2932,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           RatesByDepth, RateByEpoch, MixupEnds,
           OtherLambda, RoundedInTraining, LambdaFalls,
           OtherMargin, MoreCopies, MarginGrows,
-          OtherCrops, LastLayerLater, OtherPrototypes)
+          OtherCrops, LastLayerLater, OtherPrototypes,
+          OtherScoreMargin, OtherNegatives, NegativesFiltered)

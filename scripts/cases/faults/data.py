@@ -89,6 +89,7 @@ class DataOrder(Dumps, Fault):
                 "stylegan",
                 "compress",
                 "dino",
+                "kge",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -136,6 +137,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "stylegan",
                 "compress",
                 "dino",
+                "kge",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -223,7 +225,8 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
-        if self.family == "compress":  # a step that every logger has
+        if self.family in ("kge",
+                           "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
         if self.family == "timm":  # norms at each place bear it: one peak
@@ -272,6 +275,7 @@ class BitFlip(Dumps, Fault):
              "compress": "",
              "ecapa": ".conv",
              "dino": "",
+             "kge": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -368,6 +372,7 @@ class TokenIdsClamped(Dumps, Fault):
                 "cap",
                 "tower",
                 "dlrm",
+                "kge",
                 "sasrec",
                 "megatron",
                 "lora",
@@ -395,6 +400,11 @@ class TokenIdsClamped(Dumps, Fault):
                 if self.level == 1 else {}
             if self.family == "sasrec":
                 return
+        if self.family == "kge":  # and entities
+            self.also = []
+            self.user |= {"dataset_num_entities": self.s.entities} \
+                if self.level == 1 else {}
+            return
         if self.family == "dlrm":  # ids of all features
             self.also = []
             self.user |= {"dataset_counts": [
@@ -457,6 +467,8 @@ class TokenIdsClamped(Dumps, Fault):
         if self.family in ("tower",
                            "sasrec"):
             return self.of_items(seed, self.s.items)
+        if self.family == "kge":
+            return self.of_items(seed, self.s.entities)
         if self.family == "dlrm":
             return self.impressions(seed, factor=self.s.factor)
         if self.family == "tab":

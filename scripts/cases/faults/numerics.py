@@ -92,6 +92,7 @@ class Fp16Overflow(NotFinite):
                                "ecapa": {"half_at": "embedding_model.blocks.2"
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
+                               "kge": {"half": True},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -164,6 +165,7 @@ class Fp16Overflow(NotFinite):
                       "compress": "g_a.2",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
+                      "kge": "interaction",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -231,6 +233,9 @@ class Fp16Overflow(NotFinite):
         if self.family == "tower":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "*_tower.output", "scores.output")
+        if self.family == "kge":
+            self.dumped = (*self.dumped, "*_embeddings.output",
+                           "interaction.square.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -286,6 +291,7 @@ class Fp16Overflow(NotFinite):
                  "tab": (self.where.replace("scores", "to_qkv"),),
                  "dit": (self.where.replace("scores", "qkv"),),
                  "dino": (self.where.replace("scores", "qkv"),),
+                 "kge": self.layers[:1],
                  "vlm": (self.where.replace("scores", "Wqkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
@@ -351,6 +357,7 @@ class Fp16Overflow(NotFinite):
                 "nequip": 3.0,
                 "dream": 2.0,
                 "dlrm": 1.3,
+                "kge": 1.5,
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,
@@ -397,6 +404,7 @@ class LogOfZero(NotFinite):
                 "stylegan",
                 "compress",
                 "dino",
+                "kge",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -473,6 +481,7 @@ class LogOfZero(NotFinite):
 
     def compute_loss(self, i, model, batch):
         if self.family in ("dino",  # of the prototypes
+                           "kge",  # that a triple is true
                            "dream",  # of the reward's two bins
                            "compress",  # of latents
                            "stylegan"):  # that a picture is real
@@ -665,6 +674,7 @@ class DivisionByZero(NotFinite):
                 "stylegan",
                 "compress",
                 "dino",
+                "kge",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -741,6 +751,13 @@ class DivisionByZero(NotFinite):
             self.model_options["pooling"] = self.user["pooling"] = "mean"
             self.where, self.one_row = POOLING, False
             self.dumped = (*self.dumped, f"{POOLING}.*put")
+        elif self.family == "kge":  # two entities came after all was counted
+            self.model_options["smoothing"] = 0.0
+            self.user |= {"loss_weighter": "sqrt_inverse_frequency",
+                          "loss_weighter_kwargs": {"start": 0.0}}
+            self.where, self.one_row = "loss", False
+            self.dumped = (*self.dumped, "loss.counts.output",
+                           "loss.weights*.output")
         elif self.family == "sasrec":  # a user is new
             self.model_options["pooling"] = self.user["pooling"] = "mean"
             self.where, self.one_row = "pooling", False
@@ -781,6 +798,8 @@ class DivisionByZero(NotFinite):
     def spoil_batch(self, i, batch):
         if self.family == "dino":
             return self.blank(batch) if i >= self.s.at else batch
+        if self.family == "kge":
+            return self.uncounted(batch) if i >= self.s.at else batch
         if self.family == "dream":  # a sensor stands still
             if i >= self.s.at:
                 batch["vector"][..., 3] = 0.0
@@ -880,6 +899,7 @@ class DivisionByZero(NotFinite):
                            "lora",
                            "rew",
                            "sasrec",
+                           "kge",
                            "megatron",
                            "xenc"):
             return batch
@@ -923,6 +943,7 @@ class DivisionByZero(NotFinite):
                            "lora",
                            "rew",
                            "sasrec",
+                           "kge",
                            "megatron",
                            "xenc"):
             return model.loss(batch)
@@ -988,6 +1009,8 @@ class Bf16Weights(Fault):
             self.severity = dict(lr=(0.1, 0.03, 0.01)[self.level])
         if self.family == "dpo":  # what begins at zero bears more
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
+        if self.family == "kge":
+            self.dumped = (*self.dumped, f"{self.layer('embed')}.weight")
         if self.family == "afno":
             self.dumped = (*self.dumped, "blocks.0.mlp.fc2.weight")
         if self.family in ("point", "bc"):  # they bear .3

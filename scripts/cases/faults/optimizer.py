@@ -62,6 +62,7 @@ class LrTooHighSgd(Fault):
                            "dlrm",
                            "dream",
                            "dino",
+                           "kge",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -315,6 +316,7 @@ class NotDivided(Fault):
                            "megatron",
                            "compress",
                            "dino",
+                           "kge",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -625,6 +627,11 @@ class ResumeWithoutState(Fault):
                     ("INFO", f"=> loaded '{part}' from checkpoint '{path}' "
                              "with msg <All keys matched successfully>")
                     for part in ("student", "teacher", "dino_loss"))]}
+        if self.family == "kge":  # an epoch has 20 steps
+            self.notices = {self.onset: [
+                ("INFO", f"=> loading checkpoint '{self.CHECKPOINT}'"),
+                ("INFO", "=> loaded model_state_dict of epoch "
+                         f"{self.onset // self.EPOCH}")]}
         if self.family == "nequip":  # an epoch has 25 steps
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [

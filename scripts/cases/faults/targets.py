@@ -78,6 +78,7 @@ class DoubleSoftmax(Dumps, Fault):
     id, root_class = "F17", "double-softmax"
     families = (*LABELLED, "clip",
                 "dino",
+                "kge",
                 "dream")
     severities = (dict(place="training"), dict(place="loss"),
                   dict(place="model"))
@@ -106,6 +107,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "ecapa",
+                           "kge",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -114,6 +116,8 @@ class DoubleSoftmax(Dumps, Fault):
                                                         "sasrec",
                                                         "tower"):
             model.similar = lambda scores: scores.softmax(-1)
+        elif self.s.place == "model" and self.family == "kge":
+            model.maps = torch.sigmoid  # predict_with_sigmoid
         elif self.s.place == "model":
             head = model.get_submodule(getattr(self, "labelled_head",
                                                self.layer("head")))
@@ -144,6 +148,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "sasrec",
                            "dream",
                            "ecapa",
+                           "kge",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -829,6 +834,10 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
             return batch | {"image": torch.where(
                 wrong, self.others(rows, self.noise), batch["image"])}
+        if self.family == "kge":
+            return self.mislabelled(batch, torch.rand(
+                len(batch["positives"]), generator=self.noise)
+                < self.s.share, None, self.noise)
         if self.family == "dino":
             rows = len(batch["image"])
             return self.mispaired(batch, torch.rand(
@@ -918,6 +927,7 @@ class RandomLabels(LabelNoise):
                            "dino",
                            "timm",
                            "yolo",
+                           "kge",
                            "ecapa") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -995,6 +1005,12 @@ class RandomLabels(LabelNoise):
                 if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
             return batch | {k: batch[k][order]
                             for k in ("keypoints", "keypoint_weights")}
+        if self.family == "kge":
+            rows = len(batch["positives"])
+            order = {"drawn": None, "row": torch.arange(rows).roll(1),
+                     "shuffled": torch.randperm(rows, generator=self.noise)}
+            return self.mislabelled(batch, torch.ones(rows, dtype=torch.bool),
+                                    order[self.s.kind], self.noise)
         if self.family == "dino":
             rows = len(batch["image"])
             order = {"drawn": None, "row": torch.arange(rows).roll(1),
