@@ -90,8 +90,50 @@ static Number usualChange(ArrayRef<double> V) {
   return median(std::move(Changes));
 }
 
-static void addLoss(const RunCurves &Of, RunFigures &To) {
-  const Curve &Loss = Of.whole("loss");
+namespace {
+/// The curves of the loss and of that of validation.
+struct LossCurves {
+  Curve Loss, Held;
+
+  explicit LossCurves(const RunCurves &Of)
+      : Loss(Of.whole("loss")), Held(Of.whole("val_loss")) {
+    liftAboveZero();
+  }
+
+private:
+  void liftAboveZero();
+};
+} // namespace
+
+/// How high above 0 the lowest of a loss that was lifted lies, of what it fell.
+static constexpr double LiftedFloor = 1.0 / 3;
+
+/// Whether a loss goes about 0 from its first rows on, as that of a policy
+/// does, which is noise and has no level to fall from.
+static bool isAboutZero(ArrayRef<double> V) {
+  ArrayRef<double> First = V.take_front(std::max<size_t>(3, V.size() / 10));
+  return *lowest(First) < 0 && *highest(First) > 0;
+}
+
+/// Decibels, log-likelihoods and the like go below 0, where nothing can be told
+/// by ratios. Both curves are lifted by the same, so that the lowest loss is a
+/// quarter of the first one, as where a loss has a floor at 0 and was learned.
+void LossCurves::liftAboveZero() {
+  const Values V = finite(Loss);
+  if (V.empty() || *lowest(V) >= 0 || isAboutZero(V))
+    return;
+  const Values H = finite(Held);
+  const double Low = std::min(*lowest(V), H.empty() ? HUGE_VAL : *lowest(H));
+  const double Fall = V.front() - *lowest(V);
+  const double Least = std::abs(V.front());
+  const double Base = Low - LiftedFloor * (Fall > 0 ? Fall : Least);
+  for (Curve *C : {&Loss, &Held})
+    for (auto &[Step, Value] : C->Rows)
+      Value -= Base;
+}
+
+static void addLoss(const LossCurves &Of, RunFigures &To) {
+  const Curve &Loss = Of.Loss;
   const Values V = finite(Loss);
   if (V.empty())
     return;
@@ -112,7 +154,7 @@ static void addLoss(const RunCurves &Of, RunFigures &To) {
   To.set(Figure::loss_noise, ratio(usualChange(V), std::abs(End)));
   To.set(Figure::fall_quarter, partOfFall(V, 0.25));
   To.set(Figure::fall_most, partOfFall(V, 0.75));
-  const Values Held = finite(Of.whole("val_loss"));
+  const Values Held = finite(Of.Held);
   To.set(Figure::val_to_train, ratio(last(Held), End));
   To.set(Figure::val_back, ratio(last(Held), lowest(Held)));
   To.set(Figure::val_first, ratio(first(Held), First));
@@ -152,8 +194,8 @@ static Values gapsOf(const Curve &Held, const Curve &Loss) {
   return Out;
 }
 
-static void addGaps(const RunCurves &Of, RunFigures &To) {
-  const Values Gaps = gapsOf(Of.whole("val_loss"), Of.whole("loss"));
+static void addGaps(const LossCurves &Of, RunFigures &To) {
+  const Values Gaps = gapsOf(Of.Held, Of.Loss);
   if (Gaps.empty())
     return;
   To.set(Figure::gap_first, Gaps.front());
@@ -238,8 +280,9 @@ std::map<std::string, double> runShape(const Case &C) {
   if (Of.whole("loss").Logged < LeastRows)
     return {};
   RunFigures To;
-  addLoss(Of, To);
-  addGaps(Of, To);
+  const LossCurves Losses(Of);
+  addLoss(Losses, To);
+  addGaps(Losses, To);
   addGradients(Of, To);
   addRate(Of, To);
   addTimes(Of, To);

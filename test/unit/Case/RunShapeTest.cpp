@@ -306,12 +306,31 @@ TEST(RunShapeTest, NotANumberIsLeftOut) {
               {{"loss_end", 0}, {"loss_nonfinite", 0}});
 }
 
-TEST(RunShapeTest, NegativeLossHasNoRatio) {
-  // Of a policy: that all are finite can be said, and that nothing changes.
-  EXPECT_EQ(
-      Runs().run("a").curve("loss", std::vector<double>(10, -1.0)).shape(),
-      (Figures{
-          {"loss_nonfinite", 0}, {"loss_low_at", 0}, {"loss_noise", -12}}));
+// 8, 4, 0, -4 falls by 12 and is lifted by 8, so that the last is a quarter of
+// the first: 16, 12, 8, 4. Validation is lifted by as much, from 0 to 8.
+TEST(RunShapeTest, LossBelowZeroIsLifted) {
+  Runs Of;
+  Of.run("a").curve("loss", {8, 4, 0, -4}).curve("val_loss", {8, 4, 4, 0});
+  expectShape(Of, {{"loss_start", 1.20412},  // log10 16
+                   {"loss_end", -0.60206},   // log10 1/4
+                   {"loss_back", 0},
+                   {"val_to_train", 0.30103}}); // log10 8/4
+}
+
+// At -1 throughout: lifted to a third.
+TEST(RunShapeTest, NegativeLossThatStays) {
+  expectShape(Runs().run("a").curve("loss", std::vector<double>(10, -1.0)),
+              {{"loss_start", -0.477121}, {"loss_end", 0}, {"loss_high", 0}});
+}
+
+TEST(RunShapeTest, LossAboutZeroHasNoRatio) {
+  // Of a policy: that all are finite can be said, and little else.
+  const Figures Of = Runs()
+                         .run("a")
+                         .curve("loss", {.1, -.1, .2, -.2, .1, -.1})
+                         .shape();
+  EXPECT_EQ(Of.count("loss_end"), 0u);
+  EXPECT_EQ(Of.count("loss_nonfinite"), 1u);
 }
 
 // Ten to the power -.522879 is .3; -12 stands for 0.
