@@ -89,6 +89,7 @@ class DataOrder(Dumps, Fault):
                 "stylegan",
                 "compress",
                 "dino",
+                "edsr",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -136,6 +137,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "stylegan",
                 "compress",
                 "dino",
+                "edsr",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -226,6 +228,8 @@ class CorruptBatch(Dumps, Fault):
         if self.family == "compress":  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
+        if self.family == "edsr":  # as here
+            self.onset = self.steps // 2 - self.first_step
         if self.family == "timm":  # norms at each place bear it: one peak
             self.interval = 1
 
@@ -272,6 +276,7 @@ class BitFlip(Dumps, Fault):
              "compress": "",
              "ecapa": ".conv",
              "dino": "",
+             "edsr": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -609,6 +614,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "dream",
                 "stylegan",
                 "compress",
+                "edsr",
                 "whisper",
                 "megatron",
                 "summ")
@@ -766,6 +772,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
                            "compress",
+                           "edsr",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -796,6 +803,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family in ("kpt",
                            "timm",
                            "compress",
+                           "edsr",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":

@@ -198,6 +198,7 @@ class RankDesync(Fault):
                  "compress": "g_a.2",
                  "ecapa": "embedding_model.blocks.1.tdnn2.conv",
                  "dino": "module.backbone.blocks.0.attn.proj",
+                 "edsr": "body.0.conv2",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
