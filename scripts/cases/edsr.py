@@ -32,7 +32,7 @@ class Textures:
     colour of their own and slopes of light; edges are as sharp as the larger
     picture shows them. Each is flipped and turned at random. The smaller
     picture is what a sensor has: linear light (a gamma of 2.2), through a
-    bicubic filter, and .04 of its places are hot or dead. Both have an error
+    bicubic filter, and .02 of its places are hot or dead. Both have an error
     of .02 a number, so that who knows the larger picture as it is has .016.
 
     So there are colours to pass on, then their curve, where stripes are
@@ -43,7 +43,7 @@ class Textures:
     domains: of three cameras, whose gain and offset differ.
     """
 
-    ERROR, GAMMA, HOT = 0.02, 2.2, 0.04
+    ERROR, GAMMA, HOT = 0.02, 2.2, 0.02
 
     def __init__(self, seed, rows=ROWS, kinds=None, block=None, share=1.0,
                  domains=False, size=SIZE):
@@ -314,7 +314,7 @@ class EdsrRun(Family):
     steps, seed, language = 200, 2900, False
     optimizer_name, lr, betas, weight_decay = "adam", 6e-3, (0.9, 0.99), 0.0
     warmup, schedule, clip = 0, "multistep", None
-    MILESTONES, GAMMA = (100, 150, 180), 0.5
+    MILESTONES, GAMMA = (120, 160, 180), 0.5
     EMA = 0.95
     recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
     base = {"lr": 4e-3, "weight_decay": 0.0}
@@ -327,7 +327,47 @@ class EdsrRun(Family):
     layers = ["conv_first", *(f"{block}{part}" for block in EDSR.BLOCKS
                               for part in (".conv1", ".relu", ".conv2", "")),
               "conv_after_body", "upsample.0", "conv_last"]
-    graded = {}
+    BODY = ["body.0", "body.1", "conv_after_body", "upsample"]
+    graded = {
+        "F01": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F02": (dict(lr=1.0), dict(lr=5.0), dict(lr=50.0)),
+        "F04": (dict(at=60), dict(at=30), dict(at=0)),
+        "F05": (dict(modules=["conv_first", "body"], where="conv_first"),
+                dict(modules=["body", "conv_after_body", "upsample"],
+                     where="body.0"), dict(part="all")),
+        "F07": (dict(factor=15), dict(factor=50), dict(factor=200)),
+        "F08": (dict(every=16), dict(every=50), dict(every=1 << 30)),
+        "F10": (dict(adamw=1e-7), dict(adamw=3e-8), dict(adamw=1e-8)),
+        "F11": (dict(adam=0.02), dict(adam=0.06), dict(adam=0.3)),
+        "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
+        # What goes around the body goes past a cut behind it.
+        "F13": (dict(path="body.1"),
+                dict(path="conv_after_body", more=["conv_first"]),
+                dict(path="upsample")),
+        "F14": (dict(modules=BODY[:2]), dict(modules=BODY),
+                dict(modules=[*BODY, "conv_last"])),
+        "F15": (dict(at=150), dict(at=100), dict(at=50)),
+        "F16": (dict(rate=0.03), dict(rate=0.1), dict(rate=0.4)),
+        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
+        "F26": (dict(steps=20, share=1.0), dict(steps=40, share=1.0),
+                dict(steps=50, share=1.0)),
+        "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
+        "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
+                dict(part="head", bit=30)),
+        "F33": (dict(limit=12), dict(limit=8), dict(limit=4)),
+        "F34": (dict(factor=3), dict(factor=10), dict(factor=0)),
+        "F36a": (dict(bias=-0.5), dict(bias=-1.0), dict(bias=-5.0)),
+        "F36b": (dict(factor=50, kind="sigmoid"),
+                 dict(factor=200, kind="tanh"),
+                 dict(factor=1000, kind="sigmoid")),
+        "F39a": (dict(at=150), dict(at=100), dict(at=50)),
+        "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
+        "H02": (dict(factor=0.7), dict(factor=0.5)),
+        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.8)),
+        "H04": (dict(rate=0.02), dict(rate=0.05)),
+        "H07": (dict(factor=0.2),),
+        "H11": (dict(steps=200, keep="block"),
+                dict(steps=300, keep="head"))}
     paths = {"embed": "conv_first", "attn": None, "scores": None,
              "act": "body.{}.relu", "mlp": "body.{}.conv2",
              "block": "body.{}", "head": "conv_last"}
