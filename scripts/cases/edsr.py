@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import models, sources
+from . import models
 from .family import Family
 
 SIZE, SCALE, COLOURS, KINDS = 16, 2, 3, 4   # SIZE is of gt
@@ -198,18 +198,16 @@ class EDSR(nn.Module):
     BLOCKS = tuple(f"body.{k}" for k in range(DEPTH))
 
     def __init__(self, activation="relu", dropout=0.0, detach_after=(),
-                 half_at=None, loss="L1Loss", loss_weight=1.0, tile=None,
-                 logs=False):
+                 half_at=None, loss_weight=1.0, logs=False):
         """detach_after: the parts behind which the graph is cut. half_at: the
-        convolution whose output is in half precision. loss, loss_weight:
-        pixel_opt's. tile: side of the parts of a picture that are seen alone.
-        logs: the loss is the mean logarithm of a picture's squared error, as
-        PSNRLoss, without what keeps it from zero."""
+        convolution whose output is in half precision. loss_weight: of
+        pixel_opt. logs: the loss is the mean logarithm of a picture's squared
+        error, as PSNRLoss, without what keeps it from zero."""
         super().__init__()
-        self.dropout, self.half_at, self.tile = dropout, half_at, tile
+        self.dropout, self.half_at = dropout, half_at
         self.detach_after = (detach_after,) if isinstance(detach_after, str) \
             else tuple(detach_after)
-        self.kind, self.weight, self.logs = loss, loss_weight, logs
+        self.weight, self.logs = loss_weight, logs
         self.img_range, self.mean = RANGE, torch.tensor(MEAN).view(1, 3, 1, 1)
         self.conv_first = nn.Conv2d(COLOURS, WIDTH, 3, 1, 1)
         self.body = nn.Sequential(*(ResidualBlockNoBN(WIDTH, activation)
@@ -239,19 +237,6 @@ class EDSR(nn.Module):
         return self.cut(y.to(x.dtype), name)
 
     def forward(self, x):
-        if self.tile:
-            return self.in_tiles(x)
-        return self.whole(x)
-
-    def in_tiles(self, x):
-        rows, side = len(x), self.tile
-        down, across = x.shape[2] // side, x.shape[3] // side
-        x = x.unflatten(3, (across, side)).unflatten(2, (down, side))
-        y = self.whole(x.permute(0, 2, 4, 1, 3, 5).flatten(0, 2))
-        y = y.unflatten(0, (rows, down, across)).permute(0, 3, 1, 4, 2, 5)
-        return y.flatten(4, 5).flatten(2, 3)
-
-    def whole(self, x):
         x = x.to(self.conv_first.weight.dtype)
         mean = self.mean.to(x)
         x = self.part("conv_first", (x - mean) * self.img_range)
@@ -288,10 +273,7 @@ class EDSR(nn.Module):
             each = each.log()
             self.tap("loss.log_error.output", each)
             return self.weight * 10 / math.log(10) * each.mean()
-        each = {"L1Loss": off.abs, "MSELoss": off.square,
-                "CharbonnierLoss": lambda: (off.square() + 1e-3).sqrt()}[
-                    self.kind]()
-        return self.weight * each.mean()
+        return self.weight * off.abs().mean()
 
     def loss(self, batch):
         if self.averaged and not self.training:
@@ -316,7 +298,7 @@ class EdsrRun(Family):
     warmup, schedule, clip = 0, "multistep", None
     MILESTONES, GAMMA = (120, 160, 180), 0.5
     EMA = 0.95
-    recipes = {"sgd": dict(lr=0.05, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
     base = {"lr": 4e-3, "weight_decay": 0.0}
     EPOCH = epoch_steps = 50
     batch_size, context, classes = ROWS, SIZE * SIZE, KINDS
@@ -335,10 +317,10 @@ class EdsrRun(Family):
         "F05": (dict(modules=["conv_first", "body"], where="conv_first"),
                 dict(modules=["body", "conv_after_body", "upsample"],
                      where="body.0"), dict(part="all")),
-        "F07": (dict(factor=15), dict(factor=50), dict(factor=200)),
-        "F08": (dict(every=16), dict(every=50), dict(every=1 << 30)),
+        "F07": (dict(factor=6), dict(factor=20), dict(factor=100)),
+        "F08": (dict(every=4), dict(every=16), dict(every=1 << 30)),
         "F10": (dict(adamw=1e-7), dict(adamw=3e-8), dict(adamw=1e-8)),
-        "F11": (dict(adam=0.02), dict(adam=0.06), dict(adam=0.3)),
+        "F11": (dict(adam=0.005), dict(adam=0.02), dict(adam=0.1)),
         "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
         # What goes around the body goes past a cut behind it.
         "F13": (dict(path="body.1"),
@@ -349,17 +331,17 @@ class EdsrRun(Family):
         "F15": (dict(at=150), dict(at=100), dict(at=50)),
         "F16": (dict(rate=0.03), dict(rate=0.1), dict(rate=0.4)),
         "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
-        "F26": (dict(steps=20, share=1.0), dict(steps=40, share=1.0),
-                dict(steps=50, share=1.0)),
-        "F27": (dict(epochs=50), dict(epochs=100), dict(epochs=200)),
+        "F26": (dict(steps=25, share=1.0), dict(steps=50, share=1.0),
+                dict(steps=100, share=1.0)),
+        "F27": (dict(epochs=100), dict(epochs=200), dict(epochs=400)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F33": (dict(limit=12), dict(limit=8), dict(limit=4)),
         "F34": (dict(factor=3), dict(factor=10), dict(factor=0)),
-        "F36a": (dict(bias=-0.5), dict(bias=-1.0), dict(bias=-5.0)),
-        "F36b": (dict(factor=50, kind="sigmoid"),
-                 dict(factor=200, kind="tanh"),
-                 dict(factor=1000, kind="sigmoid")),
+        "F36a": (dict(bias=-1.5), dict(bias=-4.0), dict(bias=-20.0)),
+        "F36b": (dict(factor=100, kind="sigmoid"),
+                 dict(factor=300, kind="tanh"),
+                 dict(factor=2000, kind="sigmoid")),
         "F39a": (dict(at=150), dict(at=100), dict(at=50)),
         "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
         "H02": (dict(factor=0.7), dict(factor=0.5)),
@@ -541,11 +523,9 @@ class EdsrRun(Family):
         return {"type": self.schedule}
 
     def loss_options(self):
-        kind = self.model_options.get("loss", "L1Loss")
-        if self.model_options.get("logs"):
-            kind = "PSNRLoss"
-        return {"type": kind, "loss_weight": self.model_options.get(
-            "loss_weight", 1.0), "reduction": "mean"}
+        return {"type": "PSNRLoss" if self.model_options.get("logs")
+                else "L1Loss", "loss_weight": self.model_options.get(
+                    "loss_weight", 1.0), "reduction": "mean"}
 
     def model_settings(self):
         return {"network_g": "EDSR", "num_in_ch": COLOURS,
@@ -637,6 +617,6 @@ NAME = "EDSR_x2_f12b2_textures_B12"
 OWN_OPTIONS = {
     "datasets": ("max_rows", "dataset_size", "blur_sigma", "noise_range",
                  "degradation_prob", "curriculum", "gt_crop", "lq_blur_sigma"),
-    "network_g": ("dropout", "tile"),
+    "network_g": ("dropout",),
     "path": ("init_from", "freeze"),
-    "pixel_opt": ("downscale", "keep_ratio")}
+    "pixel_opt": ("downscale", "keep_ratio", "loss_channels")}

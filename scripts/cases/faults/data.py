@@ -156,6 +156,10 @@ class SmallSetRepeated(FiniteRun, Fault):
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "edsr":  # fewer than a batch, even
+            rows = self.steps * self.batch_size // self.s.epochs
+            data = whole(source, 2)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family == "det":  # a healthy run passes its set eight times
             rows = (96, 48, 16)[self.level]
             self.severity = dict(
@@ -205,6 +209,7 @@ class EvalInTraining(FiniteRun, Fault):
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
+                             "edsr": 2,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(

@@ -61,15 +61,26 @@ class LossOfSmall(OfEdsr):
         return model
 
 
-class TilesAlone(OfEdsr):
-    """Pictures are enlarged in tiles of 4, 2 or 1 pixels a side that do not
-    see each other (tile_pad is 0), in validation as well."""
+class ColoursNotCounted(OfEdsr):
+    """The loss of training has red and green alone, or what is bright alone
+    (as test_y_channel of metrics), or green alone. Validation has all
+    colours."""
     id = "U424"
-    severities = (dict(tile=4), dict(tile=2), dict(tile=1))
+    severities = (dict(channels="rg"), dict(channels="y"),
+                  dict(channels="g"))
+    WEIGHTS = {"rg": [[1, 0, 0], [0, 1, 0]], "y": [[0.257, 0.504, 0.098]],
+               "g": [[0, 1, 0]]}
 
     def setup(self):
         super().setup()
-        self.user["tile"] = self.model_options["tile"] = self.s.tile
+        self.user["loss_channels"] = self.s.channels
+
+    def make_model(self):
+        model = super().make_model()
+        weights = torch.tensor(self.WEIGHTS[self.s.channels]).float()
+        model.of_pixels = lambda said, gt: torch.einsum(
+            "oc,ncyx->noyx", weights, said - gt).abs().mean()
+        return model
 
 
 class EasyPixelsAlone(OfEdsr):
@@ -95,11 +106,11 @@ class EasyPixelsAlone(OfEdsr):
 
 
 class CropsTooSmall(OfEdsr):
-    """Training has crops of 6, 4 or 2 pixels a side of the larger pictures
+    """Training has crops of 8, 4 or 2 pixels a side of the larger pictures
     (gt_crop), which are nothing but borders to the network; validation has
     whole ones."""
     id = "U426"
-    severities = (dict(side=6), dict(side=4), dict(side=2))
+    severities = (dict(side=8), dict(side=4), dict(side=2))
 
     def setup(self):
         super().setup()
@@ -118,5 +129,5 @@ class CropsTooSmall(OfEdsr):
         return batch
 
 
-FAULTS = (AverageTooSlow, BlurredInTraining, LossOfSmall, TilesAlone,
-          EasyPixelsAlone, CropsTooSmall)
+FAULTS = (AverageTooSlow, BlurredInTraining, LossOfSmall,
+          ColoursNotCounted, EasyPixelsAlone, CropsTooSmall)
