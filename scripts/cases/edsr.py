@@ -298,7 +298,7 @@ class EdsrRun(Family):
     warmup, schedule, clip = 0, "multistep", None
     MILESTONES, GAMMA = (120, 160, 180), 0.5
     EMA = 0.95
-    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.15, weight_decay=0.0)}
     base = {"lr": 4e-3, "weight_decay": 0.0}
     EPOCH = epoch_steps = 50
     batch_size, context, classes = ROWS, SIZE * SIZE, KINDS
@@ -345,7 +345,7 @@ class EdsrRun(Family):
         "F39a": (dict(at=150), dict(at=100), dict(at=50)),
         "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
         "H02": (dict(factor=0.7), dict(factor=0.5)),
-        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.8)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.8)),
         "H04": (dict(rate=0.02), dict(rate=0.05)),
         "H07": (dict(factor=0.2),),
         "H11": (dict(steps=200, keep="block"),
