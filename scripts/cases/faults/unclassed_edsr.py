@@ -62,12 +62,12 @@ class LossOfSmall(OfEdsr):
 
 
 class ColoursNotCounted(OfEdsr):
-    """The loss of training has red and green alone, or what is bright alone
-    (as test_y_channel of metrics), or green alone. Validation has all
+    """The loss of training has red and green alone, or green alone, or how
+    bright it is (as test_y_channel of metrics). Validation has all
     colours."""
     id = "U424"
-    severities = (dict(channels="rg"), dict(channels="y"),
-                  dict(channels="g"))
+    severities = (dict(channels="rg"), dict(channels="g"),
+                  dict(channels="y"))
     WEIGHTS = {"rg": [[1, 0, 0], [0, 1, 0]], "y": [[0.257, 0.504, 0.098]],
                "g": [[0, 1, 0]]}
 
