@@ -315,6 +315,8 @@ class BitFlip(Dumps, Fault):
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
+        if self.family == "edsr" and self.level == 0:  # soon learned away
+            self.interval = 1
         self.onset = self.steps // 2 - 5
         self.where = self.layer(self.s.part, self.blocks - 1)
         self.weight = f"{self.where}.weight" \
