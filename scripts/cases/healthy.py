@@ -2848,8 +2848,8 @@ class OtherPrototypes(Control):
 class OtherLossWeight(Control):
     """The loss counts a hundredth, or a hundred times as much, in validation
     as well, as pixel_opt of the config says: Adam takes that out again."""
-    id, severities, families = "H156", (dict(weight=0.01), dict(weight=100.0)), \
-        ("edsr",)
+    id, severities, families = "H156", (dict(weight=0.01),
+                                        dict(weight=100.0)), ("edsr",)
 
     def setup(self):
         super().setup()
@@ -2860,7 +2860,7 @@ class CosineRestarts(Control):
     """CosineAnnealingRestartLR: the rate falls to nothing and begins anew, once
     or thrice, lower each time, as the config says."""
     id, severities, families = "H157", (
-        dict(periods=(100, 100), weights=(1.0, 0.5)),
+        dict(periods=(100, 100), weights=(1.0, 0.8)),
         dict(periods=(50, 50, 50, 50), weights=(1.0, 0.8, 0.6, 0.5))), \
         ("edsr",)
 
