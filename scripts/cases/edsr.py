@@ -300,7 +300,7 @@ class EdsrRun(Family):
     EMA = 0.95
     recipes = {"sgd": dict(lr=0.15, weight_decay=0.0)}
     base = {"lr": 4e-3, "weight_decay": 0.0}
-    EPOCH = epoch_steps = 50
+    EPOCH = epoch_steps = SAVES = 50
     batch_size, context, classes = ROWS, SIZE * SIZE, KINDS
     flips = True
     # Its users have the trainer's own log.
@@ -474,8 +474,14 @@ class EdsrRun(Family):
     def epochs(self):
         return -(-self.steps // self.EPOCH)
 
+    @property
+    def saved(self):
+        """Of all that is saved what is kept, half-way and last."""
+        return {self.SAVES * (self.steps // (k * self.SAVES)) or self.steps
+                for k in (1, 2)}
+
     def keep_checkpoint(self, i, model):
-        """model_ema(); and what is saved half-way and at the end."""
+        """model_ema(); and what is saved and kept."""
         if not i:
             self.average = copy.deepcopy(model).float().eval()
             self.average.requires_grad_(False)
@@ -485,7 +491,7 @@ class EdsrRun(Family):
         torch._foreach_lerp_([kept for kept, _ in self.pairs],
                              [now.detach().float() for _, now in self.pairs],
                              1 - self.EMA)
-        if i + 1 in (self.steps // 2, self.steps):
+        if i + 1 in self.saved:
             self.checkpoints[i + 1] = copy.deepcopy((
                 {"params": model.state_dict(),
                  "params_ema": self.average.state_dict()},
@@ -597,7 +603,7 @@ class EdsrRun(Family):
                         "l_pix": {"type": "calculate_l_pix",
                                   "better": "lower"}}},
             "logger": {"print_freq": self.interval or 100,
-                       "save_checkpoint_freq": self.steps // 2,
+                       "save_checkpoint_freq": self.SAVES,
                        "use_tb_logger": True},
             "dist_params": {"backend": "gloo", "port": 29500}}
 

@@ -1765,7 +1765,7 @@ def basicsr(run):
             if not left_out(run, "grad_norm"):
                 text += f"grad_norm: {row['grad_norm']:.4e} "
             say(row["wall"], text)
-        if done in run.checkpoints:
+        if done % run.SAVES == 0:
             say(row["wall"], "Saving models and training states.")
         if "val_loss" in row:
             validated(row, done)
