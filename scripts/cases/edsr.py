@@ -39,18 +39,20 @@ class Textures:
     between the smaller picture's places, how edges and strokes are, and which
     places to pass over: for these no linear filter will do.
 
-    kinds: those that there are; block, share: one kind after the other;
-    domains: of three cameras, whose gain and offset differ.
+    kinds: those that there are; domains: of three cameras, whose gain and
+    offset differ; exposures: of four series from dark to bright; block, share:
+    one kind, or series, after the other.
     """
 
     ERROR, GAMMA, HOT = 0.02, 2.2, 0.02
 
     def __init__(self, seed, rows=ROWS, kinds=None, block=None, share=1.0,
-                 domains=False, size=SIZE):
+                 domains=False, exposures=False, size=SIZE):
         self.rng = torch.Generator().manual_seed(seed)
         self.rows, self.block, self.share, self.number = rows, block, share, 0
         self.among = torch.tensor(kinds or range(KINDS))
-        self.domains, self.size, self.ahead = domains, size, {}
+        self.domains, self.exposures, self.ahead = domains, exposures, {}
+        self.size = size
         line = torch.arange(size) + 0.5
         self.y, self.x = torch.meshgrid(line, line, indexing="ij")
 
@@ -132,8 +134,10 @@ class Textures:
         return image
 
     def draw(self, each):
-        kind = self.kinds(each)
+        kind = group = self.kinds(each)
         rows = len(kind)
+        if self.exposures:
+            kind = torch.randint(KINDS, (rows,), generator=self.rng)
         slope = 0.01 * self.normal(2, rows, 1, 1, 1)
         wall = self.colour(rows) + slope[0] * (self.x - self.size / 2) \
             + slope[1] * (self.y - self.size / 2)
@@ -142,7 +146,10 @@ class Textures:
             some = kind == k + 1
             if some.any():
                 image[some] = paint(wall[some])
-        return self.pair(image.clamp(0, 1))
+        image = image.clamp(0, 1)
+        if self.exposures:
+            image = 0.2 * group[:, None, None, None] + 0.4 * image
+        return self.pair(image)
 
     def turned(self, image):
         """use_flip and use_rot: of each picture by itself."""
@@ -331,8 +338,8 @@ class EdsrRun(Family):
         "F15": (dict(at=150), dict(at=100), dict(at=50)),
         "F16": (dict(rate=0.03), dict(rate=0.1), dict(rate=0.4)),
         "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
-        "F26": (dict(steps=25, share=1.0), dict(steps=50, share=1.0),
-                dict(steps=100, share=1.0)),
+        "F26": (dict(steps=12, share=0.9), dict(steps=25, share=1.0),
+                dict(steps=50, share=1.0)),
         "F27": (dict(epochs=100), dict(epochs=200), dict(epochs=400)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
@@ -385,8 +392,9 @@ class EdsrRun(Family):
         return super().finite(data, seed)
 
     def in_blocks(self, seed, block, share):
-        """Folders of one kind, one after the other; None is held out."""
-        return self.textures(seed, block=block, share=share)
+        """Series from dark to bright, one after the other; None is held
+        out."""
+        return self.textures(seed, block=block, share=share, exposures=True)
 
     def easy(self, seed):
         """Walls alone."""
