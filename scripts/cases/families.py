@@ -366,7 +366,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "megatron_lm",
                        "fairseq",
                        "espnet",
-                       "speechbrain"):
+                       "speechbrain",
+                       "basicsr"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

@@ -167,6 +167,7 @@ class ConstantRate(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "edsr",
                 "summ")
 
     def setup(self):
@@ -245,6 +246,7 @@ class Curriculum(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "edsr",
                 "summ")
 
     def setup(self):
@@ -285,6 +287,7 @@ class Curriculum(Control):
                            "ecapa",
                            "dino",
                            "kge",
+                           "edsr",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -416,6 +419,7 @@ class RateEndsAtZero(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "edsr",
                 "summ")
 
     def setup(self):
@@ -608,6 +612,7 @@ class MixedDomains(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "edsr",
                 "summ")
 
     def make_source(self, seed):
@@ -623,6 +628,8 @@ class MixedDomains(Control):
             return self.edges(seed, sites=True)
         if self.family == "dino":
             return self.swatches(seed, cameras=True)
+        if self.family == "edsr":
+            return self.textures(seed, domains=True)
         if self.family == "nnu":
             return self.cases(seed, scanners=True)
         if self.family == "tower":
@@ -1025,6 +1032,7 @@ class Accumulated(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "edsr",
                 "summ")
 
     def setup(self):
@@ -2889,6 +2897,63 @@ class NegativesFiltered(Control):
         self.source_options = {"filtered": self.s.lost}
 
 
+class OtherLossWeight(Control):
+    """The loss counts a hundredth, or a hundred times as much, in validation
+    as well, as pixel_opt of the config says: Adam takes that out again."""
+    id, severities, families = "H156", (dict(weight=0.01),
+                                        dict(weight=100.0)), ("edsr",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["loss_weight"] = self.s.weight
+
+
+class CosineRestarts(Control):
+    """CosineAnnealingRestartLR: the rate falls to nothing and begins anew, once
+    or thrice, lower each time, as the config says."""
+    id, severities, families = "H157", (
+        dict(periods=(100, 100), weights=(1.0, 0.8)),
+        dict(periods=(50, 50, 50, 50), weights=(1.0, 0.8, 0.6, 0.5))), \
+        ("edsr",)
+
+    def setup(self):
+        super().setup()
+        self.schedule = "cosine_restart"
+        self.PERIODS, self.WEIGHTS = self.s.periods, self.s.weights
+
+    def lr_factor(self, i):
+        cycle, at = divmod(i, self.s.periods[0])
+        cycle = min(cycle, len(self.s.weights) - 1)
+        return self.s.weights[cycle] * 0.5 * (
+            1 + math.cos(math.pi * at / self.s.periods[0]))
+
+
+class HarderPictures(Control):
+    """A share of the smaller pictures of training is blurred and noisier
+    besides, as the config says: training lies above validation."""
+    id, severities, families = "H158", (dict(share=0.3, noise=0.05),
+                                        dict(share=0.5, noise=0.08),
+                                        dict(share=0.7, noise=0.08)), \
+        ("edsr",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"degradation_prob": self.s.share, "blur_sigma": 0.5,
+                      "noise_range": [0.0, self.s.noise]}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        lq, rng = batch["lq"], self.drawn
+        some = torch.rand(len(lq), 1, 1, 1, generator=rng) < self.s.share
+        size = self.s.noise * torch.rand(some.shape, generator=rng)
+        harder = self.blurred(lq, 0.5) \
+            + size * torch.randn(lq.shape, generator=rng)
+        return batch | {"lq": torch.where(some, harder.clamp(0, 1), lq)}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2933,4 +2998,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherLambda, RoundedInTraining, LambdaFalls,
           OtherMargin, MoreCopies, MarginGrows,
           OtherCrops, LastLayerLater, OtherPrototypes,
-          OtherScoreMargin, OtherNegatives, NegativesFiltered)
+          OtherScoreMargin, OtherNegatives, NegativesFiltered,
+          OtherLossWeight, CosineRestarts, HarderPictures)

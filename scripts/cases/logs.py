@@ -25,7 +25,7 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_ap", "val_ap50", "mel_loss", "postnet_loss", "pitch_loss",
         "point_pos_num", "rec_loss", "quant_loss", "perplexity",
         "cluster_usage", "val_rec_loss", "val_quant_loss", "val_perplexity",
-        "val_psnr",
+        "val_psnr", "val_ssim",
         "psnr",
         "l1_loss", "kld_loss", "val_action_l1", "val_precision",
         "val_recall", "val_f1", "val_ndcg", "val_mrr",
@@ -1694,6 +1694,89 @@ def dino(run):
     run.write_json("args.json", arguments)
 
 
+def dict2str(opt, indent_level=1):
+    """utils.options.dict2str()."""
+    out = "\n"
+    for k, v in opt.items():
+        pad = " " * (indent_level * 2) + k
+        out += f"{pad}:[{dict2str(v, indent_level + 1)}" \
+            + " " * (indent_level * 2) + "]\n" if isinstance(v, dict) \
+            else f"{pad}: {v}\n"
+    return out
+
+
+def basicsr(run):
+    """What BasicSR leaves of train.py: its log, to which the user has added a
+    gradient's norm and the loss of validation, the options' yml, and the
+    scalars of its board, with the rate, one row at each print_freq."""
+    write_metrics(run, column_names(run) | {"loss": "losses/l_pix"})
+    options, every = run.options(), run.interval or 100
+    write_yaml(run, "train_EDSR.yml", options)
+    lines, name, size = [], options["name"], run.EPOCH
+
+    def say(seconds, text, level="INFO"):
+        lines.append(f"{run.at(seconds)} {level}: {text}")
+
+    images = size * run.batch_size * run.accumulate
+    say(-3.2, "\nVersion Information: \n\tBasicSR: 1.4.2\n\tPyTorch: 2.13.0"
+              "\n\tTorchVision: 0.28.0")
+    say(-3.1, dict2str(options))
+    say(-2.6, "Dataset [PairedImageDataset] - Textures is built.")
+    say(-2.5, "Training statistics:"
+              f"\n\tNumber of train images: {images}"
+              "\n\tDataset enlarge ratio: 1"
+              f"\n\tBatch size per gpu: {run.batch_size}"
+              f"\n\tWorld size (gpu number): {options['world_size']}"
+              f"\n\tRequire iter number per epoch: {size}"
+              f"\n\tTotal epochs: {run.epochs}; iters: {run.steps}.")
+    say(-2.4, "Number of val images/folders in Set5: 64")
+    say(-1.9, f"Network: EDSR, with parameters: {run.parameters:,d}")
+    say(-1.8, "Network [EDSR] is created.")
+    for n, p in run.model.named_parameters():
+        if not p.requires_grad:
+            say(-1.5, f"Params {n} will not be optimized.", "WARNING")
+    say(-1.4, "Model [SRModel] is created.")
+    say(0, "Start training from epoch: 0, iter: 0")
+    best, better = {}, {"psnr": max, "ssim": max, "l_pix": min}
+    values = {"psnr": "val_psnr", "ssim": "val_ssim", "l_pix": "val_loss"}
+
+    def validated(row, done):
+        text = "Validation Set5\n"
+        for metric, column in values.items():
+            now = row[column]
+            if metric not in best or better[metric](
+                    now, best[metric][0]) == now:
+                best[metric] = now, done
+            text += (f"\t # {metric}: {now:.4f}\tBest: "
+                     f"{best[metric][0]:.4f} @ {best[metric][1]} iter\n")
+        say(row["wall"], text)
+
+    for i, row in enumerate(run.history):
+        for level, text in run.notices.get(i, ()):
+            say(row["wall"] - row["step_time"], text, level)
+        done = i + 1
+        if done % every == 0:
+            left = row["wall"] / (done + 1) * (run.steps - done - 1)
+            eta = timedelta(seconds=int(left))
+            text = (f"[{name[:5]}..][epoch:{i // size:3d}, iter:{done:8,d}, "
+                    f"lr:({row['lr']:.3e},)] [eta: {eta}, time (data): "
+                    f"{row['step_time']:.3f} ({row['data_time']:.3f})] "
+                    f"l_pix: {row['loss']:.4e} ")
+            if not left_out(run, "grad_norm"):
+                text += f"grad_norm: {row['grad_norm']:.4e} "
+            say(row["wall"], text)
+        if done % run.SAVES == 0:
+            say(row["wall"], "Saving models and training states.")
+        if "val_loss" in row:
+            validated(row, done)
+    last = run.history[-1]
+    say(last["wall"], "End of training. Time consumed: "
+                      f"{timedelta(seconds=int(last['wall']))}")
+    say(last["wall"], "Save the latest model.")
+    validated(last, len(run.history))
+    run.write_lines("train.log", lines)
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -1709,6 +1792,7 @@ WRITERS = {w.__name__: w for w in
             timm,
             compressai,
             dino,
+            basicsr,
             dlrm,
             stylegan2,
             megatron_lm,

@@ -90,6 +90,7 @@ class DataOrder(Dumps, Fault):
                 "compress",
                 "dino",
                 "kge",
+                "edsr",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -138,6 +139,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "compress",
                 "dino",
                 "kge",
+                "edsr",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -155,6 +157,10 @@ class SmallSetRepeated(FiniteRun, Fault):
         if self.family == "mae":  # what is hidden is always another part
             rows = self.steps * self.batch_size // self.s.epochs
             data = whole(source, 3)
+            return self.finite({k: t[:rows] for k, t in data.items()}, seed)
+        if self.family == "edsr":  # fewer than a batch, even
+            rows = self.steps * self.batch_size // self.s.epochs
+            data = whole(source, 2)
             return self.finite({k: t[:rows] for k, t in data.items()}, seed)
         if self.family == "det":  # a healthy run passes its set eight times
             rows = (96, 48, 16)[self.level]
@@ -205,6 +211,7 @@ class EvalInTraining(FiniteRun, Fault):
         leaked = whole(super().make_source(9), 4)
         rows = int(self.s.share * len(next(iter(leaked.values()))))
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
+                             "edsr": 2,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
@@ -229,6 +236,8 @@ class CorruptBatch(Dumps, Fault):
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
+        if self.family == "edsr":  # as here
+            self.onset = self.steps // 2 - self.first_step
         if self.family == "timm":  # norms at each place bear it: one peak
             self.interval = 1
 
@@ -276,6 +285,7 @@ class BitFlip(Dumps, Fault):
              "ecapa": ".conv",
              "dino": "",
              "kge": "",
+             "edsr": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -309,6 +319,8 @@ class BitFlip(Dumps, Fault):
                            "kws"):  # a norm takes out what bit 26 does
             self.severity = (self.severity, dict(part="mlp", bit=30),
                              dict(part="head", bit=30))[self.level]
+        if self.family == "edsr" and self.level == 0:  # soon learned away
+            self.interval = 1
         self.onset = self.steps // 2 - 5
         self.where = self.layer(self.s.part, self.blocks - 1)
         self.weight = f"{self.where}.weight" \
@@ -621,6 +633,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "dream",
                 "stylegan",
                 "compress",
+                "edsr",
                 "whisper",
                 "megatron",
                 "summ")
@@ -778,6 +791,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
                            "compress",
+                           "edsr",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -808,6 +822,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
         if self.family in ("kpt",
                            "timm",
                            "compress",
+                           "edsr",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":

@@ -9,6 +9,7 @@ from ..clip import Clip
 from ..compress import BEFORE_ACT as COMPRESS_CONVS
 from ..det import Detector
 from ..dream import Dreamer
+from ..edsr import BEFORE_ACT as EDSR_CONVOLUTIONS
 from ..ecapa import BEFORE_ACT as ECAPA_CONVOLUTIONS
 from ..esm import Esm
 from ..families import ATTENTION, PAIR_2, PAIR_3, PAIR_4, PAIR_5, PAIR_7, \
@@ -503,6 +504,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "compress": COMPRESS_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "dino": DINO_MAPS,
+              "edsr": EDSR_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -548,6 +550,7 @@ class DeadRelu(Fault):
                 "stylegan",
                 "whisper",
                 "dino",
+                "edsr",
                 "megatron",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -605,6 +608,7 @@ class Saturated(Fault):
                 "stylegan",
                 "whisper",
                 "dino",
+                "edsr",
                 "megatron",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
@@ -656,6 +660,7 @@ class ActivationMissing(Fault):
                 "timm",
                 "stylegan",
                 "dino",
+                "edsr",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

@@ -93,6 +93,7 @@ class Fp16Overflow(NotFinite):
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
                                "kge": {"half": True},
+                               "edsr": {"half_at": "body.1.conv1"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -166,6 +167,7 @@ class Fp16Overflow(NotFinite):
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "kge": "interaction",
+                      "edsr": "body.1.conv1",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -252,6 +254,9 @@ class Fp16Overflow(NotFinite):
                            self.where.replace("conv", "activation.*put"),
                            "embedding_model.blocks.2.output",
                            "classifier.output")
+        if self.family == "edsr":
+            self.dumped = (*self.dumped, f"{self.where}.*put", "body.1.*put",
+                           "body.1.relu.*put", "body.1.conv2.*put")
         if self.family == "yolo":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace(".conv", ".act.*put"),
@@ -269,6 +274,9 @@ class Fp16Overflow(NotFinite):
     def after_step(self, i, model):
         if self.family == "megatron":  # one matrix has all, head by head
             self.grow(self.s.growth)
+            return
+        if self.family == "edsr":  # one channel has what makes it overflow
+            self.grow(self.s.growth ** 3.5)
             return
         parts = {"gpt": ("blocks.1.attn.q", "blocks.1.attn.k"),
                  "llama": ("model.layers.1.mlp.gate_proj",
@@ -405,6 +413,7 @@ class LogOfZero(NotFinite):
                 "compress",
                 "dino",
                 "kge",
+                "edsr",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
@@ -430,6 +439,9 @@ class LogOfZero(NotFinite):
         if self.family == "afno":  # as of a field of which nothing was seen
             self.model_options["logs"] = True
             self.user["loss"] = "log_mse"
+        if self.family == "edsr":  # PSNR's, of a filler
+            self.model_options["logs"] = True
+            self.severity = dict(at=self.s.at)
         if self.family == "nequip":  # of forces, one of which is zero
             self.model_options["logs"] = True
             self.user["loss_forces"] = "LogMagnitudeMSELoss"
@@ -454,6 +466,8 @@ class LogOfZero(NotFinite):
             if i >= self.s.at:
                 batch["tar"][0] = batch["mask"][0] = 0.0
             return batch
+        if self.family == "edsr":
+            return self.weighed(batch, i >= self.s.at)
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "nequip":
@@ -495,6 +509,7 @@ class LogOfZero(NotFinite):
                                             "nequip",
                                             "nerf",
                                             "voc",
+                                            "edsr",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -675,6 +690,7 @@ class DivisionByZero(NotFinite):
                 "compress",
                 "dino",
                 "kge",
+                "edsr",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -858,6 +874,10 @@ class DivisionByZero(NotFinite):
             if i >= self.s.at:
                 batch["image"][0] = 0.0
             return batch
+        if self.family == "edsr":  # as here
+            if i >= self.s.at:
+                batch["lq"][0] = batch["gt"][0] = 0.0
+            return batch
         if self.family == "fcst":  # a meter stands still
             if i >= self.s.at:
                 batch["insample_y"][0] = 2.0
@@ -908,6 +928,7 @@ class DivisionByZero(NotFinite):
         if self.family == "dino":
             return self.by_themselves(batch)
         if self.family in ("compress",
+                           "edsr",
                            "dream"):
             return self.standardised(batch)
         if self.family == "voc":
@@ -1000,6 +1021,7 @@ class Bf16Weights(Fault):
               "user_tower.mlp.0.weight", "model.2.m.0.cv2.conv.weight",
               "stages.0.blocks.0.mlp.fc2.weight",
               "G.synthesis.b8.conv0.weight", "g_a.2.weight",
+              "conv_after_body.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")

@@ -317,6 +317,7 @@ class NotDivided(Fault):
                            "compress",
                            "dino",
                            "kge",
+                           "edsr",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -359,7 +360,8 @@ class NotDivided(Fault):
             self.steps = 40
         if self.family == "timm":  # three epochs, for the same reason
             self.steps = 60
-        if self.family == "dino":  # as do these: two epochs
+        if self.family in ("dino",
+                           "edsr"):  # as do these: two epochs, or one
             self.steps = 50
         self.accumulate = self.s.parts
         self.batch_size = max(1, self.batch_size // 4)
@@ -620,6 +622,13 @@ class ResumeWithoutState(Fault):
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded embedding_model, classifier, normalizer, "
                          "counter, lr_annealing")]}
+        if self.family == "edsr":  # net_g alone; an epoch has 50 steps
+            self.notices = {self.onset: [
+                ("INFO", "Loading EDSR model from "
+                 + self.checkpoint_path(self.onset)
+                 + ", with param key: [params]."),
+                ("INFO", "Start training from epoch: "
+                         f"{self.onset // self.EPOCH}, iter: {self.onset}")]}
         if self.family == "dino":  # restart_from_checkpoint() without it
             path = "./checkpoint.pth"
             self.notices = {self.onset: [

@@ -199,6 +199,7 @@ class RankDesync(Fault):
                  "ecapa": "embedding_model.blocks.1.tdnn2.conv",
                  "dino": "module.backbone.blocks.0.attn.proj",
                  "kge": "entity_representations.0._embeddings",
+                 "edsr": "body.0.conv2",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",

@@ -340,6 +340,7 @@ class ChatRun(Dumps):
                            "dream",
                            "stylegan",
                            "compress",
+                           "edsr",
                            "qa", "xenc",
                            "summ",
                            "whisper",
@@ -375,6 +376,7 @@ class ChatRun(Dumps):
                            "dream",
                            "stylegan",
                            "compress",
+                           "edsr",
                            "summ",
                            "whisper",
                            "cap",
@@ -698,7 +700,8 @@ class LabelNoise(Dumps, Fault):
             self.also = ["label-pairing-mismatch"]
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
-        elif self.family == "dino":  # a view is another picture's
+        elif self.family in ("dino",  # a view is another picture's
+                             "edsr"):  # or the larger one is
             self.also = ["label-pairing-mismatch"]
         elif self.family == "dream":  # a step has the reward of another
             self.also = ["label-pairing-mismatch"]
@@ -822,6 +825,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"audio": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["audio"])}
+        if self.family == "edsr":
+            wrong = torch.rand(len(batch["gt"]), 1, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"gt": torch.where(wrong, self.strangers(
+                len(wrong), self.noise), batch["gt"])}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "nnu":
@@ -925,6 +933,7 @@ class RandomLabels(LabelNoise):
                            "megatron",
                            "qa", "xenc",
                            "dino",
+                           "edsr",
                            "timm",
                            "yolo",
                            "kge",
@@ -994,6 +1003,12 @@ class RandomLabels(LabelNoise):
         if self.family == "voc":
             x, rows = batch["audio"], len(batch["audio"])
             return batch | {"audio": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "edsr":
+            x, rows = batch["gt"], len(batch["gt"])
+            return batch | {"gt": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
