@@ -150,6 +150,32 @@ function freezing.unused(layered, layer)
     and outputs:where("match(layer, '*norm*|*bn*|*.ln*')"):count() > 0
 end
 
+--- Whether a layer is the last of a row of blocks' like parts and stands still, while those before it move, and other
+--- parts of its block: what it would give to the next block nobody takes, as the last residual of a Conv-TasNet.
+---@param name string
+---@param moving string[]  what moves
+---@return boolean
+function freezing.ends_row(name, moving)
+  local parts = name:split(".")
+  for k = 1, #parts - 1 do
+    local number = tonumber(parts[k])
+    if number and number >= 1 then
+      local head = table.concat(parts, ".", 1, k - 1) .. "."
+      local tail = "." .. table.concat(parts, ".", k + 1)
+      local before, beside, behind = 0, false, false
+      for _, other in ipairs(moving) do
+        local rest  = other:starts_with(head) and other:sub(#head + 1):split(".") or {}
+        local index = tonumber(rest[1])
+        if index and index < number and other == head .. rest[1] .. tail then before = before + 1 end
+        beside = beside or index == number
+        behind = behind or index ~= nil and index > number
+      end
+      if before >= 1 and before == number and beside and not behind then return true end
+    end
+  end
+  return false
+end
+
 --- Whether a layer's gradient came at each step and was exactly 0: the optimizer keeps a state of it and counts its
 --- updates. What is frozen, or cut off, has neither a gradient nor a state.
 ---@param layered culprit.Table  scalars of layers
@@ -641,6 +667,11 @@ local function of_whole_weights(case, layer, share)
   local weights = of:where("role == 'weight' and variant is null")
   if weights:count() == 0 then
     weights = of:where("role == 'value' and match(name, '*.original|*.original?') and match(dtype, '*float*')")
+  end
+  -- Weights of other names, as those of a filter bank, stand in checkpoints alone.
+  if weights:count() == 0 then
+    weights = case.tensors:where("role == 'value' and variant is null and match(dtype, '*float*') and numel > 1 and "
+      .. "match(name, '*state_dict*') and not match(name, '*running_*')"):where("match(name, ?)", "*." .. below .. "*")
   end
   for row in weights:slice(0, 200):rows() do
     -- A dump and a checkpoint call the same weight differently, up to the layer.

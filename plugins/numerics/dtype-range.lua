@@ -14,6 +14,8 @@
 --- ## References
 --- fp16 ends at 65504, fp8 e4m3 at 448, e5m2 at 57344; bf16 shares fp32's range and is not judged.
 
+local MASKS = require("masks").NAMES
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -25,7 +27,7 @@ return {
   },
 
   run = function(case)
-    local narrow = case.tensors:where("match(dtype, 'float16|float8*') and not match(name, '*mask*')")
+    local narrow = case.tensors:where("match(dtype, 'float16|float8*') and not match(name, ?)", MASKS)
     if narrow:count() == 0 then return skip("a dump that holds fp16 or fp8 tensors") end
     local limits = { float16 = 65504, float8_e4m3 = 448, float8_e5m2 = 57344, float8_e4m3fnuz = 240,
       float8_e5m2fnuz = 57344,

@@ -19,6 +19,7 @@
 --- ## References
 --- Ascend's msprobe applies the same rule to operators: clean inputs, non-finite outputs.
 
+local MASKS = require("masks").NAMES
 local batch_loss = require("batch-loss")
 local breaks = require("breaks")
 
@@ -94,7 +95,7 @@ return {
   run = function(case)
     -- What a probe computed after the run shows the state that the run left, not where it began.
     -- A best value begins at infinity, before any is there, and so do the limits that an observer has seen.
-    local dumped = case.tensors:where("not match(name, '*mask*|battery.*')")
+    local dumped = case.tensors:where("not match(name, ?)", MASKS .. "|battery.*")
       :where("not (numel == 1 and match(name, 'callbacks.*|*best_model_score|*best_score|*best_loss|*best_metric*|"
         .. "*best_val*|*best_acc*|*best_k_*'))")
       :where("not match(name, '*.min_val|*.max_val|*.min_vals|*.max_vals')")

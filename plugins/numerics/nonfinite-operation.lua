@@ -20,6 +20,8 @@
 --- ## References
 --- https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection names the backward function instead
 
+local MASKS = require("masks").NAMES
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -29,7 +31,7 @@ return {
     "nonfinite-from-range", "nonfinite-gradient-at-zero" },
 
   run = function(case)
-    local dumped = case.tensors:where("not match(name, '*mask*|battery.*')")
+    local dumped = case.tensors:where("not match(name, ?)", MASKS .. "|battery.*")
     -- Infinities that a mask put before a softmax are no fault; what comes out of it is.
     local first  = dumped:where("nan > 0 or (inf > 0 and (max is null or not match(name, '*scores*|*attn_weights*') "
       .. "or dtype == 'float16'))")

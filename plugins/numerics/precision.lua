@@ -34,9 +34,9 @@ return {
       return
     end
     local named = case.config:where(
-      "match(key, '*precision*|*dtype*|*fp16*|*bf16*|*half*|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
+      "match(key, '*precision*|*dtype*|*fp16*|*bf16*|half|*.half|*_half|amp|amp.*|amp_*|*.amp|*_amp|*.amp.*|*.amp_*')")
     local half  = named:where("(match(value, '*fp16*|*float16*|16-mixed|16') and not match(value, '*bf*'))"
-               .. " or (match(key, '*fp16*|*half*') and match(value, 'true|True'))")
+               .. " or (match(key, '*fp16*|half|*.half|*_half|*half_prec*') and match(value, 'true|True'))")
     -- Results of a recorder's check are stored in the format that it chose, which says nothing about the run.
     local exact  = case.tensors:where("not match(name, 'battery.*')")
     local dumped = exact:where("dtype == 'float16'")

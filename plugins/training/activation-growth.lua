@@ -47,7 +47,7 @@ return {
     -- A number that is beyond the end of a format is not in it.
     if limit and rows:count() > 0 and rows:max("value") > limit then limit = nil end
 
-    local grown, ahead, judged = nil, nil, 0
+    local growing, most, ahead, judged = {}, 0, nil, 0
     for layer, values in rows:group("layer") do
       local series = values:sort("step")
       if series:count() >= 5 then
@@ -58,8 +58,9 @@ return {
         local factor = peak.value / from.value
         -- A layer that comes up to where others are has found its level, as a branch or a gate that begins closed.
         local level = rows:where { step = from.step }:max("value")
-        if factor >= case.options.growth and peak.value > level and (not grown or factor > grown.factor) then
-          grown = { layer = layer, from = from, peak = peak, factor = factor }
+        if factor >= case.options.growth and peak.value > level then
+          growing[#growing + 1] = { layer = layer, from = from, peak = peak, factor = factor }
+          most = math.max(most, factor)
         end
         local last = late:last()
         local rate = late:col("value"):log():slope(late:col("step"))
@@ -72,6 +73,11 @@ return {
       end
     end
     if judged == 0 then return skip("activations of a layer at 5 steps or more") end
+    -- What is behind the layer that grows takes it up: of those that grow about as much the first is where it begins.
+    local grown
+    for _, one in ipairs(growing) do
+      if not grown and math.log(one.factor) >= 0.8 * math.log(most) then grown = one end
+    end
     if grown then
       report {
         symptom  = "activation-growth",

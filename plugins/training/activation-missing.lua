@@ -22,6 +22,7 @@
 --- ## References
 --- GELU's least value is -0.17 and SiLU's -0.28: https://arxiv.org/abs/1606.08415
 
+local MASKS = require("masks").NAMES
 local runs = require("runs")
 
 --- The last axis of a tensor, the width of a layer's input or output; nil where rows are not told from columns.
@@ -162,7 +163,8 @@ return {
     -- A module without weights or parts that gives what it gets, whatever it is called: nothing but an activation has a
     -- reason to be there. It has to be so at every dump, since a clamp or a mask changes nothing now and then.
     local by_design = "match(layer, '*drop*|*identity*|*shortcut*|*skip*|*resid*|*downsample*|*flatten*|*reshape*|"
-      .. "*view*|*pad*|*pool*|*clip*|*clamp*|*mask*|*quant*|*stub*|*cast*|*norm*|*ln*|*bn*|*rot*|*embed*|*emb|*pos*|"
+      .. "*view*|*pad*|*pool*|*clip*|*clamp*|" .. MASKS .. "|*quant*|*stub*|*cast*|*norm*|*ln*|*bn*|"
+      .. "*rot*|*embed*|*emb|*pos*|"
       .. "*scale*|*score*|*probs*|*logit*|*loss*|*out|*output*|*encoder|*decoder|*block*|batch|batch.*|battery.*')"
     local others = case.tensors:where("role == 'output' and layer is not null and numel >= 16")
       :where("not " .. by_design):where("not " .. named):where("min < 0 and max > 0 and std > 0")

@@ -20,6 +20,7 @@
 
 local optimizers = require("optimizers")
 local places = require("places")
+local settings = require("settings")
 local statistics = require("statistics")
 
 --- The largest distance of a logarithm from their median.
@@ -125,6 +126,14 @@ return {
     if setting and seconds:count() >= 3 then
       -- The root of v's own root mean square is above the typical sqrt(v), so this errs on the silent side.
       local usual = math.sqrt(seconds:median("value"))
+      -- What clipping leaves of gradients may be below any epsilon, and then it is clipping that makes updates short.
+      local limit = settings.clipping(case):sort("number"):first()
+      local norms = all:where { name = "grad_norm" }:where("layer is null and value > 0")
+      if usual < setting.number and setting.number <= 1e-6 and limit and norms:count() > 0
+        and limit.number < 1e-3 * norms:median("value") then
+        return skip(("gradients as they are: %s = %g leaves %.1g of a norm of %.3g"):format(limit.key, limit.number,
+          limit.number / norms:median("value"), norms:median("value")), "adam-epsilon-dominates")
+      end
       if usual < setting.number then
         report {
           symptom  = "adam-epsilon-dominates",

@@ -274,6 +274,14 @@ local function hidden(case, still)
   return #still > 0
 end
 
+--- Whether each layer that stands still is the last of a row of like parts.
+local function ends_rows(names, moving)
+  for _, name in ipairs(names) do
+    if not freezing.ends_row(name, moving) then return false end
+  end
+  return true
+end
+
 local function some_stand_still(case, run, rows, found, opt)
   local names, elements = names_of(found.still)
   local _, moved = names_of(found.moving)
@@ -301,6 +309,8 @@ local function some_stand_still(case, run, rows, found, opt)
       list((names_of(found.moving))))
     or turn and "an optimizer's turn was over before the first checkpoint"
     or not factor and others == 0 and "embeddings alone stand still"
+    or not factor and ends_rows(names, (names_of(found.moving)))
+      and ("%s is the last of a row of like parts, which gives its output to no next one"):format(list(names))
     or not factor and (settings.loaded(case) or settings.on(case.config:where("match(key, '*name_or_path')")):first())
       and "the run goes on from trained weights"
     or not factor and elements > opt.most * (elements + moved) and (grows or not checkpoints.fresh(found))
@@ -425,7 +435,9 @@ return {
     end
     for _, name in ipairs(names) do
       local run   = #names > 1 and name or nil
-      local rows  = case.tensors:where { run = name }
+      -- A trainer may keep the state of the optimizer in a folder beside that of the weights.
+      local rows  = #names == 1 and name and case.tensors:where("run == ? or role == 'state'", name)
+        or case.tensors:where { run = name }
       local found = checkpoints.layers(rows, nil, left, opt.elements)
       if found and #found.still + #found.moving >= 2 then
         judged = true

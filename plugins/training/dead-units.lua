@@ -22,6 +22,7 @@
 --- ## References
 --- https://arxiv.org/abs/1903.06733
 
+local MASKS = require("masks").NAMES
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
@@ -90,7 +91,8 @@ return {
     if sparse then return skip(("units that are to fire: %s asks for zeros"):format(sparse.key)) end
     local shares = case.scalars:where { metric = "zero_share", primary = true }:where("layer is not null and "
       .. "finite(value)")
-      :where("not match(layer, '*scores*|*probs*|*logits*|*one_hot*|*onehot*|*mask*|*dispatch*|*router*|*routing*|"
+      :where("not match(layer, '*scores*|*probs*|*logits*|*one_hot*|*onehot*|" .. MASKS
+        .. "|*dispatch*|*router*|*routing*|"
         .. "*topk*|*top_k*|*drop*|*pad*|*sparse*')")
     local norms  = case.scalars:where { metric = "weight_norm", primary = true }:where("layer is not null and "
       .. "finite(value)")

@@ -252,7 +252,7 @@ return {
         for eval in val:slice(math.max(0, val:count() - 40), 40):rows() do
           local before = train:where("step <= ?", eval.step)
           before = before:slice(math.max(0, before:count() - 5), 5)
-          local after = train:where("step > ?", eval.step):slice(0, before:count() - 1)
+          local after = train:where("step > ?", eval.step):slice(0, math.max(0, before:count() - 1))
           local rows  = before:concat(after)
           if rows:count() >= 3 then
             -- Of a row for each evaluation, as of an epoch, the level is that of its middle.

@@ -21,6 +21,7 @@
 --- ## References
 --- https://proceedings.mlr.press/v9/glorot10a.html
 
+local MASKS = require("masks").NAMES
 local places = require("places")
 local runs = require("runs")
 local settings = require("settings")
@@ -105,7 +106,7 @@ return {
     if not found then
       if settings.loaded(case) then return end
       -- What a fresh model's weights make of its inputs, before any of them has moved.
-      for layer, values in shares:where("not match(layer, '*gate*|*mask*|*gumbel*|*binar*|*quant*|*probs*')")
+      for layer, values in shares:where("not match(layer, '" .. MASKS .. "|*gate*|*gumbel*|*binar*|*quant*|*probs*')")
         :group("layer") do
         local start = values:sort("step"):first()
         local own   = case.scalars:where { primary = true, layer = layer, step = start.step }

@@ -24,6 +24,7 @@
 --- ## References
 --- https://arxiv.org/abs/1903.06733
 
+local MASKS = require("masks").NAMES
 local checkpoints = require("checkpoints")
 local settings    = require("settings")
 
@@ -78,7 +79,7 @@ return {
         local offset, gain = norm.offset, norm.gain
         local bound = gain.max ^ 2 / (gain.max ^ 2 + offset.max ^ 2)
         if offset.max < 0 and gain.min >= opt.gain and bound <= opt.above
-          and not norm.layer:lower():glob("*gate*|*mask*|*alpha*|*quant*|*obj*|*cls*|*score*|*attn*|*se.*|*head*")
+          and not norm.layer:lower():glob(MASKS .. "|*gate*|*alpha*|*quant*|*obj*|*cls*|*score*|*attn*|*se.*|*head*")
           and feeds(rows, norm) then
           shut[#shut + 1] = norm.layer
           if not first or (norm.gain.order or 0) < (first.norm.gain.order or 0) then
