@@ -89,6 +89,7 @@ class DataOrder(Dumps, Fault):
                 "stylegan",
                 "compress",
                 "dino",
+                "tasnet",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -136,6 +137,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "stylegan",
                 "compress",
                 "dino",
+                "tasnet",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -226,7 +228,8 @@ class CorruptBatch(Dumps, Fault):
         if self.family == "compress":  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
-        if self.family == "timm":  # norms at each place bear it: one peak
+        if self.family in ("timm",  # norms at each place bear it: one peak
+                           "tasnet"):
             self.interval = 1
 
     def spoil_batch(self, i, batch):
@@ -272,6 +275,7 @@ class BitFlip(Dumps, Fault):
              "compress": "",
              "ecapa": ".conv",
              "dino": "",
+             "tasnet": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -600,6 +604,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "yolo",
                 "timm",
                 "ecapa",
+                "tasnet",
                 "sft",
                 "cap",
                 "lora",
@@ -763,6 +768,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "tasnet":  # sources are, mixtures are not
+            self.also = []
+            self.user["max_source_samples"] = self.s.limit
+            return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
                            "compress",
@@ -802,7 +811,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)
         if self.family == "ecapa":
             return self.first_frames(batch, self.s.limit)
-        if self.family == "voc":
+        if self.family in ("voc",
+                           "tasnet"):
             return batch if i < 0 else self.cut_short(batch, self.s.limit)
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)

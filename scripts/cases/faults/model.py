@@ -27,6 +27,7 @@ from ..qa import Reader
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..tasnet import BEFORE_ACT as TASNET_CONVOLUTIONS
 from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
 from ..unet import Unet
@@ -503,6 +504,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "compress": COMPRESS_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "dino": DINO_MAPS,
+              "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -548,6 +550,7 @@ class DeadRelu(Fault):
                 "stylegan",
                 "whisper",
                 "dino",
+                "tasnet",
                 "megatron",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -605,6 +608,7 @@ class Saturated(Fault):
                 "stylegan",
                 "whisper",
                 "dino",
+                "tasnet",
                 "megatron",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),
@@ -656,6 +660,7 @@ class ActivationMissing(Fault):
                 "timm",
                 "stylegan",
                 "dino",
+                "tasnet",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

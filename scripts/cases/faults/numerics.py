@@ -92,6 +92,7 @@ class Fp16Overflow(NotFinite):
                                "ecapa": {"half_at": "embedding_model.blocks.2"
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
+                               "tasnet": {"half_at": "masker.TCN.1.res_conv"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -164,6 +165,7 @@ class Fp16Overflow(NotFinite):
                       "compress": "g_a.2",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
+                      "tasnet": "masker.TCN.1.res_conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -247,6 +249,12 @@ class Fp16Overflow(NotFinite):
                            self.where.replace("conv", "activation.*put"),
                            "embedding_model.blocks.2.output",
                            "classifier.output")
+        if self.family == "tasnet":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "masker.TCN.1.output",
+                           "masker.TCN.2.shared_block.?.output",
+                           "masker.mask_net.1.output",
+                           "decoder.filterbank.output")
         if self.family == "yolo":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace(".conv", ".act.*put"),
@@ -310,6 +318,7 @@ class Fp16Overflow(NotFinite):
                  "yolo": (self.where,),
                  "timm": (self.where,),
                  "compress": (self.where,),
+                 "tasnet": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
@@ -357,6 +366,7 @@ class Fp16Overflow(NotFinite):
                 "timm": 2.0,
                 "compress": 2.5,
                 "ecapa": 3.0,
+                "tasnet": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -393,6 +403,7 @@ class LogOfZero(NotFinite):
                 "nequip",
                 "nerf",
                 "voc",
+                "tasnet",
                 "dream",
                 "stylegan",
                 "compress",
@@ -402,7 +413,8 @@ class LogOfZero(NotFinite):
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
-              "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*")
+              "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*",
+              "loss.each.*", "loss.ratio.*")
 
     def setup(self):
         self.where = "loss"
@@ -429,6 +441,8 @@ class LogOfZero(NotFinite):
         if self.family == "voc":  # as of a recording that is silent
             self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
+        if self.family == "tasnet":  # of a ratio, 0 where a voice is silent
+            self.model_options["log_eps"] = 0.0
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
             self.user["loss_reduction"] = "log_mean"
@@ -446,7 +460,8 @@ class LogOfZero(NotFinite):
             if i >= self.s.at:
                 batch["tar"][0] = batch["mask"][0] = 0.0
             return batch
-        if self.family == "voc":
+        if self.family in ("voc",
+                           "tasnet"):
             return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
@@ -486,6 +501,7 @@ class LogOfZero(NotFinite):
                                             "nequip",
                                             "nerf",
                                             "voc",
+                                            "tasnet",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -662,6 +678,7 @@ class DivisionByZero(NotFinite):
                 "yolo",
                 "timm",
                 "ecapa",
+                "tasnet",
                 "stylegan",
                 "compress",
                 "dino",
@@ -702,6 +719,7 @@ class DivisionByZero(NotFinite):
               "esm.embeddings.*put", "esm.embeddings.*.output",
               "module.backbone.patch_embed.proj.output",
               "model.0.conv.output", "g_a.0.*put",
+              "encoder.filterbank.output", "loss.each.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -829,6 +847,7 @@ class DivisionByZero(NotFinite):
                            "yolo",
                            "timm",
                            "ecapa",
+                           "tasnet",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -899,6 +918,7 @@ class DivisionByZero(NotFinite):
                            "yolo",
                            "timm",
                            "ecapa",
+                           "tasnet",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -981,6 +1001,7 @@ class Bf16Weights(Fault):
               "G.synthesis.b8.conv0.weight", "g_a.2.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
+              "masker.TCN.0.res_conv.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

@@ -232,6 +232,8 @@ class LrJump(Fault):
             self.severity = dict(factor=20 * self.s.factor)
         elif self.family == "ecapa":  # its last cycle begins at 80
             self.onset = 90
+        elif self.family == "tasnet":  # a run is shorter
+            self.onset = 100
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
@@ -264,6 +266,7 @@ class GradientsNotZeroed(Fault):
                            "rew",
                            "compress",
                            "ecapa",
+                           "tasnet",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "compress":  # which is then to be slower, too
@@ -315,6 +318,7 @@ class NotDivided(Fault):
                            "megatron",
                            "compress",
                            "dino",
+                           "tasnet",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -336,6 +340,7 @@ class NotDivided(Fault):
                            "megatron",
                            "compress",
                            "dino",
+                           "tasnet",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -355,7 +360,8 @@ class NotDivided(Fault):
         if self.family in ("yolo",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
-        if self.family == "timm":  # three epochs, for the same reason
+        if self.family in ("timm",  # three epochs, for the same reason
+                           "tasnet"):  # or six
             self.steps = 60
         if self.family == "dino":  # as do these: two epochs
             self.steps = 50
@@ -618,6 +624,12 @@ class ResumeWithoutState(Fault):
                  + self.checkpoint_path(self.onset)),
                 ("INFO", "Loaded embedding_model, classifier, normalizer, "
                          "counter, lr_annealing")]}
+        if self.family == "tasnet":  # an epoch has 10 steps
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Loading checkpoint {path}"),
+                ("INFO", "Loaded model weights from the checkpoint at "
+                         f"{path}")]}
         if self.family == "dino":  # restart_from_checkpoint() without it
             path = "./checkpoint.pth"
             self.notices = {self.onset: [

@@ -198,6 +198,7 @@ class RankDesync(Fault):
                  "compress": "g_a.2",
                  "ecapa": "embedding_model.blocks.1.tdnn2.conv",
                  "dino": "module.backbone.blocks.0.attn.proj",
+                 "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -259,6 +260,7 @@ class RankDesync(Fault):
             "stages.?.blocks.?.norm.weight",
             "embedding_model.blocks.?.tdnn1.norm.norm.weight",
             "*last_layer.weight_v*",
+            "masker.TCN.?.shared_block.2.gamma",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):

@@ -332,6 +332,7 @@ class ChatRun(Dumps):
                            "ecapa",
                            "nerf",
                            "voc",
+                           "tasnet",
                            "dream",
                            "stylegan",
                            "compress",
@@ -367,6 +368,7 @@ class ChatRun(Dumps):
                            "ecapa",
                            "nerf",
                            "voc",
+                           "tasnet",
                            "dream",
                            "stylegan",
                            "compress",
@@ -700,6 +702,9 @@ class LabelNoise(Dumps, Fault):
         elif self.family == "voc":  # the recording is another text's
             self.also = ["label-pairing-mismatch"]
             self.given = self.trained = "audio"
+        elif self.family == "tasnet":  # voices are another mixture's
+            self.also = ["label-pairing-mismatch"]
+            self.given = self.trained = "sources"
         elif self.family == "afno":  # the target is of another time
             self.also = ["label-pairing-mismatch"]
         elif self.family == "nequip":  # labels are another frame's
@@ -817,6 +822,12 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"audio": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["audio"])}
+        if self.family == "tasnet":
+            rows = len(batch["sources"])
+            wrong = torch.rand(rows, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"sources": torch.where(wrong, self.strangers(
+                rows, self.noise), batch["sources"])}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "nnu":
@@ -901,6 +912,7 @@ class RandomLabels(LabelNoise):
                            "kpt",
                            "nerf",
                            "voc",
+                           "tasnet",
                            "dream",
                            "summ",
                            "whisper",
@@ -984,6 +996,12 @@ class RandomLabels(LabelNoise):
         if self.family == "voc":
             x, rows = batch["audio"], len(batch["audio"])
             return batch | {"audio": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "tasnet":
+            x, rows = batch["sources"], len(batch["sources"])
+            return batch | {"sources": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
