@@ -166,6 +166,7 @@ class ConstantRate(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -242,6 +243,7 @@ class Curriculum(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -281,6 +283,7 @@ class Curriculum(Control):
                            "timm",
                            "ecapa",
                            "dino",
+                           "tasnet",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -411,6 +414,7 @@ class RateEndsAtZero(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -598,6 +602,7 @@ class MixedDomains(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "tasnet",
                 "summ")
 
     def make_source(self, seed):
@@ -609,6 +614,8 @@ class MixedDomains(Control):
             return self.signs(seed, cameras=True)
         if self.family == "ecapa":
             return self.recordings(seed, corpora=True)
+        if self.family == "tasnet":
+            return self.mixtures(seed, places=True)
         if self.family == "dino":
             return self.swatches(seed, cameras=True)
         if self.family == "nnu":
@@ -1012,6 +1019,7 @@ class Accumulated(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -2837,6 +2845,58 @@ class OtherPrototypes(Control):
         self.model_options["out_dim"] = self.s.out
 
 
+class OtherMask(Control):
+    """Masks are held between 0 and 1, each for itself or so that those of the
+    two voices have a sum of 1, as mask_act of the config says."""
+    id, severities, families = "H159", (dict(act="sigmoid"),
+                                        dict(act="softmax")), ("tasnet",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["mask_act"] = self.s.act
+
+
+class OtherRatio(Control):
+    """Training has a ratio that minds how loud an output is (SNR, SD-SDR), as
+    the config says; validation has SI-SDR."""
+    id, severities, families = "H160", (dict(kind="snr"),
+                                        dict(kind="sdsdr")), ("tasnet",)
+
+    def setup(self):
+        super().setup()
+        self.user["loss_func"] = f"pairwise_neg_{self.s.kind}"
+
+    def compute_loss(self, i, model, batch):
+        pairs = model.pairwise(model.separated(batch), batch["sources"],
+                               self.s.kind)
+        loss = model.orders(pairs).mean(2).min(1).values.mean()
+        model.tap("loss.output", loss)
+        return loss
+
+
+class LevelsDrawn(Control):
+    """Voices of training get another loudness, up to 3 or 6 dB up or down,
+    before they are mixed, as the config says: some mixtures are harder than
+    those of validation, some easier."""
+    id, severities, families = "H161", (dict(decibel=3.0),
+                                        dict(decibel=6.0)), ("tasnet",)
+
+    def setup(self):
+        super().setup()
+        self.user["augment_gain_db"] = self.s.decibel
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        sources = batch["sources"]
+        gain = 2 * torch.rand(len(sources), 2, 1, generator=self.drawn) - 1
+        louder = sources * 10 ** (self.s.decibel * gain / 20)
+        return batch | {"mixture": batch["mixture"] + (louder - sources).sum(
+            1), "sources": louder}
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -2880,4 +2940,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           RatesByDepth, RateByEpoch, MixupEnds,
           OtherLambda, RoundedInTraining, LambdaFalls,
           OtherMargin, MoreCopies, MarginGrows,
-          OtherCrops, LastLayerLater, OtherPrototypes)
+          OtherCrops, LastLayerLater, OtherPrototypes,
+          OtherMask, OtherRatio, LevelsDrawn)
