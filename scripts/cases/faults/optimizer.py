@@ -52,6 +52,7 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "ecapa",
+                           "tasnet",
                            "kpt",
                            "nerf",
                            "sft",
@@ -233,7 +234,7 @@ class LrJump(Fault):
         elif self.family == "ecapa":  # its last cycle begins at 80
             self.onset = 90
         elif self.family == "tasnet":  # a run is shorter
-            self.onset = 100
+            self.onset = 80
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
