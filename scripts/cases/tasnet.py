@@ -358,10 +358,10 @@ class TasnetRun(Family):
     level_seed = 400
     steps, seed, language, classes = 120, 2900, False, VOICES
     optimizer_name, lr, weight_decay = "adam", 0.012, 0.0
-    recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=2.0, weight_decay=0.0)}
     base = {"lr": 0.01, "weight_decay": 0.0}
     warmup, schedule, clip = 0, "plateau", 5.0
-    PATIENCE, FACTOR = 5, 0.5       # of ReduceLROnPlateau
+    PATIENCE, LR_FACTOR = 5, 0.5       # of ReduceLROnPlateau
     TOP = 2                         # checkpoints that are kept
     EPOCH = epoch_steps = 10
     batch_size, context = ROWS, SAMPLES
@@ -384,21 +384,26 @@ class TasnetRun(Family):
                      where="masker.bottleneck.1"), dict(part="all")),
         "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
         "F08": (dict(every=8), dict(every=32), dict(every=1 << 30)),
-        "F11": (dict(adam=0.05), dict(adam=0.2), dict(adam=1.0)),
-        "F12": (dict(eps=0.1), dict(eps=0.5), dict(eps=3.0)),
-        "F13": (dict(path="masker.TCN.2"), dict(path="masker.TCN.3"),
+        "F09": (dict(parts=8, logs_sum=False), dict(parts=12, logs_sum=True),
+                dict(parts=16, logs_sum=True)),
+        "F11": (dict(adam=0.5), dict(adam=2.0), dict(adam=10.0)),
+        "F12": (dict(eps=1.0), dict(eps=4.0), dict(eps=15.0)),
+        "F13": (dict(path="encoder"), dict(path="masker.TCN.3"),
                 dict(path="masker")),
-        "F14": (dict(modules=["masker.TCN"]),
-                dict(modules=["masker.TCN", "masker.mask_net"]),
-                dict(modules=["masker.bottleneck", "masker.TCN",
-                              "masker.mask_net", "decoder"])),
+        "F14": (dict(modules=["masker.TCN", "masker.mask_net"]),
+                dict(modules=["decoder", "masker.TCN", "masker.mask_net"]),
+                dict(modules=["masker", "decoder"])),
         "F15": (dict(at=90), dict(at=60), dict(at=30)),
-        "F27": (dict(epochs=20), dict(epochs=40), dict(epochs=120)),
+        "F27": (dict(epochs=40), dict(epochs=60), dict(epochs=120)),
         "F26": (dict(steps=20, share=1.0), dict(steps=30, share=1.0),
                 dict(steps=40, share=1.0)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=30),
                 dict(part="head", bit=30)),
         "F33": (dict(limit=150), dict(limit=110), dict(limit=70)),
+        "F36a": (dict(bias=-4.0), dict(bias=-8.0), dict(bias=-20.0)),
+        "F36b": (dict(factor=100, kind="sigmoid"),
+                 dict(factor=100, kind="tanh"),
+                 dict(factor=1000, kind="sigmoid")),
         "F39a": (dict(at=90), dict(at=60), dict(at=30)),
         "F39b": (dict(at=80), dict(at=60), dict(at=40)),
         "F41": (dict(share=0.4, at=0, every=1),
@@ -423,7 +428,7 @@ class TasnetRun(Family):
     def train(self):
         idle = torch.optim.SGD([torch.zeros(1)], lr=1.0)
         self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            idle, factor=self.FACTOR, patience=self.PATIENCE)
+            idle, factor=self.LR_FACTOR, patience=self.PATIENCE)
         self.fallen, self.top, self.scores = 1.0, {}, {}
         super().train()
 
@@ -648,7 +653,7 @@ class TasnetRun(Family):
         settings = super().settings()
         if self.schedule == "plateau":
             settings |= {"scheduler": "ReduceLROnPlateau",
-                         "factor": self.FACTOR, "patience": self.PATIENCE}
+                         "factor": self.LR_FACTOR, "patience": self.PATIENCE}
         return settings | {"epochs": self.epochs} | self.user
 
     def model_settings(self):
