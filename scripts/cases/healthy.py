@@ -56,7 +56,8 @@ class SmallBatch(Control):
 
     def setup(self):
         super().setup()
-        if self.family == "ecapa":  # norms and margins want some speakers
+        if self.family in ("ecapa",  # norms and margins want some speakers
+                           "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return
         least, slow = (5, 0.5) if self.family == "s2s" else (2, self.s.factor)

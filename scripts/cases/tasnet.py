@@ -358,7 +358,7 @@ class TasnetRun(Family):
     level_seed = 400
     steps, seed, language, classes = 120, 2900, False, VOICES
     optimizer_name, lr, weight_decay = "adam", 0.012, 0.0
-    recipes = {"sgd": dict(lr=2.0, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.7, weight_decay=0.0)}
     base = {"lr": 0.01, "weight_decay": 0.0}
     warmup, schedule, clip = 0, "plateau", 5.0
     PATIENCE, LR_FACTOR = 5, 0.5       # of ReduceLROnPlateau
@@ -410,7 +410,7 @@ class TasnetRun(Family):
                 dict(share=0.7, at=60, every=1),
                 dict(share=0.85, at=0, every=8)),
         "H02": (dict(factor=0.6), dict(factor=0.4)),
-        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H03": (dict(rows=7), dict(rows=6)),
         "H04": (dict(rate=0.02), dict(rate=0.05)),
         "H11": (dict(steps=200, keep="block"), dict(steps=250, keep="head")),
         "H43": (dict(parts=2), dict(parts=4))}

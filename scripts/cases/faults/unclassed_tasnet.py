@@ -91,25 +91,20 @@ class RatioHeld(OtherLoss):
         return model.orders(pairs).mean(2).min(1).values.mean()
 
 
-class OneMaskForBands(OfTasnet):
-    """Filters share a mask, by eights, by twelves or all of them: a voice can
-    be turned down as a whole and hardly taken out, in validation as well."""
+class MasksNeverShut(OfTasnet):
+    """A mask goes from a floor to 1 and never below, as where musical noise is
+    to be kept low: most of the other voice stays, in validation as well."""
     id = "U435"
-    severities = (dict(bands=3), dict(bands=2), dict(bands=1))
+    severities = (dict(floor=0.6), dict(floor=0.8), dict(floor=0.95))
 
     def setup(self):
         super().setup()
-        self.user["mask_bands"] = self.s.bands
+        self.user["mask_floor"] = self.s.floor
 
     def make_model(self):
         model = super().make_model()
-
-        def shared(masks):
-            rows, voices, filters, frames = masks.shape
-            groups = masks.view(rows, voices, self.s.bands, -1, frames)
-            return groups.mean(3, keepdim=True).expand_as(groups) \
-                .reshape(masks.shape)
-        model.of_masks = shared
+        low = self.s.floor
+        model.of_masks = lambda masks: low + (1 - low) * masks.clamp(max=1)
         return model
 
 
@@ -140,4 +135,4 @@ class PhaseNotHeard(OtherLoss):
 
 
 FAULTS = (OrderOfTheList, BetterVoiceAlone, WindowsApart, RatioHeld,
-          OneMaskForBands, PhaseNotHeard)
+          MasksNeverShut, PhaseNotHeard)
