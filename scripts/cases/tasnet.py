@@ -33,9 +33,9 @@ class Mixtures:
     within a sixth of the voice's own, three whispered, noise in a band of
     their own. Each has a loudness that swells and fades with its syllables.
     One of the two high bands is mixed with one of the three other voices, up
-    to 4 dB apart, with noise of .25 of their mean: bands tell most pairs, a
-    high pitch's harmonics lie within both. Who knows voices, pitches and
-    syllables of a mixture has its posterior mean, see best().
+    to 4 dB apart, with noise of .25: where the bands are is learned first,
+    then what of a high pitch's harmonics lies within. Who knows voices, pitch
+    and syllables of a mixture has its posterior mean, see best().
 
     block, share: thirds of the pairs, one after the other.
     clean: pairs whose bands are apart, without noise. places: three of them,
@@ -45,7 +45,7 @@ class Mixtures:
     NOISE, SUNG = 0.25, 2
     PITCH = (1 / 34, 1 / 15)                # in cycles a sample
     LOUD = ((1.0, 0.8, 0.5, 0.3, 0.2, 0.1), (1.0, 0.7, 0.5, 0.2))
-    BANDS = ((0.02, 0.10), (0.14, 0.24), (0.30, 0.44))
+    BANDS = ((0.02, 0.10), (0.22, 0.36), (0.30, 0.44))
     PAIRS = ((3, 0), (4, 0), (3, 1), (4, 1), (3, 2), (4, 2))
     APART = ((4, 0), (4, 2))
 
@@ -377,7 +377,7 @@ class TasnetRun(Family):
     graded = {
         "F01": (dict(factor=100), dict(factor=1000), dict(factor=10000)),
         "F02": (dict(lr=20.0), dict(lr=100.0), dict(lr=1000.0)),
-        "F04": (dict(at=20), dict(at=10), dict(at=0)),
+        "F04": (dict(at=12), dict(at=6), dict(at=0)),
         "F05": (dict(modules=["masker"],
                      where="masker.bottleneck.1"),
                 dict(modules=["masker", "decoder"],
