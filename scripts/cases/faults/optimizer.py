@@ -626,6 +626,7 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loaded embedding_model, classifier, normalizer, "
                          "counter, lr_annealing")]}
         if self.family == "tasnet":  # an epoch has 10 steps
+            self.seed += 40     # with its own a sound run ends badly as well
             path = self.checkpoint_path(self.onset)
             self.notices = {self.onset: [
                 ("INFO", f"Loading checkpoint {path}"),

@@ -48,10 +48,10 @@ class OrderOfTheList(OtherLoss):
 
 class BetterVoiceAlone(OtherLoss):
     """Of the two outputs of a mixture the better one counts in training, the
-    other a fifth, a twentieth of it or nothing (a reduction that takes the
+    other a twentieth, a hundredth of it or nothing (a reduction that takes the
     least where the mean was meant)."""
     id = "U432"
-    severities = (dict(rest=0.2), dict(rest=0.05), dict(rest=0.0))
+    severities = (dict(rest=0.05), dict(rest=0.01), dict(rest=0.0))
 
     def setup(self):
         super().setup()
