@@ -358,7 +358,7 @@ class TasnetRun(Family):
     level_seed = 400
     steps, seed, language, classes = 120, 2900, False, VOICES
     optimizer_name, lr, weight_decay = "adam", 0.012, 0.0
-    recipes = {"sgd": dict(lr=0.7, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
     base = {"lr": 0.01, "weight_decay": 0.0}
     warmup, schedule, clip = 0, "plateau", 5.0
     PATIENCE, LR_FACTOR = 5, 0.5       # of ReduceLROnPlateau
