@@ -56,7 +56,8 @@ class SmallBatch(Control):
 
     def setup(self):
         super().setup()
-        if self.family == "ecapa":  # norms and margins want some speakers
+        if self.family in ("ecapa",  # norms and margins want some speakers
+                           "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return
         least, slow = (5, 0.5) if self.family == "s2s" else (2, self.s.factor)
@@ -168,6 +169,7 @@ class ConstantRate(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -247,6 +249,7 @@ class Curriculum(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -288,6 +291,7 @@ class Curriculum(Control):
                            "dino",
                            "kge",
                            "edsr",
+                           "tasnet",
                            "tower",
                            "sasrec",
                            "megatron",
@@ -420,6 +424,7 @@ class RateEndsAtZero(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -613,6 +618,7 @@ class MixedDomains(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "tasnet",
                 "summ")
 
     def make_source(self, seed):
@@ -626,6 +632,8 @@ class MixedDomains(Control):
             return self.recordings(seed, corpora=True)
         if self.family == "kge":
             return self.edges(seed, sites=True)
+        if self.family == "tasnet":
+            return self.mixtures(seed, places=True)
         if self.family == "dino":
             return self.swatches(seed, cameras=True)
         if self.family == "edsr":
@@ -1033,6 +1041,7 @@ class Accumulated(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "tasnet",
                 "summ")
 
     def setup(self):
@@ -1043,6 +1052,8 @@ class Accumulated(Control):
             self.batch_size //= self.s.parts
         if self.family == "ecapa":  # norms want as many rows
             self.batch_size = 8
+        if self.family == "tasnet":  # with its own a plain run ends badly too
+            self.seed += 40
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)
 
@@ -2950,6 +2961,55 @@ class HarderPictures(Control):
             + size * torch.randn(lq.shape, generator=rng)
         return batch | {"lq": torch.where(some, harder.clamp(0, 1), lq)}
 
+
+class OtherMask(Control):
+    """Masks are held between 0 and 1, each for itself or so that those of the
+    two voices have a sum of 1, as mask_act of the config says."""
+    id, severities, families = "H159", (dict(act="sigmoid"),
+                                        dict(act="softmax")), ("tasnet",)
+
+    def setup(self):
+        super().setup()
+        self.model_options["mask_act"] = self.s.act
+
+
+class OtherRatio(Control):
+    """Training has a ratio that minds how loud an output is (SNR, SD-SDR), as
+    the config says; validation has SI-SDR."""
+    id, severities, families = "H160", (dict(kind="snr"),
+                                        dict(kind="sdsdr")), ("tasnet",)
+
+    def setup(self):
+        super().setup()
+        self.user["loss_func"] = f"pairwise_neg_{self.s.kind}"
+
+    def compute_loss(self, i, model, batch):
+        pairs = model.pairwise(model.separated(batch), batch["sources"],
+                               self.s.kind)
+        loss = model.orders(pairs).mean(2).min(1).values.mean()
+        model.tap("loss.output", loss)
+        return loss
+
+
+class LevelsDrawn(Control):
+    """Voices of training get another loudness, up to 3 or 6 dB up or down,
+    before they are mixed, as the config says: some mixtures are harder than
+    those of validation, some easier."""
+    id, severities, families = "H161", (dict(decibel=3.0),
+                                        dict(decibel=6.0)), ("tasnet",)
+
+    def setup(self):
+        super().setup()
+        self.user["augment_gain_db"] = self.s.decibel
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        sources = batch["sources"]
+        gain = 2 * torch.rand(len(sources), 2, 1, generator=self.drawn) - 1
+        louder = sources * 10 ** (self.s.decibel * gain / 20)
+        return batch | {"mixture": batch["mixture"] + (louder - sources).sum(
+            1), "sources": louder}
+
     def spoil_val(self, batch):
         return batch
 
@@ -2999,4 +3059,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherMargin, MoreCopies, MarginGrows,
           OtherCrops, LastLayerLater, OtherPrototypes,
           OtherScoreMargin, OtherNegatives, NegativesFiltered,
-          OtherLossWeight, CosineRestarts, HarderPictures)
+          OtherLossWeight, CosineRestarts, HarderPictures,
+          OtherMask, OtherRatio, LevelsDrawn)

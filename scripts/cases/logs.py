@@ -46,7 +46,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_dfl_loss", "val_map50", "val_map", "val_top1", "val_top5",
         "mse_loss", "bpp_loss", "aux_loss", "val_mse_loss", "val_bpp_loss",
         "val_aux_loss", "val_error_rate", "val_eer", "wd", "val_knn_top1",
-        "val_knn_top5", "val_hits_at_1", "val_hits_at_3", "val_hits_at_10")
+        "val_knn_top5", "val_hits_at_1", "val_hits_at_3", "val_hits_at_10",
+        "val_si_sdr_imp")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 

@@ -91,6 +91,7 @@ class DataOrder(Dumps, Fault):
                 "dino",
                 "kge",
                 "edsr",
+                "tasnet",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -140,6 +141,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "dino",
                 "kge",
                 "edsr",
+                "tasnet",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -238,7 +240,8 @@ class CorruptBatch(Dumps, Fault):
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
         if self.family == "edsr":  # as here
             self.onset = self.steps // 2 - self.first_step
-        if self.family == "timm":  # norms at each place bear it: one peak
+        if self.family in ("timm",  # norms at each place bear it: one peak
+                           "tasnet"):
             self.interval = 1
 
     def spoil_batch(self, i, batch):
@@ -286,6 +289,7 @@ class BitFlip(Dumps, Fault):
              "dino": "",
              "kge": "",
              "edsr": "",
+             "tasnet": "",
              "nnu": "",
              "nerf": "",
              "dlrm": "",
@@ -624,6 +628,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "yolo",
                 "timm",
                 "ecapa",
+                "tasnet",
                 "sft",
                 "cap",
                 "lora",
@@ -788,6 +793,10 @@ class TruncationDropsAnswers(ChatRun, Fault):
             self.also = []
             self.user["max_audio_samples"] = self.s.limit
             return super().make_source(seed)
+        if self.family == "tasnet":  # sources are, mixtures are not
+            self.also = []
+            self.user["max_source_samples"] = self.s.limit
+            return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
                            "compress",
@@ -829,7 +838,8 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.first_boxes(batch, self.s.limit)
         if self.family == "ecapa":
             return self.first_frames(batch, self.s.limit)
-        if self.family == "voc":
+        if self.family in ("voc",
+                           "tasnet"):
             return batch if i < 0 else self.cut_short(batch, self.s.limit)
         if self.family == "tts" and i >= 0:
             return tts.cut_short(batch, self.s.limit)

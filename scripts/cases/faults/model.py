@@ -28,6 +28,7 @@ from ..qa import Reader
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..tasnet import BEFORE_ACT as TASNET_CONVOLUTIONS
 from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
 from ..unet import Unet
@@ -505,6 +506,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ecapa": ECAPA_CONVOLUTIONS,
               "dino": DINO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
+              "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
               "xenc": (*(f"{b}.intermediate.dense"
@@ -551,6 +553,7 @@ class DeadRelu(Fault):
                 "whisper",
                 "dino",
                 "edsr",
+                "tasnet",
                 "megatron",
                 "summ")
     severities = (dict(bias=-2.5), dict(bias=-5.0), dict(bias=-20.0))
@@ -609,6 +612,7 @@ class Saturated(Fault):
                 "whisper",
                 "dino",
                 "edsr",
+                "tasnet",
                 "megatron",
                 "summ")
     severities = (dict(factor=10, kind="sigmoid"),

@@ -94,6 +94,7 @@ class Fp16Overflow(NotFinite):
                                "dino": {"half_scores": True},
                                "kge": {"half": True},
                                "edsr": {"half_at": "body.1.conv1"},
+                               "tasnet": {"half_at": "masker.TCN.1.res_conv"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
                                "nerf": {"half_at": "field.mlp_base.layers.2"},
@@ -168,6 +169,7 @@ class Fp16Overflow(NotFinite):
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "kge": "interaction",
                       "edsr": "body.1.conv1",
+                      "tasnet": "masker.TCN.1.res_conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
                       "afno": "blocks.1.mlp.fc1",
@@ -257,6 +259,12 @@ class Fp16Overflow(NotFinite):
         if self.family == "edsr":
             self.dumped = (*self.dumped, f"{self.where}.*put", "body.1.*put",
                            "body.1.relu.*put", "body.1.conv2.*put")
+        if self.family == "tasnet":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           "masker.TCN.1.output",
+                           "masker.TCN.2.shared_block.?.output",
+                           "masker.mask_net.1.output",
+                           "decoder.filterbank.output")
         if self.family == "yolo":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace(".conv", ".act.*put"),
@@ -324,6 +332,7 @@ class Fp16Overflow(NotFinite):
                  "yolo": (self.where,),
                  "timm": (self.where,),
                  "compress": (self.where,),
+                 "tasnet": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
@@ -372,6 +381,7 @@ class Fp16Overflow(NotFinite):
                 "timm": 2.0,
                 "compress": 2.5,
                 "ecapa": 3.0,
+                "tasnet": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -408,6 +418,7 @@ class LogOfZero(NotFinite):
                 "nequip",
                 "nerf",
                 "voc",
+                "tasnet",
                 "dream",
                 "stylegan",
                 "compress",
@@ -419,7 +430,8 @@ class LogOfZero(NotFinite):
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
-              "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*")
+              "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*",
+              "loss.each.*", "loss.ratio.*")
 
     def setup(self):
         self.where = "loss"
@@ -449,6 +461,8 @@ class LogOfZero(NotFinite):
         if self.family == "voc":  # as of a recording that is silent
             self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
+        if self.family == "tasnet":  # of a ratio, 0 where a voice is silent
+            self.model_options["log_eps"] = 0.0
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
             self.user["loss_reduction"] = "log_mean"
@@ -468,7 +482,8 @@ class LogOfZero(NotFinite):
             return batch
         if self.family == "edsr":
             return self.weighed(batch, i >= self.s.at)
-        if self.family == "voc":
+        if self.family in ("voc",
+                           "tasnet"):
             return self.silenced(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
@@ -510,6 +525,7 @@ class LogOfZero(NotFinite):
                                             "nerf",
                                             "voc",
                                             "edsr",
+                                            "tasnet",
                                             "kpt"):
             return model.loss(batch)
         logits = model.logits(batch)
@@ -686,6 +702,7 @@ class DivisionByZero(NotFinite):
                 "yolo",
                 "timm",
                 "ecapa",
+                "tasnet",
                 "stylegan",
                 "compress",
                 "dino",
@@ -728,6 +745,7 @@ class DivisionByZero(NotFinite):
               "esm.embeddings.*put", "esm.embeddings.*.output",
               "module.backbone.patch_embed.proj.output",
               "model.0.conv.output", "g_a.0.*put",
+              "encoder.filterbank.output", "loss.each.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -864,6 +882,7 @@ class DivisionByZero(NotFinite):
                            "yolo",
                            "timm",
                            "ecapa",
+                           "tasnet",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -940,6 +959,7 @@ class DivisionByZero(NotFinite):
                            "yolo",
                            "timm",
                            "ecapa",
+                           "tasnet",
                            "stylegan",
                            "whisper",
                            "kpt"):
@@ -1024,6 +1044,7 @@ class Bf16Weights(Fault):
               "conv_after_body.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
+              "masker.TCN.0.res_conv.weight",
               "vit.encoder.layer.0.attention.output.dense.weight")
 
     def setup(self):

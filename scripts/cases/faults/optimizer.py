@@ -52,6 +52,7 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "ecapa",
+                           "tasnet",
                            "kpt",
                            "nerf",
                            "sft",
@@ -233,6 +234,8 @@ class LrJump(Fault):
             self.severity = dict(factor=20 * self.s.factor)
         elif self.family == "ecapa":  # its last cycle begins at 80
             self.onset = 90
+        elif self.family == "tasnet":  # a run is shorter
+            self.onset = 80
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
@@ -265,6 +268,7 @@ class GradientsNotZeroed(Fault):
                            "rew",
                            "compress",
                            "ecapa",
+                           "tasnet",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "compress":  # which is then to be slower, too
@@ -318,6 +322,7 @@ class NotDivided(Fault):
                            "dino",
                            "kge",
                            "edsr",
+                           "tasnet",
                            *PAIR_7):  # theirs divides
             vars(self).update(self.recipes["sgd"], optimizer_name="sgd")
         if self.family in (*PAIR_7, "tts", "dpo", "t5", "vlm", "bc", "ner",
@@ -339,6 +344,7 @@ class NotDivided(Fault):
                            "megatron",
                            "compress",
                            "dino",
+                           "tasnet",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -358,7 +364,8 @@ class NotDivided(Fault):
         if self.family in ("yolo",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
-        if self.family == "timm":  # three epochs, for the same reason
+        if self.family in ("timm",  # three epochs, for the same reason
+                           "tasnet"):  # or six
             self.steps = 60
         if self.family in ("dino",
                            "edsr"):  # as do these: two epochs, or one
@@ -629,6 +636,13 @@ class ResumeWithoutState(Fault):
                  + ", with param key: [params]."),
                 ("INFO", "Start training from epoch: "
                          f"{self.onset // self.EPOCH}, iter: {self.onset}")]}
+        if self.family == "tasnet":  # an epoch has 10 steps
+            self.seed += 40     # with its own a sound run ends badly as well
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"Loading checkpoint {path}"),
+                ("INFO", "Loaded model weights from the checkpoint at "
+                         f"{path}")]}
         if self.family == "dino":  # restart_from_checkpoint() without it
             path = "./checkpoint.pth"
             self.notices = {self.onset: [

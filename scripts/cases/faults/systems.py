@@ -200,6 +200,7 @@ class RankDesync(Fault):
                  "dino": "module.backbone.blocks.0.attn.proj",
                  "kge": "entity_representations.0._embeddings",
                  "edsr": "body.0.conv2",
+                 "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
                  "afno": "blocks.0.mlp.fc2",
@@ -261,6 +262,7 @@ class RankDesync(Fault):
             "stages.?.blocks.?.norm.weight",
             "embedding_model.blocks.?.tdnn1.norm.norm.weight",
             "*last_layer.weight_v*",
+            "masker.TCN.?.shared_block.2.gamma",
             "*.norm_attn.1.weight")
 
     def wrap(self, model):

@@ -337,6 +337,7 @@ class ChatRun(Dumps):
                            "ecapa",
                            "nerf",
                            "voc",
+                           "tasnet",
                            "dream",
                            "stylegan",
                            "compress",
@@ -373,6 +374,7 @@ class ChatRun(Dumps):
                            "ecapa",
                            "nerf",
                            "voc",
+                           "tasnet",
                            "dream",
                            "stylegan",
                            "compress",
@@ -708,6 +710,9 @@ class LabelNoise(Dumps, Fault):
         elif self.family == "voc":  # the recording is another text's
             self.also = ["label-pairing-mismatch"]
             self.given = self.trained = "audio"
+        elif self.family == "tasnet":  # voices are another mixture's
+            self.also = ["label-pairing-mismatch"]
+            self.given = self.trained = "sources"
         elif self.family == "afno":  # the target is of another time
             self.also = ["label-pairing-mismatch"]
         elif self.family == "nequip":  # labels are another frame's
@@ -830,6 +835,12 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"gt": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["gt"])}
+        if self.family == "tasnet":
+            rows = len(batch["sources"])
+            wrong = torch.rand(rows, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"sources": torch.where(wrong, self.strangers(
+                rows, self.noise), batch["sources"])}
         if self.family == "kpt":
             return self.misplaced(batch, self.s.share, self.noise)
         if self.family == "nnu":
@@ -918,6 +929,7 @@ class RandomLabels(LabelNoise):
                            "kpt",
                            "nerf",
                            "voc",
+                           "tasnet",
                            "dream",
                            "summ",
                            "whisper",
@@ -1009,6 +1021,12 @@ class RandomLabels(LabelNoise):
         if self.family == "edsr":
             x, rows = batch["gt"], len(batch["gt"])
             return batch | {"gt": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "tasnet":
+            x, rows = batch["sources"], len(batch["sources"])
+            return batch | {"sources": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
