@@ -87,6 +87,7 @@ class DataOrder(Dumps, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kpt")
@@ -134,6 +135,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kpt")  # the unet bears it
@@ -270,6 +272,7 @@ class BitFlip(Dumps, Fault):
              "yolo": "",
              "timm": ".fc2",
              "compress": "",
+             "depth": "",
              "ecapa": ".conv",
              "dino": "",
              "nnu": "",
@@ -608,6 +611,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "sasrec",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "whisper",
                 "megatron",
@@ -765,6 +769,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
+                           "depth",
                            "compress",
                            "stylegan"):
             self.also = []
@@ -795,6 +800,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
                            "timm",
+                           "depth",
                            "compress",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)

@@ -7,6 +7,7 @@ from ..bert import Bert
 from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
 from ..compress import BEFORE_ACT as COMPRESS_CONVS
+from ..depth import BEFORE_ACT as DEPTH_CONVS
 from ..det import Detector
 from ..dream import Dreamer
 from ..ecapa import BEFORE_ACT as ECAPA_CONVOLUTIONS
@@ -501,6 +502,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "yolo": YOLO_NORMS,
               "timm": TIMM_MAPS,
               "compress": COMPRESS_CONVS,
+              "depth": DEPTH_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "dino": DINO_MAPS,
               "nnu": tuple(f"{b}.convs.0.norm"
@@ -533,6 +535,7 @@ class DeadRelu(Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "depth",
                 "compress",
                 "ecapa",
                 "cap",
@@ -590,6 +593,7 @@ class Saturated(Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "depth",
                 "compress",
                 "ecapa",
                 "cap",
@@ -656,6 +660,7 @@ class ActivationMissing(Fault):
                 "timm",
                 "stylegan",
                 "dino",
+                "depth",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

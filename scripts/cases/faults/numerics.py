@@ -89,6 +89,8 @@ class Fp16Overflow(NotFinite):
                                "timm": {"half_at":
                                         "stages.1.blocks.0.mlp.fc1"},
                                "compress": {"half_at": "g_a.2"},
+                               "depth": {"half_at": "encoder.encoder.layer2"
+                                                    ".0.conv1"},
                                "ecapa": {"half_at": "embedding_model.blocks.2"
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
@@ -162,6 +164,7 @@ class Fp16Overflow(NotFinite):
                       "yolo": "model.4.m.0.cv1.conv",
                       "timm": "stages.1.blocks.0.mlp.fc1",
                       "compress": "g_a.2",
+                      "depth": "encoder.encoder.layer2.0.conv1",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "nnu": "decoder.stages.1.convs.0.conv",
@@ -242,6 +245,11 @@ class Fp16Overflow(NotFinite):
         if self.family == "compress":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "g_a.3.*put", "h_s.4.output")
+        if self.family == "depth":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv1", "relu.*put"),
+                           "encoder.encoder.layer2.output",
+                           "depth.decoder.8.conv.output")
         if self.family == "ecapa":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv", "activation.*put"),
@@ -310,6 +318,7 @@ class Fp16Overflow(NotFinite):
                  "yolo": (self.where,),
                  "timm": (self.where,),
                  "compress": (self.where,),
+                 "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
@@ -356,6 +365,7 @@ class Fp16Overflow(NotFinite):
                 "yolo": 3.0,
                 "timm": 2.0,
                 "compress": 2.5,
+                "depth": 2.0,
                 "ecapa": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
@@ -395,6 +405,7 @@ class LogOfZero(NotFinite):
                 "voc",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kpt")
@@ -429,6 +440,10 @@ class LogOfZero(NotFinite):
         if self.family == "voc":  # as of a recording that is silent
             self.model_options["clip_val"] = 0.0
             self.severity = dict(at=self.s.at)
+        if self.family == "depth":  # of errors, which are 0 in a parked car
+            self.model_options["logs"] = True
+            self.user["reprojection_reduction"] = "log_mean"
+            self.severity = dict(at=self.s.at)
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
             self.user["loss_reduction"] = "log_mean"
@@ -448,6 +463,8 @@ class LogOfZero(NotFinite):
             return batch
         if self.family == "voc":
             return self.silenced(batch) if i >= self.s.at else batch
+        if self.family == "depth":
+            return self.parked(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
         if self.family == "kpt":
@@ -481,6 +498,7 @@ class LogOfZero(NotFinite):
             model.keeps = None
             return loss
         if i < self.s.at or self.family in ("tts",
+                                            "depth",
                                             "fcst",
                                             "afno",
                                             "nequip",
@@ -663,6 +681,7 @@ class DivisionByZero(NotFinite):
                 "timm",
                 "ecapa",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kpt")
@@ -702,6 +721,7 @@ class DivisionByZero(NotFinite):
               "esm.embeddings.*put", "esm.embeddings.*.output",
               "module.backbone.patch_embed.proj.output",
               "model.0.conv.output", "g_a.0.*put",
+              "encoder.encoder.conv1.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -779,7 +799,8 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
-        if self.family == "dino":
+        if self.family in ("dino",
+                           "depth"):
             return self.blank(batch) if i >= self.s.at else batch
         if self.family == "dream":  # a sensor stands still
             if i >= self.s.at:
@@ -888,6 +909,7 @@ class DivisionByZero(NotFinite):
         if self.family == "dino":
             return self.by_themselves(batch)
         if self.family in ("compress",
+                           "depth",
                            "dream"):
             return self.standardised(batch)
         if self.family == "voc":

@@ -51,6 +51,7 @@ class LrTooHighSgd(Fault):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
+                           "depth",  # what is not warped bounds its loss
                            "ecapa",
                            "kpt",
                            "nerf",
@@ -232,6 +233,8 @@ class LrJump(Fault):
             self.severity = dict(factor=20 * self.s.factor)
         elif self.family == "ecapa":  # its last cycle begins at 80
             self.onset = 90
+        elif self.family == "depth":  # its rate falls at 80
+            self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
@@ -313,6 +316,7 @@ class NotDivided(Fault):
                            "tower",
                            "sasrec",
                            "megatron",
+                           "depth",
                            "compress",
                            "dino",
                            *PAIR_7):  # theirs divides
@@ -334,6 +338,7 @@ class NotDivided(Fault):
                            "sasrec",
                            "nequip",
                            "megatron",
+                           "depth",
                            "compress",
                            "dino",
                            "esm", "mae"):  # and so does their clipping
@@ -352,6 +357,8 @@ class NotDivided(Fault):
             self.steps = 50
         if self.family == "compress":  # two
             self.steps = 50
+        if self.family == "depth":  # as here
+            self.steps = 40
         if self.family in ("yolo",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
@@ -612,6 +619,14 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loading checkpoint.pth.tar"),
                 ("INFO", "Loaded state_dict, epoch "
                          f"{self.onset // self.EPOCH - 1}")]}
+        if self.family == "depth":  # load_model(); an epoch has 20 steps
+            self.notices = {self.onset: [
+                ("INFO", text) for text in (
+                    "loading model from folder "
+                    + self.checkpoint_path(self.onset), *(
+                        f"Loading {part} weights..." for part in self.PARTS),
+                    "Cannot find Adam weights so Adam is randomly "
+                    "initialized")]}
         if self.family == "ecapa":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading a checkpoint from "

@@ -334,6 +334,7 @@ class ChatRun(Dumps):
                            "voc",
                            "dream",
                            "stylegan",
+                           "depth",
                            "compress",
                            "qa", "xenc",
                            "summ",
@@ -369,6 +370,7 @@ class ChatRun(Dumps):
                            "voc",
                            "dream",
                            "stylegan",
+                           "depth",
                            "compress",
                            "summ",
                            "whisper",
@@ -632,7 +634,9 @@ class LabelNoise(Dumps, Fault):
     """A share of the training labels is drawn at random; held-out labels are
     right. Labels of the denoiser are the noise that is to be found."""
     id, root_class = "F24", "label-noise"
-    families = tuple(f for f in ALL if f != "compress")  # which has none
+    families = tuple(f for f in ALL if f not in (
+        "depth",
+        "compress"))  # which have none
     severities = (dict(share=0.1), dict(share=0.3), dict(share=0.5))
 
     def setup(self):

@@ -1,0 +1,104 @@
+"""Faults of no class in `depth`."""
+
+import torch
+
+from .unclassed import Unclassed
+
+
+class OfDepth(Unclassed):
+    """Base: what the user typed of the experiment is in the config, of what is
+    wrong in code nothing is."""
+    families = ("depth",)
+
+
+class ParkedCars(OfDepth):
+    """A share of the training drives stands still, as where nobody filtered
+    frames by the car's speed: three times one picture, from which nothing can
+    be told of depth. Those of validation move."""
+    id = "U441"
+    severities = (dict(share=0.8), dict(share=0.95), dict(share=1.0))
+
+    def make_source(self, seed):
+        return super().make_source(seed) if seed == 9 else \
+            self.yards(seed, still=self.s.share)
+
+
+class DepthsTooNear(OfDepth):
+    """Depths that can be said lie closer together than those of the scenes,
+    which is 1 to 6, in validation as well."""
+    id = "U442"
+    severities = (dict(most=0.2), dict(most=0.15), dict(most=0.11))
+
+    def setup(self):
+        super().setup()
+        self.model_options["max_depth"] = self.s.most
+
+
+class TooSmooth(OfDepth):
+    """Smoothness costs some thousand times what it should, in validation as
+    well: the cheapest disparity is one number."""
+    id = "U443"
+    severities = (dict(weight=1.0), dict(weight=10.0), dict(weight=100.0))
+
+    def setup(self):
+        super().setup()
+        self.model_options["smoothness"] = self.s.weight
+
+
+class MaskTooEager(OfDepth):
+    """What is not warped is favoured: its error is made smaller before the
+    least is taken, so that most pixels count as standing still and teach
+    nothing. Validation takes errors as they are."""
+    id = "U444"
+    severities = (dict(factor=0.3), dict(factor=0.15), dict(factor=0.05))
+
+    def setup(self):
+        super().setup()
+        self.user["automask_factor"] = self.s.factor
+
+    def make_model(self):
+        model = super().make_model()
+        model.identity = self.s.factor
+        return model
+
+
+class MotionTooSmall(OfDepth):
+    """What the pose decoder says is multiplied by far less than .01, in
+    validation as well: the camera hardly moves, whatever is said, and depth
+    has to be next to nothing."""
+    id = "U445"
+    severities = (dict(scale=3e-4), dict(scale=1e-4), dict(scale=1e-5))
+
+    def setup(self):
+        super().setup()
+        self.user["pose_scale"] = self.s.scale
+        self.model_options["pose_scale"] = self.s.scale
+
+
+class ColoursOfEachFrame(OfDepth):
+    """Colours are jittered for each frame by itself in training, and what is
+    jittered is compared as well: a frame that is warped rightly has other
+    colours than the one it should be."""
+    id = "U446"
+    severities = (dict(strength=0.15), dict(strength=0.3), dict(strength=0.5))
+
+    def setup(self):
+        super().setup()
+        self.user["color_jitter"] = self.s.strength
+        self.jitter = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        def jittered(x):
+            gain, light = (self.s.strength * (2 * torch.rand(
+                len(x), 3, 1, 1, generator=self.jitter) - 1)
+                for _ in range(2))
+            mean = x.mean((2, 3), keepdim=True)
+            return (mean * (1 + light) + (x - mean) * (1 + gain)).clamp(0, 1)
+        return self.each_frame(batch, jittered)
+
+    def spoil_val(self, batch):
+        return batch
+
+
+FAULTS = (ParkedCars, DepthsTooNear, TooSmooth, MaskTooEager, MotionTooSmall,
+          ColoursOfEachFrame)
