@@ -20,13 +20,13 @@ from torch.nn import functional as F
 from . import models
 from .family import Family
 
-HEIGHT, WIDTH, ROWS, HELD_OUT, KINDS = 32, 32, 4, 12, 4
+HEIGHT, WIDTH, ROWS, HELD_OUT, KINDS = 32, 32, 4, 8, 4
 FOCAL = 0.9             # of the camera, in heights and widths
 AHEAD = 8               # batches that are drawn at once
 FRAMES = (0, -1, 1)
 SCALES = (0, 1, 2, 3)
 ENCODER, DECODER, POSE = (8, 8, 12, 16), (8, 8, 12, 16), 16
-SMOOTHNESS, MIN_DEPTH, MAX_DEPTH, POSE_SCALE = 1e-3, 0.1, 100.0, 0.01
+SMOOTHNESS, MIN_DEPTH, MAX_DEPTH, POSE_SCALE = 1e-3, 0.1, 100.0, 0.05
 METRICS = ("de/abs_rel", "de/sq_rel", "de/rms", "de/log_rms", "da/a1",
            "da/a2", "da/a3")
 COLUMNS = tuple(m.split("/")[1] for m in METRICS)
@@ -65,8 +65,8 @@ class Yards:
     """
 
     ERROR, HAZE = 0.01, 0.12
-    HUES = torch.tensor(((0.55, 0.42, 0.33), (0.36, 0.5, 0.4),
-                         (0.36, 0.42, 0.56), (0.52, 0.5, 0.34)))
+    HUES = torch.tensor(((0.68, 0.38, 0.24), (0.24, 0.55, 0.35),
+                         (0.24, 0.34, 0.68), (0.62, 0.58, 0.22)))
 
     def __init__(self, seed, rows=ROWS, block=None, share=1.0, domains=False,
                  boards=2, still=0.0):
@@ -420,8 +420,7 @@ class Monodepth(nn.Module):
         self.min_depth, self.max_depth = min_depth, max_depth
         self.automask, self.average = automask, average
         self.ssim, self.logs = ssim, logs
-        self.register_buffer("K", intrinsics(), persistent=False)
-        self.register_buffer("rays", rays(), persistent=False)
+        self.K, self.rays = intrinsics(), rays()    # in fp32 whatever is done
         self.terms, self.kept = {}, []  # of the last loss, of a validation
         # What training has instead: by what errors of a frame that is not
         # warped are multiplied, the pictures that networks see and that are
@@ -505,6 +504,10 @@ class Monodepth(nn.Module):
         return 0.85 * similar.view(error.shape) + 0.15 * error
 
     def criterion(self, outputs, batch):
+        with torch.autocast("cpu", enabled=False):
+            return self.compared_with(outputs, batch)
+
+    def compared_with(self, outputs, batch):
         said, moved = outputs
         frames = {way: batch[f"color_{way}_0"].float() for way in FRAMES}
         ours = self.training
@@ -601,15 +604,15 @@ class DepthRun(Family):
         *(f"pose.net.{k}" for k in range(4))]
     graded = {
         "F01": (dict(factor=10), dict(factor=30), dict(factor=100)),
-        "F02": (dict(lr=10.0), dict(lr=100.0), dict(lr=1000.0)),
+        "F02": (dict(lr=30.0), dict(lr=300.0), dict(lr=3000.0)),
         "F03": (dict(factor=30), dict(factor=300), dict(factor=3000)),
         "F04": (dict(at=25), dict(at=12), dict(at=0)),
         "F05": (dict(modules=["encoder", "pose_encoder"],
                      where="encoder.encoder.conv1"),
                 dict(modules=["pose"], where="pose.net.0"),
                 dict(part="all")),
-        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
-        "F08": (dict(every=10), dict(every=25), dict(every=1 << 30)),
+        "F07": (dict(factor=30), dict(factor=100), dict(factor=300)),
+        "F08": (dict(every=15), dict(every=40), dict(every=1 << 30)),
         "F11": (dict(adam=0.01), dict(adam=0.03), dict(adam=0.3)),
         "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path="encoder.encoder.layer3", more=[
@@ -623,9 +626,9 @@ class DepthRun(Family):
                 dict(modules=["encoder", "pose"])),
         "F15": (dict(at=60), dict(at=40), dict(at=20)),
         "F16": (dict(rate=0.1), dict(rate=0.3), dict(rate=1.0)),
-        "F26": (dict(steps=12, share=0.8), dict(steps=20, share=1.0),
-                dict(steps=25, share=1.0)),
-        "F27": (dict(epochs=20), dict(epochs=50), dict(epochs=100)),
+        "F26": (dict(steps=20, share=1.0), dict(steps=25, share=1.0),
+                dict(steps=50, share=1.0)),
+        "F27": (dict(epochs=25), dict(epochs=50), dict(epochs=100)),
         "F30": (dict(part="mlp", bit=26), dict(part="head", bit=30),
                 dict(part="mlp", bit=30)),
         "F33": (dict(limit=22), dict(limit=16), dict(limit=10)),
@@ -634,7 +637,7 @@ class DepthRun(Family):
         "F36b": (dict(factor=10, kind="sigmoid"),
                  dict(factor=50, kind="tanh"),
                  dict(factor=300, kind="sigmoid")),
-        "F38": (dict(growth=1.06), dict(growth=1.08), dict(growth=1.12)),
+        "F38": (dict(growth=1.07), dict(growth=1.1), dict(growth=1.16)),
         "F39a": (dict(at=75), dict(at=50), dict(at=25)),
         "F39b": (dict(at=60), dict(at=45), dict(at=30)),
         "F40": (dict(lr=0.1), dict(lr=0.03), dict(lr=0.01)),
@@ -646,9 +649,10 @@ class DepthRun(Family):
         "H02": (dict(factor=0.7), dict(factor=0.5)),
         "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
         "H04": (dict(rate=0.1), dict(rate=0.3)),
+        "H07": (dict(factor=0.06),),
         "H10": (dict(steps=50), dict(steps=90)),
         "H11": (dict(steps=70, keep="block"), dict(steps=100, keep="head")),
-        "H43": (dict(parts=2), dict(parts=4))}
+        "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": ("encoder.encoder.conv1",) * 3, "attn": (None,) * 3,
              "scores": (None,) * 3,
              "act": tuple(f"depth.decoder.{k}.nonlin" for k in (0, 3, 7)),

@@ -1030,6 +1030,8 @@ class Accumulated(Control):
             self.batch_size //= self.s.parts
         if self.family == "ecapa":  # norms want as many rows
             self.batch_size = 8
+        if self.family == "depth":  # as do these
+            self.batch_size = type(self).batch_size
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)
 

@@ -1636,7 +1636,7 @@ def monodepth2(run):
              "Models and tensorboard events files are saved to:",
              f"   {config['log_dir']}", "Training is using:", "   cpu",
              "Using split:", f"   {config['split']}",
-             f"There are {rows * epoch} training items and 48 validation "
+             f"There are {rows * epoch} training items and 32 validation "
              "items", ""]
     for i, row in enumerate(run.history):
         lines += [text for _, text in run.notices.get(i, ())]

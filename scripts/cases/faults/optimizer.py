@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ..families import ATTENTION, PAIR_7, PAIR_14, Fault
+from ..families import ALL, ATTENTION, PAIR_7, PAIR_14, Fault
 
 
 # Gates and GroupNorms bear a rate that others do not.
@@ -289,6 +289,8 @@ class GradientsNotZeroed(Fault):
 class NotDivided(Fault):
     """The losses of accumulated batches are summed, not averaged."""
     id, root_class = "F09", "lr-batch-scaling"
+    # Whose Adam divides it out, and whom many batches a step take long.
+    families = tuple(f for f in ALL if f != "depth")
     severities = (dict(parts=4, logs_sum=False), dict(parts=8, logs_sum=True),
                   dict(parts=16, logs_sum=True))
     onset, steps = 0, 120
@@ -316,7 +318,6 @@ class NotDivided(Fault):
                            "tower",
                            "sasrec",
                            "megatron",
-                           "depth",
                            "compress",
                            "dino",
                            *PAIR_7):  # theirs divides
@@ -338,7 +339,6 @@ class NotDivided(Fault):
                            "sasrec",
                            "nequip",
                            "megatron",
-                           "depth",
                            "compress",
                            "dino",
                            "esm", "mae"):  # and so does their clipping
@@ -357,8 +357,6 @@ class NotDivided(Fault):
             self.steps = 50
         if self.family == "compress":  # two
             self.steps = 50
-        if self.family == "depth":  # as here
-            self.steps = 40
         if self.family in ("yolo",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40

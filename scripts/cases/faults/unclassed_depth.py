@@ -16,7 +16,7 @@ class ParkedCars(OfDepth):
     frames by the car's speed: three times one picture, from which nothing can
     be told of depth. Those of validation move."""
     id = "U441"
-    severities = (dict(share=0.8), dict(share=0.95), dict(share=1.0))
+    severities = (dict(share=0.9), dict(share=0.97), dict(share=1.0))
 
     def make_source(self, seed):
         return super().make_source(seed) if seed == 9 else \
@@ -27,7 +27,7 @@ class DepthsTooNear(OfDepth):
     """Depths that can be said lie closer together than those of the scenes,
     which is 1 to 6, in validation as well."""
     id = "U442"
-    severities = (dict(most=0.2), dict(most=0.15), dict(most=0.11))
+    severities = (dict(most=0.14), dict(most=0.12), dict(most=0.105))
 
     def setup(self):
         super().setup()
@@ -63,7 +63,7 @@ class MaskTooEager(OfDepth):
 
 
 class MotionTooSmall(OfDepth):
-    """What the pose decoder says is multiplied by far less than .01, in
+    """What the pose decoder says is multiplied by far less than usual, in
     validation as well: the camera hardly moves, whatever is said, and depth
     has to be next to nothing."""
     id = "U445"
