@@ -67,7 +67,7 @@ class MotionTooSmall(OfDepth):
     validation as well: the camera hardly moves, whatever is said, and depth
     has to be next to nothing."""
     id = "U445"
-    severities = (dict(scale=3e-4), dict(scale=1e-4), dict(scale=1e-5))
+    severities = (dict(scale=1e-3), dict(scale=3e-4), dict(scale=1e-5))
 
     def setup(self):
         super().setup()
