@@ -493,6 +493,8 @@ class Monodepth(nn.Module):
         places = points[..., :2, :] / (points[..., 2:, :] + 1e-7)
         size = places.new_tensor([[WIDTH - 1.0], [HEIGHT - 1.0]])
         places = (places / size - 0.5) * 2
+        # grid_sample's gradient on a CPU bears no NaN; the loss has it anyway.
+        places = places.nan_to_num(0.0, 1e4, -1e4).clamp(-1e4, 1e4)
         return places.transpose(-1, -2).reshape(
             2, -1, HEIGHT, WIDTH, 2)
 
