@@ -59,9 +59,9 @@ class Yards:
     one step is not quite the other. Each number has an error of `ERROR`, drawn
     for each frame.
 
-    block, share: one kind after the other; domains: of three cameras, whose
-    gain and offset differ; boards: how many there are; still: a share of the
-    rows in which the camera does not move.
+    domains: of three cameras, whose gain and offset differ by `apart`; block,
+    share: one of them after the other; boards: how many there are; still: a share of the rows in which the camera does not move;
+    stride: how many of its steps lie between two frames.
     """
 
     ERROR, HAZE = 0.01, 0.12
@@ -69,10 +69,11 @@ class Yards:
                          (0.24, 0.34, 0.68), (0.62, 0.58, 0.22)))
 
     def __init__(self, seed, rows=ROWS, block=None, share=1.0, domains=False,
-                 boards=2, still=0.0):
+                 boards=2, still=0.0, stride=1, apart=0.1):
         self.rng = torch.Generator().manual_seed(seed)
         self.rows, self.block, self.share, self.number = rows, block, share, 0
         self.domains, self.boards, self.still = domains, boards, still
+        self.stride, self.apart = stride, apart
         self.ahead, self.rays = {}, rays()
 
     def normal(self, *shape):
@@ -92,22 +93,22 @@ class Yards:
                          for n in reversed(range(AHEAD)))
         return drawn.pop()
 
-    def kinds(self, each):
+    def cameras(self, each):
         rows = AHEAD * each
-        kind = torch.randint(KINDS, (rows,), generator=self.rng)
+        camera = torch.randint(3, (rows,), generator=self.rng)
         if self.block:
             here = (self.number + torch.arange(rows) // each) \
-                // self.block % KINDS
+                // self.block % 3
             kept = torch.rand(rows, generator=self.rng) < self.share
-            kind = torch.where(kept, here, kind)
+            camera = torch.where(kept, here, camera)
         self.number += AHEAD
-        return kind
+        return camera
 
     def motion(self, rows):
         """Where the camera is, (frames, rows, 3), and how it is turned."""
-        ahead = torch.stack((self.uniform(0.16, 0.34, rows),
-                             torch.zeros(rows),
-                             self.uniform(-0.08, 0.08, rows)), -1)
+        ahead = self.stride * torch.stack((
+            self.uniform(0.16, 0.34, rows), torch.zeros(rows),
+            self.uniform(-0.08, 0.08, rows)), -1)
         turn = 0.006 * self.normal(rows)
         moves = torch.rand(rows, generator=self.rng) >= self.still
         at, yaw = [], []
@@ -133,8 +134,8 @@ class Yards:
             for k in range(3))
 
     def draw(self, each):
-        kind = self.kinds(each)
-        rows = len(kind)
+        rows = AHEAD * each
+        kind = torch.randint(KINDS, (rows,), generator=self.rng)
         at, yaw = self.motion(rows)
         hue = self.HUES[kind]
         low = self.uniform(0.9, 1.2, rows, 1)
@@ -186,9 +187,9 @@ class Yards:
                 true = depth.view(rows, 1, HEIGHT, WIDTH)
         self.true = at, yaw
         if self.domains:
-            camera = torch.randint(3, (rows,), generator=self.rng)
-            each = camera[:, None, None, None] - 1.0
-            batch = {k: (1 + 0.1 * each) * t + 0.05 * each
+            camera = self.cameras(each)
+            each = self.apart * (camera[:, None, None, None] - 1.0)
+            batch = {k: (1 + each) * t + each / 2
                      for k, t in batch.items()}
         still = (at[1] == 0).all(1)[:, None, None, None]
         noisy = {}
@@ -615,34 +616,30 @@ class DepthRun(Family):
         "F02": (dict(lr=30.0), dict(lr=300.0), dict(lr=3000.0)),
         "F03": (dict(factor=30), dict(factor=300), dict(factor=3000)),
         "F04": (dict(at=25), dict(at=12), dict(at=0)),
-        "F05": (dict(modules=["encoder", "pose_encoder"],
-                     where="encoder.encoder.conv1"),
+        "F05": (dict(modules=["depth"], where="depth.decoder.0.conv.conv"),
                 dict(modules=["pose"], where="pose.net.0"),
                 dict(part="all")),
         "F07": (dict(factor=30), dict(factor=100), dict(factor=300)),
         "F08": (dict(every=15), dict(every=40), dict(every=1 << 30)),
         "F11": (dict(adam=0.01), dict(adam=0.03), dict(adam=0.3)),
         "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
-        "F13": (dict(path="encoder.encoder.layer3", more=[
-            f"encoder.encoder.{p}" for p in ("conv1", "layer1", "layer2")]),
-                dict(path="pose_encoder.encoder.layer3"),
-                dict(path="depth.decoder.7.nonlin", more=[
-                    f"depth.decoder.{k}.nonlin" for k in (1, 3, 5)])),
-        "F14": (dict(modules=["pose_encoder", "pose.net.0", "pose.net.1",
-                              "pose.net.2"]),
-                dict(modules=[f"depth.decoder.{k}" for k in range(8)]),
-                dict(modules=["encoder", "pose"])),
+        # What goes past a cut, and through the coarser scales, trains.
+        "F13": tuple(dict(path="depth.decoder.7.nonlin", more=[
+            f"depth.decoder.{k}.nonlin" for k in more])
+            for more in ((5,), (3, 5), (1, 3, 5))),
+        "F14": (dict(modules=["depth"]), dict(modules=["pose"]),
+                dict(modules=["depth", "pose"])),
         "F15": (dict(at=60), dict(at=40), dict(at=20)),
         "F16": (dict(rate=0.1), dict(rate=0.3), dict(rate=1.0)),
-        "F26": (dict(steps=20, share=1.0), dict(steps=25, share=1.0),
+        "F26": (dict(steps=20, share=1.0), dict(steps=34, share=1.0),
                 dict(steps=50, share=1.0)),
         "F27": (dict(epochs=25), dict(epochs=50), dict(epochs=100)),
-        "F30": (dict(part="mlp", bit=26), dict(part="head", bit=30),
+        "F30": (dict(part="head", bit=26), dict(part="head", bit=30),
                 dict(part="mlp", bit=30)),
         "F33": (dict(limit=22), dict(limit=16), dict(limit=10)),
         "F34": (dict(factor=5), dict(factor=10), dict(factor=0)),
-        "F36a": (dict(bias=-0.5), dict(bias=-1.5), dict(bias=-5.0)),
-        "F36b": (dict(factor=10, kind="sigmoid"),
+        "F36a": (dict(bias=-1.0), dict(bias=-1.5), dict(bias=-5.0)),
+        "F36b": (dict(factor=40, kind="sigmoid"),
                  dict(factor=50, kind="tanh"),
                  dict(factor=300, kind="sigmoid")),
         "F38": (dict(growth=1.07), dict(growth=1.1), dict(growth=1.16)),
@@ -706,8 +703,9 @@ class DepthRun(Family):
         return Yards(seed, HELD_OUT if seed == 9 else self.batch_size, **how)
 
     def in_blocks(self, seed, block, share):
-        """Drives of one kind, one after the other; None is held out."""
-        return self.yards(seed, block=block, share=share)
+        """One camera's drives after the other; None is held out."""
+        return self.yards(seed, domains=True, block=block, share=share,
+                          apart=0.5)
 
     def easy(self, seed):
         """Yards in which nothing stands."""

@@ -2852,15 +2852,14 @@ class OtherReprojection(Control):
     mean of both frames in place of the least; so the loss is another one, in
     validation too."""
     id, severities, families = "H162", (
-        dict(disable_automasking=True), dict(avg_reprojection=True)), \
-        ("depth",)
+        dict(disable_automasking=True), dict(avg_reprojection=True),
+        dict(disable_automasking=True, avg_reprojection=True)), ("depth",)
 
     def setup(self):
         super().setup()
-        if hasattr(self.s, "avg_reprojection"):
-            self.model_options["average"] = True
-        else:
-            self.model_options["automask"] = False
+        self.model_options |= {
+            "average": hasattr(self.s, "avg_reprojection"),
+            "automask": not hasattr(self.s, "disable_automasking")}
 
 
 class ColoursForNetworks(Control):
@@ -2868,7 +2867,8 @@ class ColoursForNetworks(Control):
     as the trainer has them by default; what is compared is as it was. The
     config says how much."""
     id, severities, families = "H163", (dict(strength=0.1),
-                                        dict(strength=0.2)), ("depth",)
+                                        dict(strength=0.2),
+                                        dict(strength=0.3)), ("depth",)
 
     def setup(self):
         super().setup()
@@ -2892,9 +2892,10 @@ class ColoursForNetworks(Control):
 class DistancesAlone(Control):
     """No SSIM, but the distance of colours, as the config says: the loss
     begins and ends far lower, in validation too. Or four times the usual
-    smoothness."""
-    id, severities, families = "H164", (dict(no_ssim=True),
-                                        dict(smoothness=4e-3)), ("depth",)
+    smoothness, or none."""
+    id, severities, families = "H164", (
+        dict(no_ssim=True), dict(smoothness=4e-3), dict(smoothness=0.0)), \
+        ("depth",)
 
     def setup(self):
         super().setup()

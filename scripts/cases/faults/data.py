@@ -225,7 +225,8 @@ class CorruptBatch(Dumps, Fault):
     def setup(self):
         self.watch()
         self.onset = self.steps // 2 + 12
-        if self.family == "compress":  # a step that every logger has
+        if self.family in ("depth",
+                           "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
         if self.family == "timm":  # norms at each place bear it: one peak

@@ -660,7 +660,6 @@ class ActivationMissing(Fault):
                 "timm",
                 "stylegan",
                 "dino",
-                "depth",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))
     onset = 0

@@ -1,7 +1,5 @@
 """Faults of no class in `depth`."""
 
-import torch
-
 from .unclassed import Unclassed
 
 
@@ -25,9 +23,9 @@ class ParkedCars(OfDepth):
 
 class DepthsTooNear(OfDepth):
     """Depths that can be said lie closer together than those of the scenes,
-    which is 1 to 6, in validation as well."""
+    of which the largest is six times the smallest, in validation as well."""
     id = "U442"
-    severities = (dict(most=0.14), dict(most=0.12), dict(most=0.105))
+    severities = (dict(most=0.125), dict(most=0.115), dict(most=0.105))
 
     def setup(self):
         super().setup()
@@ -75,30 +73,20 @@ class MotionTooSmall(OfDepth):
         self.model_options["pose_scale"] = self.s.scale
 
 
-class ColoursOfEachFrame(OfDepth):
-    """Colours are jittered for each frame by itself in training, and what is
-    jittered is compared as well: a frame that is warped rightly has other
-    colours than the one it should be."""
+class FramesTooFar(OfDepth):
+    """Frames that are some steps apart are taken for neighbours, in validation
+    as well: what is near moves by more pixels than a wave is long, and what is
+    warped does not find it."""
     id = "U446"
-    severities = (dict(strength=0.15), dict(strength=0.3), dict(strength=0.5))
+    severities = (dict(stride=4), dict(stride=7), dict(stride=12))
 
     def setup(self):
         super().setup()
-        self.user["color_jitter"] = self.s.strength
-        self.jitter = torch.Generator().manual_seed(self.seed)
+        self.user["frame_ids"] = [0, -self.s.stride, self.s.stride]
 
-    def spoil_batch(self, i, batch):
-        def jittered(x):
-            gain, light = (self.s.strength * (2 * torch.rand(
-                len(x), 3, 1, 1, generator=self.jitter) - 1)
-                for _ in range(2))
-            mean = x.mean((2, 3), keepdim=True)
-            return (mean * (1 + light) + (x - mean) * (1 + gain)).clamp(0, 1)
-        return self.each_frame(batch, jittered)
-
-    def spoil_val(self, batch):
-        return batch
+    def make_source(self, seed):
+        return self.yards(seed, stride=self.s.stride)
 
 
 FAULTS = (ParkedCars, DepthsTooNear, TooSmooth, MaskTooEager, MotionTooSmall,
-          ColoursOfEachFrame)
+          FramesTooFar)
