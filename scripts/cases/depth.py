@@ -60,8 +60,9 @@ class Yards:
     for each frame.
 
     domains: of three cameras, whose gain and offset differ by `apart`; block,
-    share: one of them after the other; boards: how many there are; still: a share of the rows in which the camera does not move;
-    stride: how many of its steps lie between two frames.
+    share: one of them after the other; boards: how many there are; still: a
+    share of the rows in which the camera does not move; stride: how many of
+    its steps lie between two frames.
     """
 
     ERROR, HAZE = 0.01, 0.12
