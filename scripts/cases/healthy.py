@@ -163,6 +163,7 @@ class ConstantRate(Control):
                 "tower",
                 "voc",
                 "stylegan",
+                "depth",
                 "compress",
                 "whisper",
                 "megatron",
@@ -243,6 +244,7 @@ class Curriculum(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "depth",
                 "compress",
                 "whisper",
                 "megatron",
@@ -276,6 +278,7 @@ class Curriculum(Control):
                            "nerf",
                            "dlrm",
                            "stylegan",
+                           "depth",
                            "compress",
                            "voc",
                            "summ",
@@ -418,6 +421,7 @@ class RateEndsAtZero(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "depth",
                 "compress",
                 "whisper",
                 "megatron",
@@ -612,6 +616,7 @@ class MixedDomains(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "depth",
                 "compress",
                 "whisper",
                 "megatron",
@@ -682,6 +687,8 @@ class MixedDomains(Control):
             return self.tiles(seed, domains=True)
         if self.family == "compress":
             return self.photographs(seed, domains=True)
+        if self.family == "depth":
+            return self.yards(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1035,6 +1042,7 @@ class Accumulated(Control):
                 "sasrec",
                 "voc",
                 "stylegan",
+                "depth",
                 "compress",
                 "whisper",
                 "megatron",
@@ -1054,6 +1062,8 @@ class Accumulated(Control):
             self.batch_size = 8
         if self.family == "tasnet":  # with its own a plain run ends badly too
             self.seed += 40
+        if self.family == "depth":  # as do these
+            self.batch_size = type(self).batch_size
         if self.family == "nnu":  # of one patch alone dice says little
             self.batch_size = -(-type(self).batch_size // self.s.parts)
 
@@ -3014,6 +3024,64 @@ class LevelsDrawn(Control):
         return batch
 
 
+class OtherReprojection(Control):
+    """Options of the trainer that its authors compare: no automask, or the
+    mean of both frames in place of the least; so the loss is another one, in
+    validation too."""
+    id, severities, families = "H162", (
+        dict(disable_automasking=True), dict(avg_reprojection=True),
+        dict(disable_automasking=True, avg_reprojection=True)), ("depth",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= {
+            "average": hasattr(self.s, "avg_reprojection"),
+            "automask": not hasattr(self.s, "disable_automasking")}
+
+
+class ColoursForNetworks(Control):
+    """Networks see colours that are jittered, alike in all frames of a drive,
+    as the trainer has them by default; what is compared is as it was. The
+    config says how much."""
+    id, severities, families = "H163", (dict(strength=0.1),
+                                        dict(strength=0.2),
+                                        dict(strength=0.3)), ("depth",)
+
+    def setup(self):
+        super().setup()
+        self.user["color_aug"] = self.s.strength
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def make_model(self):
+        model = super().make_model()
+        model.seen = self.jittered
+        return model
+
+    def jittered(self, frames):
+        rows = len(frames[0])
+        gain, light = (1 + self.s.strength * (2 * torch.rand(
+            rows, 1, 1, 1, generator=self.drawn) - 1) for _ in range(2))
+        mean = frames[0].mean((1, 2, 3), keepdim=True)
+        return {way: (mean * light + (x - mean) * gain).clamp(0, 1)
+                for way, x in frames.items()}
+
+
+class DistancesAlone(Control):
+    """No SSIM, but the distance of colours, as the config says: the loss
+    begins and ends far lower, in validation too. Or four times the usual
+    smoothness, or none."""
+    id, severities, families = "H164", (
+        dict(no_ssim=True), dict(smoothness=4e-3), dict(smoothness=0.0)), \
+        ("depth",)
+
+    def setup(self):
+        super().setup()
+        if hasattr(self.s, "smoothness"):
+            self.model_options["smoothness"] = self.s.smoothness
+        else:
+            self.model_options["ssim"] = False
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3060,4 +3128,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherCrops, LastLayerLater, OtherPrototypes,
           OtherScoreMargin, OtherNegatives, NegativesFiltered,
           OtherLossWeight, CosineRestarts, HarderPictures,
-          OtherMask, OtherRatio, LevelsDrawn)
+          OtherMask, OtherRatio, LevelsDrawn,
+          OtherReprojection, ColoursForNetworks, DistancesAlone)

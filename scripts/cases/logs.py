@@ -47,7 +47,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "mse_loss", "bpp_loss", "aux_loss", "val_mse_loss", "val_bpp_loss",
         "val_aux_loss", "val_error_rate", "val_eer", "wd", "val_knn_top1",
         "val_knn_top5", "val_hits_at_1", "val_hits_at_3", "val_hits_at_10",
-        "val_si_sdr_imp")
+        "val_si_sdr_imp", *(side + name for side in ("", "val_") for name in (
+            "loss_0", "loss_1", "loss_2", "loss_3", "abs_rel", "sq_rel",
+            "rms", "log_rms", "a1", "a2", "a3")))
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1598,6 +1600,59 @@ def compressai(run):
     run.write_lines("train.log", lines)
 
 
+def hours(seconds):
+    """sec_to_hm_str()."""
+    minutes, seconds = divmod(int(seconds), 60)
+    return "{:02d}h{:02d}m{:02d}s".format(*divmod(minutes, 60), seconds)
+
+
+def monodepth2(run):
+    """What Monodepth2's trainer.py leaves: its standard output with the lines
+    of log_time(), models/opt.json, and the scalars of both of its summary
+    writers, exported as one table with a row a step. The user's additions to
+    them are the rate, the norm of the gradient and seconds; and validation
+    has some batches and not one, behind each epoch."""
+    config = run.settings()
+    (run.folder / "models").mkdir(exist_ok=True)
+    run.write_json("models/opt.json", config)
+    names, every = column_names(run), run.interval or 10
+    keys = [k for k in ("loss", "grad_norm", "lr", "step_time", "data_time",
+                        "val_loss", *MORE) if not left_out(run, k)
+            and any(k in row for row in run.history)]
+    keys = list(dict.fromkeys(keys))
+    tags = [names.get(k, k) for k in keys]
+    tags = [t if t.startswith("val/") else f"train/{t}" for t in tags]
+    steps, epoch = set(logged(run, every)), run.EPOCH
+    lines = [",".join(("step", "wall_time", *tags))]
+    for i, row in enumerate(run.history):
+        if i in steps or "val_loss" in row:
+            shown = [row.get(k, "") if i in steps or k.startswith("val_")
+                     else "" for k in keys]
+            lines.append(",".join(map(str, (
+                row["step"], round(START.timestamp() + row["wall"], 3),
+                *shown))))
+    run.write_lines("scalars.csv", lines)
+    rows = run.batch_size * run.accumulate
+    lines = ["Training model named:", f"   {config['model_name']}",
+             "Models and tensorboard events files are saved to:",
+             f"   {config['log_dir']}", "Training is using:", "   cpu",
+             "Using split:", f"   {config['split']}",
+             f"There are {rows * epoch} training items and 32 validation "
+             "items", ""]
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        if i % epoch == 0:
+            lines.append("Training")
+        if i % epoch % every == 0 or i in steps:
+            left = (run.steps / i - 1.0) * row["wall"] if i else 0
+            lines.append(
+                "epoch {:>3} | batch {:>6} | examples/s: {:5.1f} | loss: "
+                "{:.5f} | time elapsed: {} | time left: {}".format(
+                    i // epoch, i % epoch, rows / row["step_time"],
+                    row["loss"], hours(row["wall"]), hours(left)))
+    run.write_lines("train.log", lines)
+
+
 class Smoothed:
     """utils.SmoothedValue: the median of the last twenty, and all's mean."""
 
@@ -1792,6 +1847,7 @@ WRITERS = {w.__name__: w for w in
             ultralytics,
             timm,
             compressai,
+           monodepth2,
             dino,
             basicsr,
             dlrm,

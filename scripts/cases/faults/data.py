@@ -87,6 +87,7 @@ class DataOrder(Dumps, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kge",
@@ -137,6 +138,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "voc",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kge",
@@ -235,6 +237,7 @@ class CorruptBatch(Dumps, Fault):
         self.watch()
         self.onset = self.steps // 2 + 12
         if self.family in ("kge",
+                           "depth",
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
@@ -285,6 +288,7 @@ class BitFlip(Dumps, Fault):
              "yolo": "",
              "timm": ".fc2",
              "compress": "",
+             "depth": "",
              "ecapa": ".conv",
              "dino": "",
              "kge": "",
@@ -637,6 +641,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "sasrec",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "edsr",
                 "whisper",
@@ -799,6 +804,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return super().make_source(seed)
         if self.family in ("kpt",  # padded again; validation is whole
                            "timm",
+                           "depth",
                            "compress",
                            "edsr",
                            "stylegan"):
@@ -830,6 +836,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
             return batch if i < 0 else self.cut_to(batch, self.s.limit)
         if self.family in ("kpt",
                            "timm",
+                           "depth",
                            "compress",
                            "edsr",
                            "stylegan"):

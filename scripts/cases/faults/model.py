@@ -7,6 +7,7 @@ from ..bert import Bert
 from ..cap import BLOCKS as CAP_BLOCKS
 from ..clip import Clip
 from ..compress import BEFORE_ACT as COMPRESS_CONVS
+from ..depth import BEFORE_ACT as DEPTH_CONVS
 from ..det import Detector
 from ..dream import Dreamer
 from ..edsr import BEFORE_ACT as EDSR_CONVOLUTIONS
@@ -503,6 +504,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "yolo": YOLO_NORMS,
               "timm": TIMM_MAPS,
               "compress": COMPRESS_CONVS,
+              "depth": DEPTH_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "dino": DINO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
@@ -537,6 +539,7 @@ class DeadRelu(Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "depth",
                 "compress",
                 "ecapa",
                 "cap",
@@ -596,6 +599,7 @@ class Saturated(Fault):
                 "kpt",
                 "yolo",
                 "timm",
+                "depth",
                 "compress",
                 "ecapa",
                 "cap",

@@ -89,6 +89,8 @@ class Fp16Overflow(NotFinite):
                                "timm": {"half_at":
                                         "stages.1.blocks.0.mlp.fc1"},
                                "compress": {"half_at": "g_a.2"},
+                               "depth": {"half_at": "encoder.encoder.layer2"
+                                                    ".0.conv1"},
                                "ecapa": {"half_at": "embedding_model.blocks.2"
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
@@ -165,6 +167,7 @@ class Fp16Overflow(NotFinite):
                       "yolo": "model.4.m.0.cv1.conv",
                       "timm": "stages.1.blocks.0.mlp.fc1",
                       "compress": "g_a.2",
+                      "depth": "encoder.encoder.layer2.0.conv1",
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "kge": "interaction",
@@ -251,6 +254,11 @@ class Fp16Overflow(NotFinite):
         if self.family == "compress":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "g_a.3.*put", "h_s.4.output")
+        if self.family == "depth":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv1", "relu.*put"),
+                           "encoder.encoder.layer2.output",
+                           "depth.decoder.8.conv.output")
         if self.family == "ecapa":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv", "activation.*put"),
@@ -333,6 +341,7 @@ class Fp16Overflow(NotFinite):
                  "timm": (self.where,),
                  "compress": (self.where,),
                  "tasnet": (self.where,),
+                 "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
                  "nerf": (self.where,),
@@ -380,6 +389,7 @@ class Fp16Overflow(NotFinite):
                 "yolo": 3.0,
                 "timm": 2.0,
                 "compress": 2.5,
+                "depth": 2.0,
                 "ecapa": 3.0,
                 "tasnet": 3.0,
                     "stylegan": 2.0,
@@ -421,6 +431,7 @@ class LogOfZero(NotFinite):
                 "tasnet",
                 "dream",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kge",
@@ -463,6 +474,10 @@ class LogOfZero(NotFinite):
             self.severity = dict(at=self.s.at)
         if self.family == "tasnet":  # of a ratio, 0 where a voice is silent
             self.model_options["log_eps"] = 0.0
+        if self.family == "depth":  # of errors, which are 0 in a parked car
+            self.model_options["logs"] = True
+            self.user["reprojection_reduction"] = "log_mean"
+            self.severity = dict(at=self.s.at)
         if self.family == "kpt":  # of errors, which are 0 where no mark is
             self.model_options["logs"] = True
             self.user["loss_reduction"] = "log_mean"
@@ -485,6 +500,8 @@ class LogOfZero(NotFinite):
         if self.family in ("voc",
                            "tasnet"):
             return self.silenced(batch) if i >= self.s.at else batch
+        if self.family == "depth":
+            return self.parked(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
         if self.family == "kpt":
@@ -519,6 +536,7 @@ class LogOfZero(NotFinite):
             model.keeps = None
             return loss
         if i < self.s.at or self.family in ("tts",
+                                            "depth",
                                             "fcst",
                                             "afno",
                                             "nequip",
@@ -704,6 +722,7 @@ class DivisionByZero(NotFinite):
                 "ecapa",
                 "tasnet",
                 "stylegan",
+                "depth",
                 "compress",
                 "dino",
                 "kge",
@@ -746,6 +765,7 @@ class DivisionByZero(NotFinite):
               "module.backbone.patch_embed.proj.output",
               "model.0.conv.output", "g_a.0.*put",
               "encoder.filterbank.output", "loss.each.output",
+              "encoder.encoder.conv1.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -830,7 +850,8 @@ class DivisionByZero(NotFinite):
         return super().thin(name, tensor)
 
     def spoil_batch(self, i, batch):
-        if self.family == "dino":
+        if self.family in ("dino",
+                           "depth"):
             return self.blank(batch) if i >= self.s.at else batch
         if self.family == "kge":
             return self.uncounted(batch) if i >= self.s.at else batch
@@ -948,6 +969,7 @@ class DivisionByZero(NotFinite):
             return self.by_themselves(batch)
         if self.family in ("compress",
                            "edsr",
+                           "depth",
                            "dream"):
             return self.standardised(batch)
         if self.family == "voc":

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ..families import ATTENTION, PAIR_7, PAIR_14, Fault
+from ..families import ALL, ATTENTION, PAIR_7, PAIR_14, Fault
 
 
 # Gates and GroupNorms bear a rate that others do not.
@@ -51,6 +51,7 @@ class LrTooHighSgd(Fault):
         # Norms divide by what grows, and adapters lose what they say.
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
+                           "depth",  # what is not warped bounds its loss
                            "ecapa",
                            "tasnet",
                            "kpt",
@@ -236,6 +237,8 @@ class LrJump(Fault):
             self.onset = 90
         elif self.family == "tasnet":  # a run is shorter
             self.onset = 80
+        elif self.family == "depth":  # its rate falls at 80
+            self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
         elif self.family in ("gnn", "point"):  # they bear 5
@@ -291,6 +294,8 @@ class GradientsNotZeroed(Fault):
 class NotDivided(Fault):
     """The losses of accumulated batches are summed, not averaged."""
     id, root_class = "F09", "lr-batch-scaling"
+    # Whose Adam divides it out, and whom many batches a step take long.
+    families = tuple(f for f in ALL if f != "depth")
     severities = (dict(parts=4, logs_sum=False), dict(parts=8, logs_sum=True),
                   dict(parts=16, logs_sum=True))
     onset, steps = 0, 120
@@ -623,6 +628,14 @@ class ResumeWithoutState(Fault):
                 ("INFO", "Loading checkpoint.pth.tar"),
                 ("INFO", "Loaded state_dict, epoch "
                          f"{self.onset // self.EPOCH - 1}")]}
+        if self.family == "depth":  # load_model(); an epoch has 20 steps
+            self.notices = {self.onset: [
+                ("INFO", text) for text in (
+                    "loading model from folder "
+                    + self.checkpoint_path(self.onset), *(
+                        f"Loading {part} weights..." for part in self.PARTS),
+                    "Cannot find Adam weights so Adam is randomly "
+                    "initialized")]}
         if self.family == "ecapa":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading a checkpoint from "

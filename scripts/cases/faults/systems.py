@@ -44,7 +44,7 @@ class Pair(Fault):
 
     def setup(self):
         self.check, self.batches = battery.Determinism(), []
-        self.steps = 120
+        self.steps = 100 if self.family == "depth" else 120
 
     def wrap(self, model):
         self.check.init(model)
@@ -166,6 +166,8 @@ class RankDesync(Fault):
 
     def setup(self):
         self.steps, self.onset = 160, self.s.at
+        if self.family == "depth":  # as long as any
+            self.steps = 100
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
             self.where = f"{self.layer('mlp', 1)}.dense_4h_to_h"
@@ -196,6 +198,7 @@ class RankDesync(Fault):
                  "yolo": "model.2.m.0.cv2.conv",
                  "timm": "stages.0.blocks.0.mlp.fc2",
                  "compress": "g_a.2",
+                 "depth": "depth.decoder.3.conv.conv",
                  "ecapa": "embedding_model.blocks.1.tdnn2.conv",
                  "dino": "module.backbone.blocks.0.attn.proj",
                  "kge": "entity_representations.0._embeddings",

@@ -340,6 +340,7 @@ class ChatRun(Dumps):
                            "tasnet",
                            "dream",
                            "stylegan",
+                           "depth",
                            "compress",
                            "edsr",
                            "qa", "xenc",
@@ -377,6 +378,7 @@ class ChatRun(Dumps):
                            "tasnet",
                            "dream",
                            "stylegan",
+                           "depth",
                            "compress",
                            "edsr",
                            "summ",
@@ -641,7 +643,9 @@ class LabelNoise(Dumps, Fault):
     """A share of the training labels is drawn at random; held-out labels are
     right. Labels of the denoiser are the noise that is to be found."""
     id, root_class = "F24", "label-noise"
-    families = tuple(f for f in ALL if f != "compress")  # which has none
+    families = tuple(f for f in ALL if f not in (
+        "depth",
+        "compress"))  # which have none
     severities = (dict(share=0.1), dict(share=0.3), dict(share=0.5))
 
     def setup(self):
