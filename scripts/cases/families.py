@@ -99,7 +99,9 @@ from .ner import NerRun
 from .nerf import NerfRun
 from .nnu import NnuRun
 from .point import PointRun
+from .ppo import PpoRun
 from .qa import QaRun
+from .raft import RaftRun
 from .recsys import RecsysRun
 from .resnet import ResnetRun
 from .rew import RewRun
@@ -247,7 +249,7 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   YoloRun, StyleganRun, WhisperRun,
                                   MegatronRun, CompressRun, TimmRun,
                                   EcapaRun, DinoRun, EdsrRun, TasnetRun,
-                                  DepthRun, KgeRun)}
+                                  DepthRun, KgeRun, RaftRun, PpoRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -276,6 +278,7 @@ PAIR_27 = ("compress", "timm")
 PAIR_28 = ("ecapa", "dino")
 PAIR_29 = ("edsr", "tasnet")
 PAIR_30 = ("depth", "kge")
+PAIR_31 = ("raft", "ppo")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
