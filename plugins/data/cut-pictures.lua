@@ -18,7 +18,7 @@
 --- https://pytorch.org/vision/stable/generated/torchvision.transforms.Pad.html
 
 local PICTURES = "batch.input|batch.inputs|batch.image*|batch.img*|batch.pixel_values|batch.x|batch.picture*|"
-  .. "batch.frame*"
+  .. "batch.frame*|batch.color*|batch.colour*|batch.rgb*|batch.lq|batch.gt|batch.lr|batch.hr"
 
 --- How a dumped batch of pictures lies: their number, rows, and the numbers of a row that follow each other; nil where
 --- it is none.

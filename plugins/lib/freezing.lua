@@ -668,6 +668,12 @@ local function of_whole_weights(case, layer, share)
   if weights:count() == 0 then
     weights = of:where("role == 'value' and match(name, '*.original|*.original?') and match(dtype, '*float*')")
   end
+  -- A part that has a file of its own is called there without its own name: net.3.weight of pose.net.3.
+  local rest = layer:split(".")
+  if weights:count() == 0 and #rest > 1 then
+    weights = case.tensors:where("role == 'weight' and variant is null")
+      :where { layer = table.concat(rest, ".", 2) }
+  end
   -- Weights of other names, as those of a filter bank, stand in checkpoints alone.
   if weights:count() == 0 then
     weights = case.tensors:where("role == 'value' and variant is null and match(dtype, '*float*') and numel > 1 and "

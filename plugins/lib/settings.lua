@@ -328,7 +328,7 @@ end
 function settings.clipping(case)
   return case.config:where("match(key, '*max_grad_norm|*max_gradient_norm|*grad_clip|*clip_grad|*gradient_clip|"
     .. "*clip_gradient|*clip_gradients|*clip_grad_norm|*clip_gradient_norm|*gradient_clipping|*gradient_clip_val|"
-    .. "*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*optimizer.max_norm|"
+    .. "*clip_norm|*norm_clip|*norm_clipping|*grad_clip_thresh|*clip*.max_norm|*clip*_max_norm|*optimizer.max_norm|"
     .. "*global_clipnorm') and number > 0")
 end
 

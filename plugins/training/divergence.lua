@@ -323,13 +323,20 @@ return {
         local thrown = not moving and not term and rows >= 30 and loss:first().value > 0
           and loss:where("value > ?", 1.3 * loss:first().value):count() >= opt.swung * (rows - 1)
         -- Few rows that climb to a level and stay there have steps that look like noise: all lie far above the first.
-        local first, rises = loss:first().value, finish - start > math.max(0.1, 4 * noise)
+        local first = loss:first().value
+        local some  = math.min(0.1, 0.1 * math.abs(start))
+        local rises = finish - start > math.max(some, 4 * noise)
         -- However much rows differ, as of few labels a batch, all of them together show a trend.
-        local trend = not rises and start > 0 and not about_zero and finish - start > 0.1
+        local trend = not rises and start > 0 and not about_zero and finish - start > some
           and (statistics.trend(loss:col("value"):values()) or 0) >= opt.trend
         local climbed = rows < 30 and not moving and not term and first >= opt.nothing and finish >= opt.few_up * first
           and loss:slice(1, rows):min("value") > 1.3 * first and finish >= opt.held * loss:max("value")
-        if thrown or climbed then early, start = true, first end
+        -- One that has an upper bound cannot go far: nearly all rows lie a tenth above the first one, to the end.
+        local bound = not (finish > 1.3 * start and (rises or trend)) and not moving and not term
+          and loss:first().step <= 1 and first > 0 and finish >= 1.15 * first
+          and finish - first > 4 * noise and finish >= opt.held * loss:max("value")
+          and loss:where("value > ?", 1.1 * first):count() >= 0.9 * (rows - 1)
+        if thrown or climbed or bound then early, start = true, first end
         -- Of few rows that end far above the first a level of five may be past what they gained.
         if rows < 30 and not early and finish > 1.5 * first and fall <= math.max(0.05 * start, 4 * noise) then
           best  = loss:with { level = loss:col("value"):rolling(3, "median") }:sort("level"):first()
@@ -410,8 +417,8 @@ return {
           skip(("a loss against a target that stays: by %s a teacher sharpens, up to the loss of a student that knows "
             .. "nothing"):format(sharpened(finish).key), "loss-rises-from-start", "loss-rises-at-small-updates",
             "loss-rises-beyond-gradient")
-        elseif early and not moving and finish > start * 1.3
-          and (thrown or climbed or rises or trend) then
+        elseif early and not moving and (bound or finish > start * 1.3
+          and (thrown or climbed or rises or trend)) then
           report {
             symptom  = "loss-rises-from-start",
             score    = (rises or thrown) and 0.95 or 0.8,

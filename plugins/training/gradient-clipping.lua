@@ -39,6 +39,7 @@ return {
     above = { default = 3.0, doc = "What clipping leaves of an element over epsilon, up to which epsilon counts" },
     over  = { default = 2.0, doc = "First loss over that of chance from which its square is allowed in the norm" },
     far   = { default = 30.0, doc = "Median norm over threshold that is far" },
+    tiny  = { default = 1e3, doc = "The same that three logged norms tell" },
     moves = { default = 1e-3, doc = "Median update over weight norm of steps that are long enough" },
     share = { default = 0.90, doc = "Share of clipped steps that is nearly all" },
   },
@@ -118,8 +119,10 @@ return {
       local least = limit.number * units_of_limit
       local above = norms:where("value > ?", least ^ power)
       local share = above:count() / norms:count()
-      if norms:count() >= (power == 2 and 4 or 8) and share >= opt.share then
-        local ratio = usual / least
+      local ratio = usual / least
+      -- A threshold that leaves a thousandth of each norm needs no more than three of them.
+      local enough = norms:count() >= (power == 2 and 4 or 8) or norms:count() >= 3 and ratio >= opt.tiny
+      if enough and share >= opt.share then
         -- The logits are as much too large as the loss is: their gradients are bounded, those of weights behind large
         -- weights are not.
         local classes = targets.classes(case)

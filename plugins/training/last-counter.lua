@@ -24,9 +24,22 @@ local settings = require("settings")
 
 local EPOCHS = "epochs|*.epochs|num_epochs|*.num_epochs|max_epochs|*.max_epochs|n_epochs|*.n_epochs|num_train_epochs"
 
+--- The epoch that the folder of an optimizer's file is called after, as models/weights_19 of Monodepth2; nil of none.
+local function of_folder(case)
+  local last
+  for row in case.config:where("match(key, '*param_groups.0.lr')"):slice(0, 1000):rows() do
+    local parts  = row.source:split("/")
+    local folder = parts[#parts - 1] or ""
+    local words  = folder:replace("-", "_"):split("_")
+    local number = folder:lower():glob("weights_*|epoch_*|epoch-*|*_epoch_*") and tonumber(words[#words])
+    if number and (not last or number > last) then last = number end
+  end
+  return last
+end
+
 --- Whether the file with the latest epoch has the last one that the settings ask for, from 0 or from 1.
 local function finished(case)
-  local epoch = case.config:where("key == 'epoch' and number >= 0"):max("number")
+  local epoch = case.config:where("key == 'epoch' and number >= 0"):max("number") or of_folder(case)
   local asked = case.config:where("match(key, ?) and number >= 2", EPOCHS):first()
   return epoch and asked and (epoch == asked.number - 1 or epoch == asked.number) and epoch or nil
 end
@@ -57,7 +70,7 @@ return {
     local epoch = finished(case)
     if not epoch then return skip("a checkpoint with the last epoch that the settings ask for") end
     local loss  = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
-    local counters = case.tensors:where { role = "state", numel = 1 }:where("match(name, '*.state.*.step') and "
+    local counters = case.tensors:where { role = "state", numel = 1 }:where("match(name, '*state.*.step') and "
       .. "mean >= 1"):sort("mean")
     local count = counters:last()
     if loss:count() < 2 or loss:first().step > 1 or not count or runs.by_epochs(case, run, loss) then
