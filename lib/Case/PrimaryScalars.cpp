@@ -43,19 +43,9 @@ logsOf(ArrayRef<std::pair<size_t, size_t>> Segments,
   return Out;
 }
 
-/// Whether the steps of \p A are epochs by those of \p B: each number once from
-/// the first on, where the other goes four times as far with three rows for four
-/// of these.
-static bool countsEpochs(const Count &A, const Count &B) {
-  return A.First >= 0 && A.First <= 1 &&
-         uint64_t(A.Last - A.First) + 1 == A.Steps && B.Last / 4 >= A.Last &&
-         4 * B.Steps >= 3 * A.Steps;
-}
-
 /// The log with the most steps, and not rows: a text log says twice that the
-/// loss of a step is not a number. One that counts epochs is behind one whose
-/// steps are those of all else. Between equals a metrics file beats a text log,
-/// whose steps may only be counted, and then the earlier file.
+/// loss of a step is not a number. Between equals a metrics file beats a text
+/// log, whose steps may only be counted, and then the earlier file.
 static Count bestOf(ArrayRef<Count> Logs,
                     ArrayRef<std::pair<size_t, size_t>> Segments,
                     ArrayRef<InputSummary> Inputs) {
@@ -64,10 +54,8 @@ static Count bestOf(ArrayRef<Count> Logs,
   };
   Count Best = Logs.front();
   for (const Count &C : Logs.drop_front())
-    if (countsEpochs(Best, C) ||
-        (!countsEpochs(C, Best) &&
-         (C.Steps != Best.Steps ? C.Steps > Best.Steps
-                                : !IsText(C) && IsText(Best))))
+    if (C.Steps != Best.Steps ? C.Steps > Best.Steps
+                              : !IsText(C) && IsText(Best))
       Best = C;
   return Best;
 }

@@ -116,8 +116,9 @@ static bool isAboutZero(ArrayRef<double> V) {
 }
 
 /// Decibels, log-likelihoods and the like go below 0, where nothing can be told
-/// by ratios. Both curves are lifted by the same, so that the lowest loss is a
-/// quarter of the first one, as where a loss has a floor at 0 and was learned.
+/// by ratios. Both curves are lifted by the same, so that the lowest of them is
+/// a third of the loss's fall above 0, as where a loss has a floor at 0 and was
+/// learned.
 void LossCurves::liftAboveZero() {
   const Values V = finite(Loss);
   if (V.empty() || *lowest(V) >= 0 || isAboutZero(V))
@@ -127,6 +128,8 @@ void LossCurves::liftAboveZero() {
   const double Fall = V.front() - *lowest(V);
   const double Least = std::abs(V.front());
   const double Base = Low - LiftedFloor * (Fall > 0 ? Fall : Least);
+  if (!std::isfinite(Base))
+    return;
   for (Curve *C : {&Loss, &Held})
     for (auto &[Step, Value] : C->Rows)
       Value -= Base;

@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Path.h"
+#include <algorithm>
+#include <utility>
 
 using namespace llvm;
 
@@ -98,6 +100,13 @@ static std::optional<TensorName> splitVariable(StringRef Name) {
           .Default(false);
   if (!IsWeight)
     return std::nullopt;
+  // An optimizer keeps its moments under the names of the weights.
+  for (StringRef Part : split(Path, '/'))
+    if (Part.contains_insensitive("opt") || Part == "mu" || Part == "nu" ||
+        Part.contains_insensitive("adam") || Part.contains_insensitive("rms") ||
+        Part == "m" || Part == "v" || Part.contains_insensitive("moment") ||
+        Part.contains_insensitive("slot") || Part == "velocity")
+      return std::nullopt;
   std::string Layer = Path.take_front(Slash).str();
   std::replace(Layer.begin(), Layer.end(), '/', '.');
   return TensorName{std::move(Layer), "weight"};

@@ -353,6 +353,8 @@ double EpochSteps::ofTotal(double Count, double Of,
     LastCount = Count;
     return Rounds + Count;
   }
+  if (!isWhole(*Epoch))
+    return Count + (*Epoch - First.value_or(0)) * Of;
   if (!First || *Epoch < *First) {
     First = Epoch;
     Totals.clear();
@@ -366,6 +368,8 @@ double EpochSteps::ofTotal(double Count, double Of,
                       : (*Epoch - *First) * Of,
                   Of};
   }
+  // A shorter counter in front of it, as of an evaluation, is none of it.
+  It->second.second = std::max(It->second.second, Of);
   return It->second.first + Count;
 }
 

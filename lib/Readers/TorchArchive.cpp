@@ -99,7 +99,7 @@ bool isTorchZip(StringRef Head) {
   // another member.
   return First.ends_with("/data.pkl") || First.ends_with("/byteorder") ||
          First.ends_with("/version") || First.contains("/data/") ||
-         First.ends_with(".pt") || First.ends_with(".pth") ||
+         First == "network.pt" || First == "model_params.json" ||
          (Head.contains("/data.pkl") && !First.ends_with(".npy"));
 }
 
@@ -124,13 +124,12 @@ Expected<TorchArchive> TorchArchive::open(StringRef Bytes, Source &Into) {
 }
 
 const ZipMember *TorchArchive::innerArchive() const {
-  const ZipMember *Out = nullptr;
+  if (Nested)
+    return nullptr;
   for (const ZipMember &M : Members)
-    if (StringRef Name = M.Name; !Nested &&
-        (Name.ends_with(".pt") || Name.ends_with(".pth")) &&
-        (!Out || M.Size > Out->Size))
-      Out = &M;
-  return Out;
+    if (M.Name == "network.pt")
+      return &M;
+  return nullptr;
 }
 
 Error TorchArchive::openInner(const ZipMember &Member) {

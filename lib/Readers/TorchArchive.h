@@ -71,8 +71,8 @@ private:
   llvm::Error openZip();
   llvm::Error openStream();
 
-  /// The largest file of torch.save that the archive has as a member, as those
-  /// of pytorch-tabnet do beside their settings; of one level.
+  /// The file of torch.save that an archive of pytorch-tabnet has beside its
+  /// settings; of one level.
   const ZipMember *innerArchive() const;
   llvm::Error openInner(const ZipMember &Member);
 

@@ -54,8 +54,8 @@ local function scaled_within(case, first, rms)
   -- What a layer of weights w gives of n numbers of a size x is about w * sqrt(n) * x.
   local act = case.scalars:where("match(name, 'activation_rms/*') and value > 0"):sort("step"):first()
   -- A norm that comes first makes the scale itself.
-  for row in (act and case.scalars:where { metric = "activation_rms", step = act.step, primary = true }:sort("place")
-    or case.scalars:slice(0, 0)):slice(0, 4):rows() do
+  local acts = case.scalars:where { metric = "activation_rms", primary = true }:where("layer is not null")
+  for row in (act and acts:where { step = act.step }:sort("place") or acts:slice(0, 0)):slice(0, 4):rows() do
     local at = case.scalars:where { metric = "activation_mean", layer = row.layer, step = row.step }:first()
     local even = at and math.abs(at.value) <= 0.1 and row.value > 0.6 and row.value < 1.1
     if even and row.layer:lower():glob("*norm*|*bn*") and far(row.value) then return row.layer, row.value end
@@ -170,7 +170,7 @@ return {
       return skip(("an input that the model takes as it is: %s makes it one of mean %.2g and deviation %.3g")
         :format(norm.layer, norm.mean, norm.std))
     end
-    local series = scaled_by_series(case)
+    local series = #(inputs:first().shape or {}) <= 3 and scaled_by_series(case)
     if series then
       return skip(("an input that the model takes as it is: by %s it scales each series by its own size"):format(
         series.key))

@@ -138,16 +138,23 @@ function freezing.rest(layered, layer)
     or freezing.one_number(layered, layer)
 end
 
---- Whether a norm is one that no input goes through: what all other layers put out is on record, and of it nothing is.
---- Models keep such a one of an earlier design; nothing is lost with it.
+--- Whether a norm is one that no input goes through: what the norms that learn put out is on record, and of it nothing
+--- is. Models keep such a one of an earlier design; nothing is lost with it.
 ---@param layered culprit.Table  scalars of layers
 ---@param layer string
 ---@return boolean
 function freezing.unused(layered, layer)
-  if not layer:lower():glob("*norm*|*bn*|*.ln*|*layernorm*") then return false end
-  local outputs = layered:where { metric = "activation_rms" }
-  return outputs:count() > 0 and outputs:where { layer = layer }:count() == 0
-    and outputs:where("match(layer, '*norm*|*bn*|*.ln*')"):count() > 0
+  local NORMS = "*norm*|bn|bn?|*.bn*|*_bn*|bn_*|ln_*|*.ln*"
+  if not layer:lower():glob(NORMS) then return false end
+  local outputs, others = layered:where { metric = "activation_rms" }, 0
+  if outputs:where { layer = layer }:count() > 0 then return false end
+  for name in layered:where("match(metric, 'update_ratio|grad_norm') and value > 0"):group("layer") do
+    if name:lower():glob(NORMS) then
+      if outputs:where { layer = name }:count() == 0 then return false end
+      others = others + 1
+    end
+  end
+  return others > 0
 end
 
 --- Whether a layer is the last of a row of blocks' like parts and stands still, while those before it move, and other
@@ -160,7 +167,7 @@ function freezing.ends_row(name, moving)
   for k = 1, #parts - 1 do
     local number = tonumber(parts[k])
     if number and number >= 1 then
-      local head = table.concat(parts, ".", 1, k - 1) .. "."
+      local head = k > 1 and table.concat(parts, ".", 1, k - 1) .. "." or ""
       local tail = "." .. table.concat(parts, ".", k + 1)
       local before, beside, behind = 0, false, false
       for _, other in ipairs(moving) do

@@ -1,3 +1,5 @@
---- What a mask is called, as a tensor or a layer. A masker, a mask_net or a mask_head is a part of a model like any other.
+--- What a mask is called, as a tensor or a layer. A masker, a mask_net or a mask_head is a part of a model like any
+--- other.
 
-return { NAMES = "mask|*_mask|*.mask|mask.*|*_mask.*|*.mask.*|masks|*_masks|*.masks|*_masks.*|*attnmask*|*attn_mask*" }
+return { NAMES = "mask|*_mask|*.mask|mask.*|*_mask.*|*.mask.*|mask?|*_mask?|masks|*_masks|*.masks|masks.*|*_masks.*|"
+  .. "*.masks.*|*attnmask*|*attn_mask*|*causalmask*|masked_*|*.masked_*|*_masked|*masking" }

@@ -121,9 +121,12 @@ return {
         ---@type number[], culprit.Row?
         local ratios, last = {}, nil
         -- A log of epochs has both losses of each, where the steps of the other are those of updates.
-        local epochs = 4 * val:last().step <= one.loss:last().step and case.scalars:where { name = "loss", run = one.run }
-          :where("finite(value) and step is not null"):distinct("step"):join(val, { "step" }):where("value_right > 0")
-        for row in (epochs and epochs:count() >= 2 and epochs or val:slice(0, 0)):sort("step"):rows() do
+        local epochs = 4 * val:last().step <= one.loss:last().step
+          and case.scalars:where { name = "loss", run = one.run }:where("finite(value) and step is not null and primary == false"):distinct("step"):sort("step")
+        local both = epochs and epochs:join(val, { "step" }):where("value_right > 0")
+        -- It ends where they end, and has none of the steps in between.
+        local of_them = both and both:count() >= 2 and both:count() == epochs:count() and both:count() == val:count()
+        for row in (of_them and both or val:slice(0, 0)):sort("step"):rows() do
           ratios[#ratios + 1], last = row.value / row.value_right, row
         end
         for row in (#ratios == 0 and val or val:slice(0, 0)):rows() do

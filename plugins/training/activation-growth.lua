@@ -1,6 +1,6 @@
 --- ## What it detects
 --- Activations that keep growing over the run, with the step at which they would pass the end of fp16 or fp8 if they
---- went on so.
+--- went on so. Of layers that grow about as much the first on record is named, as what is behind it takes it up.
 ---
 --- ## Why it matters
 --- Growth by a constant factor per step has a date at which it passes the end of the number format. Known in advance it

@@ -13,7 +13,8 @@
 ---
 --- ## Known false positives
 --- An epsilon that is raised on purpose, for reinforcement learning or sparse gradients: it is compared with what the
---- run measured, not with the default.
+--- run measured, not with the default. Behind a clipping threshold that leaves next to nothing of the gradients any
+--- epsilon outweighs them, and then nothing is said of it.
 ---
 --- ## References
 --- https://arxiv.org/abs/1412.6980 (the condition on the betas is in its theorem 4.1), https://arxiv.org/abs/2208.09632

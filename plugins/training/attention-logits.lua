@@ -189,7 +189,8 @@ return {
       local fallen = series:where("value < ?", math.min(opt.collapse, 0.3 * began))
       if began > 0.5 and fallen:count() >= 2 then
         local one = { layer = layer, rows = fallen, began = began, step = fallen:first().step,
-          least = fallen:min("value"), open = series:where("step < ?", fallen:first().step):last().step }
+          least = fallen:min("value"), open = (series:where("step < ?", fallen:first().step):last()
+            or fallen:first()).step }
         fallen_in[#fallen_in + 1] = layer
         if not low or one.step < low.step then low = one end
         if not least or one.least < least.least then least = one end

@@ -10,7 +10,8 @@
 ---
 --- ## Known false positives
 --- Channels that are pruned, or experts that nothing reaches; a setting that prunes says so. A norm that was never in
---- training has means of 0 and variances of 1, and is left out.
+--- training has means of 0 and variances of 1, and is left out, as is one of the inputs, by its name: columns may be 0
+--- for all rows.
 ---
 --- ## References
 --- https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html (running_mean, running_var, momentum)
@@ -21,9 +22,9 @@ local settings = require("settings")
 
 --- The buffer of a norm that stands beside its running mean in one file.
 local function beside(case, mean, name)
-  return case.tensors:where { run = mean.run, step = mean.step, variant = mean.variant, numel = mean.numel }
-    :where("name == ? and order == ?", mean.name:replace("running_mean", name), mean.order + 1):first()
-    or case.tensors:where { run = mean.run, step = mean.step, name = mean.name:replace("running_mean", name) }:first()
+  local named = case.tensors:where { run = mean.run, step = mean.step, name = mean.name:replace("running_mean", name) }
+  -- Several files may have the same buffers.
+  return mean.order and named:where("order == ?", mean.order + 1):first() or named:first()
 end
 
 ---@type culprit.Detector
@@ -42,10 +43,14 @@ return {
     local opt = case.options
     local pruned = settings.on(case.config:where("match(key, '*prun*|*sparsity*|*spiking*|*snn*')")):first()
     if pruned then return skip(("channels that are to be used: by %s some are not"):format(pruned.key)) end
-    local means = case.tensors:where("match(name, '*running_mean') and zero_share is not null")
+    local means = case.tensors:where("match(name, '*running_mean') and zero_share is not null and variant is null and "
+      .. "not match(name, '*initial_bn*|*input_bn*|*bn0.*|*input_norm*|*normalizer*')")
       :where("numel >= ?", opt.least):sort("step", "place")
+    -- Of each norm as it is at the end.
+    local last = means:max("step")
+    if last then means = means:where("step is null or step == ?", last) end
     if means:count() == 0 then return skip("the running statistics of a batch norm, as checkpoints have them") end
-    local found, worst = {}, nil
+    local found, seen, worst = {}, {}, nil
     for mean in means:where("zero_share >= ?", opt.share):slice(0, 400):rows() do
       local var = mean.numel <= 10000 and beside(case, mean, "running_var")
       if var and var.numel == mean.numel then
@@ -55,8 +60,9 @@ return {
         end
         if dead >= opt.share * mean.numel then
           local layer = mean.name:replace(".running_mean", "")
-          found[#found + 1] = { layer = layer, mean = mean, var = var, dead = dead }
-          if not worst or dead / mean.numel > worst.dead / worst.mean.numel then worst = found[#found] end
+          local one   = { layer = layer, mean = mean, var = var, dead = dead }
+          if not seen[layer] then found[#found + 1], seen[layer] = one, true end
+          if not worst or dead / mean.numel > worst.dead / worst.mean.numel then worst = one end
         end
       end
     end

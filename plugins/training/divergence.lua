@@ -1,8 +1,9 @@
 --- ## What it detects
 --- A loss that climbs away from its best level and stays there, and one that rises from the first steps on; of the
 --- latter, one that rises steadily although no update is large against the weights, and one that is thrown to a
---- multiple of its first level, comes down from there and never gets back. And one that falls below zero and on by
---- orders of magnitude.
+--- multiple of its first level, comes down from there and never gets back, or to where it began and not below. One that
+--- falls before it climbs has lost what it learned, however soon it turns; one that has an upper bound, and stays a
+--- tenth above its first value to the end, rises. And one that falls below zero and on by orders of magnitude.
 ---
 --- ## Why it matters
 --- The first learned and then lost it, which the step size or the numerics do. The second never learned, which a sign
@@ -24,13 +25,16 @@
 ---
 --- Squares, cross entropies and divergences end at 0, and the log-likelihood of a density goes below it by the number
 --- of digits the model resolves, times what it is of. A loss of thousands of times its first size below zero has no
---- lower bound: a term that has one is subtracted where it is meant to be added.
+--- lower bound: a term that has one is subtracted where it is meant to be added. So has one that begins below zero and
+--- sinks a hundred times as deep without slowing down, as what has a bound does.
 ---
 --- ## How to confirm
 --- Restart from a checkpoint before the best step with a third of the learning rate.
 ---
 --- ## Known false positives
---- A change of data or of loss weights in the middle of the run. A loss that swings on its way up overshoots, and
+--- A change of data or of loss weights in the middle of the run. A teacher whose targets get sharper, as its settings
+--- say, takes the loss of a student that knows nothing up to twice the logarithm of what they tell apart. Weights that
+--- hardly move at all do not make a loss rise. A loss that swings on its way up overshoots, and
 --- counts as rising from the start only. Norms that were logged after clipping are smaller than the gradients: where
 --- most of them equal the threshold, nothing is said of what they can pay for, nor where the layers on record have
 --- less than seven tenths of the squared norm of all at any step. Losses of critics and of adversaries
@@ -214,16 +218,19 @@ return {
     local function moved_in_all(run_name, loss)
       local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
         :where("finite(value)"):aggregate({ "step" }, { value = "median value" })
-      return sizes:count() > 0 and sizes:max("value") * (loss:last().step - loss:first().step) or nil
+      -- Where losses are counted by epochs their steps are no updates.
+      if sizes:count() == 0 or sizes:max("step") > 2 * loss:last().step then return nil end
+      return sizes:max("value") * (loss:last().step - loss:first().step)
     end
 
     --- Whether the first updates throw a loss off and it comes back to where it began, and never below: what was lost
     --- at first was not learned again, and nothing else.
+    ---@return culprit.Row?  the highest of the rows that were thrown
     local function never_back(loss, finish)
       local first, rows = loss:first().value, loss:count()
-      if rows < 15 or loss:first().step > 1 or first <= 0 or finish > 1.3 * first then return false end
-      local soon = loss:slice(1, math.max(3, rows // 6))
-      return soon:max("value") >= 2.5 * first and loss:slice(1, rows):min("value") >= 0.97 * first
+      if rows < 15 or loss:first().step > 1 or first <= 0 or finish > 1.3 * first then return nil end
+      local peak = loss:slice(1, math.max(3, rows // 6)):top(1, "value"):first()
+      return peak.value >= 2.5 * first and loss:min("value") >= first and peak or nil
     end
 
     --- Whether a loss that climbs fell before, by a twentieth and three times what its first rows move by.
@@ -334,7 +341,7 @@ return {
         -- One that has an upper bound cannot go far: nearly all rows lie a tenth above the first one, to the end.
         local bound = not (finish > 1.3 * start and (rises or trend)) and not moving and not term
           and loss:first().step <= 1 and first > 0 and finish >= 1.15 * first
-          and finish - first > 4 * noise and finish >= opt.held * loss:max("value")
+          and finish - first > 4 * noise and finish >= opt.held * loss:max("value") and loss:min("value") >= first
           and loss:where("value > ?", 1.1 * first):count() >= 0.9 * (rows - 1)
         if thrown or climbed or bound then early, start = true, first end
         -- Of few rows that end far above the first a level of five may be past what they gained.
@@ -346,14 +353,15 @@ return {
         -- One that is below 0 from the start sinks on at the same pace in the second half, far below what it began at.
         local middle = loss:slice(math.max(0, rows // 2 - tenth // 2), tenth):median("value")
         local sinks  = rows >= 30 and finish < -opt.sinks * scale and middle - finish >= 0.7 * (start - middle)
+          and start < 0
         if sinks and not deep and not pulled and not what then
           report {
             symptom  = "loss-falls-without-bound",
             score    = 0.85,
             at       = { step = loss:first().step },
-            message  = ("the loss goes from %.4g to %.4g by the middle and to %.4g at the end, %.3g times what it "
-              .. "began at and no slower than at first: it has no lower bound, so that some term of it enters with the "
-              .. "wrong sign"):format(start, middle, finish, math.abs(finish) / scale),
+            message  = ("the loss goes from %.4g to %.4g by the middle and to %.4g at the end, nearly as fast as at "
+              .. "first: it has no lower bound, so that some term of it enters with the wrong sign"):format(start,
+              middle, finish),
             evidence = { loss:first(), loss:last() },
           }
         elseif deep and start > 0 and not pulled and finish < -opt.below * scale then
@@ -387,7 +395,7 @@ return {
             }
           end
         elseif not moving and never_back(loss, finish) and begins_high(run_name, loss) then
-          local peak = loss:slice(0, math.max(4, rows // 6)):top(1, "value"):first()
+          local peak = never_back(loss, finish)
           report {
             symptom  = "loss-thrown-at-start",
             score    = 0.7,

@@ -311,6 +311,7 @@ return {
       end
     end
 
+    -- What turns a sum of many back has to be longer than they are together, for once and not at each fourth step.
     local back, seen = 0, 0
     for _, row in ipairs(pairs_of) do
       if row.step > 10 then seen, back = seen + 1, back + (row.c < 0 and 1 or 0) end

@@ -1,5 +1,6 @@
 --- ## What it detects
---- A clipping threshold far below the usual gradient norm, and one that is exceeded at nearly every step.
+--- A clipping threshold far below the usual gradient norm, and one that is exceeded at nearly every step, of eight norms
+--- and more; of three, where a thousandth of each is left.
 ---
 --- ## Why it matters
 --- Where every step is clipped, the threshold and not the gradient sets the length of the step. A threshold a hundred

@@ -76,7 +76,13 @@ return {
         end
         local ends = after:count() >= math.max(opt.min_rows, 0.02 * others:count())
           and beside:count() >= 0.9 * before:count()
-        if ends and other then
+        -- A log of epochs ends with the last of them, and another one of the run goes on by steps.
+        local elsewhere = ends and case.scalars:where { name = "loss", run = run:first().run }
+          :where("layer is null and finite(value) and step > ?", last.step):first()
+        if elsewhere then
+          skip(("a loss that ends in all logs of the run: another one has it at step %d"):format(elsewhere.step),
+            "loss-stops-being-logged")
+        elseif ends and other then
           skip(("one loss throughout: %s is logged from step %d on, behind the last loss"):format(other.name,
             other.step), "loss-stops-being-logged")
         elseif ends then

@@ -102,7 +102,11 @@ local function name_apart(states)
   end
   for _, state in ipairs(states) do
     local parts, from = state.layer:split("."), 1
-    while from < #parts and size[table.concat(parts, ".", 1, from)] >= 6 do from = from + 1 end
+    -- The tables of a list have but numbers of their own.
+    while from < #parts and size[table.concat(parts, ".", 1, from)] >= 6
+      and not (from + 1 == #parts and tonumber(parts[#parts])) do
+      from = from + 1
+    end
     state.own = table.concat(parts, ".", from):lower()
   end
 end
