@@ -122,7 +122,8 @@ return {
         local ratios, last = {}, nil
         -- A log of epochs has both losses of each, where the steps of the other are those of updates.
         local epochs = 4 * val:last().step <= one.loss:last().step
-          and case.scalars:where { name = "loss", run = one.run }:where("finite(value) and step is not null and primary == false"):distinct("step"):sort("step")
+          and case.scalars:where { name = "loss", run = one.run }
+            :where("finite(value) and step is not null and primary == false"):distinct("step"):sort("step")
         local both = epochs and epochs:join(val, { "step" }):where("value_right > 0")
         -- It ends where they end, and has none of the steps in between.
         local of_them = both and both:count() >= 2 and both:count() == epochs:count() and both:count() == val:count()

@@ -70,6 +70,10 @@ return {
     local epoch = finished(case)
     if not epoch then return skip("a checkpoint with the last epoch that the settings ask for") end
     local loss  = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
+    -- Where losses are those of epochs, norms may be those of steps.
+    local norms = case.scalars:where { name = "grad_norm", primary = true, run = run }
+      :where("layer is null and finite(value)"):sort("step")
+    if norms:count() >= 4 and loss:count() > 0 and norms:last().step >= 3 * loss:last().step then loss = norms end
     local counters = case.tensors:where { role = "state", numel = 1 }:where("match(name, '*state.*.step') and "
       .. "mean >= 1"):sort("mean")
     local count = counters:last()

@@ -17,8 +17,8 @@
 --- that is the only one at a limit, whose mean is near 0 or 1 and which has values elsewhere, is left out. A gate that
 --- begins open or closed has a bias, and its units are at one limit; a model that was trained before is not fresh. Nor
 --- is a fresh layer judged whose largest or least value is short of its limit, as where padding gives the rest.
---- Sigmoids that scale what goes through them, and that training takes from the middle to 1 while the loss falls, let it
---- through.
+--- Sigmoids that scale what goes through them, and that training takes from the middle to 1 while the loss falls, let
+--- it through.
 ---
 --- ## References
 --- https://proceedings.mlr.press/v9/glorot10a.html
