@@ -130,7 +130,7 @@ return {
         for row in (of_them and both or val:slice(0, 0)):sort("step"):rows() do
           ratios[#ratios + 1], last = row.value / row.value_right, row
         end
-        for row in (#ratios == 0 and val or val:slice(0, 0)):rows() do
+        for row in (epochs and val:slice(0, 0) or val):rows() do
           local before = one.loss:where("step <= ?", row.step):last()
           local after  = one.loss:where("step > ?", row.step):first()
           -- Rows are far apart, and the one behind may be the step after the validation.
