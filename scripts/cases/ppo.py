@@ -18,11 +18,12 @@ from . import logs
 from .family import Family
 from .snapshot import short
 
-ENVS, STEPS, PARTS, EPOCHS = 40, 32, 5, 2   # PARTS minibatches an epoch
+ENVS, STEPS, PARTS, EPOCHS = 160, 16, 5, 2  # PARTS minibatches an epoch
 ROWS, LONGEST, EDGE = ENVS * STEPS // PARTS, 24, 1.6
 ACTIONS, KINDS = 5, 4
 SHARES = (0.4, 0.3, 0.2, 0.1)               # of boats of each kind
-GAMMA, LAMBDA, CLIP, ENTROPY, VALUE = 0.95, 0.9, 0.2, 0.01, 0.5
+GAMMA, LAMBDA, SCALE = 0.9, 0.9, 0.2
+CLIP, ENTROPY, VALUE = 0.2, 0.01, 0.5
 THRUSTS = torch.tensor([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1.0]])
 # How a boat's rudder turns what it is told: as it is, the other way along x,
 # with axes swapped, the other way along both.
@@ -35,8 +36,8 @@ ACTS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid,
 
 
 class Basin:
-    """Boats in a square basin; a state is (rows, 7): place, speed, where the
-    current comes from, steps done, kind.
+    """Boats in a square basin; a state is (rows, 8): place, speed, where the
+    current comes from, steps done, kind, whether there is a current.
 
     A step earns 1 less the squared distance from the middle and .05 for the
     engine, with an error of .1 that nobody can foresee; who drifts over the
@@ -45,8 +46,7 @@ class Basin:
     and to hold against the current.
     """
 
-    def __init__(self, rng, share=None, kind=None, still=False, calm=False,
-                 gusts=None):
+    def __init__(self, rng, share=None, kind=None, calm=False, gusts=None):
         """share, kind: in that share of new boats they are of one kind.
         calm: no current, and of the first kind alone. gusts: of each site."""
         self.rng, self.share, self.kind = rng, share, kind
@@ -70,22 +70,25 @@ class Basin:
         speed = 0.1 * self.randn(rows, 2)
         wind = 2 * math.pi * self.rand(rows, 1)
         return torch.cat((place, speed, wind, torch.zeros(rows, 1),
-                          kind[:, None].float()), 1)
+                          kind[:, None].float(), torch.full(
+                              (rows, 1), float(not self.calm))), 1)
 
     def seen(self, state):
-        place, speed, wind, done, kind = state.split((2, 2, 1, 1, 1), 1)
+        place, speed, wind, done, kind, _ = state.split(
+            (2, 2, 1, 1, 1, 1), 1)
         return torch.cat((place, 3 * speed, wind.sin(), wind.cos(),
                           done / LONGEST - 0.5, F.one_hot(
                               kind[:, 0].long(), KINDS).float()), 1)
 
     def step(self, state, action, site=None):
         """(state, reward, done): of the boats as they then are."""
-        place, speed, wind, count, kind = state.split((2, 2, 1, 1, 1), 1)
+        place, speed, wind, count, kind, flows = state.split(
+            (2, 2, 1, 1, 1, 1), 1)
         push = (RUDDERS[kind[:, 0].long()]
                 @ THRUSTS[action][..., None])[..., 0]
-        flow = torch.cat((wind.cos(), wind.sin()), 1) * (not self.calm)
-        gust = 0.02 if self.gusts is None else self.gusts[site][:, None]
-        speed = 0.8 * speed + 0.12 * push + 0.05 * flow \
+        flow = torch.cat((wind.cos(), wind.sin()), 1) * flows
+        gust = 0.03 if self.gusts is None else self.gusts[site][:, None]
+        speed = 0.6 * speed + 0.12 * push + 0.03 * flow \
             + gust * self.randn(len(state), 2)
         place, count = place + speed, count + 1
         wind = wind + 0.1 * self.randn(len(state), 1)
@@ -93,8 +96,8 @@ class Basin:
         reward = 1 - place.square().sum(1).clamp(max=2.0) \
             - 0.05 * (action > 0) + 0.1 * self.randn(len(state))
         reward = torch.where(out, -1.0, reward)
-        return torch.cat((place, speed, wind, count, kind), 1), reward, \
-            out | (count[:, 0] >= LONGEST)
+        return torch.cat((place, speed, wind, count, kind, flows), 1), \
+            reward, out | (count[:, 0] >= LONGEST)
 
 
 class Rollouts:
@@ -110,22 +113,25 @@ class Rollouts:
     each batch's `domain`. every: iterations of which a rollout is used.
     carries: what of GAE does not stop where an episode ends. scale: of
     rewards. frozen: from that batch on one environment hangs, done at once.
+    late: steps by which actions are. report: is told of each rollout.
     """
 
     def __init__(self, seed, policy, rows=ROWS, steps=STEPS, parts=PARTS,
                  epochs=EPOCHS, gamma=GAMMA, lam=LAMBDA, block=None,
                  share=1.0, calm=False, sites=False, every=1, carries=(),
-                 scale=1.0, frozen=None):
+                 scale=SCALE, frozen=None, late=0,
+                 report=None):
         self.rng = torch.Generator().manual_seed(seed)
         self.policy, self.rows, self.steps = policy, rows, steps
         self.parts, self.epochs, self.gamma = parts, epochs, gamma
         self.lam, self.block, self.every = lam, block, every
         self.carries, self.scale, self.frozen = carries, scale, frozen
+        self.late, self.report = late, report
         self.held_out, self.number, self.turn = seed == 9, 0, 0
         self.basin = Basin(self.rng, share, calm=calm, gusts=torch.tensor(
-            (0.01, 0.02, 0.04)) if sites else None)
+            (0.015, 0.03, 0.06)) if sites else None)
         self.sites, self.state, self.queue = sites, None, []
-        self.global_step, self.episodes, self.stats = 0, [], {}
+        self.episodes, self.stats = [], {}
 
     @property
     def envs(self):
@@ -160,17 +166,19 @@ class Rollouts:
             self.done = torch.zeros(count)
             self.sums = torch.zeros(count)
             self.site = torch.arange(count) % 3
+            self.waiting = [torch.zeros(count, dtype=torch.int64)] * self.late
         kept = {k: [] for k in ("obs", "actions", "logprobs", "values",
                                 "rewards", "dones")}
         self.episodes, hangs = [], self.frozen is not None \
             and self.number >= self.frozen
-        for _ in range(self.steps):
+        for t in range(self.steps):
             obs = basin.seen(self.state)
             if hangs:
                 obs[0] = 0.0
             action, logprob, value = agent.acts(obs)
-            state, reward, done = basin.step(self.state, action, self.site)
-            self.global_step += count
+            self.waiting.append(action)
+            state, reward, done = basin.step(
+                self.state, self.waiting.pop(0), self.site)
             self.sums += reward
             if hangs:
                 reward[0], done[0] = 0.0, True
@@ -180,7 +188,7 @@ class Rollouts:
                             ("dones", self.done)):
                 kept[name].append(x)
             over = done.nonzero()[:, 0]
-            self.episodes += [(self.global_step, float(self.sums[k]),
+            self.episodes += [(count * (t + 1), float(self.sums[k]),
                                int(state[k, 5])) for k in over]
             self.sums[over] = 0.0
             self.state = torch.where(done[:, None], basin.fresh(count), state)
@@ -205,8 +213,9 @@ class Rollouts:
             "explained_variance": 1 - float(
                 (truth - said).var() / truth.var().clamp_min(1e-12)),
             "episodic_return": sum(e[1] for e in done) / len(done),
-            "episodic_length": sum(e[2] for e in done) / len(done),
-            "global_step": self.global_step}
+            "episodic_length": sum(e[2] for e in done) / len(done)}
+        if self.report:
+            self.report(self)
 
     def estimated(self, data, value):
         """Generalized advantages, from the last step to the first."""
@@ -284,7 +293,7 @@ class Agent(nn.Module):
     @torch.no_grad()
     def acts(self, obs):
         """An action, how likely it was, and the state's value."""
-        scores = self.logits({"obs": obs}).log_softmax(-1)
+        scores = self.log_probs(self.logits({"obs": obs}))[0]
         # Categorical would raise; what is logged by then says enough.
         scores = scores.nan_to_num(-1.0, 0.0, -1e4)
         action = torch.multinomial(scores.exp().clamp_min(1e-30), 1)
@@ -399,17 +408,42 @@ class PpoRun(Family):
 
     family = "ppo"
     level_seed = 400
-    steps, seed, language = 300, 3300, False
-    optimizer_name, lr, weight_decay, eps = "adam", 4e-3, 0.0, 1e-5
+    steps, seed, language = 250, 3300, False
+    optimizer_name, lr, weight_decay, eps = "adam", 1.8e-2, 0.0, 1e-5
     warmup, schedule, clip = 0, "anneal", 0.5
     recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
-    base = {"lr": 4e-3, "weight_decay": 0.0}
+    base = {"lr": 1e-2, "weight_decay": 0.0}
     batch_size, context, classes = ROWS, OBS, ACTIONS
     epoch_steps = 10
     source_options = {}
     # Its users have what the script prints and its summaries.
     instead = {"nanogpt": "cleanrl", "hf_trainer": "cleanrl",
                "megatron": "cleanrl", "torchtune": "cleanrl"}
+    graded = {
+        "F02": (dict(lr=30.0), dict(lr=300.0), dict(lr=3000.0)),
+        "F03": (dict(factor=10), dict(factor=100), dict(factor=1000)),
+        "F04": (dict(at=80), dict(at=40), dict(at=0)),
+        "F05": (dict(modules=["critic.0", "critic.2"], where="critic.0"),
+                dict(modules=["actor"], where="actor.0"), dict(part="all")),
+        "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
+        "F10": (dict(adamw=1e-4), dict(adamw=1e-5), dict(adamw=1e-6)),
+        "F11": (dict(adam=0.02), dict(adam=0.05), dict(adam=0.3)),
+        "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
+        "F13": (dict(path="actor.1"), dict(path="actor.3"),
+                dict(path="actor.3", more=["critic.3"])),
+        "F14": (dict(modules=["actor.2"]), dict(modules=["actor.4"]),
+                dict(modules=["actor.2", "actor.4", "critic.2"])),
+        "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
+        "F26": (dict(steps=20, share=0.9), dict(steps=30, share=1.0),
+                dict(steps=60, share=1.0)),
+        "F39a": (dict(at=150, keep=0.05), dict(at=100, keep=0.1),
+                 dict(at=50, keep=0.15)),
+        "F42a": (dict(part="actions"), dict(part="shuffle"),
+                 dict(part="init")),
+        "H02": (dict(factor=0.85), dict(factor=0.7)),
+        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
+        "H10": (dict(steps=80), dict(steps=120)),
+        "H11": (dict(steps=120, keep="block"), dict(steps=160, keep="head"))}
     layers = LAYERS
     paths = {"embed": ("actor.0",) * 2, "attn": (None,) * 2,
              "scores": (None,) * 2, "act": ("actor.1", "actor.3"),
@@ -432,7 +466,8 @@ class PpoRun(Family):
         """By iterations, as where the loop sets the rate."""
         if self.schedule != "anneal":
             return super().lr_factor(i)
-        return 1 - (i // self.EPOCH) / self.iterations
+        ramp = min(1.0, (i + 1) / self.warmup) if self.warmup else 1.0
+        return ramp * (1 - (i // self.EPOCH) / self.iterations)
 
     @property
     def EPOCH(self):
@@ -456,11 +491,12 @@ class PpoRun(Family):
             own = vars(self)
             return (own.get("other") if other else None) \
                 or own.get("model") or self.agent
-        source = Rollouts(seed, policy, self.batch_size,
-                          **self.source_options | how)
-        if seed == self.seed + 100:
-            self.source = source
-        return source
+        if seed not in (7, 9) and not other:
+            how["report"] = self.rolled
+        how = self.source_options | how
+        # Accumulated minibatches are smaller parts of a rollout.
+        how["parts"] = how.get("parts", PARTS) * self.accumulate
+        return Rollouts(seed, policy, self.batch_size, **how)
 
     def in_blocks(self, seed, block, share):
         """Boats of one kind after those of another; None is held out."""
@@ -468,7 +504,7 @@ class PpoRun(Family):
 
     def easy(self, seed):
         """One kind of boats, and no current."""
-        return self.boats(seed, calm=seed != 9)
+        return self.boats(seed, calm=True)
 
     def lessons(self, seed):
         return self.easy(seed), self.boats(seed)
@@ -494,21 +530,22 @@ class PpoRun(Family):
     # What is logged.
 
     def train(self):
-        self.told = []      # episodes of each rollout
+        self.told, self.stats, self.global_step = [], {}, 0
         super().train()
 
-    def next_batch(self, i, source):
-        batch = super().next_batch(i, source)
-        if source is self.source and source.episodes:
-            self.told += [(i, *e) for e in source.episodes]
-            source.episodes = []
-        return batch
+    def rolled(self, source):
+        """Of each episode that ended: step, global_step, return, length."""
+        at = len(self.history)
+        self.told += [(at, self.global_step + e[0], *e[1:])
+                      for e in source.episodes]
+        self.global_step += source.envs * source.steps
+        self.stats = source.stats | {"global_step": self.global_step}
 
     def batch_columns(self, batch):
         terms = {k: short(v) for k, v in self.model.terms.items()}
         return super().batch_columns(batch) | terms | {
             k: v if k == "global_step" else short(v)
-            for k, v in self.source.stats.items()}
+            for k, v in self.stats.items()}
 
     def held_out_columns(self, batches):
         kept, self.model.returns = self.model.returns, []
@@ -524,7 +561,7 @@ class PpoRun(Family):
                 "agent": model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "iteration": -(-done // self.EPOCH),
-                "global_step": self.source.global_step})
+                "global_step": self.global_step})
 
     @property
     def run_name(self):
@@ -553,19 +590,20 @@ class PpoRun(Family):
                 "adam_betas": list(self.betas), "adam_eps": self.eps}
         how, own = self.source_options, self.model_options
         parts, steps = how.get("parts", PARTS), how.get("steps", STEPS)
-        size = self.batch_size * parts
+        size = self.batch_size * parts * self.accumulate
         return {
             "exp_name": "ppo", "seed": self.seed,
             "torch_deterministic": True, "cuda": False, "track": False,
             "capture_video": False, "save_model": True,
             "env_id": "Basin-v0",
-            "total_timesteps": size * self.iterations * self.accumulate,
+            "total_timesteps": size * self.iterations,
             "learning_rate": self.lr, "num_envs": size // steps,
             "num_steps": steps, "anneal_lr": self.schedule == "anneal",
             **({} if self.schedule in ("anneal", "constant")
                else {"lr_schedule": self.schedule}),
             "gamma": how.get("gamma", GAMMA),
-            "gae_lambda": how.get("lam", LAMBDA), "num_minibatches": parts,
+            "gae_lambda": how.get("lam", LAMBDA),
+            "reward_scale": how.get("scale", SCALE), "num_minibatches": parts,
             "update_epochs": how.get("epochs", EPOCHS),
             "norm_adv": own.get("norm_adv", True),
             "clip_coef": own.get("clip_coef", CLIP),

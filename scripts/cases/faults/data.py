@@ -91,6 +91,7 @@ class DataOrder(Dumps, Fault):
                 "compress",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "kpt")
@@ -244,6 +245,7 @@ class CorruptBatch(Dumps, Fault):
         if self.family == "edsr":  # as here
             self.onset = self.steps // 2 - self.first_step
         if self.family in ("timm",  # norms at each place bear it: one peak
+                           "ppo",
                            "tasnet"):
             self.interval = 1
 
@@ -292,6 +294,7 @@ class BitFlip(Dumps, Fault):
              "ecapa": ".conv",
              "dino": "",
              "kge": "",
+             "ppo": "",
              "edsr": "",
              "tasnet": "",
              "nnu": "",
