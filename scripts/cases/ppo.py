@@ -308,7 +308,7 @@ class Agent(nn.Module):
         if self.keeps is None:
             return scores, -(scores.exp() * scores).sum(-1)
         probs = scores.exp()
-        probs = torch.where(probs < self.keeps, 0.0, probs)
+        probs = probs * (probs >= self.keeps)
         self.tap("loss.probs.output", probs)
         scores = probs.log()
         self.tap("loss.nll.input", probs)
@@ -420,14 +420,15 @@ class PpoRun(Family):
     instead = {"nanogpt": "cleanrl", "hf_trainer": "cleanrl",
                "megatron": "cleanrl", "torchtune": "cleanrl"}
     graded = {
-        "F02": (dict(lr=30.0), dict(lr=300.0), dict(lr=3000.0)),
+        "F01": (dict(factor=4), dict(factor=10), dict(factor=100)),
+        "F02": (dict(lr=10.0), dict(lr=100.0), dict(lr=1000.0)),
         "F03": (dict(factor=10), dict(factor=100), dict(factor=1000)),
         "F04": (dict(at=80), dict(at=40), dict(at=0)),
         "F05": (dict(modules=["critic.0", "critic.2"], where="critic.0"),
                 dict(modules=["actor"], where="actor.0"), dict(part="all")),
         "F07": (dict(factor=10), dict(factor=30), dict(factor=100)),
         "F10": (dict(adamw=1e-4), dict(adamw=1e-5), dict(adamw=1e-6)),
-        "F11": (dict(adam=0.02), dict(adam=0.05), dict(adam=0.3)),
+        "F11": (dict(adam=0.001), dict(adam=0.004), dict(adam=0.02)),
         "F12": (dict(eps=0.02), dict(eps=0.1), dict(eps=1.0)),
         "F13": (dict(path="actor.1"), dict(path="actor.3"),
                 dict(path="actor.3", more=["critic.3"])),

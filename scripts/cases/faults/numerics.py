@@ -412,7 +412,8 @@ class Fp16Overflow(NotFinite):
     def thin(self, name, tensor):
         """The head of the first non-finite value, else the first; the rest
         of a score matrix says nothing more."""
-        if "scores" in name or "probs" in name:
+        if ("scores" in name or "probs" in name) \
+                and not name.startswith("batch."):
             axis = tensor.dim() - 3
             bad = (~tensor.isfinite()).nonzero()
             head = int(bad[0, axis]) if len(bad) else 0
