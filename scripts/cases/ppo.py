@@ -48,7 +48,8 @@ class Basin:
 
     def __init__(self, rng, share=None, kind=None, calm=False, gusts=None):
         """share, kind: in that share of new boats they are of one kind.
-        calm: no current, and of the first kind alone. gusts: of each site."""
+        calm: no current; if 2, and of the first kind alone. gusts: of each
+        site."""
         self.rng, self.share, self.kind = rng, share, kind
         self.calm, self.gusts = calm, gusts
 
@@ -64,7 +65,7 @@ class Basin:
         if self.kind is not None:
             own = self.rand(rows) < self.share
             kind = torch.where(own, self.kind, kind)
-        if self.calm:
+        if self.calm == 2:
             kind = torch.zeros_like(kind)
         place = 2 * self.rand(rows, 2) - 1
         speed = 0.1 * self.randn(rows, 2)
@@ -446,8 +447,8 @@ class PpoRun(Family):
         "F42a": (dict(part="actions"), dict(part="shuffle"),
                  dict(part="init")),
         "H02": (dict(factor=0.85), dict(factor=0.7)),
-        "H03": (dict(part=2, factor=1.0), dict(part=2, factor=0.7)),
-        "H10": (dict(steps=80), dict(steps=120)),
+        "H03": (dict(part=2, factor=0.7), dict(part=2, factor=0.5)),
+        "H10": (dict(steps=110), dict(steps=140)),
         "H11": (dict(steps=120, keep="block"), dict(steps=160, keep="head"))}
     layers = LAYERS
     paths = {"embed": ("actor.0",) * 2, "attn": (None,) * 2,
@@ -509,10 +510,11 @@ class PpoRun(Family):
 
     def easy(self, seed):
         """One kind of boats, and no current."""
-        return self.boats(seed, calm=True)
+        return self.boats(seed, calm=2)
 
     def lessons(self, seed):
-        return self.easy(seed), self.boats(seed)
+        """First without a current."""
+        return self.boats(seed, calm=1), self.boats(seed)
 
     @staticmethod
     def garbage(batch, kind, rng):

@@ -65,7 +65,7 @@ class EntropyTooDear(OfBoats):
     """The bonus of entropy is far larger than what is to be earned: the best
     policy is to try anything."""
     id = "U475"
-    severities = (dict(weight=0.3), dict(weight=1.0), dict(weight=10.0))
+    severities = (dict(weight=0.6), dict(weight=2.0), dict(weight=10.0))
 
     def setup(self):
         super().setup()
