@@ -1073,7 +1073,8 @@ class Accumulated(Control):
             self.batch_size //= self.s.parts
         if self.family == "ecapa":  # norms want as many rows
             self.batch_size = 8
-        if self.family == "tasnet":  # with its own a plain run ends badly too
+        if self.family in ("tasnet",  # with its own a plain run ends badly too
+                           "ppo"):
             self.seed += 40
         if self.family == "depth":  # as do these
             self.batch_size = type(self).batch_size
@@ -2956,10 +2957,10 @@ class OtherClipping(Control):
 
 
 class OtherReuse(Control):
-    """A rollout is used once, three times or four times, as the config says:
-    ratios stay near 1, or many are clipped."""
-    id, severities, families = "H173", (dict(epochs=1), dict(epochs=3),
-                                        dict(epochs=4)), ("ppo",)
+    """A rollout is used three to five times and not twice, as the config says:
+    there are fewer of them, and more ratios are clipped."""
+    id, severities, families = "H173", (dict(epochs=3), dict(epochs=4),
+                                        dict(epochs=5)), ("ppo",)
 
     def setup(self):
         super().setup()

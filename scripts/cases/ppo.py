@@ -438,6 +438,8 @@ class PpoRun(Family):
         "F24": (dict(share=0.3), dict(share=0.5), dict(share=0.7)),
         "F26": (dict(steps=20, share=0.9), dict(steps=30, share=1.0),
                 dict(steps=60, share=1.0)),
+        "F30": (dict(part="head", bit=26), dict(part="mlp", bit=26),
+                dict(part="head", bit=30)),
         "F36a": (dict(bias=-1.0), dict(bias=-2.0), dict(bias=-10.0)),
         "F36b": (dict(factor=60, kind="sigmoid"),
                  dict(factor=100, kind="tanh"),
