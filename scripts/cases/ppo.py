@@ -421,7 +421,7 @@ class PpoRun(Family):
     instead = {"nanogpt": "cleanrl", "hf_trainer": "cleanrl",
                "megatron": "cleanrl", "torchtune": "cleanrl"}
     graded = {
-        "F01": (dict(factor=4), dict(factor=10), dict(factor=100)),
+        "F01": (dict(factor=7), dict(factor=20), dict(factor=100)),
         "F02": (dict(lr=10.0), dict(lr=100.0), dict(lr=1000.0)),
         "F03": (dict(factor=10), dict(factor=100), dict(factor=1000)),
         "F04": (dict(at=80), dict(at=40), dict(at=0)),
