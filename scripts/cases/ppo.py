@@ -112,8 +112,8 @@ class Rollouts:
     policy: returns the agent that acts. block, share: in that share new boats
     are of one kind, for so many minibatches. calm, sites: as of Basin, with
     each batch's `domain`. every: iterations of which a rollout is used.
-    carries: what of GAE does not stop where an episode ends. scale: of
-    rewards. frozen: from that batch on one environment hangs, done at once.
+    carries: what of GAE does not stop where an episode ends, or ["all"] if it
+    stops everywhere else. scale: of rewards. frozen: from that batch on one environment hangs, done at once.
     late: steps by which actions are. report: is told of each rollout.
     """
 
@@ -222,7 +222,7 @@ class Rollouts:
         """Generalized advantages, from the last step to the first."""
         out, later, over = [], 0.0, self.done
         for t in reversed(range(self.steps)):
-            goes = 1 - over
+            goes = over if self.carries == ["all"] else 1 - over
             ahead = value * (1.0 if "values" in self.carries else goes)
             delta = data["rewards"][t] + self.gamma * ahead \
                 - data["values"][t]
@@ -440,7 +440,7 @@ class PpoRun(Family):
                 dict(steps=60, share=1.0)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=26),
                 dict(part="head", bit=30)),
-        "F36a": (dict(bias=-1.0), dict(bias=-2.0), dict(bias=-10.0)),
+        "F36a": (dict(bias=-0.15), dict(bias=-0.4), dict(bias=-5.0)),
         "F36b": (dict(factor=60, kind="sigmoid"),
                  dict(factor=100, kind="tanh"),
                  dict(factor=600, kind="sigmoid")),

@@ -13,11 +13,13 @@ class OfBoats(Unclassed):
 
 
 class DonesIgnored(OfBoats):
-    """Advantages are carried over from the episode behind, or values are, or
-    both: who drifts over the edge gets what the next boat is worth."""
+    """The mask of `done` is left out for values, or for advantages as well:
+    who drifts over the edge gets what the next boat is worth; or it is the
+    wrong way round, so that returns are those of one step, but for the last."""
     id = "U471"
-    severities = (dict(carries=["advantages"]), dict(carries=["values"]),
-                  dict(carries=["advantages", "values"]))
+    severities = (dict(carries=["values"]),
+                  dict(carries=["advantages", "values"]),
+                  dict(carries=["all"]))
 
     def setup(self):
         super().setup()
