@@ -57,6 +57,7 @@ class SmallBatch(Control):
     def setup(self):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
+                           "ppo",
                            "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return

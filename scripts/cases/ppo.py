@@ -449,7 +449,7 @@ class PpoRun(Family):
         "F42a": (dict(part="actions"), dict(part="shuffle"),
                  dict(part="init")),
         "H02": (dict(factor=0.85), dict(factor=0.7)),
-        "H03": (dict(part=2, factor=0.7), dict(part=2, factor=0.5)),
+        "H03": (dict(rows=400), dict(rows=320)),
         "H10": (dict(steps=110), dict(steps=140)),
         "H11": (dict(steps=120, keep="block"), dict(steps=160, keep="head"))}
     layers = LAYERS
