@@ -415,7 +415,7 @@ class PpoRun(Family):
     recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
     base = {"lr": 1e-2, "weight_decay": 0.0}
     batch_size, context, classes = ROWS, OBS, ACTIONS
-    epoch_steps = 10
+    epoch_steps = 50    # of Lightning, which validates behind each
     source_options = {}
     # Its users have what the script prints and its summaries.
     instead = {"nanogpt": "cleanrl", "hf_trainer": "cleanrl",
