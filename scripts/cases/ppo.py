@@ -412,7 +412,7 @@ class PpoRun(Family):
     steps, seed, language = 250, 3300, False
     optimizer_name, lr, weight_decay, eps = "adam", 1.8e-2, 0.0, 1e-5
     warmup, schedule, clip = 0, "anneal", 0.5
-    recipes = {"sgd": dict(lr=0.3, weight_decay=0.0)}
+    recipes = {"sgd": dict(lr=1.0, weight_decay=0.0)}
     base = {"lr": 1e-2, "weight_decay": 0.0}
     batch_size, context, classes = ROWS, OBS, ACTIONS
     epoch_steps = 50    # of Lightning, which validates behind each
