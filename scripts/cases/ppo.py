@@ -440,7 +440,7 @@ class PpoRun(Family):
                 dict(steps=60, share=1.0)),
         "F30": (dict(part="head", bit=26), dict(part="mlp", bit=26),
                 dict(part="head", bit=30)),
-        "F36a": (dict(bias=-0.15), dict(bias=-0.4), dict(bias=-5.0)),
+        "F36a": (dict(bias=-0.55), dict(bias=-1.0), dict(bias=-5.0)),
         "F36b": (dict(factor=60, kind="sigmoid"),
                  dict(factor=100, kind="tanh"),
                  dict(factor=600, kind="sigmoid")),
