@@ -113,8 +113,9 @@ class Rollouts:
     are of one kind, for so many minibatches. calm, sites: as of Basin, with
     each batch's `domain`. every: iterations of which a rollout is used.
     carries: what of GAE does not stop where an episode ends, or ["all"] if it
-    stops everywhere else. scale: of rewards. frozen: from that batch on one environment hangs, done at once.
-    late: steps by which actions are. report: is told of each rollout.
+    stops everywhere else. scale: of rewards. frozen: from that batch on one
+    environment hangs, done at once. late: steps by which actions are. report:
+    is told of each rollout.
     """
 
     def __init__(self, seed, policy, rows=ROWS, steps=STEPS, parts=PARTS,
