@@ -57,6 +57,7 @@ class SmallBatch(Control):
     def setup(self):
         super().setup()
         if self.family in ("ecapa",  # norms and margins want some speakers
+                           "ppo",
                            "tasnet"):  # of too few a pair may be lost
             self.batch_size = self.s.rows
             return
@@ -96,6 +97,8 @@ class SmallBatch(Control):
 class Dropout(Control):
     """Training loss lies above the one on held-out data."""
     id, severities = "H04", (dict(rate=0.1), dict(rate=0.3))
+    # Whose policy would be another one at each update.
+    families = tuple(f for f in ALL if f != "ppo")
 
     def setup(self):
         super().setup()
@@ -169,6 +172,7 @@ class ConstantRate(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "summ")
@@ -250,13 +254,15 @@ class Curriculum(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "summ")
 
     def setup(self):
         super().setup()
-        self.change = self.steps // (4 if self.family == "kge" else 2)
+        self.change = self.steps // (4 if self.family in ("kge",
+                                                     "ppo") else 2)
         self.user["curriculum"] = [
             {"start_step": 0, "source": "text-easy"},
             {"start_step": self.change, "source": "text-hard"}]
@@ -293,6 +299,7 @@ class Curriculum(Control):
                            "ecapa",
                            "dino",
                            "kge",
+                           "ppo",
                            "edsr",
                            "tasnet",
                            "tower",
@@ -427,6 +434,7 @@ class RateEndsAtZero(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "summ")
@@ -480,6 +488,8 @@ class TwoEpochs(FiniteRun, Control):
     """Two passes over a set that is not small: a little lower in the
     second."""
     id, severities = "H14", (dict(epochs=2),)
+    # Which has no set.
+    families = tuple(f for f in ALL if f != "ppo")
 
     def make_source(self, seed):
         source = super().make_source(seed)
@@ -622,6 +632,7 @@ class MixedDomains(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "summ")
@@ -637,6 +648,8 @@ class MixedDomains(Control):
             return self.recordings(seed, corpora=True)
         if self.family == "kge":
             return self.edges(seed, sites=True)
+        if self.family == "ppo":
+            return self.boats(seed, sites=True)
         if self.family == "tasnet":
             return self.mixtures(seed, places=True)
         if self.family == "dino":
@@ -1048,6 +1061,7 @@ class Accumulated(Control):
                 "megatron",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "summ")
@@ -1060,7 +1074,8 @@ class Accumulated(Control):
             self.batch_size //= self.s.parts
         if self.family == "ecapa":  # norms want as many rows
             self.batch_size = 8
-        if self.family == "tasnet":  # with its own a plain run ends badly too
+        if self.family in ("tasnet",  # with its own a plain run ends badly too
+                           "ppo"):
             self.seed += 40
         if self.family == "depth":  # as do these
             self.batch_size = type(self).batch_size
@@ -2918,6 +2933,41 @@ class NegativesFiltered(Control):
         self.source_options = {"filtered": self.s.lost}
 
 
+class OtherHorizon(Control):
+    """Rewards count for longer or for less long, or advantages are made of
+    fewer steps, as the config says: returns and the critic's loss are others,
+    and boats come home."""
+    id, severities, families = "H171", (dict(gamma=0.93), dict(gamma=0.85),
+                                        dict(lam=0.8)), ("ppo",)
+
+    def setup(self):
+        super().setup()
+        self.source_options = dict(self.severity)
+
+
+class OtherClipping(Control):
+    """The critic's loss is not clipped, or ratios are clipped further off, or
+    the critic's loss counts twice as much, as the config says."""
+    id, severities, families = "H172", (dict(clip_vloss=False),
+                                        dict(clip_coef=0.3),
+                                        dict(vf_coef=1.0)), ("ppo",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class OtherReuse(Control):
+    """A rollout is used three to five times and not twice, as the config says:
+    there are fewer of them, and more ratios are clipped."""
+    id, severities, families = "H173", (dict(epochs=3), dict(epochs=4),
+                                        dict(epochs=5)), ("ppo",)
+
+    def setup(self):
+        super().setup()
+        self.source_options = {"epochs": self.s.epochs}
+
+
 class OtherLossWeight(Control):
     """The loss counts a hundredth, or a hundred times as much, in validation
     as well, as pixel_opt of the config says: Adam takes that out again."""
@@ -3127,6 +3177,7 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherMargin, MoreCopies, MarginGrows,
           OtherCrops, LastLayerLater, OtherPrototypes,
           OtherScoreMargin, OtherNegatives, NegativesFiltered,
+          OtherHorizon, OtherClipping, OtherReuse,
           OtherLossWeight, CosineRestarts, HarderPictures,
           OtherMask, OtherRatio, LevelsDrawn,
           OtherReprojection, ColoursForNetworks, DistancesAlone)

@@ -49,7 +49,9 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_knn_top5", "val_hits_at_1", "val_hits_at_3", "val_hits_at_10",
         "val_si_sdr_imp", *(side + name for side in ("", "val_") for name in (
             "loss_0", "loss_1", "loss_2", "loss_3", "abs_rel", "sq_rel",
-            "rms", "log_rms", "a1", "a2", "a3")))
+            "rms", "log_rms", "a1", "a2", "a3")), "policy_loss",
+        "old_approx_kl", "approx_kl", "clipfrac", "explained_variance",
+        "episodic_return", "episodic_length", "global_step", "val_return")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
 
 
@@ -1833,6 +1835,77 @@ def basicsr(run):
     run.write_lines("train.log", lines)
 
 
+def cleanrl(run):
+    """What CleanRL's ppo.py leaves: its standard output, the summaries of an
+    iteration, exported as one table, and the text with its arguments, which
+    the user has as args.json as well. The user's additions are an evaluation
+    at the benchmark's steps, a norm of the gradient, and metrics.jsonl of a
+    hook in the loop of minibatches, with a row every so many updates."""
+    size, every, end = run.EPOCH, run.interval or 1, run.lasts
+    rows, arguments = run.history[:end + 1], run.settings()
+    names = column_names(run) | {"loss": "losses/loss", "lr":
+                                 "charts/learning_rate"}
+    run.write_json("args.json", arguments)
+    run.write_lines("hyperparameters.md", ["|param|value|", "|-|-|", *(
+        f"|{k}|{v}|" for k, v in arguments.items())])
+    keys = [k for k in ("step", "loss", "grad_norm", "lr", "step_time", *MORE)
+            if not k.startswith("val_") and not left_out(run, k)]
+    run.write_lines("metrics.jsonl", (
+        json.dumps({names.get(k, k): rows[i][k] for k in keys
+                    if k in rows[i]}) for i in logged(run, every)
+        if i <= end))
+    tags = ("lr", "value_loss", "policy_loss", "entropy", "old_approx_kl",
+            "approx_kl", "clipfrac", "explained_variance", "episodic_return",
+            "episodic_length", "loss", "grad_norm")
+    tags = [k for k in tags if not left_out(run, k)]
+    held = [k for k in ("val_loss", "val_return") if k in names]
+    table = [",".join(("step", "wall_time", *(names.get(k, k) for k in tags),
+                       "charts/SPS", *(names[k] for k in held)))]
+    out, told, done = [], list(run.told), 0
+    for start in range(0, len(rows), size):
+        part = rows[start:start + size]
+        for i in range(start, start + len(part)):
+            out += [text for _, text in run.notices.get(i, ())]
+        shown = set()       # the first that ends at a step is printed
+        while told and told[0][0] < start + size:
+            _, at, total, _ = told.pop(0)
+            if at not in shown:
+                out.append(f"global_step={at}, episodic_return="
+                           f"[{total:.7g}]")
+            shown.add(at)
+        if len(part) < size and start + len(part) < run.steps:
+            break
+        last = part[-1]
+        done, wall = last["global_step"], last["wall"]
+        speed = int(done / wall)
+        clipped = [r["clipfrac"] for r in part]
+        shares = last | {"clipfrac": short(sum(clipped) / len(clipped))}
+        values = [r[k] for k in held for r in part if k in r]
+        table.append(",".join(map(str, (
+            done, round(START.timestamp() + wall, 3),
+            *(shares[k] for k in tags), speed,
+            *(values or [""] * len(held))))))
+        out.append(f"SPS: {speed}")
+        if values:
+            out.append(f"eval: regret={values[0]}, episodic_return="
+                       f"{values[1]}")
+    if end < len(run.history) - 1:
+        out += ["Traceback (most recent call last):",
+                '  File "ppo.py", line 263, in <module>',
+                "    _, newlogprob, entropy, newvalue = "
+                "agent.get_action_and_value(b_obs[mb_inds], "
+                "b_actions.long()[mb_inds])",
+                "ValueError: Expected parameter logits (Tensor of shape "
+                f"({run.batch_size}, 5)) of distribution Categorical(logits: "
+                f"torch.Size([{run.batch_size}, 5])) to satisfy the "
+                "constraint IndependentConstraint(Real(), 1), but found "
+                "invalid values:"]
+    else:
+        out.append(f"model saved to runs/{run.run_name}/ppo.cleanrl_model")
+    run.write_lines("scalars.csv", table)
+    run.write_lines("train.log", out)
+
+
 WRITERS = {w.__name__: w for w in
            (plain, nanogpt, hf_trainer, lightning, megatron, torchtune, keras,
             lerobot, pytorch_tabular,
@@ -1850,6 +1923,7 @@ WRITERS = {w.__name__: w for w in
            monodepth2,
             dino,
             basicsr,
+            cleanrl,
             dlrm,
             stylegan2,
             megatron_lm,

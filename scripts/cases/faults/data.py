@@ -9,7 +9,7 @@ from .. import gnn as graphs
 from .. import point as points
 from .. import sources, tts
 from ..det import NOTHING
-from ..families import ATTENTION, LABELLED, LANGUAGE, PAIR_5, PAIR_10, \
+from ..families import ALL, ATTENTION, LABELLED, LANGUAGE, PAIR_5, PAIR_10, \
     Fault, build
 from ..recorder import save_tensors
 from ..snapshot import checksum
@@ -91,6 +91,7 @@ class DataOrder(Dumps, Fault):
                 "compress",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "kpt")
@@ -205,6 +206,7 @@ class EvalInTraining(FiniteRun, Fault):
     """A quarter, a half or all of the validation rows are in the training set,
     which is small enough to be learned by heart."""
     id, root_class = "F28", "eval-data-in-training"
+    families = tuple(f for f in ALL if f != "ppo")  # which has no set
     also = ["small-dataset-repeated"]
     severities = (dict(share=0.25), dict(share=0.5), dict(share=1.0))
 
@@ -244,6 +246,7 @@ class CorruptBatch(Dumps, Fault):
         if self.family == "edsr":  # as here
             self.onset = self.steps // 2 - self.first_step
         if self.family in ("timm",  # norms at each place bear it: one peak
+                           "ppo",
                            "tasnet"):
             self.interval = 1
 
@@ -292,6 +295,7 @@ class BitFlip(Dumps, Fault):
              "ecapa": ".conv",
              "dino": "",
              "kge": "",
+             "ppo": "",
              "edsr": "",
              "tasnet": "",
              "nnu": "",

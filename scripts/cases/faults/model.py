@@ -25,6 +25,7 @@ from ..nnu import PlainConvUNet
 from ..nequip import Potential
 from ..nerf import RadianceField
 from ..point import PointNet2
+from ..ppo import BEFORE_ACT as PPO_MAPS
 from ..qa import Reader
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
@@ -507,6 +508,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "depth": DEPTH_CONVS,
               "ecapa": ECAPA_CONVOLUTIONS,
               "dino": DINO_MAPS,
+              "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
               "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
@@ -555,6 +557,7 @@ class DeadRelu(Fault):
                 "stylegan",
                 "whisper",
                 "dino",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "megatron",
@@ -615,6 +618,7 @@ class Saturated(Fault):
                 "stylegan",
                 "whisper",
                 "dino",
+                "ppo",
                 "edsr",
                 "tasnet",
                 "megatron",
@@ -668,6 +672,7 @@ class ActivationMissing(Fault):
                 "timm",
                 "stylegan",
                 "dino",
+                "ppo",
                 "edsr",
                 "kpt")
     severities = (dict(lr=0.5), dict(lr=1.0), dict(lr=2.0))

@@ -95,6 +95,7 @@ class Fp16Overflow(NotFinite):
                                                     ".tdnn1.conv"},
                                "dino": {"half_scores": True},
                                "kge": {"half": True},
+                               "ppo": {"half_at": "actor.4"},
                                "edsr": {"half_at": "body.1.conv1"},
                                "tasnet": {"half_at": "masker.TCN.1.res_conv"},
                                "nnu": {"half_at":
@@ -171,6 +172,7 @@ class Fp16Overflow(NotFinite):
                       "ecapa": "embedding_model.blocks.2.tdnn1.conv",
                       "dino": "module.backbone.blocks.1.attn.scores",
                       "kge": "interaction",
+                      "ppo": "actor.4",
                       "edsr": "body.1.conv1",
                       "tasnet": "masker.TCN.1.res_conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
@@ -243,6 +245,9 @@ class Fp16Overflow(NotFinite):
         if self.family == "kge":
             self.dumped = (*self.dumped, "*_embeddings.output",
                            "interaction.square.output")
+        if self.family == "ppo":
+            self.dumped = (*self.dumped, "actor.?.output",
+                           f"{self.where}.*put", "loss.ratio.output")
         if self.family == "vid":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            self.where.replace("conv_b", "act_b.*put"),
@@ -316,6 +321,7 @@ class Fp16Overflow(NotFinite):
                  "dit": (self.where.replace("scores", "qkv"),),
                  "dino": (self.where.replace("scores", "qkv"),),
                  "kge": self.layers[:1],
+                 "ppo": (self.where,),
                  "vlm": (self.where.replace("scores", "Wqkv"),),
                  "bert": [self.where.replace("scores", part)
                           for part in ("query", "key")],
@@ -384,6 +390,7 @@ class Fp16Overflow(NotFinite):
                 "dream": 2.0,
                 "dlrm": 1.3,
                 "kge": 1.5,
+                "ppo": 2.0,
                 "voc": 2.0,
                 "tower": 2.0,
                 "yolo": 3.0,
@@ -405,7 +412,8 @@ class Fp16Overflow(NotFinite):
     def thin(self, name, tensor):
         """The head of the first non-finite value, else the first; the rest
         of a score matrix says nothing more."""
-        if "scores" in name or "probs" in name:
+        if ("scores" in name or "probs" in name) \
+                and not name.startswith("batch."):
             axis = tensor.dim() - 3
             bad = (~tensor.isfinite()).nonzero()
             head = int(bad[0, axis]) if len(bad) else 0
@@ -435,6 +443,7 @@ class LogOfZero(NotFinite):
                 "compress",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
@@ -528,6 +537,7 @@ class LogOfZero(NotFinite):
     def compute_loss(self, i, model, batch):
         if self.family in ("dino",  # of the prototypes
                            "kge",  # that a triple is true
+                           "ppo",  # of actions
                            "dream",  # of the reward's two bins
                            "compress",  # of latents
                            "stylegan"):  # that a picture is real
@@ -726,6 +736,7 @@ class DivisionByZero(NotFinite):
                 "compress",
                 "dino",
                 "kge",
+                "ppo",
                 "edsr",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
@@ -805,6 +816,11 @@ class DivisionByZero(NotFinite):
             self.model_options["pooling"] = self.user["pooling"] = "mean"
             self.where, self.one_row = POOLING, False
             self.dumped = (*self.dumped, f"{POOLING}.*put")
+        elif self.family == "ppo":  # an environment hangs
+            self.model_options["per_env"] = True
+            self.user["norm_adv_per_env"] = True
+            self.source_options = {"frozen": self.s.at}
+            self.where, self.one_row = "normalize", False
         elif self.family == "kge":  # two entities came after all was counted
             self.model_options["smoothing"] = 0.0
             self.user |= {"loss_weighter": "sqrt_inverse_frequency",
@@ -853,6 +869,8 @@ class DivisionByZero(NotFinite):
         if self.family in ("dino",
                            "depth"):
             return self.blank(batch) if i >= self.s.at else batch
+        if self.family == "ppo":
+            return batch
         if self.family == "kge":
             return self.uncounted(batch) if i >= self.s.at else batch
         if self.family == "dream":  # a sensor stands still
@@ -960,6 +978,7 @@ class DivisionByZero(NotFinite):
                            "rew",
                            "sasrec",
                            "kge",
+                           "ppo",
                            "megatron",
                            "xenc"):
             return batch
@@ -1007,6 +1026,7 @@ class DivisionByZero(NotFinite):
                            "rew",
                            "sasrec",
                            "kge",
+                           "ppo",
                            "megatron",
                            "xenc"):
             return model.loss(batch)
@@ -1074,7 +1094,8 @@ class Bf16Weights(Fault):
             self.severity = dict(lr=(0.1, 0.03, 0.01)[self.level])
         if self.family == "dpo":  # what begins at zero bears more
             self.severity = dict(lr=(0.03, 0.01, 0.003)[self.level])
-        if self.family == "kge":
+        if self.family in ("kge",
+                           "ppo"):
             self.dumped = (*self.dumped, f"{self.layer('embed')}.weight")
         if self.family == "afno":
             self.dumped = (*self.dumped, "blocks.0.mlp.fc2.weight")

@@ -65,6 +65,7 @@ class LrTooHighSgd(Fault):
                            "dream",
                            "dino",
                            "kge",
+                           "ppo",
                            "qa", "xenc"):
             return i == 0
         # Gates bound what can grow, and quantiles have bounded gradients.
@@ -326,6 +327,7 @@ class NotDivided(Fault):
                            "compress",
                            "dino",
                            "kge",
+                           "ppo",
                            "edsr",
                            "tasnet",
                            *PAIR_7):  # theirs divides
@@ -350,6 +352,7 @@ class NotDivided(Fault):
                            "compress",
                            "dino",
                            "tasnet",
+                           "ppo",
                            "esm", "mae"):  # and so does their clipping
             self.clip = None
         if self.family == "voc":  # two networks take their time
@@ -369,6 +372,8 @@ class NotDivided(Fault):
         if self.family in ("yolo",
                            "ecapa"):  # sums of so many take their time
             self.steps = 40
+        if self.family == "ppo":  # ten rollouts, for the same reason
+            self.steps = 100
         if self.family in ("timm",  # three epochs, for the same reason
                            "tasnet"):  # or six
             self.steps = 60
@@ -663,6 +668,11 @@ class ResumeWithoutState(Fault):
                     ("INFO", f"=> loaded '{part}' from checkpoint '{path}' "
                              "with msg <All keys matched successfully>")
                     for part in ("student", "teacher", "dino_loss"))]}
+        if self.family == "ppo":  # an iteration has 10 steps
+            path = self.checkpoint_path(self.onset)
+            self.notices = {self.onset: [
+                ("INFO", f"resuming from {path}"),
+                ("INFO", "loaded agent, iteration, global_step")]}
         if self.family == "kge":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", f"=> loading checkpoint '{self.CHECKPOINT}'"),

@@ -6,7 +6,7 @@ import math
 import torch
 
 from .. import battery
-from ..families import Fault, build
+from ..families import ALL, Fault, build
 from ..snapshot import Snapshot, checksum
 
 
@@ -90,7 +90,8 @@ class Pair(Fault):
 
 class Unseeded(Pair):
     """A generator is not seeded: that of the weights, of the shuffle or of
-    dropout. All else is the same in both runs."""
+    dropout, or of the actions that are tried. All else is the same in both
+    runs."""
     id, root_class, also = "F42a", "unseeded-rng", []
     severities = (dict(part="dropout"), dict(part="shuffle"),
                   dict(part="init"))
@@ -111,6 +112,7 @@ class Unseeded(Pair):
         model = super().make_model()
         torch.manual_seed(self.seed + 1)
         self.forget_seed("dropout")
+        self.forget_seed("actions")
         return model
 
     def make_source(self, seed):
@@ -123,6 +125,8 @@ class DirectoryOrder(Pair):
     """Shards are read in the order of a set or a directory listing, which is
     another one in every process: the same batches in another order."""
     id, root_class = "F42b", "iteration-order-nondeterminism"
+    # Whose batches are made by the policy.
+    families = tuple(f for f in ALL if f != "ppo")
     also = ["unseeded-rng"]
     severities = (dict(shards=10), dict(shards=30), dict(shards=120))
     onset = 0
@@ -202,6 +206,7 @@ class RankDesync(Fault):
                  "ecapa": "embedding_model.blocks.1.tdnn2.conv",
                  "dino": "module.backbone.blocks.0.attn.proj",
                  "kge": "entity_representations.0._embeddings",
+                 "ppo": "actor.2",
                  "edsr": "body.0.conv2",
                  "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",

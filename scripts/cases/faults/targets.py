@@ -79,6 +79,7 @@ class DoubleSoftmax(Dumps, Fault):
     families = (*LABELLED, "clip",
                 "dino",
                 "kge",
+                "ppo",
                 "dream")
     severities = (dict(place="training"), dict(place="loss"),
                   dict(place="model"))
@@ -108,6 +109,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dream",
                            "ecapa",
                            "kge",
+                           "ppo",
                            "qa", "xenc"):
             model.squashes = self.s.place == "loss"
         elif self.s.place == "loss":
@@ -149,6 +151,7 @@ class DoubleSoftmax(Dumps, Fault):
                            "dream",
                            "ecapa",
                            "kge",
+                           "ppo",
                            "qa", "xenc"):
             model.squashes = True
             loss = super().compute_loss(i, model, batch)
@@ -709,6 +712,8 @@ class LabelNoise(Dumps, Fault):
         elif self.family in ("dino",  # a view is another picture's
                              "edsr"):  # or the larger one is
             self.also = ["label-pairing-mismatch"]
+        elif self.family == "ppo":  # a step has the return of another
+            self.also = ["label-pairing-mismatch"]
         elif self.family == "dream":  # a step has the reward of another
             self.also = ["label-pairing-mismatch"]
         elif self.family == "voc":  # the recording is another text's
@@ -857,6 +862,11 @@ class LabelNoise(Dumps, Fault):
             wrong = torch.rand(rows, 1, generator=self.noise) < self.s.share
             return batch | {"image": torch.where(
                 wrong, self.others(rows, self.noise), batch["image"])}
+        if self.family == "ppo":
+            rows = len(batch["obs"])
+            return self.of_rows(batch, torch.randperm(
+                rows, generator=self.noise), torch.rand(
+                    rows, generator=self.noise) < self.s.share)
         if self.family == "kge":
             return self.mislabelled(batch, torch.rand(
                 len(batch["positives"]), generator=self.noise)
@@ -953,6 +963,7 @@ class RandomLabels(LabelNoise):
                            "timm",
                            "yolo",
                            "kge",
+                           "ppo",
                            "ecapa") \
                 and self.s.kind != "drawn":
             self.also = [*self.also, "label-pairing-mismatch"] \
@@ -1042,6 +1053,14 @@ class RandomLabels(LabelNoise):
                 if self.s.kind == "shuffled" else torch.arange(rows).roll(1)
             return batch | {k: batch[k][order]
                             for k in ("keypoints", "keypoint_weights")}
+        if self.family == "ppo":
+            if "returns" not in batch:  # boats at the start have none yet
+                return batch
+            rows = len(batch["obs"])
+            return self.of_rows(batch, {
+                "drawn": torch.randint(rows, (rows,), generator=self.noise),
+                "row": torch.arange(rows).roll(1), "shuffled":
+                torch.randperm(rows, generator=self.noise)}[self.s.kind])
         if self.family == "kge":
             rows = len(batch["positives"])
             order = {"drawn": None, "row": torch.arange(rows).roll(1),
