@@ -101,11 +101,16 @@ static std::optional<TensorName> splitVariable(StringRef Name) {
   if (!IsWeight)
     return std::nullopt;
   // An optimizer keeps its moments under the names of the weights.
+  const auto IsOptimizer = [](StringRef Part) {
+    return Part.starts_with_insensitive("optimizer") ||
+           StringSwitch<bool>(Part.lower())
+               .Cases("opt_state", "opt", "mu", "nu", "m", "v", true)
+               .Cases("adam", "adamw", "rmsprop", "sgd", "momentum", true)
+               .Cases("velocity", "slots", true)
+               .Default(false);
+  };
   for (StringRef Part : split(Path, '/'))
-    if (Part.contains_insensitive("opt") || Part == "mu" || Part == "nu" ||
-        Part.contains_insensitive("adam") || Part.contains_insensitive("rms") ||
-        Part == "m" || Part == "v" || Part.contains_insensitive("moment") ||
-        Part.contains_insensitive("slot") || Part == "velocity")
+    if (IsOptimizer(Part))
       return std::nullopt;
   std::string Layer = Path.take_front(Slash).str();
   std::replace(Layer.begin(), Layer.end(), '/', '.');

@@ -47,6 +47,7 @@ TEST(TensorNamesTest, VariablesBetweenSlashes) {
   EXPECT_EQ(split("params/Dense_0/kernel"), "params.Dense_0 | weight");
   EXPECT_EQ(split("norm/moving_mean:0"), "norm/moving_mean:0 | value");
   EXPECT_EQ(split("a/kernel:x"), "a/kernel:x | value");
+  EXPECT_EQ(split("params/RMSNorm_0/scale"), "params.RMSNorm_0 | weight");
   EXPECT_EQ(split("Adam/m/dense/kernel:0"), "Adam/m/dense/kernel:0 | value");
   EXPECT_EQ(split("opt_state/0/mu/params/Dense_0/kernel"),
             "opt_state/0/mu/params/Dense_0/kernel | value");
