@@ -131,6 +131,7 @@ class NoWeightDecay(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "raft",
                 "summ")
 
     def setup(self):
@@ -170,6 +171,7 @@ class ConstantRate(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -251,6 +253,7 @@ class Curriculum(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -294,6 +297,7 @@ class Curriculum(Control):
                            "dino",
                            "kge",
                            "edsr",
+                           "raft",
                            "tasnet",
                            "tower",
                            "sasrec",
@@ -428,6 +432,7 @@ class RateEndsAtZero(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -623,6 +628,7 @@ class MixedDomains(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -689,6 +695,8 @@ class MixedDomains(Control):
             return self.photographs(seed, domains=True)
         if self.family == "depth":
             return self.yards(seed, domains=True)
+        if self.family == "raft":
+            return self.chairs(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1049,6 +1057,7 @@ class Accumulated(Control):
                 "dino",
                 "kge",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -3082,6 +3091,60 @@ class DistancesAlone(Control):
             self.model_options["ssim"] = False
 
 
+class LaterStage(Control):
+    """A later stage: weights of the one before, whose batch norms stand still
+    (freeze_bn), a third of the rate, as stage and restore_ckpt of the config
+    say; the loss begins where that ended. Or a gamma of .85 as well."""
+    id, severities, families = "H168", (
+        dict(steps=100, gamma=0.8), dict(steps=150, gamma=0.85)), ("raft",)
+
+    def setup(self):
+        super().setup()
+        self.lr /= 3
+        self.model_options["gamma"] = self.s.gamma
+        self.user |= {"stage": "things", "freeze_bn": True,
+                      "restore_ckpt": "checkpoints/raft-base.pth"}
+
+    make_model = Pretrained.make_model
+
+    def wrap(self, model):
+        model.frozen_bn = True
+        return super().wrap(model.train())
+
+
+class OtherSequence(Control):
+    """Predictions weigh otherwise in the sequence's loss, in validation too,
+    or there is one more of them, as the config says: the loss is another one,
+    and flows are as good."""
+    id, severities, families = "H169", (
+        dict(gamma=0.6), dict(gamma=1.0), dict(iters=4)), ("raft",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class NoiseAdded(Control):
+    """Frames of training get noise of a size that is drawn for each batch, up
+    to 5, as the trainer has it, or up to 8 and 12 (add_noise): training lies
+    above validation."""
+    id, severities, families = "H170", (
+        dict(most=5.0), dict(most=8.0), dict(most=12.0)), ("raft",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"add_noise": True, "noise_stdv": [0.0, self.s.most]}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        size = self.s.most * torch.rand((), generator=self.drawn)
+        return self.each_frame(batch, lambda x: (x + size * torch.randn(
+            x.shape, generator=self.drawn)).clamp(0, 255))
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3129,4 +3192,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherScoreMargin, OtherNegatives, NegativesFiltered,
           OtherLossWeight, CosineRestarts, HarderPictures,
           OtherMask, OtherRatio, LevelsDrawn,
-          OtherReprojection, ColoursForNetworks, DistancesAlone)
+          OtherReprojection, ColoursForNetworks, DistancesAlone,
+          LaterStage, OtherSequence, NoiseAdded)

@@ -157,6 +157,15 @@ class Chairs:
         return batch | ({"domain": camera} if self.domains else {})
 
 
+def kaiming(model):
+    """As the trainer's encoders begin; here the update block does as well, as
+    a run is short."""
+    for part in model.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out",
+                                    nonlinearity="relu")
+
+
 class ResidualBlock(nn.Module):
     def __init__(self, wide, out, norm):
         super().__init__()
@@ -187,10 +196,7 @@ class BasicEncoder(nn.Module):
         self.layer1 = nn.Sequential(ResidualBlock(first, first, norm))
         self.layer2 = nn.Sequential(ResidualBlock(first, second, norm))
         self.conv2 = nn.Conv2d(second, out, 1)
-        for part in self.modules():
-            if isinstance(part, nn.Conv2d):
-                nn.init.kaiming_normal_(part.weight, mode="fan_out",
-                                        nonlinearity="relu")
+        kaiming(self)
 
     def forward(self, x, name, through, act, drop):
         x = act(self.norm1(through(f"{name}.conv1", self.conv1, x)))
@@ -260,6 +266,9 @@ class BasicUpdateBlock(nn.Module):
         self.mask = nn.Sequential(
             nn.Conv2d(HIDDEN, HEAD, 3, padding=1), nn.ReLU(),
             nn.Conv2d(HEAD, STRIDE ** 2 * 9, 1))
+        kaiming(self)
+        with torch.no_grad():   # else what is said first is far off
+            self.flow_head.conv2.weight.mul_(0.1)
 
     def forward(self, net, inp, corr, flow, name, through, act):
         motion = self.encoder(flow, corr, f"{name}.encoder", through, act)

@@ -29,6 +29,7 @@ from ..qa import Reader
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
 from ..tasnet import BEFORE_ACT as TASNET_CONVOLUTIONS
 from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
@@ -508,6 +509,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "ecapa": ECAPA_CONVOLUTIONS,
               "dino": DINO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
+              "raft": RAFT_CONVOLUTIONS,
               "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
@@ -556,6 +558,7 @@ class DeadRelu(Fault):
                 "whisper",
                 "dino",
                 "edsr",
+                "raft",
                 "tasnet",
                 "megatron",
                 "summ")
@@ -616,6 +619,7 @@ class Saturated(Fault):
                 "whisper",
                 "dino",
                 "edsr",
+                "raft",
                 "tasnet",
                 "megatron",
                 "summ")

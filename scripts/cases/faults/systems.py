@@ -44,7 +44,7 @@ class Pair(Fault):
 
     def setup(self):
         self.check, self.batches = battery.Determinism(), []
-        self.steps = 100 if self.family == "depth" else 120
+        self.steps = 100 if self.family in ("depth", "raft") else 120
 
     def wrap(self, model):
         self.check.init(model)
@@ -166,7 +166,7 @@ class RankDesync(Fault):
 
     def setup(self):
         self.steps, self.onset = 160, self.s.at
-        if self.family == "depth":  # as long as any
+        if self.family in ("depth", "raft"):  # as long as any
             self.steps = 100
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
@@ -203,6 +203,7 @@ class RankDesync(Fault):
                  "dino": "module.backbone.blocks.0.attn.proj",
                  "kge": "entity_representations.0._embeddings",
                  "edsr": "body.0.conv2",
+                 "raft": "update_block.gru.convz1",
                  "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",
