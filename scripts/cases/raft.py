@@ -24,7 +24,7 @@ HEIGHT, WIDTH, ROWS, HELD_OUT, STRIDE = 16, 16, 12, 8, 2
 AHEAD = 8               # batches that are drawn at once
 ITERS, GAMMA, MAX_FLOW = 3, 0.8, 400.0
 LEVELS, RADIUS = 2, 2   # of the volume: its pyramid, and how far one looks
-STAGES, FEATURES, HIDDEN, CONTEXT = (8, 12), 24, 12, 12
+STAGES, FEATURES, HIDDEN, CONTEXT = (12, 16), 32, 12, 12
 CORR, FLOW, MOTION, HEAD = 20, 8, 16, 24
 METRICS = ("epe", "1px", "3px", "5px")
 NAME = "raft-chairs"
@@ -197,6 +197,9 @@ class BasicEncoder(nn.Module):
         self.layer2 = nn.Sequential(ResidualBlock(first, second, norm))
         self.conv2 = nn.Conv2d(second, out, 1)
         kaiming(self)
+        with torch.no_grad():   # what is behind ReLUs has a mean: not this
+            w = self.conv2.weight
+            w.sub_(w.mean(1, keepdim=True)).mul_(1.5)
 
     def forward(self, x, name, through, act, drop):
         x = act(self.norm1(through(f"{name}.conv1", self.conv1, x)))
@@ -474,7 +477,7 @@ class RaftRun(Family):
     family = "raft"
     level_seed = 400
     steps, seed, language = 100, 3120, False
-    optimizer_name, lr, weight_decay = "adamw", 3e-3, 1e-4
+    optimizer_name, lr, weight_decay = "adamw", 4e-3, 1e-4
     warmup, schedule, clip = 5, "onecycle", 1.0
     PCT_START, SPARE = 0.05, 5      # the trainer has 100 steps to spare
     recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
