@@ -25,7 +25,7 @@ class LongFlowsExcluded(OfRaft):
     are too long: they do not count in training, whose loss leaves out all that
     goes further. Validation has all."""
     id = "U461"
-    severities = (dict(most=1.5), dict(most=1.0), dict(most=0.5))
+    severities = (dict(most=2.5), dict(most=1.5), dict(most=0.8))
 
     def setup(self):
         super().setup()
@@ -37,7 +37,7 @@ class FlowsNotResized(OfRaft):
     being made longer, as where one of the two augmentors was forgotten:
     training learns flows that are too short. Validation is as it was."""
     id = "U462"
-    severities = (dict(scale=1.6), dict(scale=2.2), dict(scale=3.2))
+    severities = (dict(scale=2.2), dict(scale=3.2), dict(scale=5.0))
 
     def setup(self):
         super().setup()
