@@ -3091,21 +3091,20 @@ class DistancesAlone(Control):
             self.model_options["ssim"] = False
 
 
-class LaterStage(Control):
+class LaterStage(Pretrained):
     """A later stage: weights of the one before, whose batch norms stand still
-    (freeze_bn), a third of the rate, as stage and restore_ckpt of the config
-    say; the loss begins where that ended. Or a gamma of .85 as well."""
+    (freeze_bn), and a quarter of the rate, as stage and restore_ckpt of the
+    config say: the loss begins where that ended. Or a gamma of .85 as well."""
     id, severities, families = "H168", (
-        dict(steps=100, gamma=0.8), dict(steps=150, gamma=0.85)), ("raft",)
+        dict(steps=60, gamma=0.8), dict(steps=90, gamma=0.8),
+        dict(steps=60, gamma=0.85)), ("raft",)
 
     def setup(self):
         super().setup()
-        self.lr /= 3
+        del self.user["init_from"]
         self.model_options["gamma"] = self.s.gamma
         self.user |= {"stage": "things", "freeze_bn": True,
                       "restore_ckpt": "checkpoints/raft-base.pth"}
-
-    make_model = Pretrained.make_model
 
     def wrap(self, model):
         model.frozen_bn = True
