@@ -482,7 +482,7 @@ class RaftRun(Family):
     PCT_START, SPARE = 0.05, 5      # the trainer has 100 steps to spare
     recipes = {"sgd": dict(lr=0.02, weight_decay=0.0)}
     base = {"lr": 3e-3, "weight_decay": 1e-4}
-    epoch_steps = 20
+    epoch_steps = 50        # of Lightning, behind a validation
     batch_size, context = ROWS, HEIGHT * WIDTH
     # Its users have what the trainer prints and its summaries.
     instead = {"nanogpt": "raft", "hf_trainer": "raft", "megatron": "raft",
@@ -515,7 +515,8 @@ class RaftRun(Family):
                 dict(path="update_block.encoder.relu"),
                 dict(path="update_block.encoder.relu", more=["cnet.conv2"])),
         "F14": tuple(dict(modules=[f"update_block{part}" for part in parts])
-                     for parts in ((".gru",), (".encoder", ".gru"), ("",))),
+                     for parts in ((".encoder",), (".encoder", ".gru"),
+                                   ("",))),
         "F15": (dict(at=60), dict(at=40), dict(at=20)),
         "F16": (dict(rate=0.1), dict(rate=0.3), dict(rate=1.0)),
         "F22": (dict(onset=30, guard=True), dict(onset=0, guard=True),
