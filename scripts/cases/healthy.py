@@ -3097,7 +3097,7 @@ class LaterStage(Pretrained):
     config say: the loss begins where that ended. Or a gamma of .85 as well."""
     id, severities, families = "H168", (
         dict(steps=60, gamma=0.8), dict(steps=90, gamma=0.8),
-        dict(steps=60, gamma=0.85)), ("raft",)
+        dict(steps=90, gamma=0.85)), ("raft",)
 
     def setup(self):
         super().setup()

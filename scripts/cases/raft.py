@@ -145,7 +145,7 @@ class Chairs:
         frames = first, second
         if self.domains:
             camera = torch.randint(3, (rows,), generator=self.rng)
-            gain = 0.15 * (camera[:, None, None, None] - 1.0)
+            gain = 0.07 * (camera[:, None, None, None] - 1.0)
             frames = [(1 + gain) * t + 100 * gain for t in frames]
         self.number += AHEAD
         frames = [(t + self.ERROR * self.normal(*t.shape)).clamp(0, 255)
@@ -509,6 +509,7 @@ class RaftRun(Family):
                 dict(part="all")),
         "F07": (dict(factor=30), dict(factor=100), dict(factor=300)),
         "F08": (dict(every=15), dict(every=40), dict(every=1 << 30)),
+        "F11": (dict(adamw=10.0), dict(adamw=20.0), dict(adamw=50.0)),
         "F12": (dict(eps=0.01), dict(eps=0.1), dict(eps=1.0)),
         # What goes past a cut trains.
         "F13": (dict(path="fnet.conv2"),
@@ -543,10 +544,10 @@ class RaftRun(Family):
         "F42b": (dict(shards=10), dict(shards=30), dict(shards=100)),
         "F43": (dict(kind="unreduced", at=30), dict(kind="skip", at=60),
                 dict(kind="init", at=0)),
-        "H02": (dict(factor=0.7), dict(factor=0.5)),
-        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=0.7)),
+        "H02": (dict(factor=0.7), dict(factor=0.6)),
+        "H03": (dict(part=2, factor=1.0), dict(part=3, factor=1.0)),
         "H04": (dict(rate=0.05), dict(rate=0.1)),
-        "H10": (dict(steps=50), dict(steps=90)),
+        "H10": (dict(steps=150), dict(steps=90)),
         "H11": (dict(steps=70, keep="block"), dict(steps=100, keep="head")),
         "H43": (dict(parts=2), dict(parts=3))}
     paths = {"embed": ("fnet.conv1",) * 3, "attn": (None,) * 3,

@@ -25,7 +25,7 @@ class LongFlowsExcluded(OfRaft):
     are too long: they do not count in training, whose loss leaves out all that
     goes further. Validation has all."""
     id = "U461"
-    severities = (dict(most=2.5), dict(most=1.5), dict(most=0.8))
+    severities = (dict(most=2.0), dict(most=1.5), dict(most=0.8))
 
     def setup(self):
         super().setup()
@@ -60,7 +60,7 @@ class FlowsNotMultiplied(OfRaft):
     by which they become pixels, in validation as well: the places at which
     the volume is looked up lie too far out when flows are right."""
     id = "U463"
-    severities = (dict(factor=0.7), dict(factor=0.4), dict(factor=0.15))
+    severities = (dict(factor=0.4), dict(factor=0.1), dict(factor=0.02))
 
     def setup(self):
         super().setup()
