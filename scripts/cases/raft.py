@@ -5,9 +5,9 @@ them, one with batch norms for the first; all pairs of their features are a
 volume of correlations, of which a recurrent block looks up what lies around
 where it thinks that each place has gone, and moves it on, some times. What it
 says is made larger by convex combinations, and all of it is in the loss. The
-encoders have two stages where RAFT's have three, so a place is 4 pixels wide,
-not 8. Names of parameters, options, scalars, lines and files are the
-trainer's.
+encoders have two stages of one block where RAFT's have three of two, and their
+first convolution alone has a stride, so a place is 2 pixels wide, not 8. Names
+of parameters, options, scalars, lines and files are the trainer's.
 """
 
 import copy
@@ -32,13 +32,13 @@ WAVES, SECTORS = 4, 3
 
 
 class Chairs:
-    """Pairs of frames of 0 to 255: a ground with some waves and two things
-    before it, discs or plates with waves of their own.
+    """Pairs of frames of 0 to 255: a ground with some waves and a thing before
+    it, a disc or a plate with waves of its own.
 
-    The ground moves by up to `FAR` pixels each way, turns and grows a little;
-    a thing moves by up to `OWN` otherwise, in front of it. So there are three
-    grades: one number for all, how it changes over the frame, and things with
-    their edges. What goes behind a thing or out of the frame has no match; each
+    The ground moves by up to `FAR` pixels, turns and grows a little; a thing
+    moves by up to `OWN` each way otherwise, in front of it. So there are three
+    grades: one flow for all, how it changes over the frame, and a thing with
+    its edges. What goes behind a thing or out of the frame has no match; each
     pixel of a frame has an error of `ERROR`, each of the flow one of `LABEL`,
     below which no L1 can come.
 
