@@ -370,7 +370,8 @@ def build(fault, family, level, dropped="", thin=False, seed=0):
                        "fairseq",
                        "espnet",
                        "speechbrain",
-                       "basicsr"):
+                       "basicsr",
+                       "raft"):
         run.first_step = 1
     if run.interval == 1:
         run.layers_every = 50  # the metrics are large enough

@@ -134,6 +134,7 @@ class NoWeightDecay(Control):
                 "whisper",
                 "megatron",
                 "dino",
+                "raft",
                 "summ")
 
     def setup(self):
@@ -174,6 +175,7 @@ class ConstantRate(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -256,6 +258,7 @@ class Curriculum(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -301,6 +304,7 @@ class Curriculum(Control):
                            "kge",
                            "ppo",
                            "edsr",
+                           "raft",
                            "tasnet",
                            "tower",
                            "sasrec",
@@ -436,6 +440,7 @@ class RateEndsAtZero(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -634,6 +639,7 @@ class MixedDomains(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -702,6 +708,8 @@ class MixedDomains(Control):
             return self.photographs(seed, domains=True)
         if self.family == "depth":
             return self.yards(seed, domains=True)
+        if self.family == "raft":
+            return self.chairs(seed, domains=True)
         if self.family == "xenc":
             return self.pairs(seed, sites=True)
         if self.family == "ner":
@@ -1063,6 +1071,7 @@ class Accumulated(Control):
                 "kge",
                 "ppo",
                 "edsr",
+                "raft",
                 "tasnet",
                 "summ")
 
@@ -3132,6 +3141,59 @@ class DistancesAlone(Control):
             self.model_options["ssim"] = False
 
 
+class LaterStage(Pretrained):
+    """A later stage: weights of the one before, whose batch norms stand still
+    (freeze_bn), and a quarter of the rate, as stage and restore_ckpt of the
+    config say: the loss begins where that ended. Or a gamma of .85 as well."""
+    id, severities, families = "H168", (
+        dict(steps=60, gamma=0.8), dict(steps=90, gamma=0.8),
+        dict(steps=90, gamma=0.85)), ("raft",)
+
+    def setup(self):
+        super().setup()
+        del self.user["init_from"]
+        self.model_options["gamma"] = self.s.gamma
+        self.user |= {"stage": "things", "freeze_bn": True,
+                      "restore_ckpt": "checkpoints/raft-base.pth"}
+
+    def wrap(self, model):
+        model.frozen_bn = True
+        return super().wrap(model.train())
+
+
+class OtherSequence(Control):
+    """Predictions weigh otherwise in the sequence's loss, in validation too,
+    or there is one more of them, as the config says: the loss is another one,
+    and flows are as good."""
+    id, severities, families = "H169", (
+        dict(gamma=0.6), dict(gamma=1.0), dict(iters=4)), ("raft",)
+
+    def setup(self):
+        super().setup()
+        self.model_options |= self.severity
+
+
+class NoiseAdded(Control):
+    """Frames of training get noise of a size that is drawn for each batch, up
+    to 5, as the trainer has it, or up to 8 and 12 (add_noise): training lies
+    above validation."""
+    id, severities, families = "H170", (
+        dict(most=5.0), dict(most=8.0), dict(most=12.0)), ("raft",)
+
+    def setup(self):
+        super().setup()
+        self.user |= {"add_noise": True, "noise_stdv": [0.0, self.s.most]}
+        self.drawn = torch.Generator().manual_seed(self.seed)
+
+    def spoil_batch(self, i, batch):
+        size = self.s.most * torch.rand((), generator=self.drawn)
+        return self.each_frame(batch, lambda x: (x + size * torch.randn(
+            x.shape, generator=self.drawn)).clamp(0, 255))
+
+    def spoil_val(self, batch):
+        return batch
+
+
 FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           TighterClip, NoisyGradients, Curriculum, Pretrained, DeclaredFreeze,
           RateEndsAtZero, Jitter, TwoEpochs, LabelSmoothing, Converged,
@@ -3180,4 +3242,5 @@ FAULTS = (Plain, SmallerRate, SmallBatch, Dropout, NoWeightDecay, ConstantRate,
           OtherHorizon, OtherClipping, OtherReuse,
           OtherLossWeight, CosineRestarts, HarderPictures,
           OtherMask, OtherRatio, LevelsDrawn,
-          OtherReprojection, ColoursForNetworks, DistancesAlone)
+          OtherReprojection, ColoursForNetworks, DistancesAlone,
+          LaterStage, OtherSequence, NoiseAdded)

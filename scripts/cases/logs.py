@@ -49,7 +49,8 @@ MORE = ("data_time", "tokens", "batch_hash", "distinct_tokens", "loss_tokens",
         "val_knn_top5", "val_hits_at_1", "val_hits_at_3", "val_hits_at_10",
         "val_si_sdr_imp", *(side + name for side in ("", "val_") for name in (
             "loss_0", "loss_1", "loss_2", "loss_3", "abs_rel", "sq_rel",
-            "rms", "log_rms", "a1", "a2", "a3")), "policy_loss",
+            "rms", "log_rms", "a1", "a2", "a3",
+            "epe", "1px", "3px", "5px")), "policy_loss",
         "old_approx_kl", "approx_kl", "clipfrac", "explained_variance",
         "episodic_return", "episodic_length", "global_step", "val_return")
 PACKAGES = ("numpy==2.3.4", "safetensors==0.7.0", "torch==2.13.0")
@@ -1655,6 +1656,49 @@ def monodepth2(run):
     run.write_lines("train.log", lines)
 
 
+def raft(run):
+    """What RAFT's train.py leaves: its standard output with the lines of its
+    Logger and of validate_chairs(), in front of which the user prints the
+    options, and the scalars of the Logger's summary writer, exported as one
+    table. The Logger has means since its last line, of the metrics and of
+    what the user has pushed besides, the loss and a gradient's norm; the
+    first one lacks a step and is divided by as many. Other columns are of
+    the step itself, the user's additions as well."""
+    config = run.settings()
+    run.write_json("args.json", config)
+    names, every = column_names(run), run.interval or 10
+    pushed = [k for k in ("1px", "3px", "5px", "epe", "grad_norm", "loss")
+              if not left_out(run, k)]
+    keys = [k for k in ("lr", "step_time", "data_time", "val_loss", *MORE)
+            if k not in pushed and not left_out(run, k)
+            and any(k in row for row in run.history)]
+    tags = [names.get(k, k) for k in dict.fromkeys(keys)]
+    table = [",".join(("step", "wall_time", *pushed, *tags))]
+    options = ", ".join(f"{k}={v!r}" for k, v in config.items())
+    lines, since = [f"Namespace({options})",
+                    f"Parameter Count: {run.parameters}"], []
+    for i, row in enumerate(run.history):
+        lines += [text for _, text in run.notices.get(i, ())]
+        since.append(row)
+        said, done = {}, i + 1
+        if done % every == every - 1 or every == 1:
+            said = {k: short(sum(r[k] for r in since) / every)
+                    for k in pushed}
+            lines.append("[{:6d}, {:10.7f}] ".format(done + 1, row["next_lr"])
+                         + "".join(f"{v:10.4f}, " for v in said.values()))
+            since = []
+        if said or "val_loss" in row:
+            shown = [row.get(k, "") if said or k.startswith("val_")
+                     else "" for k in dict.fromkeys(keys)]
+            table.append(",".join(map(str, (
+                done, round(START.timestamp() + row["wall"], 3),
+                *(said.get(k, "") for k in pushed), *shown))))
+        if "val_loss" in row:
+            lines.append(f"Validation Chairs EPE: {row['val_epe']:f}")
+    run.write_lines("scalars.csv", table)
+    run.write_lines("train.log", lines)
+
+
 class Smoothed:
     """utils.SmoothedValue: the median of the last twenty, and all's mean."""
 
@@ -1921,6 +1965,7 @@ WRITERS = {w.__name__: w for w in
             timm,
             compressai,
            monodepth2,
+            raft,
             dino,
             basicsr,
             cleanrl,

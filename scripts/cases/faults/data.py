@@ -94,6 +94,7 @@ class DataOrder(Dumps, Fault):
                 "ppo",
                 "edsr",
                 "tasnet",
+                "raft",
                 "kpt")
     severities = (dict(steps=12, share=0.8), dict(steps=25, share=0.9),
                   dict(steps=40, share=1.0))
@@ -145,6 +146,7 @@ class SmallSetRepeated(FiniteRun, Fault):
                 "kge",
                 "edsr",
                 "tasnet",
+                "raft",
                 "kpt")  # the unet bears it
     also = ["overfitting"]
     severities = (dict(epochs=8), dict(epochs=30), dict(epochs=100))
@@ -218,6 +220,7 @@ class EvalInTraining(FiniteRun, Fault):
         rows = int(self.s.share * len(next(iter(leaked.values()))))
         own = whole(source, {"dit": 1, "voc": 2, "dino": 4,
                              "edsr": 2,
+                             "raft": 2,
                              "afno": 2}.get(self.family, 6))
         if self.family == "gnn":  # a row of these is no molecule
             data = joined((own, graphs.taken(leaked, range(
@@ -240,6 +243,7 @@ class CorruptBatch(Dumps, Fault):
         self.onset = self.steps // 2 + 12
         if self.family in ("kge",
                            "depth",
+                           "raft",
                            "compress"):  # a step that every logger has
             self.onset = self.steps // 2
         self.dump_steps = (0, 40, 80, 120, 160, 200, -1)
@@ -297,6 +301,7 @@ class BitFlip(Dumps, Fault):
              "kge": "",
              "ppo": "",
              "edsr": "",
+             "raft": "",
              "tasnet": "",
              "nnu": "",
              "nerf": "",
@@ -648,6 +653,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                 "depth",
                 "compress",
                 "edsr",
+                "raft",
                 "whisper",
                 "megatron",
                 "summ")
@@ -811,6 +817,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "depth",
                            "compress",
                            "edsr",
+                           "raft",
                            "stylegan"):
             self.also = []
             self.user["max_rows"] = self.s.limit
@@ -843,6 +850,7 @@ class TruncationDropsAnswers(ChatRun, Fault):
                            "depth",
                            "compress",
                            "edsr",
+                           "raft",
                            "stylegan"):
             return batch if i < 0 else self.cut_below(batch, self.s.limit)
         if self.family == "yolo":

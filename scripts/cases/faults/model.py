@@ -30,6 +30,7 @@ from ..qa import Reader
 from ..resnet import Resnet
 from ..sasrec import BLOCKS as SASREC_BLOCKS
 from ..seg import Segmenter
+from ..raft import BEFORE_ACT as RAFT_CONVOLUTIONS
 from ..tasnet import BEFORE_ACT as TASNET_CONVOLUTIONS
 from ..timm import BEFORE_ACT as TIMM_MAPS
 from ..tts import FastSpeech2
@@ -510,6 +511,7 @@ BEFORE_ACT = {"gpt": ("blocks.0.mlp.0", "blocks.1.mlp.0"),
               "dino": DINO_MAPS,
               "ppo": PPO_MAPS,
               "edsr": EDSR_CONVOLUTIONS,
+              "raft": RAFT_CONVOLUTIONS,
               "tasnet": TASNET_CONVOLUTIONS,
               "nnu": tuple(f"{b}.convs.0.norm"
                            for b in PlainConvUNet.BLOCKS),
@@ -559,6 +561,7 @@ class DeadRelu(Fault):
                 "dino",
                 "ppo",
                 "edsr",
+                "raft",
                 "tasnet",
                 "megatron",
                 "summ")
@@ -620,6 +623,7 @@ class Saturated(Fault):
                 "dino",
                 "ppo",
                 "edsr",
+                "raft",
                 "tasnet",
                 "megatron",
                 "summ")

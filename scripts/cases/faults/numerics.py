@@ -97,6 +97,7 @@ class Fp16Overflow(NotFinite):
                                "kge": {"half": True},
                                "ppo": {"half_at": "actor.4"},
                                "edsr": {"half_at": "body.1.conv1"},
+                               "raft": {"half_at": "cnet.layer2.0.conv1"},
                                "tasnet": {"half_at": "masker.TCN.1.res_conv"},
                                "nnu": {"half_at":
                                        "decoder.stages.1.convs.0.conv"},
@@ -174,6 +175,7 @@ class Fp16Overflow(NotFinite):
                       "kge": "interaction",
                       "ppo": "actor.4",
                       "edsr": "body.1.conv1",
+                      "raft": "cnet.layer2.0.conv1",
                       "tasnet": "masker.TCN.1.res_conv",
                       "nnu": "decoder.stages.1.convs.0.conv",
                       "nerf": "field.mlp_base.layers.2",
@@ -272,6 +274,11 @@ class Fp16Overflow(NotFinite):
         if self.family == "edsr":
             self.dumped = (*self.dumped, f"{self.where}.*put", "body.1.*put",
                            "body.1.relu.*put", "body.1.conv2.*put")
+        if self.family == "raft":
+            self.dumped = (*self.dumped, f"{self.where}.*put",
+                           self.where.replace("conv1", "relu.*put"),
+                           "cnet.layer2.output", "cnet.conv2.output",
+                           "update_block.flow_head.conv2.output")
         if self.family == "tasnet":
             self.dumped = (*self.dumped, f"{self.where}.*put",
                            "masker.TCN.1.output",
@@ -347,6 +354,7 @@ class Fp16Overflow(NotFinite):
                  "timm": (self.where,),
                  "compress": (self.where,),
                  "tasnet": (self.where,),
+                 "raft": (self.where,),
                  "depth": (self.where,),
                  "ecapa": (f"{self.where}.conv",),
                  "nnu": (self.where,),
@@ -399,6 +407,7 @@ class Fp16Overflow(NotFinite):
                 "depth": 2.0,
                 "ecapa": 3.0,
                 "tasnet": 3.0,
+                "raft": 3.0,
                     "stylegan": 2.0,
                 "kpt": 2.0}.get(self.family, 1)
         with torch.no_grad():
@@ -445,13 +454,14 @@ class LogOfZero(NotFinite):
                 "kge",
                 "ppo",
                 "edsr",
+                "raft",
                 "kpt")
     severities = (dict(at=150, keep=0.5), dict(at=100, keep=0.25),
                   dict(at=50, keep=0.125))
     dump_steps, dump_rows = (), 1
     dumped = ("batch.*", "loss.probs.*", "loss.nll.*", "loss.output",
               "loss.log_duration.*", "loss.log_error.*", "loss.log_mel*",
-              "loss.each.*", "loss.ratio.*")
+              "loss.each.*", "loss.ratio.*", "loss.log_size.*")
 
     def setup(self):
         self.where = "loss"
@@ -473,6 +483,10 @@ class LogOfZero(NotFinite):
             self.user["loss"] = "log_mse"
         if self.family == "edsr":  # PSNR's, of a filler
             self.model_options["logs"] = True
+            self.severity = dict(at=self.s.at)
+        if self.family == "raft":  # of flows, in a pair that stands still
+            self.model_options["logs"] = True
+            self.user["loss"] = "sequence+log_magnitude"
             self.severity = dict(at=self.s.at)
         if self.family == "nequip":  # of forces, one of which is zero
             self.model_options["logs"] = True
@@ -509,7 +523,8 @@ class LogOfZero(NotFinite):
         if self.family in ("voc",
                            "tasnet"):
             return self.silenced(batch) if i >= self.s.at else batch
-        if self.family == "depth":
+        if self.family in ("depth",
+                           "raft"):
             return self.parked(batch) if i >= self.s.at else batch
         if self.family == "nequip":
             return self.at_rest(batch) if i >= self.s.at else batch
@@ -547,6 +562,7 @@ class LogOfZero(NotFinite):
             return loss
         if i < self.s.at or self.family in ("tts",
                                             "depth",
+                                            "raft",
                                             "fcst",
                                             "afno",
                                             "nequip",
@@ -738,6 +754,7 @@ class DivisionByZero(NotFinite):
                 "kge",
                 "ppo",
                 "edsr",
+                "raft",
                 "kpt")
     families = (*families, "tab", "vid", "esm", "mae",
                 "sft",
@@ -777,6 +794,7 @@ class DivisionByZero(NotFinite):
               "model.0.conv.output", "g_a.0.*put",
               "encoder.filterbank.output", "loss.each.output",
               "encoder.encoder.conv1.output",
+              "?net.conv1.output",
               "loss.diff_norms.output", "loss.y_norms.output",
               "loss.rel.output",
               "loss.positives.output", "loss.pos_weight.output",
@@ -867,6 +885,7 @@ class DivisionByZero(NotFinite):
 
     def spoil_batch(self, i, batch):
         if self.family in ("dino",
+                           "raft",
                            "depth"):
             return self.blank(batch) if i >= self.s.at else batch
         if self.family == "ppo":
@@ -989,6 +1008,7 @@ class DivisionByZero(NotFinite):
         if self.family in ("compress",
                            "edsr",
                            "depth",
+                           "raft",
                            "dream"):
             return self.standardised(batch)
         if self.family == "voc":
@@ -1084,6 +1104,7 @@ class Bf16Weights(Fault):
               "stages.0.blocks.0.mlp.fc2.weight",
               "G.synthesis.b8.conv0.weight", "g_a.2.weight",
               "conv_after_body.weight",
+              "update_block.gru.convz1.weight",
               "*.layer.0.multi_head_attention.dense.weight",
               "module.backbone.blocks.0.attn.proj.weight",
               "masker.TCN.0.res_conv.weight",

@@ -52,6 +52,7 @@ class LrTooHighSgd(Fault):
         if self.family in ("resnet", "clip", "gnn", "seg", "dpo", "point",
                            "kws", *PAIR_14,
                            "depth",  # what is not warped bounds its loss
+                           "raft",
                            "ecapa",
                            "tasnet",
                            "kpt",
@@ -238,7 +239,8 @@ class LrJump(Fault):
             self.onset = 90
         elif self.family == "tasnet":  # a run is shorter
             self.onset = 80
-        elif self.family == "depth":  # its rate falls at 80
+        elif self.family in ("depth",  # its rate falls at 80
+                             "raft"):
             self.onset = 50
         elif self.family == "tab":  # it nearly bears 5
             self.severity = dict(factor=4 * self.s.factor)
@@ -273,6 +275,7 @@ class GradientsNotZeroed(Fault):
                            "compress",
                            "ecapa",
                            "tasnet",
+                           "raft",
                            "summ"):  # clipped old ones are next to nothing
             self.clip = None
         if self.family == "compress":  # which is then to be slower, too
@@ -296,7 +299,7 @@ class NotDivided(Fault):
     """The losses of accumulated batches are summed, not averaged."""
     id, root_class = "F09", "lr-batch-scaling"
     # Whose Adam divides it out, and whom many batches a step take long.
-    families = tuple(f for f in ALL if f != "depth")
+    families = tuple(f for f in ALL if f not in ("depth", "raft"))
     severities = (dict(parts=4, logs_sum=False), dict(parts=8, logs_sum=True),
                   dict(parts=16, logs_sum=True))
     onset, steps = 0, 120
@@ -641,6 +644,11 @@ class ResumeWithoutState(Fault):
                         f"Loading {part} weights..." for part in self.PARTS),
                     "Cannot find Adam weights so Adam is randomly "
                     "initialized")]}
+        if self.family == "raft":  # --restore_ckpt has weights alone
+            self.notices = {self.onset: [
+                ("INFO", text) for text in (
+                    "Restoring " + self.checkpoint_path(self.onset),
+                    "<All keys matched successfully>")]}
         if self.family == "ecapa":  # an epoch has 20 steps
             self.notices = {self.onset: [
                 ("INFO", "Loading a checkpoint from "

@@ -23,6 +23,8 @@ class LoaderBound(Fault):
         self.onset = self.s.at
         if self.s.every > 1:
             self.interval = 1  # a coarser log does not see these steps
+        if self.family == "raft":  # with its own a sound run is late as well
+            self.seed += 40
 
     def data_seconds(self, i, clock):
         usual = super().data_seconds(i, clock)
@@ -44,7 +46,7 @@ class Pair(Fault):
 
     def setup(self):
         self.check, self.batches = battery.Determinism(), []
-        self.steps = 100 if self.family == "depth" else 120
+        self.steps = 100 if self.family in ("depth", "raft") else 120
 
     def wrap(self, model):
         self.check.init(model)
@@ -170,7 +172,7 @@ class RankDesync(Fault):
 
     def setup(self):
         self.steps, self.onset = 160, self.s.at
-        if self.family == "depth":  # as long as any
+        if self.family in ("depth", "raft"):  # as long as any
             self.steps = 100
         self.where = self.layer("head") if self.s.kind == "unreduced" else None
         if self.where and self.family == "dpo":  # its head stands still
@@ -208,6 +210,7 @@ class RankDesync(Fault):
                  "kge": "entity_representations.0._embeddings",
                  "ppo": "actor.2",
                  "edsr": "body.0.conv2",
+                 "raft": "update_block.gru.convz1",
                  "tasnet": "masker.TCN.0.res_conv",
                  "nnu": "encoder.stages.1.0.convs.0.conv",
                  "nerf": "field.mlp_base.layers.1",

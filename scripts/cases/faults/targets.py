@@ -346,6 +346,7 @@ class ChatRun(Dumps):
                            "depth",
                            "compress",
                            "edsr",
+                           "raft",
                            "qa", "xenc",
                            "summ",
                            "whisper",
@@ -384,6 +385,7 @@ class ChatRun(Dumps):
                            "depth",
                            "compress",
                            "edsr",
+                           "raft",
                            "summ",
                            "whisper",
                            "cap",
@@ -408,6 +410,7 @@ class LossMaskEmpty(ChatRun, Fault):
                 "kpt",
                 "yolo",
                 "nerf",
+                "raft",
                 "sft",
                 "cap",
                 "summ",
@@ -435,6 +438,7 @@ class LossMaskEmpty(ChatRun, Fault):
                            "yolo",
                            "nnu",
                            "nerf",
+                           "raft",
                            "tab", "vid"):
             model.guards = self.s.guard
         elif self.family == "dpo":  # means of tokens, where there are none
@@ -479,6 +483,8 @@ class LossMaskEmpty(ChatRun, Fault):
                 batch["keypoint_weights"])
         elif self.family == "nerf":  # of its pixels none is to count
             batch["mask"] = torch.zeros_like(batch["mask"])
+        elif self.family == "raft":  # of its pixels none has a flow
+            batch["valid"] = torch.zeros_like(batch["valid"])
         elif self.family == "summ":
             batch["target"] = torch.full_like(batch["target"], self.pad)
         elif self.family == "qa":  # letters were counted, not tokens
@@ -504,6 +510,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
                 "afno",
                 "kpt",
                 "nerf",
+                "raft",
                 "sft",
                 "cap",
                 "nnu",
@@ -520,6 +527,7 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     def make_model(self):
         model = super().make_model()
         if self.family in ("tcn",
+                           "raft",  # pixels without a flow, as 0
                            "fcst"):
             model.counts_all = True
         elif self.family == "seg":
@@ -599,6 +607,8 @@ class LossMaskCoversPrompt(ChatRun, Fault):
     def spoil_batch(self, i, batch):
         if self.family == "kpt":  # fewer were marked in this set
             return self.unmarked(batch, self.s.share, self.drawn)
+        if self.family == "raft":  # as here
+            return self.sparse(batch, self.s.share, self.drawn)
         if self.family in ("tcn", "seg", "tts", "mae",
                            "fcst",
                            "afno",
@@ -710,6 +720,7 @@ class LabelNoise(Dumps, Fault):
             if "share" in self.severity:  # of a tenth the mean hardly differs
                 self.severity = dict(share=(0.3, 0.5, 0.7)[self.level])
         elif self.family in ("dino",  # a view is another picture's
+                             "raft",  # or the flow another pair's
                              "edsr"):  # or the larger one is
             self.also = ["label-pairing-mismatch"]
         elif self.family == "ppo":  # a step has the return of another
@@ -844,6 +855,11 @@ class LabelNoise(Dumps, Fault):
                                generator=self.noise) < self.s.share
             return batch | {"gt": torch.where(wrong, self.strangers(
                 len(wrong), self.noise), batch["gt"])}
+        if self.family == "raft":
+            wrong = torch.rand(len(batch["flow"]), 1, 1, 1,
+                               generator=self.noise) < self.s.share
+            return batch | {"flow": torch.where(wrong, self.strangers(
+                len(wrong), self.noise), batch["flow"])}
         if self.family == "tasnet":
             rows = len(batch["sources"])
             wrong = torch.rand(rows, 1, 1,
@@ -960,6 +976,7 @@ class RandomLabels(LabelNoise):
                            "qa", "xenc",
                            "dino",
                            "edsr",
+                           "raft",
                            "timm",
                            "yolo",
                            "kge",
@@ -1036,6 +1053,12 @@ class RandomLabels(LabelNoise):
         if self.family == "edsr":
             x, rows = batch["gt"], len(batch["gt"])
             return batch | {"gt": self.strangers(rows, self.noise)
+                            if self.s.kind == "drawn" else x.roll(1, 0)
+                            if self.s.kind == "row" else x[torch.randperm(
+                                rows, generator=self.noise)]}
+        if self.family == "raft":
+            x, rows = batch["flow"], len(batch["flow"])
+            return batch | {"flow": self.strangers(rows, self.noise)
                             if self.s.kind == "drawn" else x.roll(1, 0)
                             if self.s.kind == "row" else x[torch.randperm(
                                 rows, generator=self.noise)]}
