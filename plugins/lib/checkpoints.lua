@@ -254,6 +254,15 @@ function checkpoints.fresh(found)
   return norms >= 2 or uniform >= 2 and uniform > 0.5 * matrices
 end
 
+--- How many parameters the optimizers of the newest file that lists them hold; nil where none does.
+---@param case culprit.Case
+---@return number?
+function checkpoints.held(case)
+  local sizes = case.config:where("match(key, '*param_groups.*.num_params') and number is not null")
+  local last  = sizes:last()
+  return last and sizes:where { source = last.source }:sum("number")
+end
+
 --- What the optimizer's state at a step says of the gradients of those layers. It is known by layer where the state
 --- has their names, and else for all that stand still together: where the tensors with a moment above zero have just
 --- the shapes of those that move.
@@ -266,9 +275,7 @@ end
 --- optimizer holds, or nil
 function checkpoints.gradients(case, rows, found)
   local out  = { got = nil, apart = false, zero = false, held = nil }
-  local last = case.config:where("match(key, '*param_groups.*.num_params') and number is not null"):last()
-  out.held    = last and case.config:where("match(key, '*param_groups.*.num_params')"):where { source = last.source }
-    :sum("number")
+  out.held    = checkpoints.held(case)
   local all   = rows:where { role = "state", step = found.to }
   out.moments = all:where("match(name, '*.exp_avg_sq')")
   if out.moments:count() == 0 then

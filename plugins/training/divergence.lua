@@ -86,6 +86,12 @@ return {
   run = function(case)
     local opt, judged, below, raised = case.options, false, false, nil
 
+    --- The update over the weights of the median layer, by step.
+    local function update_sizes(run_name)
+      return case.scalars:where { metric = "update_ratio", primary = true, run = run_name }:where("finite(value)")
+        :aggregate({ "step" }, { value = "median value" }):sort("step")
+    end
+
     --- The largest update of the median layer until the loss has doubled, and the next one logged; nil where none is.
     --- Adam's first updates are the rate in every element, so that only those of the weights' size count among them.
     --- Then whether the loss swings: half the way back is no noise of a batch where more than one row in fifty has it.
@@ -102,8 +108,7 @@ return {
         crossed = crossed or row.value > 1.3 * start and row.step or nil
       end
       local swings = back > opt.swings * above
-      local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
-        :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
+      local sizes = update_sizes(run_name)
       local from  = sizes:first()
       if not crossed or not from or from.step > crossed then return nil, swings end
       local begin = from.step + math.max(10, 0.05 * (loss:last().step - loss:first().step))
@@ -216,8 +221,7 @@ return {
     --- How far the layers move in the whole run at most, of their weights: the largest update of the median layer,
     --- again and again in one direction.
     local function moved_in_all(run_name, loss)
-      local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
-        :where("finite(value)"):aggregate({ "step" }, { value = "median value" })
+      local sizes = update_sizes(run_name)
       -- Where losses are counted by epochs their steps are no updates.
       if sizes:count() == 0 or sizes:max("step") > 2 * loss:last().step then return nil end
       return sizes:max("value") * (loss:last().step - loss:first().step)
@@ -263,8 +267,7 @@ return {
     local function begins_high(run_name, loss)
       local size = targets.classes(case)
       if size then return loss:first().value >= 0.5 * math.log(size.number) end
-      local sizes = case.scalars:where { metric = "update_ratio", primary = true, run = run_name }
-        :where("finite(value)"):aggregate({ "step" }, { value = "median value" }):sort("step")
+      local sizes = update_sizes(run_name)
       if sizes:count() > 0 then
         return sizes:where("step <= ?", loss:row(loss:count() // 10).step):max("value") >= opt.small
       end

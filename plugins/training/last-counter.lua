@@ -18,9 +18,10 @@
 --- ## References
 --- https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
 
-local restarts = require("restarts")
-local runs     = require("runs")
-local settings = require("settings")
+local checkpoints = require("checkpoints")
+local restarts    = require("restarts")
+local runs        = require("runs")
+local settings    = require("settings")
 
 local EPOCHS = "epochs|*.epochs|num_epochs|*.num_epochs|max_epochs|*.max_epochs|n_epochs|*.n_epochs|num_train_epochs"
 
@@ -69,10 +70,9 @@ return {
     end
     local epoch = finished(case)
     if not epoch then return skip("a checkpoint with the last epoch that the settings ask for") end
-    local loss  = case.scalars:where { name = "loss", primary = true, run = run }:where("finite(value)"):sort("step")
+    local loss  = runs.series(case, "loss", run)
     -- Where losses are those of epochs, norms may be those of steps.
-    local norms = case.scalars:where { name = "grad_norm", primary = true, run = run }
-      :where("layer is null and finite(value)"):sort("step")
+    local norms = runs.series(case, "grad_norm", run)
     if norms:count() >= 4 and loss:count() > 0 and norms:last().step >= 3 * loss:last().step then loss = norms end
     local counters = case.tensors:where { role = "state", numel = 1 }:where("match(name, '*state.*.step') and "
       .. "mean >= 1"):sort("mean")
@@ -82,8 +82,7 @@ return {
     end
     -- Where little of what the optimizer holds has the highest count, all else is frozen or cut off, and this may have
     -- been for a time.
-    local sizes = case.config:where("match(key, '*param_groups.*.num_params') and number >= 1")
-    local held  = sizes:count() > 0 and sizes:where { source = sizes:last().source }:sum("number") or 0
+    local held = checkpoints.held(case) or 0
     if counters:where("mean == ?", count.mean):distinct("name"):count() < 0.5 * held then
       return skip("a count of updates that most of the optimizer's parameters have")
     end
