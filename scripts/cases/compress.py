@@ -19,16 +19,16 @@ from torch.nn import functional as F
 
 from . import models
 from .family import Family
+from .sources import AHEAD, DrawnAhead
 
 SIZE, COLOURS, KINDS, ROWS, HELD_OUT = 16, 3, 4, 12, 24
 N, M = 12, 12           # channels of the transforms, and of y
 LAMBDA = 0.01
 GAIN = 20.0             # of g_a's last layer at the start: y is above noise
 ENDS = 4                # rounds that a curve of the bottleneck goes through
-AHEAD = 8               # batches that are drawn at once
 
 
-class Photographs:
+class Photographs(DrawnAhead):
     """Striped cloth on a wall, with a thing in front of it.
 
     A picture is one of four kinds: stripes are upright, lying, or slant either
@@ -64,17 +64,6 @@ class Photographs:
 
     def uniform(self, low, high, *shape):
         return low + (high - low) * torch.rand(shape, generator=self.rng)
-
-    def batch(self, rows=None):
-        """One of those that were drawn ahead, which is faster."""
-        rows = rows or self.rows
-        drawn = self.ahead.setdefault(rows, [])
-        if not drawn:
-            many = self.draw(rows)
-            drawn.extend({k: t[n * rows:(n + 1) * rows].clone()
-                          for k, t in many.items()}
-                         for n in reversed(range(AHEAD)))
-        return drawn.pop()
 
     def kinds(self, each):
         rows = AHEAD * each

@@ -19,10 +19,10 @@ from torch.nn import functional as F
 
 from . import models
 from .family import Family
+from .sources import AHEAD, DrawnAhead
 
 HEIGHT, WIDTH, ROWS, HELD_OUT, KINDS = 32, 32, 4, 8, 4
 FOCAL = 0.9             # of the camera, in heights and widths
-AHEAD = 8               # batches that are drawn at once
 FRAMES = (0, -1, 1)
 SCALES = (0, 1, 2, 3)
 ENCODER, DECODER, POSE = (8, 8, 12, 16), (8, 8, 12, 16), 16
@@ -46,7 +46,7 @@ def rays():
     return torch.linalg.inv(intrinsics()) @ pixels
 
 
-class Yards:
+class Yards(DrawnAhead):
     """A ground, a wall and two boards that stand on the ground, and a camera
     that drives past them to the right.
 
@@ -82,17 +82,6 @@ class Yards:
 
     def uniform(self, low, high, *shape):
         return low + (high - low) * torch.rand(shape, generator=self.rng)
-
-    def batch(self, rows=None):
-        """One of those that were drawn ahead, which is faster."""
-        rows = rows or self.rows
-        drawn = self.ahead.setdefault(rows, [])
-        if not drawn:
-            many = self.draw(rows)
-            drawn.extend({k: t[n * rows:(n + 1) * rows].clone()
-                          for k, t in many.items()}
-                         for n in reversed(range(AHEAD)))
-        return drawn.pop()
 
     def cameras(self, each):
         rows = AHEAD * each

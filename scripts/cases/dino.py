@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from . import models, sources
 from .family import Family
+from .sources import AHEAD, DrawnAhead
 
 SIZE, LARGE, SMALL, PATCH, CHANNELS = 24, 16, 8, 4, 3
 ROWS, HELD_OUT, LOCAL = 24, 32, 2
@@ -26,12 +27,11 @@ HEAD_WIDTH, NECK, OUT = 48, 16, 32
 TINTS, WAYS = 6, 2
 CLASSES = TINTS * WAYS
 GLOBAL_SCALE, LOCAL_SCALE = (0.4, 1.0), (0.12, 0.4)
-AHEAD = 8               # batches that are drawn at once
 CAMERAS = 3
 NEIGHBOURS, VOTE = 10, 0.07         # of eval_knn.py
 
 
-class Swatches:
+class Swatches(DrawnAhead):
     """Striped swatches of cloth, and crops of them.
 
     A swatch has one of six tints, a hue each, and stripes that lie or stand:
@@ -79,17 +79,6 @@ class Swatches:
 
     def chance(self, share, *shape):
         return torch.rand(shape, generator=self.rng) < share
-
-    def batch(self, rows=None):
-        """One of those that were drawn ahead, which is faster."""
-        rows = rows or self.rows
-        drawn = self.ahead.setdefault(rows, [])
-        if not drawn:
-            many = self.draw(rows)
-            drawn.extend({k: t[n * rows:(n + 1) * rows].clone()
-                          for k, t in many.items()}
-                         for n in reversed(range(AHEAD)))
-        return drawn.pop()
 
     def draw(self, each):
         rows = AHEAD * each

@@ -16,15 +16,15 @@ from torch.nn import functional as F
 
 from . import models
 from .family import Family
+from .sources import AHEAD, DrawnAhead
 
 SIZE, SCALE, COLOURS, KINDS = 16, 2, 3, 4   # SIZE is of gt
 ROWS, HELD_OUT, CAMERAS = 12, 16, 3
 WIDTH, DEPTH, RANGE = 12, 2, 1.0
 MEAN = (0.5, 0.5, 0.5)
-AHEAD = 8               # batches that are drawn at once
 
 
-class Textures:
+class Textures(DrawnAhead):
     """Pictures of four grades of detail, and the same at half their size.
 
     A picture is one of four kinds: a wall with soft light, stripes with hard
@@ -61,17 +61,6 @@ class Textures:
 
     def uniform(self, low, high, *shape):
         return low + (high - low) * torch.rand(shape, generator=self.rng)
-
-    def batch(self, rows=None):
-        """One of those that were drawn ahead, which is faster."""
-        rows = rows or self.rows
-        drawn = self.ahead.setdefault(rows, [])
-        if not drawn:
-            many = self.draw(rows)
-            drawn.extend({k: t[n * rows:(n + 1) * rows].clone()
-                          for k, t in many.items()}
-                         for n in reversed(range(AHEAD)))
-        return drawn.pop()
 
     def kinds(self, each):
         rows = AHEAD * each

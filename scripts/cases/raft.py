@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 from . import models
 from .family import Family
+from .sources import AHEAD, DrawnAhead
 
 HEIGHT, WIDTH, ROWS, HELD_OUT, STRIDE = 16, 16, 12, 8, 2
-AHEAD = 8               # batches that are drawn at once
 ITERS, GAMMA, MAX_FLOW = 3, 0.8, 400.0
 LEVELS, RADIUS = 2, 2   # of the volume: its pyramid, and how far one looks
 STAGES, FEATURES, HIDDEN, CONTEXT = (12, 16), 32, 12, 12
@@ -31,7 +31,7 @@ NAME = "raft-chairs"
 WAVES, SECTORS = 4, 3
 
 
-class Chairs:
+class Chairs(DrawnAhead):
     """Pairs of frames of 0 to 255: a ground with some waves and a thing before
     it, a disc or a plate with waves of its own.
 
@@ -66,17 +66,6 @@ class Chairs:
 
     def uniform(self, low, high, *shape):
         return low + (high - low) * torch.rand(shape, generator=self.rng)
-
-    def batch(self, rows=None):
-        """One of those that were drawn ahead, which is faster."""
-        rows = rows or self.rows
-        drawn = self.ahead.setdefault(rows, [])
-        if not drawn:
-            many = self.draw(rows)
-            drawn.extend({k: t[n * rows:(n + 1) * rows].clone()
-                          for k, t in many.items()}
-                         for n in reversed(range(AHEAD)))
-        return drawn.pop()
 
     def painted(self, rows):
         """A function of places that says the colours of a plane."""

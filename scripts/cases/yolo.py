@@ -19,18 +19,18 @@ from . import models, sources
 from .det import NOTHING, area, average_precision, common, overlap
 from .family import Family
 from .recorder import START
+from .sources import AHEAD, DrawnAhead
 
 SIZE, CHANNELS, CLASSES, ROWS, OBJECTS = 32, 3, 4, 12, 3
 HELD_OUT = 16           # rows of a batch of validation, whatever training has
 NAMES = ("disc", "ring", "plate", "grille")
 WIDTHS, STRIDE, BINS = (8, 16, 24), 4, 8
-AHEAD = 8               # batches that are drawn at once
 CAMERAS = 3
 # Of things, by pair of classes.
 COLOURS = torch.tensor([[1.1, 0.1, -0.7], [-0.7, 0.1, 1.1]])
 
 
-class Yard:
+class Yard(DrawnAhead):
     """Discs, rings, plates and grilles on a cluttered ground, with boxes.
 
     A picture has one to three things of 7 to 17 pixels a side. Discs and rings
@@ -106,17 +106,6 @@ class Yard:
         each = (far < 1, (far < 1) & (far > 0.5), inside,
                 inside & (torch.remainder(2.5 * dx + 0.5, 1) < 0.6))
         return torch.stack(each).gather(0, kind.expand(1, *far.shape))[0]
-
-    def batch(self, rows=None):
-        """One of those that were drawn ahead, which is faster."""
-        rows = rows or self.rows
-        drawn = self.ahead.setdefault(rows, [])
-        if not drawn:
-            many = self.draw(rows)
-            drawn.extend({k: t[n * rows:(n + 1) * rows].clone()
-                          for k, t in many.items()}
-                         for n in reversed(range(AHEAD)))
-        return drawn.pop()
 
     def draw(self, each):
         rows, rng = AHEAD * each, self.rng
