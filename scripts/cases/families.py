@@ -85,6 +85,7 @@ from .edsr import EdsrRun
 from .esm import EsmRun
 from .family import Family
 from .fcst import FcstRun
+from .flow import FlowRun
 from .gnn import GnnRun
 from .gru import GruRun
 from .kge import KgeRun
@@ -98,6 +99,7 @@ from .nequip import NequipRun
 from .ner import NerRun
 from .nerf import NerfRun
 from .nnu import NnuRun
+from .ocr import OcrRun
 from .point import PointRun
 from .ppo import PpoRun
 from .qa import QaRun
@@ -249,7 +251,8 @@ FAMILIES = {f.family: f for f in (GptRun, LlamaRun, MlpRun, UnetRun, GruRun,
                                   YoloRun, StyleganRun, WhisperRun,
                                   MegatronRun, CompressRun, TimmRun,
                                   EcapaRun, DinoRun, EdsrRun, TasnetRun,
-                                  DepthRun, KgeRun, RaftRun, PpoRun)}
+                                  DepthRun, KgeRun, RaftRun, PpoRun, OcrRun,
+                                  FlowRun)}
 FIRST = ("gpt", "llama", "mlp")
 PAIR_1, PAIR_2, PAIR_3 = ("unet", "gru"), ("resnet", "s2s"), ("vit", "recsys")
 PAIR_4, PAIR_5 = ("bert", "ctc"), ("clip", "tcn")
@@ -279,6 +282,7 @@ PAIR_28 = ("ecapa", "dino")
 PAIR_29 = ("edsr", "tasnet")
 PAIR_30 = ("depth", "kge")
 PAIR_31 = ("raft", "ppo")
+PAIR_32 = ("ocr", "flow")
 ATTENTION = ("gpt", "llama")
 LANGUAGE = (*ATTENTION, "gru", "ssm")
 LABELLED = (*FIRST, "gru", *PAIR_2, *PAIR_3, *PAIR_4,
