@@ -49,7 +49,14 @@ function settings.accumulation(case)
   local list = rows:where("number is null and match(value, '[*]')"):slice(0, 1)
   local count = list:count() > 0 and tonumber(tostring(list:first().value):sub(2, -2):split(",")[1]:trim())
   local numbers = rows:where("number >= 1")
-  return numbers:count() == 0 and count and count >= 1 and list:with { number = count } or numbers
+  if numbers:count() > 0 then return numbers end
+  if count and count >= 1 then return list:with { number = count } end
+  -- Or how large the parts are that a batch is taken in, beside the batch.
+  local part  = case.config:where("match(key, 'sub_batch_size|*.sub_batch_size') and number >= 1"):first()
+  local whole = part and case.config:where { key = part.key:sub(1, #part.key - #"sub_batch_size") .. "batch_size" }
+    :where("number >= 1"):first()
+  return whole and case.config:where { key = part.key }:slice(0, 1):with { number = whole.number / part.number }
+    or numbers
 end
 
 --- How many gradients may be added up for an update: batches that are accumulated, on devices that may sum; 1 where the

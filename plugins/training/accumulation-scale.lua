@@ -4,6 +4,8 @@
 ---
 --- ## Why it matters
 --- The step is that many times too long under plain descent; under Adam it is clipping that cuts at the wrong norm.
+--- So plain descent in steps that tear up the weights, over several batches each, is told even where nothing shows
+--- whether the loss was divided: of all that makes steps too long it is what such a run has and others have not.
 ---
 --- ## How to confirm
 --- Compare the first gradient norm with that of one batch of the same total size.
@@ -16,9 +18,12 @@
 --- ## References
 --- https://github.com/huggingface/transformers/pull/35207
 
+local optimizers = require("optimizers")
+local runs = require("runs")
 local settings = require("settings")
 local statistics = require("statistics")
 local targets = require("targets")
+local update_ratios = require("update-ratios")
 
 --- What the loss is over the sum of the parts that are logged beside it, in the median of the first steps; nil where
 --- fewer than two parts are. Parts are those of one of the batches, or their means.
@@ -42,6 +47,26 @@ local function over_parts(all, loss)
   return { usual = statistics.median(ratios), steps = #ratios, names = table.concat(names, ", "), rows = rows }
 end
 
+--- What shows that steps of plain descent are too long, in words, and its rows: updates of a tenth of the weights and
+--- more in the median of those logged, or a loss that ends in NaN; nil where neither does.
+---@param case culprit.Case
+---@param run string?
+---@return string?, culprit.Table?
+local function too_long(case, run)
+  local seen = update_ratios.of(case)
+  local rows = seen and seen.usual:sort("step")
+  local usual = rows and rows:count() >= 2 and rows:median("ratio")
+  if rows and usual and usual >= 0.1 then
+    return ("updates are %.2g of the weights in the median of %d logged steps"):format(usual, rows:count()), rows
+  end
+  local ended = case.scalars:where { name = "loss", run = run, primary = true }
+    :where("value is not null and not finite(value)"):sort("step"):first()
+  if ended then
+    return ("the loss is no number from step %d on"):format(ended.step), case.scalars:where { name = "loss",
+      run = run, primary = true, step = ended.step }
+  end
+end
+
 ---@type culprit.Detector
 return {
   api      = 1,
@@ -50,25 +75,25 @@ return {
     scalars = { "step", "value", metric = { "loss", "grad_norm" } },
     config  = { "key", "number" },
   },
-  symptoms = { "accumulation-not-divided", "clipped-by-accumulation" },
+  symptoms = { "accumulation-not-divided", "clipped-by-accumulation", "long-steps-of-sums" },
 
   run = function(case)
     local counts = settings.accumulation(case)
     if counts:count() == 0 then return skip("the number of accumulated batches in a config") end
     local all  = case.scalars:where { primary = true }:where("finite(value)")
-    local runs = {}
+    local runs_of = {}
     for run in all:group("run") do
       -- A config without a run is every run's.
       local count = counts:where("run is null or run == ?", run):first()
       if count then
-        runs[#runs + 1] = { run = run, count = count, loss = all:where { name = "loss", run = run }:sort("step"),
+        runs_of[#runs_of + 1] = { run = run, count = count, loss = all:where { name = "loss", run = run }:sort("step"),
           norms = all:where { name = "grad_norm", run = run }:sort("step") }
       end
     end
 
     -- Two runs that differ in the number: their first norms have that ratio if nothing divided by it.
-    for _, a in ipairs(runs) do
-      for _, b in ipairs(runs) do
+    for _, a in ipairs(runs_of) do
+      for _, b in ipairs(runs_of) do
         local want = a.count.number / b.count.number
         if want >= 2 and a.norms:count() > 0 and b.norms:count() > 0 then
           local first, other = a.norms:slice(0, 5):median("value"), b.norms:slice(0, 5):median("value")
@@ -88,7 +113,7 @@ return {
       end
     end
 
-    for _, one in ipairs(runs) do
+    for _, one in ipairs(runs_of) do
       local number, said = one.count.number, false
       local own    = case.config:where("run is null or run == ?", one.run)
       local size   = targets.classes { config = own, tensors = case.tensors }
@@ -175,6 +200,20 @@ return {
             .. "batches are accumulated: it is their sum"):format(parted.usual, parted.names, parted.steps, number),
           evidence = { parted.rows, one.count },
         }
+      end
+      -- Of many runs' updates it is not known whose they are.
+      if number >= 4 and #runs_of == 1 and optimizers.plain(case) then
+        local what, rows = too_long(case, one.run)
+        if what then
+          report {
+            symptom  = "long-steps-of-sums",
+            score    = said and 0.8 or 0.6,
+            at       = { step = rows:first().step },
+            message  = ("%s, and plain descent steps by %g batches each: if their losses are added up and not divided, "
+              .. "steps are %g times as long as the rate says"):format(what, number, number),
+            evidence = { one.count, rows:slice(0, 5) },
+          }
+        end
       end
       local limit = settings.clipping(case):where("run is null or run == ?", one.run):first()
       if number >= 2 and limit and one.norms:count() >= 8 then
