@@ -43,8 +43,11 @@ return {
     if not seen or seen.base or seen.usual:count() < opt.rows or cosines:count() < opt.rows then
       return skip(("update ratios and cosines of gradients at %d steps and more"):format(opt.rows))
     end
-    if settings.loaded(case) then return skip("a model that begins from nothing: a loaded one is tuned in short steps") end
-    if runs.whole_data(case) then return skip("batches that differ: of the whole data gradients agree by themselves") end
+    if settings.loaded(case) then
+      return skip("a model that begins from nothing: a loaded one is tuned in short steps")
+    elseif runs.whole_data(case) then
+      return skip("batches that differ: of the whole data gradients agree by themselves")
+    end
     local most   = seen.usual:top(1, "ratio"):first()
     local usual  = cosines:median("value")
     if most.ratio == 0 or most.ratio >= opt.short or usual < opt.agree then return end
